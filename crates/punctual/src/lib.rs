@@ -1,0 +1,1 @@
+//! The tool's library: everything but the thin `main`.

@@ -1,0 +1,2 @@
+//! The thin entry point of the tool.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What a real-time program on Linux needs, and what punctual's own probes run on.
