@@ -1,0 +1,306 @@
+//! What stands in `run.json`: plain data, written by the measuring half of the
+//! tool and read by the reporting half.
+//!
+//! Times are nanoseconds. An instant ending in `_ns` is CLOCK_MONOTONIC unless
+//! its name says otherwise; `at_ns` counts from the start of the measurement.
+
+use std::collections::BTreeMap;
+
+use punctual_stats::analysis::Analysis;
+use punctual_stats::histogram::HistogramRecord;
+use punctual_stats::peaks::Peak;
+use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+
+use super::system::SystemState;
+
+/// The word that opens every `run.json`.
+pub const FORMAT: &str = "punctual-run";
+
+/// The version of the record that this program writes, and the newest it reads.
+pub const VERSION: u32 = 1;
+
+/// One run: what was asked, under which conditions, what was measured and what
+/// follows from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// The version of the record, at most [`VERSION`].
+    pub version: u32,
+    /// The program that wrote the record.
+    pub tool: Tool,
+    /// The verb: `qualify`, `measure`, `merge` or `import`.
+    pub verb: String,
+    /// The command line as it was given.
+    pub command: Vec<String>,
+    /// When the run was begun, RFC 3339 in UTC.
+    pub started: String,
+    /// Whether the record is whole.
+    pub state: State,
+    /// What was asked for.
+    pub request: Request,
+    /// The machine as it was found.
+    pub system: SystemState,
+    /// What was asked of the kernel and what was read back.
+    pub demands: Vec<Demand>,
+    /// Time measured so far, warm-up excluded.
+    pub measured_ns: u64,
+    /// One entry for each probe thread.
+    pub threads: Vec<Thread>,
+    /// Maximum, count and misses over time, all threads together.
+    pub timeline: Timeline,
+    /// The loads and the work that they did.
+    pub loads: Vec<Load>,
+    /// What happened during the run that a reader must know.
+    pub events: Vec<Event>,
+    /// What the tool itself used.
+    pub own_cost: OwnCost,
+    /// What the statistics say; absent until there are samples.
+    pub analysis: Option<Analysis>,
+    /// The verdict; absent where no requirement was given.
+    pub verdict: Option<Verdict>,
+}
+
+/// The program that wrote a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `punctual`, or the name of the foreign tool for imported figures.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Whether a record is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum State {
+    /// The run is still going, or it was killed: what was saved last stands.
+    Unfinished,
+    /// The run came to the end that was asked for.
+    Finished,
+    /// The run was ended before, cleanly: everything measured stands.
+    Stopped {
+        /// `interrupt`, `terminate`, `hang-up`, `break-value` or an error's text.
+        reason: String,
+    },
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The wait source, e.g. `nanosleep`.
+    pub source: String,
+    /// The interval.
+    pub interval: Interval,
+    /// CPUs of the probe threads, one thread each, in their order.
+    pub cpus: Vec<usize>,
+    /// `fifo`, `rr` or `other`.
+    pub policy: String,
+    /// Real-time priority 1-99; 0 under `other`.
+    pub priority: u32,
+    /// Duration asked for; absent where only loops or Ctrl-C end the run.
+    pub duration_ns: Option<u64>,
+    /// Cycles asked for of each thread.
+    pub loops: Option<u64>,
+    /// `-b`: stop at the first latency above.
+    pub break_ns: Option<u64>,
+    /// Label of the load, e.g. `standard load v1`.
+    pub load: String,
+    /// Scheduling class of the load: `other`, `batch` or `idle`.
+    pub load_class: String,
+    /// What must hold.
+    pub requirements: Vec<Requirement>,
+    /// Level of confidence, in (0, 1).
+    pub confidence: f64,
+    /// True: nothing about the machine was changed for the run.
+    pub as_deployed: bool,
+    /// True: conditions not in force are stated, and don't make the run invalid.
+    pub best_effort: bool,
+}
+
+/// The interval between two wake-ups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Interval {
+    /// Every interval the same.
+    Fixed {
+        /// Its length.
+        interval_ns: u64,
+    },
+    /// Each drawn from a table of primes, so that no train of samples locks
+    /// onto a periodic disturbance.
+    Primes {
+        /// The intervals' scale: the table stands around it.
+        interval_ns: u64,
+        /// The seed of the draw; thread k draws with `seed + k`.
+        seed: u64,
+        /// The table itself.
+        table_ns: Vec<u64>,
+    },
+}
+
+impl Interval {
+    /// The nominal length in nanoseconds.
+    #[must_use]
+    pub fn nominal_ns(&self) -> u64 {
+        match self {
+            Self::Fixed { interval_ns } | Self::Primes { interval_ns, .. } => *interval_ns,
+        }
+    }
+}
+
+/// One thing that was asked of the kernel, and what was read back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demand {
+    /// A stable name, e.g. `priority`, `affinity`, `locked-memory`.
+    pub name: String,
+    /// What was asked for, in words.
+    pub asked: String,
+    /// What was read back, in words.
+    pub found: String,
+    /// Whether it was in force.
+    pub standing: Standing,
+    /// What a person can do about it.
+    pub mend: Option<String>,
+}
+
+/// How a demand stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Read back as asked.
+    InForce,
+    /// Not asked for, but a reader must know (a virtual machine, throttling).
+    Stated,
+    /// Asked for and not got: the run is INVALID.
+    NotInForce,
+}
+
+/// What one probe thread measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its CPU.
+    pub cpu: usize,
+    /// Its thread id while it lived.
+    pub tid: i32,
+    /// Every latency; the exact minimum, maximum, sum and count.
+    pub latency: HistogramRecord,
+    /// Wake-ups later than the first deadline asked for.
+    pub late: u64,
+    /// Periods that passed while the thread was late.
+    pub missed: u64,
+    /// Samples that found the ring full; above zero the run is not valid.
+    pub lost: u64,
+    /// Wake-ups before the instant asked for; counted as a latency of zero.
+    pub early: u64,
+    /// Warm-up cycles before time counted.
+    pub warm_up: u64,
+    /// The highest latencies, kept whole, in order of time: all of them above
+    /// `peaks_above_ns`. `asked_ns` is CLOCK_MONOTONIC.
+    pub peaks: Vec<Peak>,
+    /// Every latency above this stands in `peaks`; 0 where all of them do.
+    pub peaks_above_ns: u64,
+    /// Measured time of this thread, from its first to its last asked-for instant.
+    pub measured_ns: u64,
+    /// Page faults inside the measuring loop; absent where they can't be read.
+    pub faults: Option<Faults>,
+    /// Involuntary context switches inside the measuring loop.
+    pub preemptions: Option<u64>,
+    /// First half of the run, for the statement on stationarity.
+    pub first_half: Option<HistogramRecord>,
+    /// Why the thread ended early, if it did.
+    pub error: Option<String>,
+}
+
+/// Page faults of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Faults {
+    /// Without I/O.
+    pub minor: u64,
+    /// With I/O.
+    pub major: u64,
+}
+
+/// What happened over time, in rows of equal width. The width doubles when a
+/// long run would take more than [`Timeline::ROWS`] rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Width of a row.
+    pub row_ns: u64,
+    /// The rows, from the start of the measurement, without gaps.
+    pub rows: Vec<TimelineRow>,
+    /// Whole seconds measured.
+    pub seconds: u64,
+    /// Seconds in which at least one deadline was missed.
+    pub seconds_with_miss: u64,
+}
+
+impl Timeline {
+    /// The most rows that are kept.
+    pub const ROWS: usize = 2048;
+}
+
+/// One row of the timeline: all threads together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineRow {
+    /// Samples.
+    pub count: u64,
+    /// Lowest latency; 0 where there is no sample.
+    pub min_ns: u64,
+    /// Sum of latencies.
+    pub sum_ns: u64,
+    /// Highest latency.
+    pub max_ns: u64,
+    /// Wake-ups later than the deadline.
+    pub late: u64,
+    /// Missed periods.
+    pub missed: u64,
+}
+
+/// One load and the work that it did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Its name, e.g. `hackbench`.
+    pub name: String,
+    /// Its parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// Processes that it started with.
+    pub processes: u64,
+    /// Work done, in `unit`.
+    pub work: u64,
+    /// e.g. `messages`.
+    pub unit: String,
+    /// Work per second.
+    pub rate: f64,
+    /// Why it failed, if it did.
+    pub failed: Option<String>,
+}
+
+/// Something that happened during the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Time since the start of the measurement.
+    pub at_ns: u64,
+    /// A stable name: `cpu-offline`, `clock-set`, `stopped`, `continued`, `signal`,
+    /// `steal`, `throttled`, `save-failed`.
+    pub kind: String,
+    /// In words.
+    pub text: String,
+    /// True: the conditions asked for no longer held, so the run is not valid.
+    pub invalidates: bool,
+}
+
+/// What the tool itself used during the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// Processor time of the collector and the saver.
+    pub collector_cpu_ns: u64,
+    /// Processor time of the probe threads.
+    pub probes_cpu_ns: u64,
+    /// Highest resident memory of the process, in bytes.
+    pub peak_resident_bytes: u64,
+    /// Median cost of one reading of the clock.
+    pub clock_read_ns: u64,
+}
