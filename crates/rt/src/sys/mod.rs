@@ -4,6 +4,7 @@
 //! callers can say what to mend.
 
 pub mod futex;
+pub mod map;
 pub mod task;
 pub mod time;
 
@@ -20,3 +21,24 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 pub(crate) fn check_returned(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
 }
+
+/// A boxed value of all-zero bytes, for the C library's structs.
+pub(crate) fn zeroed_boxed<T: PlainC>() -> Box<T> {
+    // SAFETY: `PlainC` promises that all-zero bytes are a valid value.
+    Box::new(unsafe { std::mem::zeroed() })
+}
+
+/// C structs of which all-zero bytes are a valid value.
+///
+/// # Safety
+/// All-zero bytes must be a valid value of the type.
+pub(crate) unsafe trait PlainC {}
+
+// SAFETY: plain C data without references; zero is valid for each.
+unsafe impl PlainC for libc::pthread_mutexattr_t {}
+// SAFETY: as above.
+unsafe impl PlainC for libc::pthread_condattr_t {}
+// SAFETY: as above.
+unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_mutex_t> {}
+// SAFETY: as above.
+unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_cond_t> {}
