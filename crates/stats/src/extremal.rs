@@ -50,30 +50,67 @@ pub struct ExtremalIndex {
     pub levels: Vec<ExtremalLevel>,
 }
 
+/// What the estimator needs of a set of gaps; sets add up.
+#[derive(Clone, Copy, Default)]
+struct GapSums {
+    count: f64,
+    longest: f64,
+    /// Sums of T and T², for exceedances so dense that no gap is above 2.
+    plain: (f64, f64),
+    /// Sums of T−1 and (T−1)(T−2), which take the discreteness of T out.
+    reduced: (f64, f64),
+}
+
+impl GapSums {
+    fn of(gaps: &[f64]) -> Self {
+        let mut sums = Self::default();
+        for gap in gaps {
+            sums.add(*gap);
+        }
+        sums
+    }
+
+    fn add(&mut self, gap: f64) {
+        let gap = gap.round().max(1.0);
+        self.count += 1.0;
+        self.longest = self.longest.max(gap);
+        self.plain.0 += gap;
+        self.plain.1 += gap * gap;
+        self.reduced.0 += gap - 1.0;
+        self.reduced.1 += (gap - 1.0) * (gap - 2.0);
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
+        self.plain.0 += other.plain.0;
+        self.plain.1 += other.plain.1;
+        self.reduced.0 += other.reduced.0;
+        self.reduced.1 += other.reduced.1;
+    }
+
+    fn theta(&self) -> Option<f64> {
+        let (sum, squares) = if self.longest <= 2.0 {
+            self.plain
+        } else {
+            self.reduced
+        };
+        if self.count == 0.0 {
+            None
+        } else if squares <= 0.0 {
+            Some(1.0)
+        } else {
+            let theta = 2.0 * sum * sum / (self.count * squares);
+            Some(theta.clamp(1.0 / (self.count + 1.0), 1.0))
+        }
+    }
+}
+
 /// The intervals estimator from `gaps` between exceedances, in cycles.
 ///
 /// Gaps below one cycle (two CPUs at once) count as one. `None` without gaps.
 pub fn intervals_estimator(gaps: &[f64]) -> Option<f64> {
-    if gaps.is_empty() {
-        return None;
-    }
-    let n = gaps.len() as f64;
-    let longest = gaps.iter().copied().fold(0.0, f64::max);
-    let (mut sum, mut squares) = (0.0, 0.0);
-    for gap in gaps {
-        let gap = gap.round().max(1.0);
-        if longest <= 2.0 {
-            sum += gap;
-            squares += gap * gap;
-        } else {
-            sum += gap - 1.0;
-            squares += (gap - 1.0) * (gap - 2.0);
-        }
-    }
-    if squares <= 0.0 {
-        return Some(1.0);
-    }
-    Some((2.0 * sum * sum / (n * squares)).clamp(1.0 / (n + 1.0), 1.0))
+    GapSums::of(gaps).theta()
 }
 
 /// Splits exceedances at their longest gaps into about θn bursts.
@@ -183,13 +220,13 @@ fn level(times_ns: &[u64], cycle_spacing_ns: f64, threshold_ns: u64) -> Option<E
 /// replacement (Ferro and Segers, section 4), θ is estimated again.
 fn lower_limit(gaps: &[f64], separator: f64, seed: u64) -> f64 {
     let mut between = Vec::new();
-    let mut within: Vec<Vec<f64>> = vec![Vec::new()];
+    let mut within = vec![GapSums::default()];
     for gap in gaps {
         if *gap >= separator {
             between.push(*gap);
-            within.push(Vec::new());
+            within.push(GapSums::default());
         } else {
-            within.last_mut().expect("never empty").push(*gap);
+            within.last_mut().expect("never empty").add(*gap);
         }
     }
     if between.is_empty() {
@@ -197,14 +234,13 @@ fn lower_limit(gaps: &[f64], separator: f64, seed: u64) -> f64 {
     }
     let mut random = Random::new(0x7468_6574_6100 ^ seed);
     let mut thetas = Vec::with_capacity(RESAMPLES);
-    let mut drawn = Vec::with_capacity(2 * gaps.len());
     for _ in 0..RESAMPLES {
-        drawn.clear();
+        let mut drawn = GapSums::default();
         for _ in 0..between.len() {
-            drawn.extend_from_slice(&within[random.below(within.len())]);
-            drawn.push(between[random.below(between.len())]);
+            drawn.add_all(&within[random.below(within.len())]);
+            drawn.add(between[random.below(between.len())]);
         }
-        thetas.extend(intervals_estimator(&drawn));
+        thetas.extend(drawn.theta());
     }
     thetas.sort_unstable_by(f64::total_cmp);
     let rank = ((1.0 - LOWER_CONFIDENCE) * thetas.len() as f64) as usize;

@@ -42,6 +42,9 @@ use serde::{Deserialize, Serialize};
 
 /// Bursts from which on the misses themselves say enough about their bursts.
 const ENOUGH_BURSTS: usize = 30;
+/// Strength of the correction for few bursts: with this many, what the
+/// dispersion has above 1 is doubled.
+const FEW_BURSTS: f64 = 3.0;
 /// Fewest blocks whose dispersion is looked at.
 const MIN_BLOCKS: f64 = 20.0;
 
@@ -189,6 +192,12 @@ impl MissEvidence<'_> {
             dispersion = dispersion
                 .max(bursts.dispersion)
                 .max(self.block_dispersion(&events));
+            // Few bursts know little of how they differ: at least as much as
+            // geometric sizes do, and more the fewer there are.
+            let geometric = 2.0 * known / (bursts.count.max(1) as f64) - 1.0;
+            dispersion = dispersion.max(geometric);
+            let effective_bursts = (known / dispersion).max(1.0);
+            dispersion = 1.0 + (dispersion - 1.0) * (1.0 + FEW_BURSTS / effective_bursts);
             if !complete {
                 let share = (known / k).clamp(f64::MIN_POSITIVE, 1.0);
                 dispersion = 1.0 + (dispersion - 1.0) / share;
