@@ -1,5 +1,6 @@
 //! One load that runs, seen by its controller.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -95,14 +96,22 @@ impl Running {
         }
     }
 
+    fn also(&self) -> BTreeMap<String, u64> {
+        let units = generator::find(&self.job.name).map_or(&[][..], |generator| generator.also);
+        let count = |(at, unit): (usize, &&str)| ((*unit).to_owned(), self.board.also(at));
+        units.iter().enumerate().map(count).collect()
+    }
+
     pub fn status(&self) -> LoadStatus {
         let (work, seconds) = (self.board.work(), self.seconds());
         LoadStatus {
             name: self.job.name.clone(),
+            supervisor: self.supervisor.as_ref().map_or(0, Child::id),
             expected: self.board.expected(),
             alive: self.board.alive(),
             work,
             unit: self.unit().into(),
+            also: self.also(),
             seconds,
             rate: rate(work, seconds),
             finished: self.board.state() == state::FINISHED,
@@ -116,20 +125,18 @@ impl Running {
             expected: processes,
             work,
             unit,
+            also,
             seconds,
             rate,
             finished,
             error,
             ..
         } = self.status();
-        let also = generator::find(&name).map_or(&[][..], |generator| generator.also);
-        let also = also.iter().enumerate();
-        let also = also.map(|(at, &unit)| (unit.to_owned(), self.board.also(at)));
         let never_ran = self.board.state() == state::STARTING && !finished;
         let not_ready = never_ran.then(|| "it had not got going when it was stopped".into());
         LoadReport {
             parameters: self.parameters(),
-            also: also.collect(),
+            also,
             failed: error.or(not_ready),
             name,
             processes,
@@ -140,10 +147,10 @@ impl Running {
         }
     }
 
-    fn parameters(&self) -> std::collections::BTreeMap<String, String> {
+    fn parameters(&self) -> BTreeMap<String, String> {
         let job = &self.job;
         let values = job.values.iter();
-        let mut all: std::collections::BTreeMap<_, _> = values
+        let mut all: BTreeMap<_, _> = values
             .map(|(key, value)| (key.clone(), value.to_string()))
             .collect();
         let mut add = |key: &str, value| all.insert(key.to_owned(), value);

@@ -130,6 +130,8 @@ impl std::error::Error for LoadError {}
 pub struct LoadStatus {
     /// Its name.
     pub name: String,
+    /// The process above all of its processes.
+    pub supervisor: u32,
     /// Tasks (processes or threads) that it is meant to have.
     pub expected: u64,
     /// Tasks that it has.
@@ -138,6 +140,8 @@ pub struct LoadStatus {
     pub work: u64,
     /// What it is counted in.
     pub unit: String,
+    /// What else was counted, by its unit.
+    pub also: BTreeMap<String, u64>,
     /// Seconds since its tasks were let go.
     pub seconds: f64,
     /// Work per second since then.
