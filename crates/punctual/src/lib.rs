@@ -1,1 +1,3 @@
 //! The tool's library: everything but the thin `main`.
+
+pub mod record;
