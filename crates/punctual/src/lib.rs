@@ -1,3 +1,5 @@
 //! The tool's library: everything but the thin `main`.
 
 pub mod load;
+pub mod probe;
+pub mod record;

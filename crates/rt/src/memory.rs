@@ -68,7 +68,11 @@ mod tests {
         let before = Disturbances::of_this_thread().unwrap();
         let fresh = vec![0u8; 4 << 20];
         // A large zeroed vector is a fresh mapping; reading each page faults it in.
-        let sum: u64 = fresh.iter().step_by(4096).map(|&byte| u64::from(byte)).sum();
+        let sum: u64 = fresh
+            .iter()
+            .step_by(4096)
+            .map(|&byte| u64::from(byte))
+            .sum();
         assert_eq!(std::hint::black_box(sum), 0);
         let after = Disturbances::of_this_thread().unwrap();
         assert!(after.since(&before).minor_faults > 0);

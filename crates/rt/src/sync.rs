@@ -50,7 +50,10 @@ impl<T> PiMutex<T> {
         check_returned(unsafe { libc::pthread_mutex_init(raw.get(), &*attributes) })?;
         // SAFETY: initialised above, destroyed once.
         check_returned(unsafe { libc::pthread_mutexattr_destroy(&mut *attributes) })?;
-        Ok(Self { raw, value: UnsafeCell::new(value) })
+        Ok(Self {
+            raw,
+            value: UnsafeCell::new(value),
+        })
     }
 }
 
@@ -64,7 +67,10 @@ impl<T: ?Sized> PiMutex<T> {
     pub fn lock(&self) -> io::Result<PiGuard<'_, T>> {
         // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
         check_returned(unsafe { libc::pthread_mutex_lock(self.raw.get()) })?;
-        Ok(PiGuard { mutex: self, not_send: PhantomData })
+        Ok(PiGuard {
+            mutex: self,
+            not_send: PhantomData,
+        })
     }
 }
 
@@ -145,13 +151,16 @@ impl Condvar {
     /// # Errors
     /// None in practice.
     #[inline]
-    pub fn wait_until<T: ?Sized>(&self, guard: &mut PiGuard<'_, T>, at_ns: u64) -> io::Result<bool> {
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut PiGuard<'_, T>,
+        at_ns: u64,
+    ) -> io::Result<bool> {
         let at = timespec(at_ns);
         // SAFETY: both objects are initialised, the guard proves that this thread
         // holds the mutex, and it holds it again when the call returns.
-        let result = unsafe {
-            libc::pthread_cond_timedwait(self.raw.get(), guard.mutex.raw.get(), &at)
-        };
+        let result =
+            unsafe { libc::pthread_cond_timedwait(self.raw.get(), guard.mutex.raw.get(), &at) };
         match result {
             libc::ETIMEDOUT => Ok(false),
             other => check_returned(other).map(|()| true),
@@ -229,7 +238,11 @@ mod tests {
             });
             let mut guard = mutex.lock().unwrap();
             while !*guard {
-                assert!(condvar.wait_until(&mut guard, clock::now_ns() + 10_000_000_000).unwrap());
+                assert!(
+                    condvar
+                        .wait_until(&mut guard, clock::now_ns() + 10_000_000_000)
+                        .unwrap()
+                );
             }
         });
     }

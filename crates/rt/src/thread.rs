@@ -102,7 +102,11 @@ impl Builder {
             }
         });
         let thread = create_on(&stack, main).map_err(SpawnError::Thread)?;
-        Ok(Handle { thread: Some(thread), stack: Some(stack), result })
+        Ok(Handle {
+            thread: Some(thread),
+            stack: Some(stack),
+            result,
+        })
     }
 
     fn set_up(&self) -> Setup {
@@ -125,7 +129,10 @@ impl Builder {
         if self.policy != Policy::Other {
             note("policy", sched::set_current(self.policy));
         }
-        Setup { tid: task::current_tid(), refused }
+        Setup {
+            tid: task::current_tid(),
+            refused,
+        }
     }
 }
 
@@ -234,9 +241,8 @@ fn create_on(stack: &Stack, main: Main) -> io::Result<libc::pthread_t> {
     let base = stack.base().as_ptr().cast();
     // SAFETY: the stack is mapped, unused, and outlives the thread: the handle
     // joins before it frees it.
-    let set = check_returned(unsafe {
-        libc::pthread_attr_setstack(&mut attributes, base, stack.len())
-    });
+    let set =
+        check_returned(unsafe { libc::pthread_attr_setstack(&mut attributes, base, stack.len()) });
     let created = set.and_then(|()| {
         let argument = Box::into_raw(Box::new(main)).cast();
         let mut thread: libc::pthread_t = 0;
@@ -282,7 +288,13 @@ mod tests {
         let handle = Builder::new()
             .cpus(&[affinity::MAX_CPUS - 1])
             .policy(Policy::Fifo(100))
-            .spawn(|setup| setup.refused.iter().map(|refusal| refusal.step).collect::<Vec<_>>())
+            .spawn(|setup| {
+                setup
+                    .refused
+                    .iter()
+                    .map(|refusal| refusal.step)
+                    .collect::<Vec<_>>()
+            })
             .unwrap();
         assert_eq!(handle.join().unwrap(), ["affinity", "policy"]);
     }

@@ -1,7 +1,18 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
+pub mod directory;
+pub mod error;
+pub mod read;
 pub mod run;
+pub mod samples;
+pub(crate) mod scan;
 pub mod system;
+pub mod time;
+mod validate;
 
+pub use directory::{RUN_FILE, RunDirectory};
+pub use error::RecordError;
+pub use read::{parse, read};
 pub use run::*;
+pub use samples::{Sample, SampleWriter};
 pub use system::SystemState;

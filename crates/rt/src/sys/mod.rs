@@ -13,13 +13,21 @@ use std::io;
 /// Turns the −1/errno convention into a `Result`.
 #[inline]
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 /// Turns the convention of the pthread family (the error is the result) into a `Result`.
 #[inline]
 pub(crate) fn check_returned(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(result))
+    }
 }
 
 /// A boxed value of all-zero bytes, for the C library's structs.
