@@ -3,3 +3,5 @@
 pub mod load;
 pub mod probe;
 pub mod record;
+pub mod report;
+pub mod system;

@@ -5,7 +5,6 @@
 //! refusal is counted, so that the reader knows how much it has not seen.
 
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 struct Line<T>(T);
 
 struct Shared<T> {
-    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    slots: Box<[UnsafeCell<T>]>,
     /// Values ever pushed; written by the producer alone.
     pushed: Line<AtomicUsize>,
     /// Values ever popped; written by the consumer alone.
@@ -60,7 +59,7 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
     let capacity = capacity.max(2).next_power_of_two();
     // Written, not just reserved: each page is faulted in here.
     let slots = (0..capacity)
-        .map(|_| UnsafeCell::new(MaybeUninit::new(T::default())))
+        .map(|_| UnsafeCell::new(T::default()))
         .collect();
     let shared = Arc::new(Shared {
         slots,
@@ -95,7 +94,7 @@ impl<T: Copy + Send> Producer<T> {
         let slot = self.shared.slots[self.pushed & (capacity - 1)].get();
         // SAFETY: the slot lies outside popped..pushed, so the consumer doesn't
         // look at it until the store below publishes it.
-        unsafe { slot.write(MaybeUninit::new(value)) };
+        unsafe { slot.write(value) };
         self.pushed = self.pushed.wrapping_add(1);
         self.shared.pushed.0.store(self.pushed, Ordering::Release);
         true
@@ -114,7 +113,7 @@ impl<T: Copy + Send> Consumer<T> {
             let slot = self.shared.slots[self.popped.wrapping_add(position) & mask].get();
             // SAFETY: the slot lies within popped..pushed, published by the Acquire
             // load above, and was written before it was published.
-            let value = unsafe { slot.read().assume_init() };
+            let value = unsafe { slot.read() };
             take(value);
         }
         self.popped = pushed;
