@@ -1,0 +1,364 @@
+//! A histogram of latencies that never drops, clips or averages a sample.
+//!
+//! The bucket layout is HdrHistogram's with a lowest value of 1 and three
+//! significant digits: values below 2048 have a bucket each, and every doubling
+//! above is cut into 1024 buckets, so a bucket is never wider than 1/1024 of
+//! its values. The 56,320 buckets span the whole of `u64`; there is no overflow
+//! bucket because nothing can overflow. Minimum, maximum, sum and count are
+//! kept exactly beside the buckets.
+//!
+//! Origin of the layout: Gil Tene's HdrHistogram (<https://hdrhistogram.org>).
+
+mod encoding;
+mod ladder;
+
+pub use encoding::{DecodeError, HistogramRecord, MAX_ENCODED_LENGTH};
+pub use ladder::{LadderRung, MIN_SAMPLES_BEYOND};
+
+use serde::{Deserialize, Serialize};
+
+/// log2 of the number of buckets per doubling.
+const HALF_BITS: u32 = 10;
+/// Bits of a value that the first, linear stretch resolves.
+const LINEAR_BITS: u32 = HALF_BITS + 1;
+/// Values up to this one have a bucket of their own.
+const LINEAR_MASK: u64 = (1 << LINEAR_BITS) - 1;
+/// The number of buckets, enough for all of `u64`.
+pub const BUCKETS: usize = ((64 - LINEAR_BITS as usize) + 2) << HALF_BITS;
+
+/// Index of the bucket that holds `value`.
+#[inline]
+pub(crate) const fn bucket_of(value: u64) -> usize {
+    let shift = (64 - LINEAR_BITS) - (value | LINEAR_MASK).leading_zeros();
+    ((shift as usize) << HALF_BITS) + (value >> shift) as usize
+}
+
+/// Lowest value of the bucket at `index`.
+pub(crate) const fn lowest_of(index: usize) -> u64 {
+    let half = 1usize << HALF_BITS;
+    if index < 2 * half {
+        return index as u64;
+    }
+    let shift = (index >> HALF_BITS) - 1;
+    ((index - (shift << HALF_BITS)) as u64) << shift
+}
+
+/// Highest value of the bucket at `index`.
+pub(crate) const fn highest_of(index: usize) -> u64 {
+    let half = 1usize << HALF_BITS;
+    if index < 2 * half {
+        return index as u64;
+    }
+    let shift = (index >> HALF_BITS) - 1;
+    lowest_of(index) + ((1u64 << shift) - 1)
+}
+
+/// A non-empty bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Lowest value that falls into the bucket, in ns.
+    pub low_ns: u64,
+    /// Highest value that falls into the bucket, in ns.
+    pub high_ns: u64,
+    /// Samples in the bucket.
+    pub count: u64,
+}
+
+/// A point of the cumulative distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CdfPoint {
+    /// Latency in ns (the highest value of a bucket, clamped to the maximum).
+    pub value_ns: u64,
+    /// Samples at or below it.
+    pub at_or_below: u64,
+    /// The same as a share of all samples, 0..=1.
+    pub share: f64,
+}
+
+/// Latencies in ns, counted in buckets of three significant digits.
+///
+/// The size is constant once the first sample came: [`BUCKETS`] counts of
+/// eight bytes (440 KB). [`Histogram::new`] allocates nothing; a real-time
+/// collector takes [`Histogram::allocated`] so that nothing is allocated later.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.count == other.count
+            && self.sum == other.sum
+            && self.min == other.min
+            && self.max == other.max
+            && self.occupied().eq(other.occupied())
+    }
+}
+
+impl Histogram {
+    /// An empty histogram; the buckets are allocated with the first sample.
+    pub const fn new() -> Self {
+        Histogram {
+            counts: Vec::new(),
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+        }
+    }
+
+    /// An empty histogram whose buckets are already in memory and written to,
+    /// so that recording neither allocates nor faults.
+    pub fn allocated() -> Self {
+        let mut histogram = Self::new();
+        histogram.allocate();
+        // `vec![0; n]` may hand out untouched zero pages: touch them.
+        histogram.counts.fill(std::hint::black_box(0));
+        histogram
+    }
+
+    fn allocate(&mut self) {
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS];
+        }
+    }
+
+    /// Counts one latency of `value_ns`. Any `u64` is taken.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        // The bounds check doubles as the check for lazy allocation: an index
+        // is always below BUCKETS, so it fails on an empty vector alone.
+        match self.counts.get_mut(bucket_of(value_ns)) {
+            Some(count) => *count += 1,
+            None => self.record_first(value_ns),
+        }
+        self.count += 1;
+        self.sum += u128::from(value_ns);
+        self.min = self.min.min(value_ns);
+        self.max = self.max.max(value_ns);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_first(&mut self, value_ns: u64) {
+        self.allocate();
+        self.counts[bucket_of(value_ns)] += 1;
+    }
+
+    /// Counts `times` latencies of `value_ns` each. The total saturates at
+    /// `u64::MAX`, as in [`Histogram::merge`].
+    pub fn record_n(&mut self, value_ns: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.allocate();
+        let slot = &mut self.counts[bucket_of(value_ns)];
+        *slot = slot.saturating_add(times);
+        self.count = self.count.saturating_add(times);
+        let added = u128::from(value_ns).saturating_mul(u128::from(times));
+        self.sum = self.sum.saturating_add(added);
+        self.min = self.min.min(value_ns);
+        self.max = self.max.max(value_ns);
+    }
+
+    /// Adds every sample of `other`.
+    pub fn merge(&mut self, other: &Histogram) {
+        if other.count == 0 {
+            return;
+        }
+        self.allocate();
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// The samples of all of `histograms` in one.
+    pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Histogram {
+        let mut total = Histogram::new();
+        for histogram in histograms {
+            total.merge(histogram);
+        }
+        total
+    }
+
+    /// Forgets every sample and keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        self.count = 0;
+        self.sum = 0;
+        self.min = u64::MAX;
+        self.max = 0;
+    }
+
+    /// Number of samples.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether no sample was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Exact minimum in ns, `None` without samples.
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// Exact maximum in ns, `None` without samples.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// Exact sum of all latencies in ns.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Mean latency in ns from the exact sum, `None` without samples.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// Standard deviation in ns, `None` without samples.
+    ///
+    /// Computed from the middles of the buckets: each sample is off by at most
+    /// 1/2048 of its value.
+    pub fn standard_deviation(&self) -> Option<f64> {
+        let mean = self.mean()?;
+        let squares: f64 = self
+            .buckets()
+            .map(|bucket| {
+                let low = bucket.low_ns.max(self.min) as f64;
+                let high = bucket.high_ns.min(self.max) as f64;
+                let distance = (low + high) / 2.0 - mean;
+                distance * distance * bucket.count as f64
+            })
+            .sum();
+        Some((squares / self.count as f64).sqrt())
+    }
+
+    /// The latency that a share `quantile` (0..=1, clamped) of all samples is
+    /// at or below: the highest value of the bucket with the sample of that
+    /// rank, never above the exact maximum. `None` without samples.
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        Some(self.value_at_rank(rank_of(quantile, self.count)))
+    }
+
+    /// The value of the sample with `rank` (1 is the lowest), as [`Histogram::quantile`]
+    /// reports it. Zero without samples.
+    pub fn value_at_rank(&self, rank: u64) -> u64 {
+        if self.count == 0 {
+            return 0;
+        }
+        if rank <= 1 {
+            return self.min;
+        }
+        let mut seen = 0u64;
+        for (index, count) in self.occupied() {
+            seen = seen.saturating_add(count);
+            if seen >= rank {
+                return highest_of(index).min(self.max);
+            }
+        }
+        self.max
+    }
+
+    /// Samples that may lie above `value_ns`: a bucket that straddles the value
+    /// counts as above, so the true number is never larger. Zero from the exact
+    /// maximum on.
+    pub fn count_above(&self, value_ns: u64) -> u64 {
+        if self.count == 0 || value_ns >= self.max {
+            return 0;
+        }
+        let index = bucket_of(value_ns);
+        let first = index + usize::from(highest_of(index) == value_ns);
+        sum_of(&self.counts[first..])
+    }
+
+    /// Samples that surely lie above `value_ns`: a straddling bucket does not
+    /// count, apart from the exact maximum. The true number is never smaller.
+    pub fn count_surely_above(&self, value_ns: u64) -> u64 {
+        if self.count == 0 || value_ns >= self.max {
+            return 0;
+        }
+        if value_ns < self.min {
+            return self.count;
+        }
+        sum_of(&self.counts[bucket_of(value_ns) + 1..]).max(1)
+    }
+
+    /// Samples that surely lie at or below `value_ns`: all that
+    /// [`Histogram::count_above`] does not count.
+    pub fn count_at_or_below(&self, value_ns: u64) -> u64 {
+        self.count.saturating_sub(self.count_above(value_ns))
+    }
+
+    /// The non-empty buckets in ascending order.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.occupied().map(|(index, count)| Bucket {
+            low_ns: lowest_of(index),
+            high_ns: highest_of(index),
+            count,
+        })
+    }
+
+    /// The cumulative distribution, one point for each non-empty bucket.
+    pub fn cdf(&self) -> impl Iterator<Item = CdfPoint> + '_ {
+        let total = self.count as f64;
+        self.occupied().scan(0u64, move |seen, (index, count)| {
+            *seen = seen.saturating_add(count);
+            Some(CdfPoint {
+                value_ns: highest_of(index).min(self.max),
+                at_or_below: *seen,
+                share: *seen as f64 / total,
+            })
+        })
+    }
+
+    /// Index and count of each non-empty bucket.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let range = if self.count == 0 {
+            0..0
+        } else {
+            bucket_of(self.min)..bucket_of(self.max) + 1
+        };
+        let start = range.start;
+        self.counts[range]
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(move |(offset, count)| (start + offset, *count))
+    }
+}
+
+fn sum_of(counts: &[u64]) -> u64 {
+    counts
+        .iter()
+        .fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+/// Rank (1..=count) of the sample at `quantile`: the smallest rank whose share
+/// reaches it. A guard of 1e-12 keeps 0.999 × 1000 at 999.
+pub(crate) fn rank_of(quantile: f64, count: u64) -> u64 {
+    let exact = quantile.clamp(0.0, 1.0) * count as f64;
+    let rank = (exact * (1.0 - 1e-12)).ceil() as u64;
+    rank.clamp(1, count.max(1))
+}

@@ -1,0 +1,78 @@
+//! What is required of a machine.
+
+use crate::format;
+use serde::{Deserialize, Serialize};
+
+/// One requirement on wake-up latency.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Requirement {
+    /// A cycle misses `deadline_ns` with a probability of at most `allowed`.
+    /// With `allowed` = 0 no miss may be seen; missed periods are misses.
+    MissProbability {
+        /// Later than this (ns) is a miss.
+        deadline_ns: u64,
+        /// Allowed probability, 0..1.
+        allowed: f64,
+    },
+    /// No sample may be later than `limit_ns`.
+    Max {
+        /// The limit in ns.
+        limit_ns: u64,
+    },
+    /// The percentile lies at or below `limit_ns`: a cycle is later with a
+    /// probability of at most 1 - percentile/100. Missed periods are later.
+    Percentile {
+        /// The percentile, 0..100.
+        percentile: f64,
+        /// The limit in ns.
+        limit_ns: u64,
+    },
+}
+
+impl Requirement {
+    /// Later than this (ns) is a miss.
+    pub fn limit_ns(&self) -> u64 {
+        match *self {
+            Requirement::MissProbability { deadline_ns, .. } => deadline_ns,
+            Requirement::Max { limit_ns } | Requirement::Percentile { limit_ns, .. } => limit_ns,
+        }
+    }
+
+    /// Allowed probability of a miss; 0 means that none may be seen.
+    pub fn allowed(&self) -> f64 {
+        match *self {
+            Requirement::MissProbability { allowed, .. } => allowed.clamp(0.0, 1.0),
+            Requirement::Max { .. } => 0.0,
+            // Decimal fractions: 100 - 99.9 is not 0.1 in binary.
+            Requirement::Percentile { percentile, .. } => {
+                let beyond = (100.0 - percentile.clamp(0.0, 100.0)) / 100.0;
+                (beyond * 1e12).round() / 1e12
+            }
+        }
+    }
+
+    /// Whether a period that passed counts as a miss.
+    pub fn counts_missed(&self) -> bool {
+        !matches!(self, Requirement::Max { .. })
+    }
+}
+
+impl std::fmt::Display for Requirement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let limit = format::duration(self.limit_ns());
+        match self {
+            Requirement::MissProbability { allowed, .. } if *allowed <= 0.0 => {
+                write!(f, "no wake-up later than {limit}")
+            }
+            Requirement::MissProbability { allowed, .. } => {
+                let allowed = format::probability(*allowed);
+                write!(f, "at most {allowed} wake-ups later than {limit}")
+            }
+            Requirement::Max { .. } => write!(f, "maximum at most {limit}"),
+            Requirement::Percentile { percentile, .. } => {
+                write!(f, "p{percentile} at most {limit}")
+            }
+        }
+    }
+}
