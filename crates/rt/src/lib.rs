@@ -1,1 +1,13 @@
 //! What a real-time program on Linux needs, and what punctual's own probes run on.
+//!
+//! Every function says whether a real-time thread may call it. *Real-time safe*
+//! means: bounded, no allocation, no lock, no page fault once its arguments are
+//! resident, and no system call but the one it is named after.
+
+pub mod affinity;
+pub mod clock;
+pub mod memory;
+pub mod periodic;
+pub mod ring;
+pub mod sched;
+pub mod sys;

@@ -1,0 +1,66 @@
+//! The CPUs that a thread may use.
+
+use std::io;
+
+use crate::sys::task::{self, CPU_MASK_WORDS, CpuMask};
+
+/// The largest number of CPUs that a mask can name.
+pub const MAX_CPUS: usize = CPU_MASK_WORDS * 64;
+
+fn mask_of(cpus: &[usize]) -> io::Result<CpuMask> {
+    let mut mask = [0; CPU_MASK_WORDS];
+    for &cpu in cpus {
+        let word = mask.get_mut(cpu / 64).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("CPU {cpu} is above the last possible one, {}", MAX_CPUS - 1),
+            )
+        })?;
+        *word |= 1 << (cpu % 64);
+    }
+    Ok(mask)
+}
+
+/// Places the calling thread on a list of CPUs. One system call; meant for setting up.
+///
+/// # Errors
+/// EINVAL when none of them may be used (offline, outside the cpuset).
+pub fn set_current(cpus: &[usize]) -> io::Result<()> {
+    task::set_affinity(0, &mask_of(cpus)?)
+}
+
+/// Reads the CPUs of a thread (0: the caller) back, in ascending order.
+///
+/// # Errors
+/// ESRCH for a dead thread.
+pub fn of(tid: i32) -> io::Result<Vec<usize>> {
+    let mask = task::affinity(tid)?;
+    Ok((0..MAX_CPUS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_found_where_it_was_put() {
+        std::thread::spawn(|| {
+            let allowed = of(0).unwrap();
+            let last = *allowed.last().unwrap();
+            set_current(&[last]).unwrap();
+            assert_eq!(of(0).unwrap(), [last]);
+            assert_eq!(task::current_cpu(), last);
+            set_current(&allowed).unwrap();
+            assert_eq!(of(0).unwrap(), allowed);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn impossible_places_are_refused() {
+        assert!(set_current(&[]).is_err());
+        assert!(set_current(&[MAX_CPUS - 1]).is_err());
+        assert!(set_current(&[usize::MAX]).is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! A wait-free ring with one producer and one consumer, for getting data out of
+//! a real-time thread.
+//!
+//! A full ring never blocks and never overwrites: the value is refused and the
+//! refusal is counted, so that the reader knows how much it has not seen.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Keeps what two threads write on different cache lines. 128 bytes, because
+/// x86's adjacent-line prefetcher pairs lines of 64.
+#[repr(align(128))]
+struct Line<T>(T);
+
+struct Shared<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// Values ever pushed; written by the producer alone.
+    pushed: Line<AtomicUsize>,
+    /// Values ever popped; written by the consumer alone.
+    popped: Line<AtomicUsize>,
+    /// Values refused; written by the producer alone.
+    refused: Line<AtomicU64>,
+}
+
+// SAFETY: a slot is accessed by the producer only between `popped + capacity` and
+// `pushed`, and by the consumer only between `popped` and `pushed`; the two ranges
+// never overlap, and the Release/Acquire pairs on the counters order the accesses.
+unsafe impl<T: Send> Sync for Shared<T> {}
+// SAFETY: it owns its slots, and moving it moves no thread's access.
+unsafe impl<T: Send> Send for Shared<T> {}
+
+/// The writing end.
+pub struct Producer<T> {
+    shared: Arc<Shared<T>>,
+    pushed: usize,
+    /// The consumer's counter as last seen; looked at again only when the ring seems full.
+    popped_seen: usize,
+}
+
+/// The reading end.
+pub struct Consumer<T> {
+    shared: Arc<Shared<T>>,
+    popped: usize,
+}
+
+/// Makes a ring of at least `capacity` values (rounded up to a power of two, at
+/// least 2), its memory touched so that no push faults once it is locked. Not
+/// real-time safe.
+///
+/// # Panics
+/// When the capacity is above 2^32.
+#[must_use]
+pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    assert!(capacity <= 1 << 32, "a ring of {capacity} values is beyond reason");
+    let capacity = capacity.max(2).next_power_of_two();
+    // Written, not just reserved: each page is faulted in here.
+    let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::new(T::default()))).collect();
+    let shared = Arc::new(Shared {
+        slots,
+        pushed: Line(AtomicUsize::new(0)),
+        popped: Line(AtomicUsize::new(0)),
+        refused: Line(AtomicU64::new(0)),
+    });
+    (
+        Producer { shared: Arc::clone(&shared), pushed: 0, popped_seen: 0 },
+        Consumer { shared, popped: 0 },
+    )
+}
+
+impl<T: Copy + Send> Producer<T> {
+    /// Appends a value; `false` when the ring is full, which is counted.
+    /// Real-time safe: wait-free, no system call.
+    #[inline]
+    pub fn push(&mut self, value: T) -> bool {
+        let capacity = self.shared.slots.len();
+        if self.pushed.wrapping_sub(self.popped_seen) == capacity {
+            self.popped_seen = self.shared.popped.0.load(Ordering::Acquire);
+            if self.pushed.wrapping_sub(self.popped_seen) == capacity {
+                let refused = self.shared.refused.0.load(Ordering::Relaxed);
+                self.shared.refused.0.store(refused + 1, Ordering::Relaxed);
+                return false;
+            }
+        }
+        let slot = self.shared.slots[self.pushed & (capacity - 1)].get();
+        // SAFETY: the slot lies outside popped..pushed, so the consumer doesn't
+        // look at it until the store below publishes it.
+        unsafe { (*slot).write(value) };
+        self.pushed = self.pushed.wrapping_add(1);
+        self.shared.pushed.0.store(self.pushed, Ordering::Release);
+        true
+    }
+}
+
+impl<T: Copy + Send> Consumer<T> {
+    /// Hands every value that is there to `take`, oldest first, and returns how
+    /// many. Wait-free; frees the slots as it returns.
+    #[inline]
+    pub fn drain(&mut self, mut take: impl FnMut(T)) -> usize {
+        let pushed = self.shared.pushed.0.load(Ordering::Acquire);
+        let count = pushed.wrapping_sub(self.popped);
+        let mask = self.shared.slots.len() - 1;
+        for position in 0..count {
+            let slot = self.shared.slots[self.popped.wrapping_add(position) & mask].get();
+            // SAFETY: the slot lies within popped..pushed, published by the Acquire
+            // load above, and was written before it was published.
+            let value = unsafe { (*slot).assume_init() };
+            take(value);
+        }
+        self.popped = pushed;
+        self.shared.popped.0.store(pushed, Ordering::Release);
+        count
+    }
+
+    /// How many values have been refused so far because the ring was full.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.0.load(Ordering::Relaxed)
+    }
+
+    /// How many values fit.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.shared.slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_out_in_order_and_once() {
+        let (mut producer, mut consumer) = ring::<u64>(1024);
+        let writer = std::thread::spawn(move || {
+            let mut next = 0;
+            while next < 300_000 {
+                if producer.push(next) {
+                    next += 1;
+                } else {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut expected = 0;
+        while expected < 300_000 {
+            consumer.drain(|value| {
+                assert_eq!(value, expected);
+                expected += 1;
+            });
+        }
+        writer.join().unwrap();
+        assert_eq!(consumer.drain(|_| ()), 0);
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_counts() {
+        let (mut producer, mut consumer) = ring::<u32>(4);
+        assert_eq!(consumer.capacity(), 4);
+        let accepted: Vec<bool> = (0..6).map(|value| producer.push(value)).collect();
+        assert_eq!(accepted, [true, true, true, true, false, false]);
+        assert_eq!(consumer.refused(), 2);
+        let mut seen = Vec::new();
+        assert_eq!(consumer.drain(|value| seen.push(value)), 4);
+        assert_eq!(seen, [0, 1, 2, 3]);
+        assert!(producer.push(9));
+        consumer.drain(|value| seen.push(value));
+        assert_eq!(seen.last(), Some(&9));
+    }
+
+    #[test]
+    fn counters_survive_wrapping_around() {
+        let (mut producer, mut consumer) = ring::<u32>(2);
+        producer.pushed = usize::MAX - 1;
+        producer.popped_seen = usize::MAX - 1;
+        producer.shared.pushed.0.store(usize::MAX - 1, Ordering::Relaxed);
+        producer.shared.popped.0.store(usize::MAX - 1, Ordering::Relaxed);
+        consumer.popped = usize::MAX - 1;
+        for value in 0..10 {
+            assert!(producer.push(value));
+            assert_eq!(consumer.drain(|seen| assert_eq!(seen, value)), 1);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Threads as the kernel sees them: identity, scheduling, CPUs, memory, usage.
+
+use std::io;
+
+use super::{check, check_returned};
+
+/// The kernel's `struct sched_attr` in its first published size (48 bytes).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SchedAttr {
+    /// Size of this struct.
+    pub size: u32,
+    /// SCHED_*.
+    pub policy: u32,
+    /// SCHED_FLAG_*.
+    pub flags: u64,
+    /// Nice value under SCHED_OTHER and SCHED_BATCH.
+    pub nice: i32,
+    /// Priority under SCHED_FIFO and SCHED_RR.
+    pub priority: u32,
+    /// SCHED_DEADLINE, ns.
+    pub runtime: u64,
+    /// SCHED_DEADLINE, ns.
+    pub deadline: u64,
+    /// SCHED_DEADLINE, ns.
+    pub period: u64,
+}
+
+/// Thread id of the calling thread. Real-time safe; one system call.
+#[must_use]
+pub fn current_tid() -> libc::pid_t {
+    // SAFETY: takes nothing and always succeeds.
+    unsafe { libc::gettid() }
+}
+
+/// Sets the scheduling of a thread (0: the caller). One system call.
+///
+/// # Errors
+/// EPERM without the right (CAP_SYS_NICE, RLIMIT_RTPRIO, a real-time group
+/// without runtime), EINVAL for parameters out of range, EBUSY when
+/// SCHED_DEADLINE's admission refuses, ESRCH for a dead thread.
+pub fn set_scheduling(tid: libc::pid_t, attr: &SchedAttr) -> io::Result<()> {
+    // SAFETY: the kernel reads `size` bytes of a live struct, and size is set to its own.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(attr), 0 as libc::c_uint)
+    };
+    check(result as libc::c_int).map(drop)
+}
+
+/// Reads the scheduling of a thread (0: the caller) back. One system call.
+///
+/// # Errors
+/// ESRCH for a dead thread.
+pub fn scheduling(tid: libc::pid_t) -> io::Result<SchedAttr> {
+    let mut attr = SchedAttr::default();
+    let size = size_of::<SchedAttr>() as libc::c_uint;
+    // SAFETY: the kernel writes at most `size` bytes into a live struct of that size.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            tid,
+            std::ptr::from_mut(&mut attr),
+            size,
+            0 as libc::c_uint,
+        )
+    };
+    check(result as libc::c_int)?;
+    Ok(attr)
+}
+
+/// Words of a CPU mask, enough for 8,192 CPUs, the kernel's own largest.
+pub const CPU_MASK_WORDS: usize = 128;
+
+/// A CPU mask as the kernel takes it.
+pub type CpuMask = [u64; CPU_MASK_WORDS];
+
+/// Sets the CPUs of a thread (0: the caller). One system call.
+///
+/// # Errors
+/// EINVAL when no CPU of the mask may be used, ESRCH for a dead thread.
+pub fn set_affinity(tid: libc::pid_t, mask: &CpuMask) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of_val(mask)` bytes of a live array.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(mask), mask.as_ptr())
+    };
+    check(result as libc::c_int).map(drop)
+}
+
+/// Reads the CPUs of a thread (0: the caller). One system call.
+///
+/// # Errors
+/// ESRCH for a dead thread.
+pub fn affinity(tid: libc::pid_t) -> io::Result<CpuMask> {
+    let mut mask = [0u64; CPU_MASK_WORDS];
+    // SAFETY: the kernel writes at most `size_of_val(&mask)` bytes into a live array.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, tid, size_of_val(&mask), mask.as_mut_ptr())
+    };
+    check(result as libc::c_int)?;
+    Ok(mask)
+}
+
+/// Number of the CPU that the caller runs on. Real-time safe.
+#[must_use]
+pub fn current_cpu() -> usize {
+    // SAFETY: takes nothing.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).unwrap_or(0)
+}
+
+/// Locks memory, `flags` of MCL_*. Not real-time safe: faults in everything.
+///
+/// # Errors
+/// EPERM without CAP_IPC_LOCK and with a limit of 0, ENOMEM above RLIMIT_MEMLOCK.
+pub fn lock_all_memory(flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::mlockall(flags) }).map(drop)
+}
+
+/// Undoes [`lock_all_memory`]. Not real-time safe.
+///
+/// # Errors
+/// None in practice.
+pub fn unlock_all_memory() -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::munlockall() }).map(drop)
+}
+
+/// Resources used by the calling thread. Real-time safe; one system call.
+///
+/// # Errors
+/// None in practice.
+pub fn thread_usage() -> io::Result<libc::rusage> {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// Resources used by the process. One system call.
+///
+/// # Errors
+/// None in practice.
+pub fn process_usage() -> io::Result<libc::rusage> {
+    usage(libc::RUSAGE_SELF)
+}
+
+fn usage(who: libc::c_int) -> io::Result<libc::rusage> {
+    // SAFETY: an all-zero rusage is a valid value of this plain C struct.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is live and writable.
+    check(unsafe { libc::getrusage(who, &mut usage) })?;
+    Ok(usage)
+}
+
+/// Names the calling thread; the kernel keeps 15 bytes.
+///
+/// # Errors
+/// None in practice: longer names are cut.
+pub fn name_current_thread(name: &str) -> io::Result<()> {
+    let mut bytes = [0u8; 16];
+    for (to, from) in bytes.iter_mut().take(15).zip(name.bytes()) {
+        *to = from;
+    }
+    // SAFETY: the array is NUL-terminated and outlives the call.
+    check(unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr()) }).map(drop)
+}
+
+/// Sets the timer slack of the calling thread; 1 ns is the least.
+/// SCHED_FIFO, RR and DEADLINE have none whatever is set here.
+///
+/// # Errors
+/// None in practice.
+pub fn set_timer_slack(ns: u64) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns as libc::c_ulong) }).map(drop)
+}
+
+/// Name of a scheduling policy number, in the words of this project.
+#[must_use]
+pub fn policy_name(policy: u32) -> &'static str {
+    match policy as libc::c_int {
+        libc::SCHED_OTHER => "other",
+        libc::SCHED_FIFO => "fifo",
+        libc::SCHED_RR => "rr",
+        libc::SCHED_BATCH => "batch",
+        libc::SCHED_IDLE => "idle",
+        libc::SCHED_DEADLINE => "deadline",
+        _ => "unknown",
+    }
+}
+
+/// Joins a thread made with `pthread_create`.
+///
+/// # Safety
+/// `thread` was made joinable by this process and is joined once.
+///
+/// # Errors
+/// EDEADLK when a thread joins itself.
+pub unsafe fn join(thread: libc::pthread_t) -> io::Result<()> {
+    // SAFETY: passed on to the caller.
+    check_returned(unsafe { libc::pthread_join(thread, std::ptr::null_mut()) })
+}

@@ -1,0 +1,241 @@
+//! Clocks and timers.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::{check, check_returned};
+
+/// Nanoseconds in a second.
+pub const NS_PER_S: u64 = 1_000_000_000;
+
+/// Splits nanoseconds into a `timespec`.
+#[inline]
+#[must_use]
+pub fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / NS_PER_S) as libc::time_t,
+        tv_nsec: (ns % NS_PER_S) as libc::c_long,
+    }
+}
+
+#[inline]
+fn nanoseconds(time: &libc::timespec) -> u64 {
+    (time.tv_sec as u64).wrapping_mul(NS_PER_S).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Reads a clock, in ns. Real-time safe: the vDSO answers for the monotonic and
+/// real-time clocks where the clock source allows it.
+///
+/// # Panics
+/// Never for the clocks that every kernel since 2.6.39 has; an unknown clock reads 0.
+#[inline]
+#[must_use]
+pub fn clock_now(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a live, writable timespec, the only pointer handed over.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    nanoseconds(&time)
+}
+
+/// Resolution of a clock, in ns.
+///
+/// # Errors
+/// The kernel's errno: EINVAL for an unknown clock.
+pub fn clock_resolution(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a live, writable timespec, the only pointer handed over.
+    check(unsafe { libc::clock_getres(clock, &mut time) })?;
+    Ok(nanoseconds(&time))
+}
+
+/// Sleeps until an instant of CLOCK_MONOTONIC. Real-time safe; one system call.
+///
+/// # Errors
+/// EINTR when a signal handler ran.
+#[inline]
+pub fn sleep_until(at_ns: u64) -> io::Result<()> {
+    let at = timespec(at_ns);
+    // SAFETY: `at` outlives the call; a null remainder is allowed for absolute sleeps.
+    check_returned(unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &at,
+            std::ptr::null_mut(),
+        )
+    })
+}
+
+/// Sleeps for a length of time on CLOCK_MONOTONIC. Real-time safe; one system call.
+///
+/// # Errors
+/// EINTR when a signal handler ran.
+#[inline]
+pub fn sleep_for(length_ns: u64) -> io::Result<()> {
+    let length = timespec(length_ns);
+    // SAFETY: `length` outlives the call; the remainder is not asked for.
+    check_returned(unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &length, std::ptr::null_mut())
+    })
+}
+
+/// A timer that is read as a file, on CLOCK_MONOTONIC.
+#[derive(Debug)]
+pub struct TimerFd(OwnedFd);
+
+impl TimerFd {
+    /// Makes a disarmed timer. Not real-time safe (allocates in the kernel).
+    ///
+    /// # Errors
+    /// EMFILE or ENFILE when descriptors have run out.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: takes no pointers.
+        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
+        // SAFETY: the kernel has just handed this descriptor to us alone.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Arms the timer at an absolute instant, and then every `period_ns` (0: once).
+    /// Real-time safe; one system call.
+    ///
+    /// # Errors
+    /// EINVAL for a malformed time; does not occur for values below 2^63.
+    #[inline]
+    pub fn arm(&self, at_ns: u64, period_ns: u64) -> io::Result<()> {
+        let setting =
+            libc::itimerspec { it_interval: timespec(period_ns), it_value: timespec(at_ns) };
+        // SAFETY: `setting` outlives the call; the old setting is not asked for.
+        check(unsafe {
+            libc::timerfd_settime(
+                self.0.as_raw_fd(),
+                libc::TFD_TIMER_ABSTIME,
+                &setting,
+                std::ptr::null_mut(),
+            )
+        })
+        .map(drop)
+    }
+
+    /// Waits for the timer and returns how often it has expired since the last
+    /// reading. Real-time safe; one system call.
+    ///
+    /// # Errors
+    /// EINTR when a signal handler ran.
+    #[inline]
+    pub fn wait(&self) -> io::Result<u64> {
+        let mut expirations = 0u64;
+        // SAFETY: the buffer is eight writable bytes, as read(2) on a timerfd asks.
+        let got = unsafe {
+            libc::read(self.0.as_raw_fd(), (&raw mut expirations).cast(), size_of::<u64>())
+        };
+        if got == size_of::<u64>() as isize {
+            Ok(expirations)
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+/// A POSIX timer on CLOCK_MONOTONIC that sends a signal to the thread that made it.
+#[derive(Debug)]
+pub struct SignalTimer {
+    timer: libc::timer_t,
+    signal: libc::c_int,
+}
+
+// The handle may move to the thread that waits; the target thread is fixed at creation.
+// SAFETY: timer_t is an opaque process-wide handle, valid in any thread.
+unsafe impl Send for SignalTimer {}
+
+impl SignalTimer {
+    /// Makes a disarmed timer whose `signal` goes to the calling thread, and
+    /// blocks that signal there, so that it can be waited for. Not real-time safe.
+    ///
+    /// # Errors
+    /// EAGAIN when the limit of pending signals is reached.
+    pub fn for_this_thread(signal: libc::c_int) -> io::Result<Self> {
+        block_signals(&[signal])?;
+        // SAFETY: an all-zero sigevent is a valid value of this plain C struct.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal;
+        event.sigev_notify_thread_id = super::task::current_tid();
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: both pointers are to live locals of the right types.
+        check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) })?;
+        Ok(Self { timer, signal })
+    }
+
+    /// Arms the timer at an absolute instant, and then every `period_ns` (0: once).
+    /// Real-time safe; one system call.
+    ///
+    /// # Errors
+    /// EINVAL for a malformed time; does not occur for values below 2^63.
+    #[inline]
+    pub fn arm(&self, at_ns: u64, period_ns: u64) -> io::Result<()> {
+        let setting =
+            libc::itimerspec { it_interval: timespec(period_ns), it_value: timespec(at_ns) };
+        // SAFETY: the timer is ours until drop; `setting` outlives the call.
+        check(unsafe {
+            libc::timer_settime(self.timer, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut())
+        })
+        .map(drop)
+    }
+
+    /// Waits for the signal and returns how many expirations it stands for.
+    /// Real-time safe; one system call.
+    ///
+    /// # Errors
+    /// EINTR when a handler of another signal ran.
+    #[inline]
+    pub fn wait(&self) -> io::Result<u64> {
+        // SAFETY: an all-zero sigset_t is a valid value of this plain C struct.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is live and writable, the signal number was accepted before.
+        unsafe { libc::sigaddset(&mut set, self.signal) };
+        // SAFETY: an all-zero siginfo_t is a valid value of this plain C struct.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: both pointers are to live locals.
+        check(unsafe { libc::sigwaitinfo(&set, &mut info) })?;
+        // The overrun count stands where si_uid does for other signals
+        // (siginfo's _timer: tid, overrun), so no further call is needed.
+        // SAFETY: plain integers at a fixed place of a struct the kernel has filled.
+        let overrun = unsafe { info.si_uid() };
+        Ok(u64::from(overrun) + 1)
+    }
+}
+
+impl Drop for SignalTimer {
+    fn drop(&mut self) {
+        // SAFETY: the timer was made by us and is deleted once.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}
+
+/// Blocks signals in the calling thread. Real-time safe; one system call.
+///
+/// # Errors
+/// EINVAL for a number that is no signal.
+pub fn block_signals(signals: &[libc::c_int]) -> io::Result<()> {
+    // SAFETY: an all-zero sigset_t is a valid value of this plain C struct.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    for &signal in signals {
+        // SAFETY: `set` is live and writable; a bad number is answered with EINVAL.
+        check(unsafe { libc::sigaddset(&mut set, signal) })?;
+    }
+    // SAFETY: `set` outlives the call; the old mask is not asked for.
+    check_returned(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) })
+}
+
+/// Blocks every signal that can be blocked in the calling thread. Real-time safe.
+///
+/// # Errors
+/// None in practice.
+pub fn block_all_signals() -> io::Result<()> {
+    // SAFETY: an all-zero sigset_t is a valid value of this plain C struct.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is live and writable.
+    unsafe { libc::sigfillset(&mut set) };
+    // SAFETY: `set` outlives the call; the old mask is not asked for.
+    check_returned(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) })
+}
