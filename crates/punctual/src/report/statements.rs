@@ -84,6 +84,10 @@ pub fn standing(run: &Run) -> Option<String> {
     }
 }
 
+/// What stands above the figures of an invalid run.
+pub const WHAT_INVALID_MEANS: &str = "The run is INVALID: these figures were measured, \
+    but under other conditions than those asked for.";
+
 /// Further reasons for the verdict, those apart that its sentence says already.
 #[must_use]
 pub fn reasons(run: &Run) -> Vec<String> {

@@ -30,13 +30,15 @@ pub fn summary(run: &Run, style: &Style) -> String {
     page.why(run);
     page.section("Conditions");
     page.facts(&conditions(run));
-    if figures.merged.count > 0 || !figures.rows.is_empty() {
-        page.section("Latency in µs");
+    if !figures.rows.is_empty() {
         page.table(run, &figures);
     }
     let statistics = statements::statistics(run);
     if !statistics.is_empty() {
         page.section("Statistics");
+        if headline.outcome == Some(Outcome::Invalid) {
+            page.paragraph(Tone::Void, statements::WHAT_INVALID_MEANS);
+        }
         page.facts(&statistics);
     }
     page.worst(run, &figures);
@@ -244,15 +246,16 @@ impl Page<'_> {
         };
         let deadline = deadline(run);
         let room = self.style.columns() - 2;
-        // Full counts where they fit, short ones where they don't.
-        let counts: [fn(u64) -> String; 2] = [words::count, words::short_count];
-        let tables = counts.map(|count| rows(figures, &shown, deadline, count));
-        let rows = if table::width(&tables[0], 1) <= room {
-            &tables[0]
-        } else {
-            &tables[1]
-        };
-        for line in table::set(rows, room, self.style) {
+        let (unit, mut rows) = fitting(figures, &shown, deadline, room);
+        // What no unit makes fit gives up columns, the finest percentiles first.
+        for column in [8, 7, 6, 5, 2, 3, 4] {
+            if table::width(&rows, 1) > room {
+                rows.iter_mut()
+                    .for_each(|row| drop(row.remove(column.min(row.len() - 1))));
+            }
+        }
+        self.section(&format!("Latency in {unit}"));
+        for line in table::set(&rows, room, self.style) {
             self.lines.push(format!("  {line}"));
         }
         if shown.len() < figures.rows.len() {
@@ -301,47 +304,87 @@ impl Page<'_> {
     }
 }
 
-fn rows(
+/// The table in the unit of the median; shorter counts, then a larger unit,
+/// where it would be too wide.
+fn fitting(
     figures: &Figures,
     shown: &[usize],
     deadline: Option<u64>,
+    room: usize,
+) -> (&'static str, Vec<Vec<Cell>>) {
+    const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let median = figures.merged.percentile(50.0).unwrap_or(0) as f64;
+    let first = UNITS.iter().rposition(|unit| median >= unit.1).unwrap_or(0);
+    let mut last = ("µs", Vec::new());
+    for (name, unit) in UNITS.into_iter().skip(first) {
+        for count in [words::count, words::short_count] {
+            last = (
+                name,
+                rows(
+                    figures,
+                    shown,
+                    &Columns {
+                        deadline,
+                        unit,
+                        count,
+                    },
+                ),
+            );
+            if table::width(&last.1, 1) <= room {
+                return last;
+            }
+        }
+    }
+    last
+}
+
+/// How figures are written into the columns.
+struct Columns {
+    deadline: Option<u64>,
+    unit: f64,
     count: fn(u64) -> String,
-) -> Vec<Vec<Cell>> {
+}
+
+fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
     let names = [
         "CPU", "samples", "min", "mean", "p50", "p99", "99.9", "99.99", "99.999", "max", "late",
         "missed", "lost",
     ];
     let mut rows = vec![names.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
     for &i in shown {
-        rows.push(row(&figures.rows[i], deadline, count));
+        rows.push(row(&figures.rows[i], columns));
     }
     if figures.rows.len() != 1 {
-        rows.push(row(&figures.merged, deadline, count));
+        rows.push(row(&figures.merged, columns));
     }
     rows
 }
 
-fn row(row: &Row, deadline: Option<u64>, count: fn(u64) -> String) -> Vec<Cell> {
+fn row(row: &Row, columns: &Columns) -> Vec<Cell> {
     let latency = |ns: Option<u64>| match ns {
         Some(ns) => {
-            let late = deadline.is_some_and(|d| ns > d);
+            let late = columns.deadline.is_some_and(|d| ns > d);
             Cell::toned(
-                words::micros(ns as f64),
+                words::bare(ns as f64, columns.unit),
                 if late { Tone::Bad } else { Tone::Plain },
             )
         }
         None => Cell::new("—"),
     };
+    let count = columns.count;
     let bad = |n: u64, tone| Cell::toned(count(n), if n > 0 { tone } else { Tone::Plain });
     let mut cells = vec![
         Cell::new(row.label.clone()),
         Cell::new(count(row.count)),
         latency(row.min),
-        Cell::new(row.mean.map_or_else(|| "—".to_owned(), words::micros)),
+        Cell::new(
+            row.mean
+                .map_or_else(|| "—".to_owned(), |ns| words::bare(ns, columns.unit)),
+        ),
     ];
     cells.extend([50.0, 99.0, 99.9, 99.99, 99.999].map(|p| latency(row.percentile(p))));
     cells.push(latency(row.max));
-    cells.push(if deadline.is_some() {
+    cells.push(if columns.deadline.is_some() {
         bad(row.late, Tone::Bad)
     } else {
         Cell::new("—")

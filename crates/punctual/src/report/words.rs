@@ -32,12 +32,18 @@ pub fn cpu_list(cpus: &[usize]) -> String {
 /// whose heading names the unit: `1.93`, `12.4`, `104`, `26,012`.
 #[must_use]
 pub fn micros(ns: f64) -> String {
-    let us = if ns.is_finite() {
-        ns.max(0.0) / 1e3
+    bare(ns, 1e3)
+}
+
+/// The same in a unit of so many ns.
+#[must_use]
+pub fn bare(ns: f64, unit: f64) -> String {
+    let value = if ns.is_finite() {
+        ns.max(0.0) / unit
     } else {
         0.0
     };
-    match us {
+    match value {
         0.0 => "0".to_owned(),
         v if v < 0.9995 => format!("{v:.3}"),
         v if v < 9.995 => format!("{v:.2}"),
@@ -64,17 +70,11 @@ pub fn short_count(count: u64) -> String {
     }
 }
 
-/// Time since the start of a measurement, to the millisecond: `412.503 s`,
+/// Time since the start of a measurement, to the millisecond: `6:52.503`,
 /// `1:02:03.004`.
 #[must_use]
 pub fn instant(ns: u64) -> String {
-    let ms = ns / 1_000_000;
-    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    if ms < 600_000 {
-        format!("{}.{:03} s", ms / 1000, ms % 1000)
-    } else {
-        format!("{hours}:{minutes:02}:{seconds:02}.{:03}", ms % 1000)
-    }
+    format!("{}.{:03}", clock(ns), ns / 1_000_000 % 1000)
 }
 
 /// A clock face for progress: `59 s` is `0:59`, an hour `1:00:00`.
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn times_are_read_from_a_clock() {
-        assert_eq!(instant(412_503_000_000), "412.503 s");
+        assert_eq!(instant(412_503_000_000), "6:52.503");
         assert_eq!(instant(3_723_004_000_000), "1:02:03.004");
         assert_eq!(clock(59_000_000_000), "0:59");
         assert_eq!(clock(3_600_000_000_000), "1:00:00");
