@@ -1,0 +1,190 @@
+//! The pictures of a run, as SVG: the histogram, latency over time, the
+//! percentiles. The same code draws them into the page and as files.
+
+pub mod histogram;
+pub mod percentiles;
+pub mod timeline;
+
+use super::draw::svg::Svg;
+use super::draw::{Frame, palette, text};
+use super::figures::Figures;
+
+/// More threads than this are drawn as a band, all together, and the worst.
+pub const MOST_LINES: usize = 16;
+
+/// Where a picture will stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// In the page, beside a wide margin of labels.
+    Wide,
+    /// In the page on a narrow screen: labels below.
+    Narrow,
+    /// A file of its own, with its style and a heading.
+    File,
+}
+
+/// Lines that are drawn across the pictures.
+#[derive(Debug, Clone, Default)]
+pub struct Marks {
+    /// The deadline in ns.
+    pub deadline_ns: Option<u64>,
+    /// Percentiles asked for: share that may lie above, and the latency.
+    pub percentiles: Vec<(f64, u64)>,
+    /// An estimate of the tail: share above, level, and its interval.
+    pub tail: Option<(f64, f64, f64, f64)>,
+    /// Heading of a file of its own: a title line and the verdict.
+    pub heading: Vec<String>,
+}
+
+/// A line of the legend.
+struct Key {
+    class: String,
+    name: String,
+    value: String,
+}
+
+/// The outer parts of a picture.
+struct Canvas {
+    svg: Svg,
+    frame: Frame,
+    form: Form,
+    legend: (f64, f64),
+}
+
+impl Canvas {
+    /// Opens a picture with its title and description.
+    fn new(
+        form: Form,
+        id: &str,
+        title: &str,
+        description: &str,
+        keys: usize,
+        marks: &Marks,
+    ) -> Self {
+        let heading = if form == Form::File {
+            22.0 + 18.0 * marks.heading.len() as f64
+        } else {
+            0.0
+        };
+        let (width, plot) = match form {
+            Form::Wide | Form::File => (960.0, 300.0),
+            Form::Narrow => (380.0, 240.0),
+        };
+        let top = heading + 34.0;
+        let rows = if form == Form::Narrow {
+            keys.div_ceil(2)
+        } else {
+            0
+        };
+        // The labels beside a wide picture must not run out of it.
+        let plot = if form == Form::Narrow {
+            plot
+        } else {
+            f64::max(plot, 18.0 * keys as f64)
+        };
+        let height = top + plot + 46.0 + 18.0 * rows as f64;
+        let margin = if form == Form::Narrow {
+            (52.0, 12.0)
+        } else {
+            (64.0, 176.0)
+        };
+        let frame = Frame {
+            left: margin.0,
+            top,
+            right: width - margin.1,
+            bottom: top + plot,
+        };
+        let legend = if form == Form::Narrow {
+            (8.0, frame.bottom + 58.0)
+        } else {
+            (frame.right + 14.0, top + 8.0)
+        };
+
+        let mut svg = Svg::new();
+        let (title_id, text_id) = (format!("{id}-title"), format!("{id}-text"));
+        let root = svg
+            .element("svg")
+            .text_attribute("class", "chart")
+            .text_attribute("viewBox", &format!("0 0 {width:.0} {height:.0}"))
+            .text_attribute("role", "img")
+            .text_attribute("aria-labelledby", &format!("{title_id} {text_id}"));
+        if form == Form::File {
+            root.text_attribute("xmlns", "http://www.w3.org/2000/svg")
+                .number("width", width)
+                .number("height", height)
+                .open();
+        } else {
+            root.open();
+        }
+        svg.element("title")
+            .text_attribute("id", &title_id)
+            .text(title);
+        svg.element("desc")
+            .text_attribute("id", &text_id)
+            .text(description);
+        if form == Form::File {
+            svg.style(&standalone_style());
+            svg.rectangle("page", 0.0, 0.0, width, height);
+            for (i, line) in marks.heading.iter().enumerate() {
+                let class = if i == 0 { "strong" } else { "tick" };
+                let y = 28.0 + 18.0 * i as f64;
+                svg.label(class, "start", 18.0, y, &text::shorten(line, 130));
+            }
+        }
+        Self {
+            svg,
+            frame,
+            form,
+            legend,
+        }
+    }
+
+    fn legend(&mut self, keys: &[Key]) {
+        let wide = self.form != Form::Narrow;
+        for (i, key) in keys.iter().enumerate() {
+            let (column, line) = if wide { (0, i) } else { (i % 2, i / 2) };
+            let x = self.legend.0 + 184.0 * column as f64;
+            let y = self.legend.1 + 18.0 * line as f64;
+            self.svg.line(
+                &format!("key {}", key.class),
+                (x, y - 4.0),
+                (x + 16.0, y - 4.0),
+            );
+            self.svg.label("ink", "start", x + 22.0, y, &key.name);
+            let end = if wide { x + 156.0 } else { x + 176.0 };
+            self.svg.label("tick", "end", end, y, &key.value);
+        }
+    }
+
+    /// The picture's text.
+    fn finish(mut self) -> String {
+        self.svg.close("svg");
+        self.svg.finish()
+    }
+}
+
+fn standalone_style() -> String {
+    format!(
+        "svg{{{}}}\n@media(prefers-color-scheme:dark){{svg{{{}}}}}\n{}{}.page{{fill:var(--bg)}}\n",
+        palette::LIGHT,
+        palette::DARK,
+        palette::CHART_RULES,
+        palette::series_rules()
+    )
+}
+
+/// Which rows get a line of their own, in the order of the legend: all of them
+/// by CPU, or of many the worst three.
+fn drawn(figures: &Figures) -> Vec<usize> {
+    let with_samples = |i: &usize| figures.rows[*i].count > 0;
+    if figures.rows.len() <= MOST_LINES {
+        (0..figures.rows.len()).filter(with_samples).collect()
+    } else {
+        figures
+            .by_maximum()
+            .into_iter()
+            .filter(with_samples)
+            .take(3)
+            .collect()
+    }
+}

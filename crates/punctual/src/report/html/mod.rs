@@ -1,0 +1,8 @@
+//! `report.html`: one file that needs nothing from anywhere, that can be read
+//! without scripts, in light and dark, on paper and on a telephone.
+
+mod page;
+mod parts;
+mod sections;
+
+pub use page::page;

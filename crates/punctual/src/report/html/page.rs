@@ -1,0 +1,200 @@
+//! The page as a whole: head, banner, order of the sections.
+
+use punctual_stats::verdict::Outcome;
+
+use super::parts::Html;
+use super::sections;
+use crate::record::Run;
+use crate::report::draw::palette;
+use crate::report::draw::svg::escape;
+use crate::report::figures::Figures;
+use crate::report::marks::marks;
+use crate::report::{statements, words};
+
+const CSS: &str = include_str!("style.css");
+
+/// The report of a run as one HTML file.
+#[must_use]
+pub fn page(run: &Run) -> String {
+    let figures = Figures::of(run);
+    let marks = marks(run);
+    let headline = statements::headline(run);
+    let mut html = Html::default();
+
+    let word = headline.outcome.map_or("measured", Outcome::word);
+    let title = format!("{word}: {} on {}", run.verb, run.system.hostname);
+    html.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    html.raw("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
+    html.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
+    // There is no script, and nothing is ever loaded, whatever a name in the record holds.
+    html.raw(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; img-src data:\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n",
+    );
+    html.raw(&format!(
+        "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
+        escape(&title),
+        style()
+    ));
+
+    banner(&mut html, run, &figures);
+    html.raw("<main>\n");
+    sections::requirements(&mut html, run);
+    sections::figures(&mut html, run, &figures);
+    sections::histogram(&mut html, &figures, &marks);
+    sections::timeline(&mut html, run, &marks);
+    sections::percentiles(&mut html, run, &figures, &marks);
+    sections::worst(&mut html, run, &figures);
+    sections::statistics(&mut html, run);
+    sections::validity(&mut html, run);
+    sections::load(&mut html, run);
+    sections::conditions(&mut html, run);
+    sections::events(&mut html, run);
+    sections::guide(&mut html);
+    sections::provenance(&mut html, run);
+    html.raw("</main>\n");
+    html.raw(&format!(
+        "<footer>Written by {} {}. Everything is in this file; nothing is loaded.</footer>\n",
+        escape(&run.tool.name),
+        escape(&run.tool.version)
+    ));
+    html.raw("</body>\n</html>\n");
+    html.finish()
+}
+
+fn style() -> String {
+    format!(
+        ":root{{color-scheme:light dark;{}}}\n@media(prefers-color-scheme:dark){{@media screen{{:root{{{}}}}}}}\n{}{}{CSS}",
+        palette::LIGHT,
+        palette::DARK,
+        palette::CHART_RULES,
+        palette::series_rules()
+    )
+}
+
+/// The class of a verdict.
+pub(super) fn class(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
+        None => "none",
+        Some(Outcome::Pass) => "pass",
+        Some(Outcome::Fail) => "fail",
+        Some(Outcome::Inconclusive) => "inconclusive",
+        Some(Outcome::Invalid) => "invalid",
+    }
+}
+
+/// Who, where and when; the verdict; the few figures that everyone asks for.
+fn banner(html: &mut Html, run: &Run, figures: &Figures) {
+    let headline = statements::headline(run);
+    html.raw("<header>\n");
+    html.raw(&format!(
+        "<div class=\"where\"><b>{}</b> · {} · {} · {}</div>\n",
+        escape(&run.system.hostname),
+        escape(&statements::kernel(run)),
+        escape(&format!("{} {}", run.tool.name, run.verb)),
+        escape(&run.started)
+    ));
+    html.raw(&format!(
+        "<section class=\"banner {}\" aria-label=\"Verdict\">\n",
+        class(headline.outcome)
+    ));
+    let word = headline.outcome.map_or("", Outcome::word);
+    html.text("h1", "", if word.is_empty() { "NO VERDICT" } else { word });
+    let sentence = headline
+        .sentence
+        .strip_prefix(word)
+        .unwrap_or(&headline.sentence);
+    let sentence = sentence.trim_start_matches(':').trim_start();
+    html.text("p", "say", &capital(sentence));
+    if let Some(standing) = statements::standing(run) {
+        html.text("p", "state", &standing);
+    }
+    let reasons = statements::reasons(run);
+    if !reasons.is_empty() {
+        html.raw("<ul>\n");
+        reasons
+            .iter()
+            .for_each(|reason| html.text("li", "", reason));
+        html.raw("</ul>\n");
+    }
+    html.raw("</section>\n");
+    tiles(html, run, figures);
+    html.raw("</header>\n");
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
+}
+
+fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
+    let all = &figures.merged;
+    let dash = || "—".to_owned();
+    // A maximum never stands without its sample size and duration.
+    let sample = format!(
+        "of {} in {}",
+        words::count(all.count),
+        words::duration(run.measured_ns)
+    );
+    let mut tiles = vec![(
+        "Maximum",
+        all.max.map_or_else(dash, words::duration),
+        sample,
+    )];
+    if let Some(rung) = all.ladder.iter().rev().find(|rung| rung.value_ns.is_some()) {
+        let name = format!("{} samples beyond", words::count(rung.samples_beyond));
+        let label = if (rung.percentile - 99.999).abs() < 1e-9 {
+            "p99.999"
+        } else {
+            "Highest supported percentile"
+        };
+        let value = words::duration(rung.value_ns.unwrap_or(0));
+        let value = if label == "p99.999" {
+            value
+        } else {
+            format!("p{} {value}", rung.percentile)
+        };
+        tiles.push((label, value, name));
+    }
+    tiles.push((
+        "Median",
+        all.percentile(50.0).map_or_else(dash, words::duration),
+        String::new(),
+    ));
+    let late = run.request.requirements.is_empty();
+    let missed = format!("{} periods missed", words::count(all.missed));
+    tiles.push((
+        "Late wake-ups",
+        if late { dash() } else { words::count(all.late) },
+        missed,
+    ));
+    tiles.push((
+        "Lost samples",
+        words::count(all.lost),
+        format!("on {} CPUs", figures.rows.len()),
+    ));
+    let stolen = run
+        .system
+        .virtualisation
+        .stolen_share
+        .filter(|s| s.is_finite());
+    if let Some(share) = stolen {
+        tiles.push((
+            "Stolen by the host",
+            format!("{:.2} %", share * 100.0),
+            "of the probed CPUs' time".to_owned(),
+        ));
+    }
+    html.raw("<dl class=\"tiles\">\n");
+    for (name, value, small) in &tiles {
+        html.raw("<div>");
+        html.text("dt", "", name);
+        html.raw(&format!("<dd>{}", escape(value)));
+        html.text("small", "", small);
+        html.raw("</dd></div>\n");
+    }
+    html.raw("</dl>\n");
+}

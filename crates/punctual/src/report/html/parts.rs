@@ -1,0 +1,144 @@
+//! Pieces of HTML: tables, facts, escaped text.
+
+use std::fmt::Write as _;
+
+use crate::report::draw::svg::escape;
+use crate::report::statements::Fact;
+
+/// HTML in the making.
+#[derive(Debug, Default)]
+pub(super) struct Html {
+    out: String,
+}
+
+/// A cell of a table: its text and its classes.
+pub(super) struct Td {
+    text: String,
+    class: &'static str,
+}
+
+pub(super) fn td(text: impl Into<String>) -> Td {
+    Td {
+        text: text.into(),
+        class: "",
+    }
+}
+
+pub(super) fn td_in(class: &'static str, text: impl Into<String>) -> Td {
+    Td {
+        text: text.into(),
+        class,
+    }
+}
+
+impl Html {
+    /// Markup of our own, written as it is.
+    pub(super) fn raw(&mut self, markup: &str) {
+        self.out.push_str(markup);
+    }
+
+    /// An element with a text.
+    pub(super) fn text(&mut self, element: &str, class: &str, text: &str) {
+        let class = if class.is_empty() {
+            String::new()
+        } else {
+            format!(" class=\"{class}\"")
+        };
+        let _ = writeln!(self.out, "<{element}{class}>{}</{element}>", escape(text));
+    }
+
+    /// A heading with a target for links.
+    pub(super) fn heading(&mut self, id: &str, text: &str) {
+        let _ = writeln!(self.out, "<h2 id=\"{id}\">{}</h2>", escape(text));
+    }
+
+    /// Names and what is said of them.
+    pub(super) fn facts(&mut self, caption: &str, facts: &[Fact]) {
+        let _ = writeln!(
+            self.out,
+            "<table class=\"facts stack\"><caption>{}</caption><tbody>",
+            escape(caption)
+        );
+        for (name, text) in facts {
+            let _ = writeln!(
+                self.out,
+                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+                escape(name),
+                escape(text)
+            );
+        }
+        self.raw("</tbody></table>\n");
+    }
+
+    /// A table whose first column names the row. `class` is `figures` for
+    /// numbers, which scroll on a narrow screen, or `wide stack` for words.
+    pub(super) fn table(
+        &mut self,
+        class: &str,
+        caption: &str,
+        head: &[&str],
+        rows: &[(&str, Vec<Td>)],
+    ) {
+        let scroll = class == "figures";
+        if scroll {
+            let _ = writeln!(
+                self.out,
+                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">",
+                escape(caption)
+            );
+        }
+        let _ = writeln!(
+            self.out,
+            "<table class=\"{class}\"><caption>{}</caption>\n<thead><tr>",
+            escape(caption)
+        );
+        for name in head {
+            let _ = write!(self.out, "<th scope=\"col\">{}</th>", escape(name));
+        }
+        self.raw("</tr></thead>\n<tbody>\n");
+        for (row_class, cells) in rows {
+            if row_class.is_empty() {
+                self.raw("<tr>");
+            } else {
+                let _ = write!(self.out, "<tr class=\"{row_class}\">");
+            }
+            for (i, cell) in cells.iter().enumerate() {
+                self.cell(
+                    i == 0,
+                    head.get(i).copied().unwrap_or_default(),
+                    cell,
+                    scroll,
+                );
+            }
+            self.raw("</tr>\n");
+        }
+        self.raw("</tbody></table>\n");
+        if scroll {
+            self.raw("</div>\n");
+        }
+    }
+
+    fn cell(&mut self, first: bool, name: &str, cell: &Td, figures: bool) {
+        let class = if cell.class.is_empty() {
+            String::new()
+        } else {
+            format!(" class=\"{}\"", cell.class)
+        };
+        let text = escape(&cell.text);
+        if first {
+            let _ = write!(self.out, "<th scope=\"row\"{class}>{text}</th>");
+        } else if figures {
+            let _ = write!(self.out, "<td{class}>{text}</td>");
+        } else {
+            let _ = write!(
+                self.out,
+                "<td data-name=\"{}\"{class}>{text}</td>",
+                escape(name)
+            );
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+}

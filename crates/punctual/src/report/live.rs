@@ -1,0 +1,407 @@
+//! What is seen while a run goes: a block that is redrawn, plain lines where
+//! nothing can be redrawn, and cyclictest's lines.
+
+use super::style::{Style, Tone, wrap};
+use super::table::{self, Cell};
+use super::words;
+
+/// Buckets of a sparkline: four per decade from 1 µs to 1 s.
+pub const SPARK_BUCKETS: usize = 24;
+
+/// The bucket of a sparkline that a latency falls into; what lies outside goes
+/// to the first or the last.
+#[must_use]
+pub fn spark_bucket(latency_ns: u64) -> usize {
+    // 10^(3 + i/4), rounded: no logarithm is wanted where samples come in.
+    const QUARTERS: [u64; 4] = [1_000, 1_778, 3_162, 5_623];
+    let mut bucket = 0;
+    let mut scale = 1;
+    loop {
+        for quarter in QUARTERS {
+            if latency_ns < quarter * scale || bucket == SPARK_BUCKETS {
+                return bucket.saturating_sub(1);
+            }
+            bucket += 1;
+        }
+        scale *= 10;
+    }
+}
+
+/// A run as it stands, filled by whoever drives it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveView {
+    /// What runs, e.g. `qualify`.
+    pub verb: String,
+    /// Time measured so far.
+    pub elapsed_ns: u64,
+    /// Time asked for, where it is known.
+    pub total_ns: Option<u64>,
+    /// The deadline, where there is one: maxima above it stand out.
+    pub deadline_ns: Option<u64>,
+    /// One entry for each probe thread.
+    pub threads: Vec<LiveThread>,
+    /// The loads.
+    pub loads: Vec<LiveLoad>,
+    /// Latencies in cyclictest's lines are in ns rather than µs.
+    pub nanoseconds: bool,
+    /// What a reader must know at once: a demand not in force, a save that failed.
+    pub notes: Vec<String>,
+}
+
+/// A probe thread as it stands. Latencies are in ns; without samples they are 0.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveThread {
+    /// Its CPU.
+    pub cpu: usize,
+    /// Its thread id.
+    pub tid: i32,
+    /// Its real-time priority.
+    pub priority: u32,
+    /// Its nominal interval.
+    pub interval_ns: u64,
+    /// Samples so far.
+    pub count: u64,
+    /// Lowest.
+    pub min_ns: u64,
+    /// Latest.
+    pub act_ns: u64,
+    /// Mean.
+    pub avg_ns: f64,
+    /// p99.9, where the sample supports it.
+    pub p999_ns: Option<u64>,
+    /// Highest.
+    pub max_ns: u64,
+    /// Wake-ups later than the deadline.
+    pub late: u64,
+    /// Missed periods.
+    pub missed: u64,
+    /// Lost samples.
+    pub lost: u64,
+    /// Samples per [`spark_bucket`].
+    pub spark: [u64; SPARK_BUCKETS],
+}
+
+/// A load as it stands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveLoad {
+    /// Its name.
+    pub name: String,
+    /// The unit of its work.
+    pub unit: String,
+    /// Work per second.
+    pub rate: f64,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+/// The block that is redrawn on a terminal: at most [`Style::height`] lines of
+/// at most [`Style::width`] characters.
+#[must_use]
+pub fn status_lines(view: &LiveView, style: &Style) -> Vec<String> {
+    let mut lines = vec![progress(view, style)];
+    let mut tail = Vec::new();
+    let room = style.width.max(20) - 1;
+    for note in view.notes.iter().take(2) {
+        tail.extend(
+            wrap(note, room)
+                .into_iter()
+                .take(2)
+                .map(|l| style.paint(Tone::Unsure, &l)),
+        );
+    }
+    if !view.loads.is_empty() {
+        let loads: Vec<String> = view.loads.iter().map(load).collect();
+        let text = format!("load: {}", loads.join(" · "));
+        let tone = if view.loads.iter().any(|l| l.failed) {
+            Tone::Bad
+        } else {
+            Tone::Dim
+        };
+        tail.extend(
+            wrap(&text, room)
+                .into_iter()
+                .take(3)
+                .map(|line| style.paint(tone, &line)),
+        );
+    }
+    // The head, the table's heading and the line for the CPUs left out.
+    let free = style.height.saturating_sub(tail.len() + 4).max(1);
+    lines.extend(rows(view, style, free, room));
+    lines.extend(tail);
+    lines.truncate(style.height.max(2) - 1);
+    lines
+}
+
+fn progress(view: &LiveView, style: &Style) -> String {
+    let elapsed = words::clock(view.elapsed_ns);
+    let verb = words::clean(&view.verb);
+    let Some(total) = view.total_ns.filter(|total| *total > 0) else {
+        return style.paint(Tone::Bold, &format!("{verb}  {elapsed}, until interrupted"));
+    };
+    let share = (view.elapsed_ns as f64 / total as f64).min(1.0);
+    let left = words::clock(
+        total
+            .saturating_sub(view.elapsed_ns)
+            .div_ceil(1_000_000_000)
+            * 1_000_000_000,
+    );
+    let text = format!(
+        " {:3.0} %  {elapsed} of {}, {left} left",
+        (share * 100.0).floor(),
+        words::clock(total)
+    );
+    let room = style
+        .width
+        .saturating_sub(text.chars().count() + verb.chars().count() + 4)
+        .min(40);
+    let full = (share * room as f64).floor() as usize;
+    let (on, off) = if style.unicode {
+        ("━", "─")
+    } else {
+        ("#", ".")
+    };
+    let bar = |piece: &str, times: usize, code: &str| {
+        let bar = piece.repeat(times);
+        if style.colour && times > 0 {
+            format!("\x1b[{code}m{bar}\x1b[0m")
+        } else {
+            bar
+        }
+    };
+    format!(
+        "{} {}{}{text}",
+        style.paint(Tone::Bold, &verb),
+        bar(on, full, "1"),
+        bar(off, room - full, "2")
+    )
+}
+
+fn load(load: &LiveLoad) -> String {
+    let state = if load.failed {
+        "failed".to_owned()
+    } else {
+        words::rate(load.rate, &load.unit)
+    };
+    format!("{} {state}", load.name)
+}
+
+/// The table of CPUs, the worst of them where not all fit.
+fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String> {
+    let mut shown: Vec<usize> = (0..view.threads.len()).collect();
+    if shown.len() > free {
+        shown.sort_by_key(|&i| std::cmp::Reverse(view.threads[i].max_ns));
+        shown.truncate(free);
+    }
+    let late = |ns: u64| view.deadline_ns.is_some_and(|d| ns > d);
+    let alarm = |n: u64| {
+        let tone = if n > 0 { Tone::Bad } else { Tone::Plain };
+        Cell::toned(words::short_count(n), tone)
+    };
+    let heading = [
+        "CPU", "min", "now", "mean", "p99.9", "max", "late", "missed",
+    ];
+    let mut cells = vec![heading.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
+    for &i in &shown {
+        let t = &view.threads[i];
+        let figure = |ns: f64| {
+            Cell::new(if t.count > 0 {
+                words::micros(ns)
+            } else {
+                "—".to_owned()
+            })
+        };
+        let mut max = figure(t.max_ns as f64);
+        if late(t.max_ns) {
+            max.tone = Tone::Bad;
+        }
+        let p999 = t
+            .p999_ns
+            .map_or_else(|| Cell::new("—"), |ns| figure(ns as f64));
+        cells.push(vec![
+            Cell::new(t.cpu.to_string()),
+            figure(t.min_ns as f64),
+            figure(t.act_ns as f64),
+            figure(t.avg_ns),
+            p999,
+            max,
+            alarm(t.late),
+            alarm(t.missed),
+        ]);
+    }
+    // Columns keep their place while the figures grow.
+    for (cell, least) in cells[0].iter_mut().zip([3, 5, 5, 5, 5, 6, 5, 6]) {
+        let pad = usize::saturating_sub(least, cell.text.chars().count());
+        cell.text.insert_str(0, &" ".repeat(pad));
+    }
+    let table_width = table::width(&cells, 2);
+    let spark = table_width + 2 + SPARK_BUCKETS <= room;
+    let highest = view.threads.iter().flat_map(|t| t.spark).max().unwrap_or(0);
+    let mut lines = table::set(&cells, room, style);
+    for (i, line) in lines.iter_mut().enumerate() {
+        if !spark {
+            break;
+        }
+        line.push_str("  ");
+        match i.checked_sub(1) {
+            None => line.push_str(&style.paint(Tone::Dim, "1µs 10  100 1ms 10  100")),
+            Some(i) => line.push_str(&sparkline(
+                &view.threads[shown[i]].spark,
+                highest,
+                style.unicode,
+            )),
+        }
+    }
+    let rest = view.threads.len() - shown.len();
+    if rest > 0 {
+        let least = shown.last().map_or(0, |&i| view.threads[i].max_ns);
+        let text = format!(
+            "and {rest} more CPUs with a maximum of at most {}",
+            words::duration(least)
+        );
+        lines.push(style.paint(Tone::Dim, &text));
+    }
+    lines
+}
+
+/// A sparkline on a logarithmic scale: one sample shows as well as a million.
+#[must_use]
+pub fn sparkline(counts: &[u64], highest: u64, unicode: bool) -> String {
+    let levels: &[char] = if unicode {
+        &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
+    } else {
+        &['.', ':', '-', '=', '+', '*', '#', '@']
+    };
+    let top = (highest.max(1) as f64 + 1.0).ln();
+    let text: String = counts
+        .iter()
+        .map(|&count| {
+            if count == 0 {
+                return ' ';
+            }
+            let share = (count as f64 + 1.0).ln() / top;
+            levels[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
+        })
+        .collect();
+    text.trim_end().to_owned()
+}
+
+/// One line for logs and pipes, to be written every few seconds.
+#[must_use]
+pub fn plain_line(view: &LiveView) -> String {
+    let count = view
+        .threads
+        .iter()
+        .fold(0u64, |sum, t| sum.saturating_add(t.count));
+    let sum = |field: fn(&LiveThread) -> u64| {
+        words::count(
+            view.threads
+                .iter()
+                .fold(0u64, |sum, t| sum.saturating_add(field(t))),
+        )
+    };
+    let mut line = words::clock(view.elapsed_ns);
+    if let Some(total) = view.total_ns {
+        line += &format!(" of {}", words::clock(total));
+    }
+    line += &format!(": {} wake-ups", words::count(count));
+    if let Some(worst) = view
+        .threads
+        .iter()
+        .filter(|t| t.count > 0)
+        .max_by_key(|t| t.max_ns)
+    {
+        line += &format!(
+            ", max {} on CPU {}",
+            words::duration(worst.max_ns),
+            worst.cpu
+        );
+    }
+    if view.deadline_ns.is_some() {
+        line += &format!(", {} late", sum(|t| t.late));
+    }
+    line += &format!(", {} missed", sum(|t| t.missed));
+    if view.threads.iter().any(|t| t.lost > 0) {
+        line += &format!(", {} LOST", sum(|t| t.lost));
+    }
+    if !view.loads.is_empty() {
+        let loads: Vec<String> = view.loads.iter().map(load).collect();
+        line += &format!("; load {}", loads.join(", "));
+    }
+    words::clean(&line)
+}
+
+/// The lines that cyclictest prints while it runs, one for each thread.
+#[must_use]
+pub fn cyclictest_lines(view: &LiveView) -> Vec<String> {
+    let (divisor, width) = if view.nanoseconds { (1, 8) } else { (1000, 5) };
+    view.threads
+        .iter()
+        .enumerate()
+        .map(|(i, t)| {
+            format!(
+                "T:{i:2} ({:5}) P:{:2} I:{} C:{:7} Min:{:7} Act:{:width$} Avg:{:width$} Max:{:8}",
+                t.tid,
+                t.priority,
+                t.interval_ns / 1000,
+                t.count,
+                t.min_ns / divisor,
+                t.act_ns / divisor,
+                t.avg_ns as u64 / divisor,
+                t.max_ns / divisor,
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spark_buckets_are_quarters_of_a_decade() {
+        assert_eq!(spark_bucket(0), 0);
+        assert_eq!(spark_bucket(999), 0);
+        assert_eq!(spark_bucket(1_000), 0);
+        assert_eq!(spark_bucket(1_778), 1);
+        assert_eq!(spark_bucket(10_000), 4);
+        assert_eq!(spark_bucket(1_000_000), 12);
+        assert_eq!(spark_bucket(u64::MAX), SPARK_BUCKETS - 1);
+    }
+
+    #[test]
+    fn one_sample_shows_beside_a_million() {
+        assert_eq!(sparkline(&[1, 0, 1_000_000, 0], 1_000_000, true), "▁ █");
+        assert_eq!(sparkline(&[0; 24], 0, true), "");
+        assert_eq!(sparkline(&[u64::MAX], u64::MAX, false), "@");
+    }
+
+    #[test]
+    fn cyclictest_lines_are_cyclictests() {
+        let thread = LiveThread {
+            tid: 1234,
+            priority: 80,
+            interval_ns: 1_000_000,
+            count: 10_000,
+            min_ns: 5_999,
+            act_ns: 10_000,
+            avg_ns: 11_000.0,
+            max_ns: 99_000,
+            ..LiveThread::default()
+        };
+        let mut view = LiveView {
+            threads: vec![thread],
+            ..LiveView::default()
+        };
+        assert_eq!(
+            cyclictest_lines(&view),
+            ["T: 0 ( 1234) P:80 I:1000 C:  10000 Min:      5 Act:   10 Avg:   11 Max:      99"]
+        );
+        view.nanoseconds = true;
+        assert_eq!(
+            cyclictest_lines(&view),
+            [
+                "T: 0 ( 1234) P:80 I:1000 C:  10000 Min:   5999 Act:   10000 Avg:   11000 Max:   99000"
+            ]
+        );
+    }
+}

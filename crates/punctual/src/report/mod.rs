@@ -1,0 +1,22 @@
+//! Pure: a record goes in, text comes out. Nothing here reads a clock, a file
+//! or the machine, and nothing prints.
+//!
+//! [`terminal`] writes the summary, [`live`] what is seen while a run goes,
+//! [`html`] the page, [`svg`] the pictures as files, [`gnuplot`] a script with
+//! its data. They share the figures ([`figures`]), the sentences
+//! ([`statements`]) and the pictures ([`chart`]), so that no two of them can
+//! say different things.
+
+pub mod chart;
+pub mod draw;
+pub mod figures;
+pub mod gnuplot;
+pub mod html;
+pub mod live;
+pub mod marks;
+pub mod statements;
+pub mod style;
+pub mod svg;
+pub mod table;
+pub mod terminal;
+pub mod words;

@@ -1,0 +1,506 @@
+//! What is said of a run in words, once for the terminal and the page.
+
+use punctual_stats::analysis::Tail;
+use punctual_stats::miss::MissBound;
+use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::Outcome;
+
+use super::words;
+use crate::record::{Interval, Run, Standing, State};
+
+/// A name and what is said of it.
+pub type Fact = (String, String);
+
+fn fact(name: &str, text: impl Into<String>) -> Fact {
+    (name.to_owned(), text.into())
+}
+
+/// The sentence that stands first and last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The verdict; absent where nothing was required.
+    pub outcome: Option<Outcome>,
+    /// The sentence, with the word of the verdict.
+    pub sentence: String,
+}
+
+/// The verdict in its sentence, or what was measured where nothing was required.
+#[must_use]
+pub fn headline(run: &Run) -> Headline {
+    if let Some(verdict) = &run.verdict {
+        return Headline {
+            outcome: Some(verdict.outcome),
+            sentence: verdict.sentence.clone(),
+        };
+    }
+    let count = run
+        .threads
+        .iter()
+        .fold(0u64, |sum, t| sum.saturating_add(t.latency.count));
+    let max = run
+        .threads
+        .iter()
+        .filter(|t| t.latency.count > 0)
+        .map(|t| t.latency.max_ns)
+        .max();
+    let not_judged = if run.request.requirements.is_empty() {
+        "nothing was required"
+    } else {
+        "not judged yet"
+    };
+    let sentence = match max {
+        Some(max) => format!(
+            "No verdict ({not_judged}): the latest of {} in {} came {} late.",
+            words::plural(count, "wake-up", "wake-ups"),
+            words::duration(run.measured_ns),
+            words::duration(max)
+        ),
+        None => format!("No verdict ({not_judged}): not one wake-up was measured."),
+    };
+    Headline {
+        outcome: None,
+        sentence,
+    }
+}
+
+/// That a record is not whole, where it isn't.
+#[must_use]
+pub fn standing(run: &Run) -> Option<String> {
+    let measured = words::duration(run.measured_ns);
+    let asked = run
+        .request
+        .duration_ns
+        .map(|ns| format!(" of {}", words::duration(ns)))
+        .unwrap_or_default();
+    match &run.state {
+        State::Finished => None,
+        State::Unfinished => Some(format!(
+            "UNFINISHED: the run was still going when this was saved, or it was killed; \
+             {measured}{asked} had been measured."
+        )),
+        State::Stopped { reason } => Some(format!(
+            "Stopped early ({reason}): {measured}{asked} were measured, and all of it stands."
+        )),
+    }
+}
+
+/// What stands above the figures of an invalid run.
+pub const WHAT_INVALID_MEANS: &str = "The run is INVALID: these figures were measured, \
+    but under other conditions than those asked for.";
+
+/// Further reasons for the verdict, those apart that its sentence says already.
+#[must_use]
+pub fn reasons(run: &Run) -> Vec<String> {
+    let Some(verdict) = &run.verdict else {
+        return Vec::new();
+    };
+    let said = |reason: &&String| !verdict.sentence.contains(reason.as_str());
+    verdict.reasons.iter().filter(said).cloned().collect()
+}
+
+/// How the run measured: source, intervals, CPUs, policy.
+#[must_use]
+pub fn method(run: &Run) -> String {
+    let request = &run.request;
+    let interval = match &request.interval {
+        Interval::Fixed { interval_ns } => format!("every {}", words::duration(*interval_ns)),
+        Interval::Primes {
+            interval_ns, seed, ..
+        } => {
+            format!(
+                "intervals of primes near {} (seed {seed})",
+                words::duration(*interval_ns)
+            )
+        }
+    };
+    let policy = if request.priority > 0 {
+        format!("{} {}", request.policy, request.priority)
+    } else {
+        request.policy.clone()
+    };
+    format!(
+        "{}, {interval}, {policy}, CPUs {}",
+        request.source,
+        words::cpu_list(&request.cpus)
+    )
+}
+
+/// The virtual machine and what its host took, or that there is none.
+#[must_use]
+pub fn platform(run: &Run) -> String {
+    let v = &run.system.virtualisation;
+    let mut text = match &v.hypervisor {
+        Some(name) => format!("virtual machine ({name})"),
+        None => "no hypervisor seen".to_owned(),
+    };
+    if let Some(stolen) = v.stolen_ns {
+        let share = v
+            .stolen_share
+            .filter(|s| s.is_finite())
+            .map(|s| format!(" ({:.2} %)", s * 100.0));
+        match stolen {
+            0 => text += ", no stolen time counted",
+            _ => {
+                text += &format!(
+                    ", {} stolen{}",
+                    words::duration(stolen),
+                    share.unwrap_or_default()
+                )
+            }
+        }
+    }
+    if let Some(container) = &v.container {
+        text += &format!(", in a container ({container})");
+    }
+    text
+}
+
+/// The kernel in a few words.
+#[must_use]
+pub fn kernel(run: &Run) -> String {
+    let kernel = &run.system.kernel;
+    let preemption = match kernel.preemption.as_str() {
+        "rt" => "PREEMPT_RT".to_owned(),
+        "" | "unknown" => "preemption unknown".to_owned(),
+        other => format!("preempt={other}"),
+    };
+    format!("Linux {}, {preemption}", kernel.release)
+}
+
+/// The clock and the power settings that matter for latency.
+#[must_use]
+pub fn clock_and_power(run: &Run) -> String {
+    let (clock, power) = (&run.system.clock, &run.system.power);
+    let mut text = format!(
+        "clock source {}",
+        if clock.source.is_empty() {
+            "unknown"
+        } else {
+            &clock.source
+        }
+    );
+    if clock.resolution_ns > 1 {
+        text += &format!(" (resolution {})", words::duration(clock.resolution_ns));
+    }
+    let governors: Vec<&str> = power.governors.iter().map(|g| g.0.as_str()).collect();
+    if !governors.is_empty() {
+        text += &format!(", governor {}", governors.join("/"));
+    }
+    text += &match power.cpu_dma_latency_held_us {
+        Some(us) => format!(", cpu_dma_latency held at {us} µs"),
+        None => ", cpu_dma_latency left alone".to_owned(),
+    };
+    text
+}
+
+/// The load and the work that it did.
+#[must_use]
+pub fn load(run: &Run) -> String {
+    let label = if run.request.load.is_empty() {
+        "none"
+    } else {
+        &run.request.load
+    };
+    if run.loads.is_empty() {
+        return label.to_owned();
+    }
+    let each: Vec<String> = run
+        .loads
+        .iter()
+        .map(|load| match &load.failed {
+            Some(why) => format!("{} FAILED: {why}", load.name),
+            None => format!("{} {}", load.name, words::rate(load.rate, &load.unit)),
+        })
+        .collect();
+    format!("{label}: {}", each.join(", "))
+}
+
+/// The conditions of a run, the important ones first.
+#[must_use]
+pub fn conditions(run: &Run) -> Vec<Fact> {
+    let s = &run.system;
+    let mut facts = vec![
+        fact("Machine", machine(run)),
+        fact("Kernel", kernel(run)),
+        fact("Platform", platform(run)),
+        fact("Clock, power", clock_and_power(run)),
+        fact("Probe", method(run)),
+    ];
+    let changed = if run.request.as_deployed {
+        "nothing was changed for the run"
+    } else {
+        "tuned for the run"
+    };
+    facts.push(fact("As deployed", changed));
+    if run.request.best_effort {
+        facts.push(fact(
+            "Best effort",
+            "conditions not in force are stated and do not make the run invalid",
+        ));
+    }
+    if let (Some(period), Some(runtime)) = (s.scheduler.rt_period_us, s.scheduler.rt_runtime_us) {
+        let text = if runtime < 0 {
+            "off".to_owned()
+        } else {
+            format!("{runtime} of {period} µs")
+        };
+        facts.push(fact("Real-time throttling", text));
+    }
+    let above: Vec<String> = s
+        .scheduler
+        .above
+        .iter()
+        .take(6)
+        .map(|t| format!("{} ({} {})", t.name, t.policy, t.priority))
+        .collect();
+    if s.scheduler.above_count > 0 {
+        let more = s.scheduler.above_count.saturating_sub(above.len() as u64);
+        let more = if more > 0 {
+            format!(" and {} more", words::count(more))
+        } else {
+            String::new()
+        };
+        facts.push(fact(
+            "Tasks at or above our priority",
+            format!("{}{more}", above.join(", ")),
+        ));
+    }
+    for (name, cpus) in [
+        ("Isolated CPUs", &s.processor.isolated),
+        ("nohz_full CPUs", &s.processor.nohz_full),
+    ] {
+        if !cpus.is_empty() {
+            facts.push(fact(name, words::cpu_list(cpus)));
+        }
+    }
+    if let Some(smt) = s.processor.smt_active {
+        facts.push(fact("SMT", if smt { "active" } else { "off" }));
+    }
+    if !s.power.idle_states.is_empty() {
+        let on = s.power.idle_states.iter().filter(|state| !state.disabled);
+        let states: Vec<String> = on
+            .map(|state| format!("{} ({} µs)", state.name, state.exit_latency_us))
+            .collect();
+        facts.push(fact(
+            "Idle states",
+            if states.is_empty() {
+                "all disabled".to_owned()
+            } else {
+                states.join(", ")
+            },
+        ));
+    }
+    if !s.kernel.command_line.is_empty() {
+        facts.push(fact("Kernel command line", &s.kernel.command_line));
+    }
+    if !s.limits.cgroup_limits.is_empty() {
+        facts.push(fact("cgroup limits", s.limits.cgroup_limits.join(", ")));
+    }
+    if !s.unread.is_empty() {
+        facts.push(fact("Could not be read", s.unread.join("; ")));
+    }
+    facts
+}
+
+/// Host, processor and memory.
+#[must_use]
+pub fn machine(run: &Run) -> String {
+    let s = &run.system;
+    let mut parts = Vec::new();
+    for part in [
+        Some(&s.hostname),
+        Some(&s.processor.model),
+        s.distribution.as_ref(),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        if !part.is_empty() {
+            parts.push(part.clone());
+        }
+    }
+    let online = s.processor.online.len();
+    if online > 0 {
+        parts.push(words::plural(online as u64, "CPU", "CPUs"));
+    }
+    if s.memory.total_bytes > 0 {
+        parts.push(words::bytes(s.memory.total_bytes));
+    }
+    if parts.is_empty() {
+        "unknown".to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
+
+/// What one requirement asks, at its confidence.
+#[must_use]
+pub fn requirement(requirement: &Requirement, confidence: f64) -> String {
+    if requirement.allowed() > 0.0 && confidence.is_finite() {
+        format!(
+            "{requirement}, with {} confidence",
+            words::percent(confidence)
+        )
+    } else {
+        requirement.to_string()
+    }
+}
+
+/// The bound on misses of the deadline, the burst-aware figure first.
+#[must_use]
+pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
+    let cycles = words::count(bound.cycles);
+    let seen = match bound.misses {
+        0 => format!("none in {cycles} cycles"),
+        n => format!(
+            "{} in {cycles} cycles ({} late, {} missed): {}",
+            words::count(n),
+            words::count(bound.late),
+            words::count(bound.missed),
+            words::probability(bound.observed_probability)
+        ),
+    };
+    let mut facts = vec![fact("Misses", seen)];
+    let upper = words::probability(bound.upper);
+    let independent = words::probability(bound.independent_upper);
+    facts.push(fact(
+        "Bound",
+        format!(
+            "fewer than {upper} with {} confidence; {independent} if wake-ups were independent",
+            words::percent(bound.confidence)
+        ),
+    ));
+    if let (Some(bursts), true) = (bound.bursts, bound.misses > 0) {
+        let largest = bound
+            .largest_burst
+            .map(|n| format!(", at most {} in one", words::count(n)));
+        let text = format!(
+            "{}{}",
+            words::plural(bursts, "burst", "bursts"),
+            largest.unwrap_or_default()
+        );
+        facts.push(fact("Bursts", text));
+    }
+    if let Some(with_miss) = bound.seconds_with_miss {
+        let share = if bound.seconds > 0 {
+            with_miss as f64 / bound.seconds as f64
+        } else {
+            0.0
+        };
+        let text = format!(
+            "{} of {} held a miss ({:.2} %)",
+            words::count(with_miss),
+            words::plural(bound.seconds, "second", "seconds"),
+            share * 100.0
+        );
+        facts.push(fact("Seconds", text));
+    }
+    facts
+}
+
+/// What the statistics say: misses, bursts, stationarity, the tail.
+#[must_use]
+pub fn statistics(run: &Run) -> Vec<Fact> {
+    let Some(analysis) = &run.analysis else {
+        return Vec::new();
+    };
+    let mut facts = analysis.miss.as_ref().map(miss_facts).unwrap_or_default();
+    if let Some(index) = &analysis.extremal_index {
+        let text = format!(
+            "extremal index {:.2} (at least {:.2}): high latencies come {}",
+            index.theta,
+            index.theta_lower,
+            if index.theta > 0.9 {
+                "singly".to_owned()
+            } else {
+                format!("in bursts of about {:.1}", 1.0 / index.theta.max(1e-6))
+            }
+        );
+        facts.push(fact("Clustering", text));
+    }
+    if let Some(s) = &analysis.stationarity {
+        facts.push(fact(
+            "Stationarity",
+            format!(
+                "{}: median {} then {}, p99 {} then {}",
+                s.statement,
+                words::duration(s.first.p50_ns),
+                words::duration(s.second.p50_ns),
+                words::duration(s.first.p99_ns),
+                words::duration(s.second.p99_ns)
+            ),
+        ));
+    }
+    let tail = match &analysis.tail {
+        Tail::Estimate(t) => format!(
+            "{} is exceeded once in {:.0e} cycles, {} to {} with {} confidence \
+             (from {} bursts above {}; goodness of fit p = {:.2}); an extrapolation",
+            words::duration_f64(t.level_ns),
+            t.return_cycles,
+            words::duration_f64(t.level_lower_ns),
+            words::duration_f64(t.level_upper_ns),
+            words::percent(t.confidence),
+            t.bursts,
+            words::duration(t.threshold_ns),
+            t.p_value
+        ),
+        Tail::Refused(why) => why.to_string(),
+    };
+    facts.push(fact("Tail", tail));
+    facts
+}
+
+/// Demands that are not in force.
+pub fn not_in_force(run: &Run) -> impl Iterator<Item = &crate::record::Demand> {
+    run.demands
+        .iter()
+        .filter(|demand| demand.standing == Standing::NotInForce)
+}
+
+/// One of the worst samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worst {
+    /// The row of its thread.
+    pub row: usize,
+    /// The latency.
+    pub latency_ns: u64,
+    /// About when, from the start of the measurement.
+    pub at_ns: u64,
+    /// The cycle of its thread.
+    pub cycle: u64,
+}
+
+/// The worst samples of all threads, the highest first.
+///
+/// The record holds instants of the monotonic clock; the start of a thread
+/// follows from its earliest peak and the mean time between its cycles.
+#[must_use]
+pub fn worst(run: &Run, most: usize) -> Vec<Worst> {
+    let start = run
+        .threads
+        .iter()
+        .filter_map(start_of)
+        .min_by_key(|s| s.0)
+        .map_or(0, |s| s.1);
+    let mut all: Vec<Worst> = Vec::new();
+    for (row, thread) in run.threads.iter().enumerate() {
+        all.extend(thread.peaks.iter().map(|peak| Worst {
+            row,
+            latency_ns: peak.latency_ns,
+            at_ns: peak.asked_ns.saturating_sub(start),
+            cycle: peak.cycle,
+        }));
+        all.sort_by_key(|w| (std::cmp::Reverse(w.latency_ns), w.at_ns));
+        all.truncate(most);
+    }
+    all
+}
+
+/// The earliest peak's cycle and the start that follows from it.
+fn start_of(thread: &crate::record::Thread) -> Option<(u64, u64)> {
+    let first = thread.peaks.iter().min_by_key(|peak| peak.cycle)?;
+    let cycles = thread.latency.count.saturating_add(thread.missed).max(1);
+    let spacing = thread.measured_ns as f64 / cycles as f64;
+    let before = (first.cycle as f64 * spacing) as u64;
+    Some((first.cycle, first.asked_ns.saturating_sub(before)))
+}

@@ -1,0 +1,395 @@
+//! The summary of a run for a terminal: what an engineer wants to see who has
+//! logged in over ssh and waits for one answer.
+
+use punctual_stats::verdict::Outcome;
+
+use super::figures::{Figures, Row};
+use super::marks::deadline;
+use super::statements::{self, Fact, Headline};
+use super::style::{Style, Tone, wrap};
+use super::table::{self, Cell};
+use super::words;
+use crate::record::Run;
+
+/// CPUs in the table; of more, the worst are shown.
+const MOST_ROWS: usize = 16;
+/// Worst samples that are listed.
+const MOST_WORST: usize = 5;
+
+/// The summary, with a final newline.
+#[must_use]
+pub fn summary(run: &Run, style: &Style) -> String {
+    let figures = Figures::of(run);
+    let headline = statements::headline(run);
+    let mut page = Page {
+        style,
+        lines: Vec::new(),
+    };
+
+    page.headline(&headline);
+    page.why(run);
+    page.section("Conditions");
+    page.facts(&conditions(run));
+    if !figures.rows.is_empty() {
+        page.table(run, &figures);
+    }
+    let statistics = statements::statistics(run);
+    if !statistics.is_empty() {
+        page.section("Statistics");
+        if headline.outcome == Some(Outcome::Invalid) {
+            page.paragraph(Tone::Void, statements::WHAT_INVALID_MEANS);
+        }
+        page.facts(&statistics);
+    }
+    page.worst(run, &figures);
+    page.blank();
+    if let Some(place) = &style.report {
+        page.facts(&[("Report".to_owned(), place.clone())]);
+        page.blank();
+    }
+    page.headline(&headline);
+    if let Some(standing) = statements::standing(run) {
+        page.paragraph(Tone::Void, &standing);
+    }
+    let mut text = page.lines.join("\n");
+    text.push('\n');
+    text
+}
+
+/// Nothing but the verdict: one line, however long.
+#[must_use]
+pub fn verdict_line(run: &Run, style: &Style) -> String {
+    let headline = statements::headline(run);
+    format!(
+        "{}\n",
+        style.paint(tone(headline.outcome), &headline.sentence)
+    )
+}
+
+fn tone(outcome: Option<Outcome>) -> Tone {
+    match outcome {
+        None => Tone::Bold,
+        Some(Outcome::Pass) => Tone::Good,
+        Some(Outcome::Fail) => Tone::Bad,
+        Some(Outcome::Inconclusive) => Tone::Unsure,
+        Some(Outcome::Invalid) => Tone::Void,
+    }
+}
+
+/// The conditions that fit a terminal.
+fn conditions(run: &Run) -> Vec<Fact> {
+    let fact = |name: &str, text: String| (name.to_owned(), text);
+    let mut facts = vec![
+        fact("Machine", statements::machine(run)),
+        fact(
+            "Kernel",
+            format!("{}; {}", statements::kernel(run), statements::platform(run)),
+        ),
+        fact("Clock", statements::clock_and_power(run)),
+        fact(
+            "Probe",
+            format!(
+                "{}, {}",
+                statements::method(run),
+                words::duration(run.measured_ns)
+            ),
+        ),
+        fact("Load", statements::load(run)),
+    ];
+    if run.request.best_effort {
+        facts.push(fact(
+            "Effort",
+            "best effort: conditions not in force do not make it invalid".to_owned(),
+        ));
+    }
+    facts
+}
+
+struct Page<'a> {
+    style: &'a Style,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn blank(&mut self) {
+        if self.lines.last().is_some_and(|line| !line.is_empty()) {
+            self.lines.push(String::new());
+        }
+    }
+
+    fn paragraph(&mut self, tone: Tone, text: &str) {
+        for line in wrap(text, self.style.columns()) {
+            self.lines.push(self.style.paint(tone, &line));
+        }
+    }
+
+    fn section(&mut self, name: &str) {
+        self.blank();
+        self.lines.push(self.style.paint(Tone::Bold, name));
+    }
+
+    /// The verdict: its word stands out, the sentence is to be read.
+    fn headline(&mut self, headline: &Headline) {
+        let lines = wrap(&headline.sentence, self.style.columns());
+        let word = headline.outcome.map_or("", Outcome::word);
+        for (i, line) in lines.iter().enumerate() {
+            let painted = match line.strip_prefix(word) {
+                Some(rest) if i == 0 && !word.is_empty() => {
+                    format!(
+                        "{}{}",
+                        self.style.paint(tone(headline.outcome), word),
+                        self.style.paint(Tone::Bold, rest)
+                    )
+                }
+                _ => self.style.paint(Tone::Bold, line),
+            };
+            self.lines.push(painted);
+        }
+    }
+
+    /// Names in a column, what is said of them beside it.
+    fn facts(&mut self, facts: &[Fact]) {
+        let column = facts
+            .iter()
+            .map(|f| f.0.chars().count())
+            .max()
+            .unwrap_or(0)
+            .clamp(8, 14);
+        for (name, text) in facts {
+            let room = self.style.columns().saturating_sub(column + 4);
+            for (i, line) in wrap(text, room).iter().enumerate() {
+                let name = if i == 0 { name.as_str() } else { "" };
+                let head = format!("  {name:column$}  ");
+                self.lines.push(format!(
+                    "{}{}",
+                    self.style.paint(Tone::Dim, &head),
+                    self.style.paint(Tone::Plain, line)
+                ));
+            }
+        }
+    }
+
+    fn item(&mut self, tone: Tone, text: &str) {
+        for (i, line) in wrap(text, self.style.columns() - 4).iter().enumerate() {
+            let head = if i == 0 { "  - " } else { "    " };
+            self.lines
+                .push(format!("{head}{}", self.style.paint(tone, line)));
+        }
+    }
+
+    /// What a reader must know before any figure.
+    fn why(&mut self, run: &Run) {
+        if let Some(standing) = statements::standing(run) {
+            self.paragraph(Tone::Void, &standing);
+        }
+        for reason in statements::reasons(run) {
+            self.item(Tone::Plain, &reason);
+        }
+        let demands: Vec<_> = statements::not_in_force(run).collect();
+        if !demands.is_empty() {
+            self.section("Not in force");
+        }
+        for demand in demands {
+            self.item(
+                Tone::Bad,
+                &format!(
+                    "{}: asked for {}, found {}",
+                    demand.name, demand.asked, demand.found
+                ),
+            );
+            if let Some(mend) = &demand.mend {
+                for line in wrap(&format!("mend: {mend}"), self.style.columns() - 4) {
+                    self.lines
+                        .push(format!("    {}", self.style.paint(Tone::Plain, &line)));
+                }
+            }
+        }
+        let (bad, other): (Vec<_>, Vec<_>) = run.events.iter().partition(|event| event.invalidates);
+        if !run.events.is_empty() {
+            self.section("Events");
+        }
+        for event in bad.iter().take(8) {
+            self.item(
+                Tone::Bad,
+                &format!(
+                    "{}: {} (no longer valid)",
+                    words::instant(event.at_ns),
+                    event.text
+                ),
+            );
+        }
+        let room = 8usize.saturating_sub(bad.len());
+        for event in other.iter().take(room) {
+            self.item(
+                Tone::Plain,
+                &format!("{}: {}", words::instant(event.at_ns), event.text),
+            );
+        }
+        let shown = bad.len().min(8) + other.len().min(room);
+        if shown < run.events.len() {
+            self.item(Tone::Dim, &format!("and {} more", run.events.len() - shown));
+        }
+        for thread in run.threads.iter().filter(|t| t.error.is_some()).take(8) {
+            let why = thread.error.as_deref().unwrap_or_default();
+            self.item(
+                Tone::Bad,
+                &format!("the thread on CPU {} ended early: {why}", thread.cpu),
+            );
+        }
+    }
+
+    fn table(&mut self, run: &Run, figures: &Figures) {
+        let shown = if figures.rows.len() > MOST_ROWS {
+            figures.by_maximum().into_iter().take(MOST_ROWS).collect()
+        } else {
+            (0..figures.rows.len()).collect::<Vec<_>>()
+        };
+        let deadline = deadline(run);
+        let room = self.style.columns() - 2;
+        let (unit, mut rows) = fitting(figures, &shown, deadline, room);
+        // What no unit makes fit gives up columns, the finest percentiles first.
+        for column in [8, 7, 6, 5, 2, 3, 4] {
+            if table::width(&rows, 1) > room {
+                rows.iter_mut()
+                    .for_each(|row| drop(row.remove(column.min(row.len() - 1))));
+            }
+        }
+        self.section(&format!("Latency in {unit}"));
+        for line in table::set(&rows, room, self.style) {
+            self.lines.push(format!("  {line}"));
+        }
+        if shown.len() < figures.rows.len() {
+            let rest = figures.rows.len() - shown.len();
+            let least = shown.last().and_then(|&i| figures.rows[i].max).unwrap_or(0);
+            let text = format!(
+                "  and {rest} more CPUs with a maximum of at most {}",
+                words::duration(least)
+            );
+            self.lines.push(self.style.paint(Tone::Dim, &text));
+        }
+        let gap = |row: &Row| row.count > 0 && row.percentile(99.999).is_none();
+        if figures.rows.iter().chain([&figures.merged]).any(gap) {
+            self.lines.push(self.style.paint(
+                Tone::Dim,
+                "  — : the sample is too small for this percentile",
+            ));
+        }
+    }
+
+    fn worst(&mut self, run: &Run, figures: &Figures) {
+        let worst = statements::worst(run, MOST_WORST);
+        if worst.is_empty() {
+            return;
+        }
+        self.section("Worst samples");
+        let latest = |ns: u64| deadline(run).is_some_and(|d| ns > d);
+        let rows: Vec<Vec<Cell>> = worst
+            .iter()
+            .map(|w| {
+                let tone = if latest(w.latency_ns) {
+                    Tone::Bad
+                } else {
+                    Tone::Plain
+                };
+                vec![
+                    Cell::toned(words::duration(w.latency_ns), tone),
+                    Cell::new(format!("CPU {}", figures.rows[w.row].label)),
+                    Cell::new(format!("at {}", words::instant(w.at_ns))),
+                ]
+            })
+            .collect();
+        for line in table::set(&rows, self.style.columns() - 2, self.style) {
+            self.lines.push(format!("  {line}"));
+        }
+    }
+}
+
+/// The table in the unit of the median; shorter counts, then a larger unit,
+/// where it would be too wide.
+fn fitting(
+    figures: &Figures,
+    shown: &[usize],
+    deadline: Option<u64>,
+    room: usize,
+) -> (&'static str, Vec<Vec<Cell>>) {
+    const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let median = figures.merged.percentile(50.0).unwrap_or(0) as f64;
+    let first = UNITS.iter().rposition(|unit| median >= unit.1).unwrap_or(0);
+    let mut last = ("µs", Vec::new());
+    for (name, unit) in UNITS.into_iter().skip(first) {
+        for count in [words::count, words::short_count] {
+            last = (
+                name,
+                rows(
+                    figures,
+                    shown,
+                    &Columns {
+                        deadline,
+                        unit,
+                        count,
+                    },
+                ),
+            );
+            if table::width(&last.1, 1) <= room {
+                return last;
+            }
+        }
+    }
+    last
+}
+
+/// How figures are written into the columns.
+struct Columns {
+    deadline: Option<u64>,
+    unit: f64,
+    count: fn(u64) -> String,
+}
+
+fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
+    let names = [
+        "CPU", "samples", "min", "mean", "p50", "p99", "99.9", "99.99", "99.999", "max", "late",
+        "missed", "lost",
+    ];
+    let mut rows = vec![names.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
+    for &i in shown {
+        rows.push(row(&figures.rows[i], columns));
+    }
+    if figures.rows.len() != 1 {
+        rows.push(row(&figures.merged, columns));
+    }
+    rows
+}
+
+fn row(row: &Row, columns: &Columns) -> Vec<Cell> {
+    let latency = |ns: Option<u64>| match ns {
+        Some(ns) => {
+            let late = columns.deadline.is_some_and(|d| ns > d);
+            Cell::toned(
+                words::bare(ns as f64, columns.unit),
+                if late { Tone::Bad } else { Tone::Plain },
+            )
+        }
+        None => Cell::new("—"),
+    };
+    let count = columns.count;
+    let bad = |n: u64, tone| Cell::toned(count(n), if n > 0 { tone } else { Tone::Plain });
+    let mut cells = vec![
+        Cell::new(row.label.clone()),
+        Cell::new(count(row.count)),
+        latency(row.min),
+        Cell::new(
+            row.mean
+                .map_or_else(|| "—".to_owned(), |ns| words::bare(ns, columns.unit)),
+        ),
+    ];
+    cells.extend([50.0, 99.0, 99.9, 99.99, 99.999].map(|p| latency(row.percentile(p))));
+    cells.push(latency(row.max));
+    cells.push(if columns.deadline.is_some() {
+        bad(row.late, Tone::Bad)
+    } else {
+        Cell::new("—")
+    });
+    cells.push(bad(row.missed, Tone::Bad));
+    cells.push(bad(row.lost, Tone::Void));
+    cells
+}
