@@ -1,3 +1,4 @@
 //! The tool's library: everything but the thin `main`.
 
 pub mod record;
+pub mod report;

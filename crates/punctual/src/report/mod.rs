@@ -1,0 +1,3 @@
+//! Pure: a record goes in, text comes out.
+
+pub mod formats;
