@@ -123,11 +123,10 @@ impl RunDirectory {
     /// [`RecordError::Save`]. What was saved before still stands and nothing else
     /// is left behind, so that a run on a full disk can go on.
     pub fn save(&self, run: &Run) -> Result<(), RecordError> {
-        let mut bytes = serde_json::to_vec(run).map_err(|e| RecordError::Save {
+        let bytes = encode(run).map_err(|source| RecordError::Save {
             path: self.path.join(RUN_FILE),
-            source: e.into(),
+            source,
         })?;
-        bytes.push(b'\n');
         self.save_file(RUN_FILE, &bytes)
     }
 
@@ -149,6 +148,28 @@ impl RunDirectory {
         // `remove_dir` refuses a directory that holds anything, which is the point.
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// JSON that can be read back. It has no word for a float that isn't finite and
+/// writes `null`, which no reader takes for a number; then what was concluded is
+/// left out, so that what was measured can be read.
+fn encode(run: &Run) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(run)?;
+    if serde_json::from_slice::<Run>(&bytes).is_err() {
+        let mut run = run.clone();
+        run.analysis = None;
+        run.verdict = None;
+        for load in &mut run.loads {
+            load.rate = if load.rate.is_finite() {
+                load.rate
+            } else {
+                0.0
+            };
+        }
+        bytes = serde_json::to_vec(&run)?;
+    }
+    bytes.push(b'\n');
+    Ok(bytes)
 }
 
 fn temporary(directory: &Path, name: &str) -> PathBuf {

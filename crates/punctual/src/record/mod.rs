@@ -2,6 +2,7 @@
 
 pub mod directory;
 pub mod error;
+pub mod evidence;
 pub mod read;
 pub mod run;
 pub mod samples;
@@ -12,6 +13,8 @@ mod validate;
 
 pub use directory::{RUN_FILE, RunDirectory};
 pub use error::RecordError;
+pub use evidence::{Evidence, analyse_record, invalid_reasons};
+pub(crate) use read::validated;
 pub use read::{parse, read};
 pub use run::*;
 pub use samples::{Sample, SampleWriter};

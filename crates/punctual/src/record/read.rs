@@ -95,14 +95,17 @@ pub(crate) fn slurp(path: &Path, limit: u64) -> Result<Vec<u8>, RecordError> {
 /// # Errors
 /// As [`read`].
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
-    scan::scan(bytes, &scan::RECORD).map_err(|e| {
-        let place = format!("line {}, column {}", e.line, e.column);
-        RecordError::malformed(path, place, e.what)
-    })?;
+    scan::check(path, bytes, &scan::RECORD)?;
     check_header(path, bytes)?;
-    let run: Run = decode(path, bytes)?;
-    validate::validate(&run).map_err(|e| RecordError::malformed(path, e.place, e.reason))?;
-    Ok(run)
+    validated(path, decode(path, bytes)?)
+}
+
+/// A run that keeps its promises, or the place where it doesn't.
+pub(crate) fn validated(path: &Path, run: Run) -> Result<Run, RecordError> {
+    match validate::validate(&run) {
+        Ok(()) => Ok(run),
+        Err(e) => Err(RecordError::malformed(path, e.place, e.reason)),
+    }
 }
 
 /// What every version of the format has.

@@ -4,6 +4,10 @@
 //! many values there are, how long lists get and how deep they nest. It does not
 //! say that the text is JSON: the parser does, afterwards.
 
+use std::path::Path;
+
+use super::error::RecordError;
+
 /// What a text may hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -39,6 +43,14 @@ pub(crate) struct Excess {
     pub line: usize,
     pub column: usize,
     pub what: String,
+}
+
+/// [`scan`], with the file named in the error.
+pub(crate) fn check(path: &Path, text: &[u8], limits: &Limits) -> Result<(), RecordError> {
+    scan(text, limits).map_err(|e| {
+        let place = format!("line {}, column {}", e.line, e.column);
+        RecordError::malformed(path, place, e.what)
+    })
 }
 
 /// Looks the text over.

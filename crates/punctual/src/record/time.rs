@@ -213,7 +213,6 @@ mod tests {
             assert_eq!(parse_rfc3339(text), None, "{text}");
             assert_eq!(parse_rfc2822(text), None, "{text}");
         }
-        assert_eq!(parse_rfc2822("x, 1 Jan 1970 00:00:00 +0100"), None);
         assert_eq!(parse_rfc2822("x, 1 Jan 1970 00:00:00 é000"), None);
     }
 }

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! Pure: a record goes in, text comes out. Nothing here reads a clock, a file
 //! or the machine, and nothing prints.
 //!
@@ -20,3 +21,8 @@ pub mod svg;
 pub mod table;
 pub mod terminal;
 pub mod words;
+=======
+//! Pure: a record goes in, text comes out.
+
+pub mod formats;
+>>>>>>> formats
