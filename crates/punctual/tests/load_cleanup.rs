@@ -154,29 +154,31 @@ fn the_tree_of_a_command_is_killed() {
     controller.kill();
 }
 
-#[test]
-fn a_descendant_without_its_environment_is_killed() {
-    // Told by its command line, since its environment tells nothing.
-    let seconds = format!("{}.5", 100_000 + std::process::id());
+/// Waits until a `sleep` of exactly this argument is there, or is not: told by
+/// its command line, since an environment can be emptied.
+fn await_sleep(seconds: &str, there: bool) {
+    let wanted = format!("sleep\0{seconds}\0");
     let find = || {
         let entries = fs::read_dir("/proc").expect("/proc").flatten();
-        let wanted = format!("sleep\0{seconds}\0");
         entries
             .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
             .any(|line| line == wanted.as_bytes())
     };
-    let await_it = |there: bool| {
-        let deadline = Instant::now() + PATIENCE;
-        while find() != there {
-            assert!(Instant::now() < deadline, "there: {there}");
-            sleep(Duration::from_millis(10));
-        }
-    };
+    let deadline = Instant::now() + PATIENCE;
+    while find() != there {
+        assert!(Instant::now() < deadline, "sleep {seconds} there: {there}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_descendant_without_its_environment_is_killed() {
+    let seconds = format!("{}.5", 100_000 + std::process::id());
     let command = format!("(setsid env -i sleep {seconds} &) ; exec sleep 1000");
     let controller = Controller::start(&command, "ready");
-    await_it(true);
+    await_sleep(&seconds, true);
     controller.kill();
-    await_it(false);
+    await_sleep(&seconds, false);
 }
 
 #[test]
@@ -207,9 +209,14 @@ fn a_killed_worker_is_a_failed_load() {
 #[test]
 fn a_killed_supervisor_is_a_failed_load_and_leaves_nothing() {
     let scratch = tempfile::tempdir().expect("a directory");
-    for spec in ["files:bytes=1M", "sleep 1000 & setsid sleep 1000 & wait"] {
+    let seconds = format!("{}.25", 100_000 + std::process::id());
+    let command = format!("setsid sleep {seconds} & wait");
+    for spec in ["files:bytes=1M", &command] {
         let set = start(spec, scratch.path());
         set.wait_ready(PATIENCE).expect("it runs");
+        if spec == command {
+            await_sleep(&seconds, true);
+        }
         kill(set.status()[0].supervisor);
         let deadline = Instant::now() + PATIENCE;
         while !set.is_over() && Instant::now() < deadline {
@@ -219,6 +226,7 @@ fn a_killed_supervisor_is_a_failed_load_and_leaves_nothing() {
         let reports = set.stop();
         assert!(reports[0].failed.is_some());
         assert_eq!(entries(scratch.path()), 0);
+        await_sleep(&seconds, false);
     }
 }
 

@@ -3,6 +3,7 @@
 //! A new one is a file of its own and a line in [`ALL`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::worker::Context;
 use super::{cpu, files, fork, hackbench, memory, mmap, net, timers};
@@ -90,6 +91,52 @@ impl Amount {
     }
 }
 
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Amount::Fixed(value) => f.write_str(&short(*value)),
+            Amount::PerCpu(value) => write!(f, "{value} per CPU"),
+            Amount::Memory(bytes) => write!(f, "{} or less", short(*bytes)),
+        }
+    }
+}
+
+/// `128K` for what is exactly that, else the plain number.
+fn short(value: u64) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    let whole = |&&(shift, _): &&(u32, _)| value > 0 && value.trailing_zeros() >= shift;
+    match units.iter().find(whole) {
+        Some((shift, unit)) => format!("{}{unit}", value >> shift),
+        None => value.to_string(),
+    }
+}
+
+/// All generators and their parameters, as a list in Markdown.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for generator in ALL {
+        let Generator {
+            name,
+            unit,
+            description,
+            ..
+        } = generator;
+        let counted = [&[*unit][..], generator.also].concat().join(", ");
+        text += &format!("- **`{name}`**: {description}. Counts {counted}.\n");
+        for parameter in generator.parameters {
+            let Parameter {
+                key,
+                description,
+                default,
+                ..
+            } = parameter;
+            let (least, most) = (short(parameter.least), short(parameter.most));
+            text += &format!("  - `{key}` ({default}; {least} to {most}): {description}\n");
+        }
+    }
+    text
+}
+
 impl Generator {
     /// All parameters: those set, and the defaults of the others. Values set
     /// were checked when they were parsed.
@@ -141,4 +188,55 @@ pub fn parse_number(text: &str) -> Option<u64> {
         return None;
     }
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_a_unit() {
+        assert_eq!(parse_number("0"), Some(0));
+        assert_eq!(parse_number("16M"), Some(16 << 20));
+        assert_eq!(parse_number("3k"), Some(3072));
+        for text in ["", "M", "-1", "+1", "1.5", "1T", "17179869184G", "é"] {
+            assert_eq!(parse_number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_follows_the_machine() {
+        let amount = Amount::Memory(64 << 20);
+        assert_eq!(amount.on(2, 64 << 30), 64 << 20);
+        assert_eq!(amount.on(2, 1 << 30), 32 << 20);
+        assert_eq!(amount.on(64, 1 << 20), 1 << 16);
+        assert_eq!(amount.on(0, 1 << 30), 64 << 20);
+    }
+
+    #[test]
+    fn every_default_is_in_range_and_every_key_once() {
+        for generator in ALL {
+            let defaults = generator.resolve(&Values::new(), 2, 1 << 30);
+            assert_eq!(
+                defaults.len(),
+                generator.parameters.len(),
+                "{}",
+                generator.name
+            );
+            for parameter in generator.parameters {
+                let value = parameter.default.on(2, 1 << 30);
+                let range = parameter.least..=parameter.most;
+                assert!(
+                    range.contains(&value),
+                    "{} {}",
+                    generator.name,
+                    parameter.key
+                );
+                // These are the supervisor's own.
+                let taken = ["class", "cpus", "scratch", "run"];
+                assert!(!taken.contains(&parameter.key), "{}", parameter.key);
+            }
+            assert!((generator.memory)(&defaults) > 0, "{}", generator.name);
+        }
+    }
 }

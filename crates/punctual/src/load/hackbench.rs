@@ -68,7 +68,7 @@ pub(super) const GENERATOR: Generator = Generator {
     scratch: false,
     memory: |values: &Values| {
         // A process with its page tables and kernel stack, and a full buffer.
-        let (process, buffer) = (400 << 10, 212 << 10);
+        let (process, buffer) = (100 << 10, 212 << 10);
         let members = values["groups"].saturating_mul(values["fds"]);
         members.saturating_mul(2 * process + buffer + 2 * values["datasize"])
     },

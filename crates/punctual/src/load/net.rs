@@ -46,10 +46,10 @@ pub(super) const GENERATOR: Generator = Generator {
     ],
     scratch: false,
     memory: |values: &Values| {
-        // The kernel's default largest buffers: 4 MiB to send, 6 to receive.
-        let buffers = 10 << 20;
+        // What loopback's buffers grow to by default when they are full.
+        let buffers = 4 << 20;
         let streams = values["streams"].saturating_mul(buffers + 2 * values["block"]);
-        let pairs = values["pairs"].saturating_mul((1 << 20) + 2 * values["message"]);
+        let pairs = values["pairs"].saturating_mul((256 << 10) + 2 * values["message"]);
         streams.saturating_add(pairs)
     },
     run,

@@ -322,7 +322,7 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
         let (wanted, available) = (wanted >> 20, available >> 20);
         let what = format!(
             "about {wanted} MiB of memory would be taken, and of the {available} MiB available \
-             at most half may be: give smaller numbers"
+             at most half may be: name fewer loads, or give them smaller numbers"
         );
         return Err(LoadError::new(&spec.label(), what));
     }

@@ -111,3 +111,57 @@ pub(super) fn items() -> Vec<LoadItem> {
     };
     PARTS.iter().map(item).collect()
 }
+
+/// The definition as a table in Markdown.
+pub fn markdown() -> String {
+    let mut text = String::from("| load | what it is there for | parameters |\n|---|---|---|\n");
+    for Part { name, why, set } in PARTS {
+        let set: Vec<_> = set
+            .iter()
+            .map(|(key, amount)| format!("{key} {amount}"))
+            .collect();
+        text += &format!("| `{name}` | {why} | {} |\n", set.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generator;
+    use super::*;
+
+    #[test]
+    fn every_parameter_is_laid_down_and_in_range() {
+        for Part { name, set, .. } in PARTS {
+            let generator = generator::find(name).expect("a generator of this name");
+            assert_eq!(set.len(), generator.parameters.len(), "{name}");
+            for parameter in generator.parameters {
+                let given = set.iter().find(|(key, _)| *key == parameter.key);
+                let (key, amount) = given.expect(parameter.key);
+                for (cpus, memory) in [(1, 1 << 28), (2, 1 << 30), (1024, 1 << 40)] {
+                    let value = amount.on(cpus, memory);
+                    let range = parameter.least..=parameter.most;
+                    assert!(range.contains(&value), "{name} {key} on {cpus} CPUs");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_takes_less_than_a_quarter_of_the_memory() {
+        for (cpus, available) in [
+            (1, 400 << 20),
+            (2, 800 << 20),
+            (8, 4 << 30),
+            (256, 128 << 30),
+        ] {
+            let memory = |part: &Part| {
+                let generator = generator::find(part.name).expect("a generator of this name");
+                let values = resolve(part.name, cpus, available).expect("a part of it");
+                (generator.memory)(&values)
+            };
+            let total: u64 = PARTS.iter().map(memory).sum();
+            assert!(total < available / 4, "{} MiB on {cpus} CPUs", total >> 20);
+        }
+    }
+}

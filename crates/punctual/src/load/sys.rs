@@ -45,7 +45,8 @@ impl Ended {
     }
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+/// The result of a call that gives a negative number when it fails.
+pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -222,7 +223,8 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+/// A descriptor that the kernel gave just now, or the error.
+pub fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     check(fd)?;
     // SAFETY: the caller got this descriptor from the kernel just now, it is
     // valid (checked above), and nobody else owns it.
@@ -348,71 +350,5 @@ pub fn drop_cached(fd: BorrowedFd<'_>) -> io::Result<()> {
     match unsafe { libc::posix_fadvise(fd.as_raw_fd(), 0, 0, advice) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-/// Periodic timers that are waited for together.
-pub struct TimerSet {
-    epoll: OwnedFd,
-    timers: Vec<OwnedFd>,
-}
-
-impl TimerSet {
-    /// No timers yet.
-    pub fn new() -> io::Result<Self> {
-        // SAFETY: epoll_create1 takes an integer.
-        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        let timers = Vec::new();
-        Ok(TimerSet { epoll, timers })
-    }
-
-    /// Adds a timer and starts it.
-    pub fn add(&mut self, period: Duration) -> io::Result<()> {
-        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-        // SAFETY: timerfd_create takes integers.
-        let timer = owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        let period = libc::timespec {
-            tv_sec: period.as_secs() as libc::time_t,
-            tv_nsec: period.subsec_nanos() as libc::c_long,
-        };
-        let setting = libc::itimerspec {
-            it_interval: period,
-            it_value: period,
-        };
-        let old = std::ptr::null_mut();
-        // SAFETY: the setting is live and only read; no old one is wanted.
-        check(unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &setting, old) })?;
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: self.timers.len() as u64,
-        };
-        let (epoll, fd) = (self.epoll.as_raw_fd(), timer.as_raw_fd());
-        // SAFETY: the event is live and only read.
-        check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) })?;
-        self.timers.push(timer);
-        Ok(())
-    }
-
-    /// Waits until at least one timer expires; how many expiries there were.
-    pub fn wait(&mut self) -> io::Result<u64> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 32];
-        let (epoll, most) = (self.epoll.as_raw_fd(), events.len() as libc::c_int);
-        // SAFETY: the pointer is to `most` live entries that the kernel fills.
-        let ready = match check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), most, -1) }) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-            ready => ready?,
-        };
-        let mut expiries = 0;
-        for event in &events[..ready as usize] {
-            let timer = &self.timers[event.u64 as usize];
-            let mut count = 0_u64;
-            let size = size_of::<u64>();
-            // SAFETY: the pointer is to a live integer of `size` bytes.
-            let read = unsafe { libc::read(timer.as_raw_fd(), (&raw mut count).cast(), size) };
-            if read == size as isize {
-                expiries += count;
-            }
-        }
-        Ok(expiries)
     }
 }

@@ -1,12 +1,13 @@
 //! Many timers of different periods, and many short sleeps.
 
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
 use super::board::Slot;
 use super::generator::{Amount, Generator, Parameter, Values};
-use super::sys::TimerSet;
+use super::sys;
 use super::worker::Context;
 
 /// The registry's entry.
@@ -89,5 +90,72 @@ fn sleep(context: &Context<'_>, shortest: Duration, seed: u64, slot: &Slot) -> R
             .wrapping_add(1);
         thread::sleep(shortest / 16 * (1 + (state >> 61) as u32));
         slot.add_also(0, 1);
+    }
+}
+
+/// Periodic timers that are waited for together.
+struct TimerSet {
+    epoll: OwnedFd,
+    timers: Vec<OwnedFd>,
+}
+
+impl TimerSet {
+    /// No timers yet.
+    fn new() -> io::Result<Self> {
+        // SAFETY: epoll_create1 takes an integer.
+        let epoll = sys::owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let timers = Vec::new();
+        Ok(TimerSet { epoll, timers })
+    }
+
+    /// Adds a timer and starts it.
+    fn add(&mut self, period: Duration) -> io::Result<()> {
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: timerfd_create takes integers.
+        let timer = sys::owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        let period = libc::timespec {
+            tv_sec: period.as_secs() as libc::time_t,
+            tv_nsec: period.subsec_nanos() as libc::c_long,
+        };
+        let setting = libc::itimerspec {
+            it_interval: period,
+            it_value: period,
+        };
+        let old = std::ptr::null_mut();
+        // SAFETY: the setting is live and only read; no old one is wanted.
+        sys::check(unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &setting, old) })?;
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: self.timers.len() as u64,
+        };
+        let (epoll, fd) = (self.epoll.as_raw_fd(), timer.as_raw_fd());
+        // SAFETY: the event is live and only read.
+        sys::check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) })?;
+        self.timers.push(timer);
+        Ok(())
+    }
+
+    /// Waits until at least one timer expires; how many expiries there were.
+    fn wait(&mut self) -> io::Result<u64> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 32];
+        let (epoll, most) = (self.epoll.as_raw_fd(), events.len() as libc::c_int);
+        // SAFETY: the pointer is to `most` live entries that the kernel fills.
+        let ready =
+            match sys::check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), most, -1) }) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                ready => ready?,
+            };
+        let mut expiries = 0;
+        for event in &events[..ready as usize] {
+            let timer = &self.timers[event.u64 as usize];
+            let mut count = 0_u64;
+            let size = size_of::<u64>();
+            // SAFETY: the pointer is to a live integer of `size` bytes.
+            let read = unsafe { libc::read(timer.as_raw_fd(), (&raw mut count).cast(), size) };
+            if read == size as isize {
+                expiries += count;
+            }
+        }
+        Ok(expiries)
     }
 }
