@@ -53,6 +53,12 @@ impl Class {
         }
     }
 
+    /// The class at a place of [`SIZES`]; any place past the end is the last.
+    #[inline]
+    pub(crate) fn at(index: usize) -> Self {
+        Self(index.min(CLASSES - 1) as u8)
+    }
+
     /// The place of this class in [`SIZES`].
     #[inline]
     pub fn index(self) -> usize {
