@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! Pure: a record goes in, text comes out. Nothing here reads a clock, a file
 //! or the machine, and nothing prints.
 //!
@@ -11,6 +10,7 @@
 pub mod chart;
 pub mod draw;
 pub mod figures;
+pub mod formats;
 pub mod gnuplot;
 pub mod html;
 pub mod live;
@@ -21,8 +21,3 @@ pub mod svg;
 pub mod table;
 pub mod terminal;
 pub mod words;
-=======
-//! Pure: a record goes in, text comes out.
-
-pub mod formats;
->>>>>>> formats
