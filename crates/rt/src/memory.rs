@@ -14,6 +14,16 @@ pub fn lock_all() -> io::Result<()> {
     task::lock_all_memory(libc::MCL_CURRENT | libc::MCL_FUTURE)
 }
 
+/// Locks the memory that the process has now, and not what it maps later: under a
+/// limit of locked memory the next large allocation would fail otherwise. Not
+/// real-time safe.
+///
+/// # Errors
+/// As [`lock_all`].
+pub fn lock_present() -> io::Result<()> {
+    task::lock_all_memory(libc::MCL_CURRENT)
+}
+
 /// Undoes [`lock_all`]. Not real-time safe.
 ///
 /// # Errors

@@ -61,6 +61,21 @@ impl Collector {
         }
     }
 
+    /// Moves the start to a later instant, before anything was measured, and
+    /// returns the one in force.
+    pub fn start_at(&mut self, start_ns: u64) -> u64 {
+        self.start_ns = start_ns;
+        for lane in &mut self.lanes {
+            lane.tally.start_at(start_ns);
+        }
+        start_ns
+    }
+
+    /// Lets the sink go: it has had every sample.
+    pub fn end_sink(&mut self) {
+        self.sink = None;
+    }
+
     /// Takes what has come since the last call, and returns how many samples.
     pub fn collect(&mut self) -> usize {
         let mut taken = 0;

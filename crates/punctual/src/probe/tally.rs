@@ -72,6 +72,13 @@ impl Tally {
         }
     }
 
+    /// Moves the start to another instant, before anything was measured.
+    pub fn start_at(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.boundary_ns = start_ns;
+        self.last_asked_ns = start_ns;
+    }
+
     /// Takes a sample. A few tens of instructions; no allocation but one row of
     /// the timeline now and then, in memory that is there already.
     #[inline]
