@@ -1,3 +1,4 @@
 //! Pure: a record goes in, text comes out.
 
+pub mod compare;
 pub mod formats;
