@@ -1,8 +1,10 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
+pub mod conditions;
 pub mod directory;
 pub mod error;
 pub mod evidence;
+pub mod merge;
 pub mod read;
 pub mod run;
 pub mod samples;
@@ -14,6 +16,7 @@ mod validate;
 pub use directory::{RUN_FILE, RunDirectory};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};
+pub use merge::{MergeError, Merger, merge};
 pub(crate) use read::validated;
 pub use read::{parse, read};
 pub use run::*;

@@ -7,9 +7,13 @@
 //! ([`statements`]) and the pictures ([`chart`]), so that no two of them can
 //! say different things.
 
+<<<<<<< HEAD
 pub mod chart;
 pub mod draw;
 pub mod figures;
+=======
+pub mod compare;
+>>>>>>> formats
 pub mod formats;
 pub mod gnuplot;
 pub mod html;
