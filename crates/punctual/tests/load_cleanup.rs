@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,8 @@ fn entries(directory: &Path) -> usize {
 struct Controller {
     process: Child,
     scratch: tempfile::TempDir,
+    /// Kept open: a controller that writes to nobody would end by itself.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Controller {
@@ -78,11 +80,18 @@ impl Controller {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a controller");
-        let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+        let mut output = BufReader::new(process.stdout.take().expect("its output"));
         // The test harness writes the test's name on the same line.
-        let said = lines.map_while(Result::ok).any(|line| line.ends_with(word));
+        let said = (&mut output)
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.ends_with(word));
         assert!(said, "the controller of {spec} never was {word}");
-        Controller { process, scratch }
+        Controller {
+            process,
+            scratch,
+            _output: output,
+        }
     }
 
     /// Its loads' processes, all but the controller.

@@ -138,6 +138,27 @@ fn hackbench_counts_every_message() {
 }
 
 #[test]
+fn loads_that_were_never_let_go_have_failed() {
+    let spec = LoadSpec::parse("cpu:bytes=1M").expect("known");
+    let set = LoadSet::start(&spec, &settings()).expect("a supervisor");
+    let report = set.stop().remove(0);
+    assert_eq!(report.work, 0);
+    assert!(report.failed.is_some_and(|text| text.contains("let go")));
+}
+
+#[test]
+fn a_finite_load_that_is_done_before_the_run_has_failed() {
+    let set = start("hackbench:loops=1:groups=1:fds=2", &settings());
+    let deadline = Instant::now() + READY;
+    while !set.is_over() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(set.status()[0].finished);
+    let failed = set.stop().remove(0).failed;
+    assert!(failed.is_some_and(|text| text.contains("before it was stopped")));
+}
+
+#[test]
 fn the_class_is_in_force_in_every_process() {
     for (class, policy) in [
         (LoadClass::Other, 0),
@@ -238,6 +259,8 @@ fn an_ended_command_fails_with_its_last_word() {
     ] {
         let spec = LoadSpec::parse(command).expect("a command");
         let set = LoadSet::start(&spec, &settings()).expect("a supervisor");
+        set.wait_ready(READY)
+            .expect("a shell that is about to start");
         let deadline = Instant::now() + READY;
         while !set.is_over() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));

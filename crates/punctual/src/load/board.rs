@@ -21,12 +21,14 @@ const MAGIC: u64 = 0x7075_6e63_6c6f_6164;
 pub mod state {
     /// Not all workers have arrived.
     pub const STARTING: u32 = 0;
-    /// All workers have arrived and were let go.
-    pub const RUNNING: u32 = 1;
+    /// All workers have arrived and wait.
+    pub const READY: u32 = 1;
+    /// The controller has let them go.
+    pub const RUNNING: u32 = 2;
     /// A finite load has done all of its work.
-    pub const FINISHED: u32 = 2;
+    pub const FINISHED: u32 = 3;
     /// Something broke; the error says what.
-    pub const FAILED: u32 = 3;
+    pub const FAILED: u32 = 4;
 }
 
 #[repr(C)]
@@ -181,17 +183,28 @@ impl Board {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
     }
 
-    /// Says that this task has arrived, and waits until all have.
+    /// Says that this task has arrived, and waits until all of this and the
+    /// other loads have and the controller lets them go together.
     pub fn arrive(&self) {
         let header = self.header();
         header.alive.fetch_add(1, Ordering::Relaxed);
         if header.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.expected() {
-            header.begin.store(sys::now(), Ordering::Relaxed);
-            self.enter(state::RUNNING);
+            self.enter(state::READY);
         }
-        while self.state() == state::STARTING {
-            sys::futex_wait(&header.state, state::STARTING, Duration::from_secs(1));
+        loop {
+            match self.state() {
+                now @ (state::STARTING | state::READY) => {
+                    self.await_change(now, Duration::from_secs(1));
+                }
+                _ => return,
+            }
         }
+    }
+
+    /// Lets the tasks go.
+    pub fn release(&self) {
+        self.header().begin.store(sys::now(), Ordering::Relaxed);
+        self.enter(state::RUNNING);
     }
 
     /// Waits for at most `timeout` until the load leaves the state `now`.

@@ -128,12 +128,11 @@ impl Running {
             also,
             seconds,
             rate,
-            finished,
             error,
             ..
         } = self.status();
-        let never_ran = self.board.state() == state::STARTING && !finished;
-        let not_ready = never_ran.then(|| "it had not got going when it was stopped".into());
+        let never_ran = self.board.begin().is_none();
+        let not_ready = never_ran.then(|| "it was stopped before it was let go".into());
         LoadReport {
             parameters: self.parameters(),
             also,

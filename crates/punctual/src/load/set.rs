@@ -183,7 +183,8 @@ pub struct LoadSet {
 }
 
 impl LoadSet {
-    /// Starts the loads; they may not have got going when this returns.
+    /// Starts the loads; they wait until [`wait_ready`](Self::wait_ready) lets
+    /// them go.
     pub fn start(spec: &LoadSpec, settings: &LoadSettings) -> Result<Self, LoadError> {
         let mut set = LoadSet { loads: Vec::new() };
         for job in jobs(spec, settings)? {
@@ -192,7 +193,8 @@ impl LoadSet {
         Ok(set)
     }
 
-    /// Waits until every task of every load says that it runs.
+    /// Waits until every task of every load is there, then lets all of them go
+    /// at once.
     pub fn wait_ready(&self, timeout: Duration) -> Result<(), LoadError> {
         let deadline = Instant::now() + timeout;
         for load in &self.loads {
@@ -205,13 +207,15 @@ impl LoadSet {
                 }
                 if Instant::now() >= deadline {
                     let (alive, expected) = (load.board.alive(), load.board.expected());
-                    let what = format!("only {alive} of {expected} tasks run after {timeout:?}");
+                    let what =
+                        format!("only {alive} of {expected} tasks are there after {timeout:?}");
                     return Err(LoadError::new(&load.job.name, what));
                 }
                 let pause = Duration::from_millis(20);
                 load.board.await_change(state::STARTING, pause);
             }
         }
+        self.loads.iter().for_each(|load| load.board.release());
         Ok(())
     }
 
@@ -228,8 +232,22 @@ impl LoadSet {
     }
 
     /// Stops the loads, waits until none of their processes is left, and says
-    /// what they did.
-    pub fn stop(mut self) -> Vec<LoadReport> {
+    /// what they did. A finite load that was done by now has failed: what was
+    /// measured since was measured without it.
+    pub fn stop(self) -> Vec<LoadReport> {
+        let done = |load: &Running| load.board.state() == state::FINISHED;
+        let done: Vec<bool> = self.loads.iter().map(done).collect();
+        let mut reports = self.conclude();
+        for (report, _) in reports.iter_mut().zip(done).filter(|(_, done)| *done) {
+            let seconds = report.seconds;
+            let early = || format!("it was done after {seconds:.3} s, before it was stopped");
+            report.failed = report.failed.take().or_else(|| Some(early()));
+        }
+        reports
+    }
+
+    /// As [`stop`](Self::stop), for loads that may be done.
+    fn conclude(mut self) -> Vec<LoadReport> {
         let mut reports: Vec<_> = self.loads.iter().map(Running::report).collect();
         self.loads.iter().for_each(Running::tell_to_stop);
         for (load, report) in self.loads.iter_mut().zip(&mut reports) {
@@ -275,7 +293,7 @@ pub fn standalone(
         let pause = Duration::from_millis(50);
         thread::sleep(left().map_or(pause, |left| left.min(pause)));
     }
-    Ok(set.stop())
+    Ok(set.conclude())
 }
 
 /// The jobs of a specification, with all numbers in place and checked.
