@@ -205,7 +205,7 @@ pub struct Limits {
     /// Whether this is a user namespace below the first, as in a rootless container:
     /// capabilities then don't reach the scheduler. Absent where it can't be read.
     pub user_namespace: Option<bool>,
-    /// RLIMIT_RTPRIO; absent is unlimited or unread.
+    /// RLIMIT_RTPRIO; unlimited stands as 99, the highest.
     pub rtprio: Option<u64>,
     /// RLIMIT_MEMLOCK in bytes; absent is unlimited.
     pub memlock_bytes: Option<u64>,

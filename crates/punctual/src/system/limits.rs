@@ -54,7 +54,7 @@ pub(super) fn read(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Limits {
             .unwrap_or(0),
         capabilities: capabilities(&status),
         user_namespace: user_namespace(reader.root),
-        rtprio: limit(&table, "Max realtime priority").unwrap_or_default(),
+        rtprio: limit(&table, "Max realtime priority").map(|limit| limit.unwrap_or(99)),
         memlock_bytes: limit(&table, "Max locked memory").unwrap_or_default(),
         rttime_us: limit(&table, "Max realtime timeout").unwrap_or_default(),
         cgroups: cgroups.paths.clone(),

@@ -1,6 +1,6 @@
 //! Memory: how much there is, and what moves it about.
 
-use super::root::{Reader, Root};
+use super::root::{READ_LIMIT, Reader, Root};
 use crate::record::system::Memory;
 
 const INFORMATION: &str = "/proc/meminfo";
@@ -53,7 +53,7 @@ pub struct LockedMemory {
     /// Bytes resident (`VmRSS`).
     pub resident_bytes: u64,
     /// Resident bytes of mappings that are not locked and that the kernel could
-    /// take away; absent where `/proc/self/smaps` can't be read.
+    /// take away; absent where `/proc/self/smaps` can't be read whole.
     pub loose_bytes: Option<u64>,
 }
 
@@ -64,10 +64,11 @@ pub fn locked_memory(root: &Root) -> LockedMemory {
     LockedMemory {
         locked_bytes: kilobytes(&status, "VmLck").unwrap_or(0),
         resident_bytes: kilobytes(&status, "VmRSS").unwrap_or(0),
+        // Half a table would tell half the truth.
         loose_bytes: root
             .text("/proc/self/smaps")
             .ok()
-            .filter(|text| !text.is_empty())
+            .filter(|text| !text.is_empty() && text.len() + 1 < READ_LIMIT as usize)
             .map(|text| loose(&text)),
     }
 }

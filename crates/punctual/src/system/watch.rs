@@ -38,8 +38,8 @@ pub struct Stolen {
 /// Watches the conditions of a run.
 ///
 /// What changes and changes back between two looks goes unseen, but for a probe's
-/// CPU that was offline: the kernel leaves its thread with another affinity. A
-/// thread that has ended is no event: its maker knows.
+/// CPU that was offline: a thread that wakes up meanwhile is moved, and stays with
+/// another affinity. A thread that has ended is no event: its maker knows.
 #[derive(Debug)]
 pub struct Watch {
     root: Root,

@@ -138,7 +138,10 @@ impl Snapshot {
                 continue;
             };
             let cpu = seen.cpu;
-            if before.cpus != now.cpus {
+            // Offline CPUs are not among those read back: a pinned thread has none
+            // until its CPU returns, and that is an event of its own.
+            let parked = before.cpus.is_empty() && now.cpus == [cpu] || now.cpus.is_empty();
+            if before.cpus != now.cpus && !parked {
                 let text = format!(
                     "the probe of CPU {cpu} may run on {}, before on {}",
                     cpus::format(&now.cpus),
