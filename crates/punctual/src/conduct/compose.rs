@@ -38,7 +38,10 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
     Run {
         format: FORMAT.to_owned(),
         version: VERSION,
-        tool: Tool { name: "punctual".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        tool: Tool {
+            name: "punctual".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
         verb: plan.verb.clone(),
         command: plan.command.clone(),
         started,
@@ -63,7 +66,10 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         demands: Vec::new(),
         measured_ns: 0,
         threads: Vec::new(),
-        timeline: Timeline { row_ns: 100_000_000, ..Timeline::default() },
+        timeline: Timeline {
+            row_ns: 100_000_000,
+            ..Timeline::default()
+        },
         loads: Vec::new(),
         events: Vec::new(),
         own_cost: OwnCost {
@@ -72,13 +78,20 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         },
         analysis: None,
         verdict: None,
+        imported: None,
+        merged: None,
     }
 }
 
 /// Puts the figures as they stand into the record.
 pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
     run.threads = lanes.iter().map(|lane| thread(start_ns, lane)).collect();
-    run.measured_ns = run.threads.iter().map(|thread| thread.measured_ns).max().unwrap_or(0);
+    run.measured_ns = run
+        .threads
+        .iter()
+        .map(|thread| thread.measured_ns)
+        .max()
+        .unwrap_or(0);
     run.timeline = timeline::merged(lanes.iter().map(|lane| lane.tally.rows()), run.measured_ns);
     if let Ok(usage) = punctual_rt::sys::task::process_usage() {
         run.own_cost.peak_resident_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
@@ -96,7 +109,9 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
             minor: disturbances.minor_faults,
             major: disturbances.major_faults,
         });
-        thread.preemptions = outcome.disturbances.map(|disturbances| disturbances.preemptions);
+        thread.preemptions = outcome
+            .disturbances
+            .map(|disturbances| disturbances.preemptions);
         run.own_cost.probes_cpu_ns += outcome.cpu_ns;
         if let Ended::Failed(error) = outcome.ended {
             thread.error = Some(format!("the wait failed: {error}"));

@@ -33,7 +33,11 @@ impl Gathering {
         let collector = Arc::new(Mutex::new(collector));
         let over = Arc::new(AtomicBool::new(false));
         let cpu_ns = Arc::new(AtomicU64::new(0));
-        let (shared, ended, used) = (Arc::clone(&collector), Arc::clone(&over), Arc::clone(&cpu_ns));
+        let (shared, ended, used) = (
+            Arc::clone(&collector),
+            Arc::clone(&over),
+            Arc::clone(&cpu_ns),
+        );
         let thread = std::thread::Builder::new()
             .name("collector".to_owned())
             .stack_size(256 << 10)
@@ -52,7 +56,12 @@ impl Gathering {
                 used.store(clock_now(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
             })
             .map_err(ConductError::Collector)?;
-        Ok(Self { collector, over, cpu_ns, thread: Some(thread) })
+        Ok(Self {
+            collector,
+            over,
+            cpu_ns,
+            thread: Some(thread),
+        })
     }
 
     /// A look at the collector while it is held still. The rings go on filling.

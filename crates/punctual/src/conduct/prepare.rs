@@ -37,7 +37,13 @@ pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
     let halt = Arc::new(Halt::at(u64::MAX));
     let (tell, told) = mpsc::channel();
     let capacity = Collector::ring_capacity(plan.interval.nominal_ns());
-    let mut lined = Lined { line, halt, probes: Vec::new(), ready: Vec::new(), rings: Vec::new() };
+    let mut lined = Lined {
+        line,
+        halt,
+        probes: Vec::new(),
+        ready: Vec::new(),
+        rings: Vec::new(),
+    };
     for (index, &cpu) in plan.cpus.iter().enumerate() {
         let request = ProbeRequest {
             index,
@@ -55,7 +61,10 @@ pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
             Ok(probe) => lined.probes.push(probe),
             Err(error) => {
                 lined.line.call_off();
-                return Err(ConductError::Probe { cpu, reason: error.to_string() });
+                return Err(ConductError::Probe {
+                    cpu,
+                    reason: error.to_string(),
+                });
             }
         }
         lined.rings.push(consumer);
@@ -66,7 +75,9 @@ pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
             Ok(ready) => lined.ready.push(ready),
             Err(_) => {
                 lined.line.call_off();
-                return Err(ConductError::NotReady { ready: lined.ready.len() });
+                return Err(ConductError::NotReady {
+                    ready: lined.ready.len(),
+                });
             }
         }
     }
@@ -96,7 +107,10 @@ pub fn hold(
     root: &Root,
     state: &mut SystemState,
 ) -> (Held, Vec<Demand>) {
-    let mut held = Held { dma_latency: None, memory_locked: false };
+    let mut held = Held {
+        dma_latency: None,
+        memory_locked: false,
+    };
     let mut found = Found::default();
     if plan.lock_memory {
         match lock_memory(state) {
@@ -151,6 +165,14 @@ fn refused(ready: &Ready, step: &str) -> Option<i32> {
 /// large allocation of this program would fail instead.
 fn lock_memory(state: &SystemState) -> std::io::Result<()> {
     let free = state.limits.memlock_bytes.is_none()
-        || state.limits.capabilities.iter().any(|name| name == "cap_ipc_lock");
-    if free { memory::lock_all() } else { memory::lock_present() }
+        || state
+            .limits
+            .capabilities
+            .iter()
+            .any(|name| name == "cap_ipc_lock");
+    if free {
+        memory::lock_all()
+    } else {
+        memory::lock_present()
+    }
 }

@@ -33,8 +33,8 @@ impl Sampling {
     /// # Errors
     /// When the files can't be made.
     pub fn begin(directory: &Path) -> Result<(Self, Box<dyn SampleSink>), ConductError> {
-        let mut writer =
-            SampleWriter::create(directory).map_err(|error| ConductError::Record(error.to_string()))?;
+        let mut writer = SampleWriter::create(directory)
+            .map_err(|error| ConductError::Record(error.to_string()))?;
         let (batches, incoming) = mpsc::sync_channel::<Vec<Sample>>(WAITING);
         let thread = std::thread::Builder::new()
             .name("samples".to_owned())
@@ -49,7 +49,12 @@ impl Sampling {
                 writer.finish().map_err(|error| error.to_string())
             })
             .map_err(ConductError::Collector)?;
-        let sink = Sink { batch: Vec::with_capacity(BATCH), cycles: Vec::new(), batches, dropped: 0 };
+        let sink = Sink {
+            batch: Vec::with_capacity(BATCH),
+            cycles: Vec::new(),
+            batches,
+            dropped: 0,
+        };
         Ok((Self { thread }, Box::new(sink)))
     }
 
@@ -58,7 +63,9 @@ impl Sampling {
     /// # Errors
     /// Why not all could be written, in words.
     pub fn end(self) -> Result<u64, String> {
-        self.thread.join().unwrap_or_else(|_| Err("the writing thread failed".to_owned()))
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err("the writing thread failed".to_owned()))
     }
 }
 

@@ -101,8 +101,10 @@ pub fn conduct(
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    let request =
-        SurveyRequest { probed_cpus: plan.cpus.clone(), priority: plan.policy.priority() };
+    let request = SurveyRequest {
+        probed_cpus: plan.cpus.clone(),
+        priority: plan.policy.priority(),
+    };
     observer.stage("looking at the machine");
     let mut run = compose::begun(
         plan,
@@ -120,7 +122,13 @@ pub fn conduct(
     } else {
         (None, None)
     };
-    let Lined { line, halt, probes, ready, rings } = lined;
+    let Lined {
+        line,
+        halt,
+        probes,
+        ready,
+        rings,
+    } = lined;
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
     let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 8192);
     let lanes = plan
@@ -134,7 +142,13 @@ pub fn conduct(
         })
         .collect();
     let gathering = Gathering::begin(Collector::new(lanes, u64::MAX, sink), plan.housekeeping)?;
-    let lined = Lined { line, halt, probes, ready, rings: Vec::new() };
+    let lined = Lined {
+        line,
+        halt,
+        probes,
+        ready,
+        rings: Vec::new(),
+    };
     // Memory is locked when all of it is there, and before anything is measured.
     let (held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
     run.demands = demands;
@@ -142,11 +156,16 @@ pub fn conduct(
         .cpus
         .iter()
         .zip(&lined.ready)
-        .map(|(&cpu, ready)| watch::Probe { cpu, tid: ready.tid })
+        .map(|(&cpu, ready)| watch::Probe {
+            cpu,
+            tid: ready.tid,
+        })
         .collect();
     let watch = Watch::start(&root, &watched);
     // The start must lie ahead for all: there is a warm-up to be made before it.
-    let start_ns = gathering.look().start_at(clock::now_ns() + StartLine::run_up_ns());
+    let start_ns = gathering
+        .look()
+        .start_at(clock::now_ns() + StartLine::run_up_ns());
     if let Some(length_ns) = plan.duration_ns {
         lined.halt.set(start_ns.saturating_add(length_ns));
     }
@@ -171,7 +190,9 @@ pub fn conduct(
 }
 
 fn halves(plan: &Plan) -> Halves {
-    let by_loops = plan.loops.and_then(|loops| loops.checked_mul(plan.interval.nominal_ns()));
+    let by_loops = plan
+        .loops
+        .and_then(|loops| loops.checked_mul(plan.interval.nominal_ns()));
     match (plan.duration_ns, by_loops) {
         (None, None) => Halves::Doubling(1_000_000_000),
         (duration, loops) => {
@@ -181,10 +202,7 @@ fn halves(plan: &Plan) -> Halves {
     }
 }
 
-fn start_loads(
-    plan: &Plan,
-    observer: &mut dyn Observer,
-) -> Result<Option<LoadSet>, ConductError> {
+fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSet>, ConductError> {
     if plan.load == LoadSpec::None {
         return Ok(None);
     }
@@ -202,7 +220,9 @@ fn start_loads(
 }
 
 fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
-    directory.save(run).map_err(|error| ConductError::Record(error.to_string()))
+    directory
+        .save(run)
+        .map_err(|error| ConductError::Record(error.to_string()))
 }
 
 /// A run under way.
@@ -231,7 +251,9 @@ impl Session<'_> {
         loop {
             if let Some(reason) = self.signals.end() {
                 self.event("signal", format!("ended by a signal ({reason})"), false);
-                return State::Stopped { reason: reason.to_owned() };
+                return State::Stopped {
+                    reason: reason.to_owned(),
+                };
             }
             if self.lined.probes.iter().all(Probe::is_over) {
                 // The threads themselves say whether it was for a break value.
@@ -240,7 +262,10 @@ impl Session<'_> {
             let stood_still = last_tick.elapsed();
             last_tick = Instant::now();
             if self.signals.take_continued() && stood_still > 2 * TICK {
-                let text = format!("stopped for about {:.1} s, then continued", stood_still.as_secs_f64());
+                let text = format!(
+                    "stopped for about {:.1} s, then continued",
+                    stood_still.as_secs_f64()
+                );
                 self.event("continued", text, false);
             }
             if Instant::now() >= next_watch {
@@ -271,7 +296,12 @@ impl Session<'_> {
 
     fn event(&mut self, kind: &str, text: String, invalidates: bool) {
         let at_ns = self.elapsed_ns();
-        self.run.events.push(Event { at_ns, kind: kind.to_owned(), text, invalidates });
+        self.run.events.push(Event {
+            at_ns,
+            kind: kind.to_owned(),
+            text,
+            invalidates,
+        });
     }
 
     fn tick(&mut self) {
@@ -281,11 +311,29 @@ impl Session<'_> {
             .demands
             .iter()
             .filter(|demand| demand.standing == Standing::NotInForce)
-            .map(|demand| format!("{}: asked {}, found {}", demand.name, demand.asked, demand.found))
+            .map(|demand| {
+                format!(
+                    "{}: asked {}, found {}",
+                    demand.name, demand.asked, demand.found
+                )
+            })
             .collect();
-        notes.extend(self.run.events.iter().rev().take(1).map(|event| event.text.clone()));
+        notes.extend(
+            self.run
+                .events
+                .iter()
+                .rev()
+                .take(1)
+                .map(|event| event.text.clone()),
+        );
         let elapsed_ns = self.elapsed_ns();
-        let view = view::of(self.plan, &self.gathering.look(), &loads, elapsed_ns, &notes);
+        let view = view::of(
+            self.plan,
+            &self.gathering.look(),
+            &loads,
+            elapsed_ns,
+            &notes,
+        );
         self.observer.tick(&view);
     }
 
@@ -321,7 +369,9 @@ impl Session<'_> {
         self.run.loads = loads.into_iter().map(compose::load).collect();
         let events = self.watch.poll(self.elapsed_ns());
         // At the end the threads are gone, which is no event.
-        self.run.events.extend(events.into_iter().filter(|event| event.kind == "steal"));
+        self.run
+            .events
+            .extend(events.into_iter().filter(|event| event.kind == "steal"));
         if let Some(stolen) = self.watch.stolen() {
             self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
             self.run.system.virtualisation.stolen_share = Some(stolen.share);
@@ -329,10 +379,15 @@ impl Session<'_> {
         let lanes = compose::copy(&self.gathering.look());
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
-        let broke = outcomes.iter().flatten().any(|o| matches!(o.ended, Ended::Broke));
+        let broke = outcomes
+            .iter()
+            .flatten()
+            .any(|o| matches!(o.ended, Ended::Broke));
         compose::finish_threads(&mut self.run, outcomes);
         self.run.state = match state {
-            State::Finished if broke => State::Stopped { reason: "break-value".to_owned() },
+            State::Finished if broke => State::Stopped {
+                reason: "break-value".to_owned(),
+            },
             other => other,
         };
         self.end_sampling();
@@ -342,7 +397,12 @@ impl Session<'_> {
         if let Err(error) = self.directory.save(&self.run) {
             let at_ns = clock::now_ns().saturating_sub(self.start_ns);
             let kind = "save-failed".to_owned();
-            self.run.events.push(Event { at_ns, kind, text: error.to_string(), invalidates: false });
+            self.run.events.push(Event {
+                at_ns,
+                kind,
+                text: error.to_string(),
+                invalidates: false,
+            });
         }
         self.observer.saved(&self.run, self.directory);
         self.run
@@ -361,7 +421,12 @@ impl Session<'_> {
         // The sink's end is what tells the writer to close its files.
         self.gathering.look().end_sink();
         if let Some(sampling) = self.sampling.take() {
-            let measured: u64 = self.run.threads.iter().map(|thread| thread.latency.count).sum();
+            let measured: u64 = self
+                .run
+                .threads
+                .iter()
+                .map(|thread| thread.latency.count)
+                .sum();
             match sampling.end() {
                 Ok(written) if written == measured => {}
                 Ok(written) => self.event(

@@ -26,10 +26,18 @@ impl Signals {
         let continued = Arc::new(AtomicBool::new(false));
         let mut ids = Vec::new();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            ids.push(flag::register_usize(signal, Arc::clone(&ending), signal as usize)?);
+            ids.push(flag::register_usize(
+                signal,
+                Arc::clone(&ending),
+                signal as usize,
+            )?);
         }
         ids.push(flag::register(SIGCONT, Arc::clone(&continued))?);
-        Ok(Self { ending, continued, ids })
+        Ok(Self {
+            ending,
+            continued,
+            ids,
+        })
     }
 
     /// The reason to end, if a signal gave one.

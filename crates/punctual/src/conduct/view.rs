@@ -19,7 +19,11 @@ pub fn of(
         elapsed_ns,
         total_ns: plan.duration_ns,
         deadline_ns: plan.deadline_ns(),
-        threads: collector.lanes.iter().map(|lane| thread(plan, lane)).collect(),
+        threads: collector
+            .lanes
+            .iter()
+            .map(|lane| thread(plan, lane))
+            .collect(),
         loads: loads.iter().map(load).collect(),
         nanoseconds: false,
         notes: notes.to_vec(),
@@ -43,7 +47,11 @@ fn thread(plan: &Plan, lane: &Lane) -> LiveThread {
         min_ns: latency.min().unwrap_or(0),
         act_ns: lane.tally.last_latency_ns,
         avg_ns: latency.mean().unwrap_or(0.0),
-        p999_ns: if supported { latency.quantile(0.999) } else { None },
+        p999_ns: if supported {
+            latency.quantile(0.999)
+        } else {
+            None
+        },
         max_ns: latency.max().unwrap_or(0),
         late: lane.tally.late,
         missed: lane.tally.missed,

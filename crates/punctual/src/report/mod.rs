@@ -7,13 +7,10 @@
 //! ([`statements`]) and the pictures ([`chart`]), so that no two of them can
 //! say different things.
 
-<<<<<<< HEAD
 pub mod chart;
+pub mod compare;
 pub mod draw;
 pub mod figures;
-=======
-pub mod compare;
->>>>>>> formats
 pub mod formats;
 pub mod gnuplot;
 pub mod html;
