@@ -33,6 +33,12 @@
 //! Without a miss, the size of the bursts is that of the highest samples that
 //! were seen. Should misses, when they come, come in larger bursts than these,
 //! the bound holds for bursts ([`MissBound::burst_upper`]), not for cycles.
+//! The same goes for a run with a handful of bursts whose sizes differ wildly.
+//! And a machine that changes between good and bad states less often than
+//! twenty times in a run shows too few of them: run longer, or look at
+//! [`mod@crate::stationarity`]. A bound holds for a run whose length was fixed
+//! beforehand; who looks again and again and stops at the first PASS, passes
+//! too often.
 
 mod bursts;
 

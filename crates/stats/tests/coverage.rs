@@ -6,7 +6,7 @@ mod support;
 use support::{Rng, Run};
 
 const CYCLES: u64 = 20_000;
-const RUNS: u64 = 300;
+const RUNS: u64 = 240;
 const CONFIDENCE: f64 = 0.95;
 
 type Scenario = fn(&mut Rng, f64) -> Run;
@@ -52,7 +52,7 @@ fn coverage(name: &str, scenario: Scenario, expected_misses: f64) -> Coverage {
     result
 }
 
-/// Lowest coverage that 300 runs at 95 % may show by chance (3.1 standard
+/// Lowest coverage that 240 runs at 95 % may show by chance (3.1 standard
 /// deviations, one test in a thousand).
 fn least() -> f64 {
     CONFIDENCE - 3.1 * (CONFIDENCE * (1.0 - CONFIDENCE) / RUNS as f64).sqrt()
