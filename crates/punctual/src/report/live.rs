@@ -1,7 +1,7 @@
 //! What is seen while a run goes: a block that is redrawn, plain lines where
 //! nothing can be redrawn, and cyclictest's lines.
 
-use super::style::{Style, Tone, wrap};
+use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
 
@@ -129,7 +129,7 @@ pub fn status_lines(view: &LiveView, style: &Style) -> Vec<String> {
     lines.extend(rows(view, style, free, room));
     lines.extend(tail);
     lines.truncate(style.height.max(2) - 1);
-    lines
+    lines.iter().map(|line| cut(line, style.width)).collect()
 }
 
 fn progress(view: &LiveView, style: &Style) -> String {
@@ -143,7 +143,7 @@ fn progress(view: &LiveView, style: &Style) -> String {
         total
             .saturating_sub(view.elapsed_ns)
             .div_ceil(1_000_000_000)
-            * 1_000_000_000,
+            .saturating_mul(1_000_000_000),
     );
     let text = format!(
         " {:3.0} %  {elapsed} of {}, {left} left",
@@ -232,6 +232,12 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
     for (cell, least) in cells[0].iter_mut().zip([3, 5, 5, 5, 5, 6, 5, 6]) {
         let pad = usize::saturating_sub(least, cell.text.chars().count());
         cell.text.insert_str(0, &" ".repeat(pad));
+    }
+    // A narrow terminal gives up what matters least.
+    for column in [3, 1, 2] {
+        if table::width(&cells, 1) > room {
+            cells.iter_mut().for_each(|row| drop(row.remove(column)));
+        }
     }
     let table_width = table::width(&cells, 2);
     let spark = table_width + 2 + SPARK_BUCKETS <= room;

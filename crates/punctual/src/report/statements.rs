@@ -50,7 +50,7 @@ pub fn headline(run: &Run) -> Headline {
     };
     let sentence = match max {
         Some(max) => format!(
-            "No verdict ({not_judged}): the latest of {} in {} came {} late.",
+            "No verdict ({not_judged}): the worst of {} in {} came {} after its instant.",
             words::plural(count, "wake-up", "wake-ups"),
             words::duration(run.measured_ns),
             words::duration(max)
@@ -404,6 +404,9 @@ pub fn statistics(run: &Run) -> Vec<Fact> {
     let Some(analysis) = &run.analysis else {
         return Vec::new();
     };
+    if analysis.total.samples == 0 && analysis.total.missed == 0 {
+        return Vec::new();
+    }
     let mut facts = analysis.miss.as_ref().map(miss_facts).unwrap_or_default();
     if let Some(index) = &analysis.extremal_index {
         let text = format!(

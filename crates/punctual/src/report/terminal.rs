@@ -6,7 +6,7 @@ use punctual_stats::verdict::Outcome;
 use super::figures::{Figures, Row};
 use super::marks::deadline;
 use super::statements::{self, Fact, Headline};
-use super::style::{Style, Tone, wrap};
+use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
 use crate::record::Run;
@@ -51,9 +51,11 @@ pub fn summary(run: &Run, style: &Style) -> String {
     if let Some(standing) = statements::standing(run) {
         page.paragraph(Tone::Void, &standing);
     }
-    let mut text = page.lines.join("\n");
-    text.push('\n');
-    text
+    let lines = page
+        .lines
+        .iter()
+        .map(|line| cut(line, style.columns()) + "\n");
+    lines.collect()
 }
 
 /// Nothing but the verdict: one line, however long.
@@ -248,10 +250,9 @@ impl Page<'_> {
         let room = self.style.columns() - 2;
         let (unit, mut rows) = fitting(figures, &shown, deadline, room);
         // What no unit makes fit gives up columns, the finest percentiles first.
-        for column in [8, 7, 6, 5, 2, 3, 4] {
+        for column in [8, 7, 6, 5, 2, 3, 2].into_iter().chain([1; 6]) {
             if table::width(&rows, 1) > room {
-                rows.iter_mut()
-                    .for_each(|row| drop(row.remove(column.min(row.len() - 1))));
+                rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
         self.section(&format!("Latency in {unit}"));
@@ -269,10 +270,7 @@ impl Page<'_> {
         }
         let gap = |row: &Row| row.count > 0 && row.percentile(99.999).is_none();
         if figures.rows.iter().chain([&figures.merged]).any(gap) {
-            self.lines.push(self.style.paint(
-                Tone::Dim,
-                "  — : the sample is too small for this percentile",
-            ));
+            self.paragraph(Tone::Dim, "  — : too few samples for this percentile");
         }
     }
 

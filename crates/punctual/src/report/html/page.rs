@@ -106,12 +106,18 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
         .strip_prefix(word)
         .unwrap_or(&headline.sentence);
     let sentence = sentence.trim_start_matches(':').trim_start();
-    html.text("p", "say", &capital(sentence));
+    let long = sentence.chars().count() > 220;
+    html.text(
+        "p",
+        if long { "say long" } else { "say" },
+        &capital(sentence),
+    );
     if let Some(standing) = statements::standing(run) {
         html.text("p", "state", &standing);
     }
+    // With several requirements the table that follows says the same.
     let reasons = statements::reasons(run);
-    if !reasons.is_empty() {
+    if !reasons.is_empty() && headline.outcome == Some(Outcome::Invalid) {
         html.raw("<ul>\n");
         reasons
             .iter()
@@ -165,7 +171,7 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
         String::new(),
     ));
     let late = run.request.requirements.is_empty();
-    let missed = format!("{} periods missed", words::count(all.missed));
+    let missed = format!("{} missed", words::plural(all.missed, "period", "periods"));
     tiles.push((
         "Late wake-ups",
         if late { dash() } else { words::count(all.late) },
@@ -174,7 +180,10 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     tiles.push((
         "Lost samples",
         words::count(all.lost),
-        format!("on {} CPUs", figures.rows.len()),
+        format!(
+            "on {}",
+            words::plural(figures.rows.len() as u64, "CPU", "CPUs")
+        ),
     ));
     let stolen = run
         .system

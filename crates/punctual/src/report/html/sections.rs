@@ -10,8 +10,10 @@ use crate::report::figures::{Figures, Row};
 use crate::report::marks::deadline;
 use crate::report::{statements, words};
 
-/// Most CPUs in the table: of more, the worst are shown.
-const MOST_ROWS: usize = 64;
+/// Up to so many CPUs the table shows all; of more, the worst.
+const FEW_ROWS: usize = 16;
+/// Most CPUs in the folded table.
+const MOST_ROWS: usize = 512;
 /// Worst samples that are listed.
 const MOST_WORST: usize = 12;
 /// Events that are listed.
@@ -100,37 +102,31 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
             "Not one wake-up was measured, so there is nothing to draw.",
         );
     }
-    let shown: Vec<usize> = if figures.rows.len() > MOST_ROWS {
-        figures.by_maximum().into_iter().take(MOST_ROWS).collect()
-    } else {
-        (0..figures.rows.len()).collect()
+    let many = figures.rows.len() > FEW_ROWS;
+    let worst = |most: usize| {
+        figures
+            .by_maximum()
+            .into_iter()
+            .take(most)
+            .collect::<Vec<_>>()
     };
-    let deadline = deadline(run);
-    let mut rows: Vec<(&str, Vec<Td>)> = shown
-        .iter()
-        .map(|&i| ("", figure_row(&figures.rows[i], deadline)))
-        .collect();
-    if figures.rows.len() != 1 {
-        rows.push(("all", figure_row(&figures.merged, deadline)));
-    }
-    let mut caption =
-        "Latencies in µs. — where fewer than 10 samples lie beyond a percentile".to_owned();
-    if shown.len() < figures.rows.len() {
-        caption += &format!(
-            ". The {} of {} CPUs with the highest maximum",
-            shown.len(),
+    let caption = "Latencies in µs. — where fewer than 10 samples lie beyond a percentile";
+    if !many {
+        let all: Vec<usize> = (0..figures.rows.len()).collect();
+        figure_table(html, caption, run, figures, &all);
+    } else {
+        let named = format!(
+            "{caption}. The {FEW_ROWS} of {} CPUs with the highest maximum",
             figures.rows.len()
         );
+        figure_table(html, &named, run, figures, &worst(FEW_ROWS));
+        // Folded without a script.
+        let mut rest = worst(MOST_ROWS);
+        rest.sort_unstable();
+        html.raw("<details><summary>Every CPU</summary>\n");
+        figure_table(html, caption, run, figures, &rest);
+        html.raw("</details>\n");
     }
-    html.table(
-        "figures",
-        &caption,
-        &[
-            "CPU", "samples", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999",
-            "max", "late", "missed", "lost",
-        ],
-        &rows,
-    );
     for row in figures
         .rows
         .iter()
@@ -140,6 +136,22 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         let note = row.note.as_deref().unwrap_or_default();
         html.text("p", "bad", &format!("CPU {}: {note}", row.label));
     }
+}
+
+fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, shown: &[usize]) {
+    let deadline = deadline(run);
+    let mut rows: Vec<(&str, Vec<Td>)> = shown
+        .iter()
+        .map(|&i| ("", figure_row(&figures.rows[i], deadline)))
+        .collect();
+    if figures.rows.len() != 1 {
+        rows.push(("all", figure_row(&figures.merged, deadline)));
+    }
+    let names = [
+        "CPU", "samples", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max",
+        "late", "missed", "lost",
+    ];
+    html.table("figures", caption, &names, &rows);
 }
 
 fn figure_row(row: &Row, deadline: Option<u64>) -> Vec<Td> {
@@ -217,7 +229,8 @@ pub(super) fn percentiles(html: &mut Html, run: &Run, figures: &Figures, marks: 
     }
     html.heading("percentiles", "Percentiles");
     let mut caption = "Each step to the right is ten times rarer. In the grey part fewer than 10 samples lie beyond, \
-                       so the curve there is anecdote, not a percentile."
+                       so the curve there is anecdote, not a percentile; each curve is dotted \
+                       from where its own sample ends."
         .to_owned();
     if marks.tail.is_some() && run.analysis.is_some() {
         caption += " The hollow dot is the extrapolated tail with its interval.";
@@ -259,7 +272,7 @@ pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
         })
         .collect();
     html.table(
-        "figures",
+        "figures tight",
         "The highest latencies of all CPUs, with the time since the start",
         &["Latency", "CPU", "At", "Cycle", "Against the deadline"],
         &rows,
