@@ -1,6 +1,9 @@
 //! A real browser reads the page: it renders, asks for nothing, complains of
 //! nothing, and fits a telephone.
 
+// A test that is skipped says so.
+#![allow(clippy::print_stderr)]
+
 mod report_fixtures;
 
 use std::path::Path;

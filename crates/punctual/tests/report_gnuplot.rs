@@ -1,5 +1,8 @@
 //! gnuplot itself draws what we write for it.
 
+// A test that is skipped says so.
+#![allow(clippy::print_stderr)]
+
 mod report_fixtures;
 
 use std::process::Command;

@@ -198,7 +198,7 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         Cell::toned(words::short_count(n), tone)
     };
     let heading = [
-        "CPU", "min", "now", "mean", "p99.9", "max", "late", "missed",
+        "CPU", "min/µs", "now", "mean", "p99.9", "max", "late", "missed",
     ];
     let mut cells = vec![heading.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
     for &i in &shown {
@@ -229,7 +229,7 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         ]);
     }
     // Columns keep their place while the figures grow.
-    for (cell, least) in cells[0].iter_mut().zip([3, 5, 5, 5, 5, 6, 5, 6]) {
+    for (cell, least) in cells[0].iter_mut().zip([3, 6, 5, 5, 5, 6, 4, 6]) {
         let pad = usize::saturating_sub(least, cell.text.chars().count());
         cell.text.insert_str(0, &" ".repeat(pad));
     }
@@ -239,10 +239,10 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
             cells.iter_mut().for_each(|row| drop(row.remove(column)));
         }
     }
-    let table_width = table::width(&cells, 2);
-    let spark = table_width + 2 + SPARK_BUCKETS <= room;
+    let narrow = room.saturating_sub(2 + SPARK_BUCKETS);
+    let spark = table::width(&cells, 1) <= narrow;
     let highest = view.threads.iter().flat_map(|t| t.spark).max().unwrap_or(0);
-    let mut lines = table::set(&cells, room, style);
+    let mut lines = table::set(&cells, if spark { narrow } else { room }, style);
     for (i, line) in lines.iter_mut().enumerate() {
         if !spark {
             break;

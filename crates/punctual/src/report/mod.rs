@@ -8,6 +8,7 @@
 //! say different things.
 
 pub mod chart;
+pub mod conditions;
 pub mod draw;
 pub mod figures;
 pub mod gnuplot;

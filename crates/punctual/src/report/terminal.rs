@@ -3,6 +3,7 @@
 
 use punctual_stats::verdict::Outcome;
 
+use super::conditions;
 use super::figures::{Figures, Row};
 use super::marks::deadline;
 use super::statements::{self, Fact, Headline};
@@ -82,21 +83,21 @@ fn tone(outcome: Option<Outcome>) -> Tone {
 fn conditions(run: &Run) -> Vec<Fact> {
     let fact = |name: &str, text: String| (name.to_owned(), text);
     let mut facts = vec![
-        fact("Machine", statements::machine(run)),
+        fact("Machine", conditions::machine(run)),
         fact(
             "Kernel",
-            format!("{}; {}", statements::kernel(run), statements::platform(run)),
+            format!("{}; {}", conditions::kernel(run), conditions::platform(run)),
         ),
-        fact("Clock", statements::clock_and_power(run)),
+        fact("Clock", conditions::clock_and_power(run)),
         fact(
             "Probe",
             format!(
                 "{}, {}",
-                statements::method(run),
+                conditions::method(run),
                 words::duration(run.measured_ns)
             ),
         ),
-        fact("Load", statements::load(run)),
+        fact("Load", conditions::load(run)),
     ];
     if run.request.best_effort {
         facts.push(fact(

@@ -3,13 +3,13 @@
 use punctual_stats::verdict::Outcome;
 
 use super::parts::Html;
-use super::sections;
+use super::{sections, tables};
 use crate::record::Run;
 use crate::report::draw::palette;
 use crate::report::draw::svg::escape;
 use crate::report::figures::Figures;
 use crate::report::marks::marks;
-use crate::report::{statements, words};
+use crate::report::{conditions, statements, words};
 
 const CSS: &str = include_str!("style.css");
 
@@ -40,17 +40,28 @@ pub fn page(run: &Run) -> String {
 
     banner(&mut html, run, &figures);
     html.raw("<main>\n");
-    sections::requirements(&mut html, run);
-    sections::figures(&mut html, run, &figures);
+    tables::requirements(&mut html, run);
+    // What was not in force comes before any figure.
+    let broken = statements::not_in_force(run).next().is_some()
+        || run.events.iter().any(|event| event.invalidates);
+    if broken {
+        sections::validity(&mut html, run);
+        sections::events(&mut html, run);
+    }
+    tables::figures(&mut html, run, &figures);
     sections::histogram(&mut html, &figures, &marks);
     sections::timeline(&mut html, run, &marks);
     sections::percentiles(&mut html, run, &figures, &marks);
-    sections::worst(&mut html, run, &figures);
+    tables::worst(&mut html, run, &figures);
     sections::statistics(&mut html, run);
-    sections::validity(&mut html, run);
+    if !broken {
+        sections::validity(&mut html, run);
+    }
     sections::load(&mut html, run);
     sections::conditions(&mut html, run);
-    sections::events(&mut html, run);
+    if !broken {
+        sections::events(&mut html, run);
+    }
     sections::guide(&mut html);
     sections::provenance(&mut html, run);
     html.raw("</main>\n");
@@ -91,7 +102,7 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     html.raw(&format!(
         "<div class=\"where\"><b>{}</b> · {} · {} · {}</div>\n",
         escape(&run.system.hostname),
-        escape(&statements::kernel(run)),
+        escape(&conditions::kernel(run)),
         escape(&format!("{} {}", run.tool.name, run.verb)),
         escape(&run.started)
     ));
