@@ -1,5 +1,6 @@
 //! The tool's library: everything but the thin `main`.
 
+pub mod cli;
 pub mod conduct;
 pub mod load;
 pub mod probe;

@@ -100,7 +100,7 @@ fn script(run: &Run, figures: &Figures) -> String {
     let _ = writeln!(out, "set datafile missing '?'");
     let _ = writeln!(
         out,
-        "set grid xtics ytics mxtics lc rgb '#e4e7eb', lc rgb '#f1f3f5'"
+        "set grid xtics ytics back lt 1 lw 0.5 lc rgb '#d5dae0'"
     );
     let _ = writeln!(out, "set border 3 lc rgb '#545d68'");
     let _ = writeln!(out, "set tics nomirror");
@@ -127,7 +127,7 @@ fn script(run: &Run, figures: &Figures) -> String {
             out,
             "set arrow 1 from {at:.6e},graph 0 to {at:.6e},graph 1 nohead dt 2 lc rgb '#b3132f'"
         );
-        let label = quoted(&format!(" deadline {}", words::duration(deadline)));
+        let label = quoted(&format!("deadline {} ", words::duration(deadline)));
         let _ = writeln!(
             out,
             "set label 1 {label} at {at:.6e},graph 0.97 right tc rgb '#b3132f' noenhanced"
@@ -188,8 +188,8 @@ fn timeline_script(out: &mut String) {
     let _ = writeln!(
         out,
         "plot '{TIMELINE}' using 1:{}:{} with filledcurves lc rgb '#dbe4ee' title 'lowest to highest', \\\n     \
-         '' using 1:{} with steps lc rgb '#24303d' title 'mean', \\\n     \
-         '' using 1:{} with steps lw 1.4 lc rgb '#0072b2' title 'highest', \\\n     \
+         '' using 1:{} with lines lc rgb '#24303d' title 'mean', \\\n     \
+         '' using 1:{} with lines lw 1.4 lc rgb '#0072b2' title 'highest', \\\n     \
          '' using 1:($6+$7>0 ? $5 : NaN) with points pt 7 ps 0.7 lc rgb '#b3132f' title 'late or missed'",
         floor(3),
         floor(5),

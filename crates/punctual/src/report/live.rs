@@ -1,7 +1,7 @@
 //! What is seen while a run goes: a block that is redrawn, plain lines where
 //! nothing can be redrawn, and cyclictest's lines.
 
-use super::style::{Style, Tone, wrap};
+use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
 
@@ -129,7 +129,7 @@ pub fn status_lines(view: &LiveView, style: &Style) -> Vec<String> {
     lines.extend(rows(view, style, free, room));
     lines.extend(tail);
     lines.truncate(style.height.max(2) - 1);
-    lines
+    lines.iter().map(|line| cut(line, style.width)).collect()
 }
 
 fn progress(view: &LiveView, style: &Style) -> String {
@@ -143,7 +143,7 @@ fn progress(view: &LiveView, style: &Style) -> String {
         total
             .saturating_sub(view.elapsed_ns)
             .div_ceil(1_000_000_000)
-            * 1_000_000_000,
+            .saturating_mul(1_000_000_000),
     );
     let text = format!(
         " {:3.0} %  {elapsed} of {}, {left} left",
@@ -198,7 +198,7 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         Cell::toned(words::short_count(n), tone)
     };
     let heading = [
-        "CPU", "min", "now", "mean", "p99.9", "max", "late", "missed",
+        "CPU", "min/µs", "now", "mean", "p99.9", "max", "late", "missed",
     ];
     let mut cells = vec![heading.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
     for &i in &shown {
@@ -229,14 +229,20 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         ]);
     }
     // Columns keep their place while the figures grow.
-    for (cell, least) in cells[0].iter_mut().zip([3, 5, 5, 5, 5, 6, 5, 6]) {
+    for (cell, least) in cells[0].iter_mut().zip([3, 6, 5, 5, 5, 6, 4, 6]) {
         let pad = usize::saturating_sub(least, cell.text.chars().count());
         cell.text.insert_str(0, &" ".repeat(pad));
     }
-    let table_width = table::width(&cells, 2);
-    let spark = table_width + 2 + SPARK_BUCKETS <= room;
+    // A narrow terminal gives up what matters least.
+    for column in [3, 1, 2] {
+        if table::width(&cells, 1) > room {
+            cells.iter_mut().for_each(|row| drop(row.remove(column)));
+        }
+    }
+    let narrow = room.saturating_sub(2 + SPARK_BUCKETS);
+    let spark = table::width(&cells, 1) <= narrow;
     let highest = view.threads.iter().flat_map(|t| t.spark).max().unwrap_or(0);
-    let mut lines = table::set(&cells, room, style);
+    let mut lines = table::set(&cells, if spark { narrow } else { room }, style);
     for (i, line) in lines.iter_mut().enumerate() {
         if !spark {
             break;

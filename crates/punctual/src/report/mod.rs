@@ -9,6 +9,7 @@
 
 pub mod chart;
 pub mod compare;
+pub mod conditions;
 pub mod draw;
 pub mod figures;
 pub mod formats;
@@ -18,6 +19,7 @@ pub mod live;
 pub mod marks;
 pub mod statements;
 pub mod style;
+pub mod summary_json;
 pub mod svg;
 pub mod table;
 pub mod terminal;

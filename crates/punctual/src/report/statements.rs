@@ -6,12 +6,12 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Outcome;
 
 use super::words;
-use crate::record::{Interval, Run, Standing, State};
+use crate::record::{Run, Standing, State};
 
 /// A name and what is said of it.
 pub type Fact = (String, String);
 
-fn fact(name: &str, text: impl Into<String>) -> Fact {
+pub(super) fn fact(name: &str, text: impl Into<String>) -> Fact {
     (name.to_owned(), text.into())
 }
 
@@ -50,7 +50,7 @@ pub fn headline(run: &Run) -> Headline {
     };
     let sentence = match max {
         Some(max) => format!(
-            "No verdict ({not_judged}): the latest of {} in {} came {} late.",
+            "No verdict ({not_judged}): the worst of {} in {} came {} after its instant.",
             words::plural(count, "wake-up", "wake-ups"),
             words::duration(run.measured_ns),
             words::duration(max)
@@ -96,241 +96,6 @@ pub fn reasons(run: &Run) -> Vec<String> {
     };
     let said = |reason: &&String| !verdict.sentence.contains(reason.as_str());
     verdict.reasons.iter().filter(said).cloned().collect()
-}
-
-/// How the run measured: source, intervals, CPUs, policy.
-#[must_use]
-pub fn method(run: &Run) -> String {
-    let request = &run.request;
-    let interval = match &request.interval {
-        Interval::Fixed { interval_ns } => format!("every {}", words::duration(*interval_ns)),
-        Interval::Primes {
-            interval_ns, seed, ..
-        } => {
-            format!(
-                "intervals of primes near {} (seed {seed})",
-                words::duration(*interval_ns)
-            )
-        }
-    };
-    let policy = if request.priority > 0 {
-        format!("{} {}", request.policy, request.priority)
-    } else {
-        request.policy.clone()
-    };
-    format!(
-        "{}, {interval}, {policy}, CPUs {}",
-        request.source,
-        words::cpu_list(&request.cpus)
-    )
-}
-
-/// The virtual machine and what its host took, or that there is none.
-#[must_use]
-pub fn platform(run: &Run) -> String {
-    let v = &run.system.virtualisation;
-    let mut text = match &v.hypervisor {
-        Some(name) => format!("virtual machine ({name})"),
-        None => "no hypervisor seen".to_owned(),
-    };
-    if let Some(stolen) = v.stolen_ns {
-        let share = v
-            .stolen_share
-            .filter(|s| s.is_finite())
-            .map(|s| format!(" ({:.2} %)", s * 100.0));
-        match stolen {
-            0 => text += ", no stolen time counted",
-            _ => {
-                text += &format!(
-                    ", {} stolen{}",
-                    words::duration(stolen),
-                    share.unwrap_or_default()
-                )
-            }
-        }
-    }
-    if let Some(container) = &v.container {
-        text += &format!(", in a container ({container})");
-    }
-    text
-}
-
-/// The kernel in a few words.
-#[must_use]
-pub fn kernel(run: &Run) -> String {
-    let kernel = &run.system.kernel;
-    let preemption = match kernel.preemption.as_str() {
-        "rt" => "PREEMPT_RT".to_owned(),
-        "" | "unknown" => "preemption unknown".to_owned(),
-        other => format!("preempt={other}"),
-    };
-    format!("Linux {}, {preemption}", kernel.release)
-}
-
-/// The clock and the power settings that matter for latency.
-#[must_use]
-pub fn clock_and_power(run: &Run) -> String {
-    let (clock, power) = (&run.system.clock, &run.system.power);
-    let mut text = format!(
-        "clock source {}",
-        if clock.source.is_empty() {
-            "unknown"
-        } else {
-            &clock.source
-        }
-    );
-    if clock.resolution_ns > 1 {
-        text += &format!(" (resolution {})", words::duration(clock.resolution_ns));
-    }
-    let governors: Vec<&str> = power.governors.iter().map(|g| g.0.as_str()).collect();
-    if !governors.is_empty() {
-        text += &format!(", governor {}", governors.join("/"));
-    }
-    text += &match power.cpu_dma_latency_held_us {
-        Some(us) => format!(", cpu_dma_latency held at {us} µs"),
-        None => ", cpu_dma_latency left alone".to_owned(),
-    };
-    text
-}
-
-/// The load and the work that it did.
-#[must_use]
-pub fn load(run: &Run) -> String {
-    let label = if run.request.load.is_empty() {
-        "none"
-    } else {
-        &run.request.load
-    };
-    if run.loads.is_empty() {
-        return label.to_owned();
-    }
-    let each: Vec<String> = run
-        .loads
-        .iter()
-        .map(|load| match &load.failed {
-            Some(why) => format!("{} FAILED: {why}", load.name),
-            None => format!("{} {}", load.name, words::rate(load.rate, &load.unit)),
-        })
-        .collect();
-    format!("{label}: {}", each.join(", "))
-}
-
-/// The conditions of a run, the important ones first.
-#[must_use]
-pub fn conditions(run: &Run) -> Vec<Fact> {
-    let s = &run.system;
-    let mut facts = vec![
-        fact("Machine", machine(run)),
-        fact("Kernel", kernel(run)),
-        fact("Platform", platform(run)),
-        fact("Clock, power", clock_and_power(run)),
-        fact("Probe", method(run)),
-    ];
-    let changed = if run.request.as_deployed {
-        "nothing was changed for the run"
-    } else {
-        "tuned for the run"
-    };
-    facts.push(fact("As deployed", changed));
-    if run.request.best_effort {
-        facts.push(fact(
-            "Best effort",
-            "conditions not in force are stated and do not make the run invalid",
-        ));
-    }
-    if let (Some(period), Some(runtime)) = (s.scheduler.rt_period_us, s.scheduler.rt_runtime_us) {
-        let text = if runtime < 0 {
-            "off".to_owned()
-        } else {
-            format!("{runtime} of {period} µs")
-        };
-        facts.push(fact("Real-time throttling", text));
-    }
-    let above: Vec<String> = s
-        .scheduler
-        .above
-        .iter()
-        .take(6)
-        .map(|t| format!("{} ({} {})", t.name, t.policy, t.priority))
-        .collect();
-    if s.scheduler.above_count > 0 {
-        let more = s.scheduler.above_count.saturating_sub(above.len() as u64);
-        let more = if more > 0 {
-            format!(" and {} more", words::count(more))
-        } else {
-            String::new()
-        };
-        facts.push(fact(
-            "Tasks at or above our priority",
-            format!("{}{more}", above.join(", ")),
-        ));
-    }
-    for (name, cpus) in [
-        ("Isolated CPUs", &s.processor.isolated),
-        ("nohz_full CPUs", &s.processor.nohz_full),
-    ] {
-        if !cpus.is_empty() {
-            facts.push(fact(name, words::cpu_list(cpus)));
-        }
-    }
-    if let Some(smt) = s.processor.smt_active {
-        facts.push(fact("SMT", if smt { "active" } else { "off" }));
-    }
-    if !s.power.idle_states.is_empty() {
-        let on = s.power.idle_states.iter().filter(|state| !state.disabled);
-        let states: Vec<String> = on
-            .map(|state| format!("{} ({} µs)", state.name, state.exit_latency_us))
-            .collect();
-        facts.push(fact(
-            "Idle states",
-            if states.is_empty() {
-                "all disabled".to_owned()
-            } else {
-                states.join(", ")
-            },
-        ));
-    }
-    if !s.kernel.command_line.is_empty() {
-        facts.push(fact("Kernel command line", &s.kernel.command_line));
-    }
-    if !s.limits.cgroup_limits.is_empty() {
-        facts.push(fact("cgroup limits", s.limits.cgroup_limits.join(", ")));
-    }
-    if !s.unread.is_empty() {
-        facts.push(fact("Could not be read", s.unread.join("; ")));
-    }
-    facts
-}
-
-/// Host, processor and memory.
-#[must_use]
-pub fn machine(run: &Run) -> String {
-    let s = &run.system;
-    let mut parts = Vec::new();
-    for part in [
-        Some(&s.hostname),
-        Some(&s.processor.model),
-        s.distribution.as_ref(),
-    ]
-    .into_iter()
-    .flatten()
-    {
-        if !part.is_empty() {
-            parts.push(part.clone());
-        }
-    }
-    let online = s.processor.online.len();
-    if online > 0 {
-        parts.push(words::plural(online as u64, "CPU", "CPUs"));
-    }
-    if s.memory.total_bytes > 0 {
-        parts.push(words::bytes(s.memory.total_bytes));
-    }
-    if parts.is_empty() {
-        "unknown".to_owned()
-    } else {
-        parts.join(", ")
-    }
 }
 
 /// What one requirement asks, at its confidence.
@@ -404,6 +169,9 @@ pub fn statistics(run: &Run) -> Vec<Fact> {
     let Some(analysis) = &run.analysis else {
         return Vec::new();
     };
+    if analysis.total.samples == 0 && analysis.total.missed == 0 {
+        return Vec::new();
+    }
     let mut facts = analysis.miss.as_ref().map(miss_facts).unwrap_or_default();
     if let Some(index) = &analysis.extremal_index {
         let text = format!(

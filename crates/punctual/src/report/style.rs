@@ -94,6 +94,27 @@ impl Style {
     }
 }
 
+/// Cuts a painted line to `width` visible characters: a redrawn line that wraps
+/// would spoil the block.
+#[must_use]
+pub fn cut(line: &str, width: usize) -> String {
+    let mut out = String::with_capacity(line.len());
+    let (mut visible, mut escape) = (0, false);
+    for c in line.chars() {
+        if c == '\x1b' {
+            escape = true;
+        }
+        if escape {
+            out.push(c);
+            escape = c != 'm';
+        } else if visible < width {
+            out.push(c);
+            visible += 1;
+        }
+    }
+    out
+}
+
 /// Breaks a text into lines of at most `width` characters at its spaces; a
 /// longer word is cut. The spaces of figures with a unit are kept together.
 #[must_use]
@@ -163,6 +184,12 @@ mod tests {
         assert_eq!(lines, ["no wake-up was later than", "100 µs here"]);
         assert_eq!(wrap("", 20), [""]);
         assert_eq!(wrap("abcdefghijklmnop", 8), ["abcdefgh", "ijklmnop"]);
+    }
+
+    #[test]
+    fn a_cut_line_keeps_its_colours_closed() {
+        assert_eq!(cut("\x1b[1mabcdef\x1b[0m", 3), "\x1b[1mabc\x1b[0m");
+        assert_eq!(cut("abc", 80), "abc");
     }
 
     #[test]

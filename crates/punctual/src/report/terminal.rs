@@ -3,10 +3,11 @@
 
 use punctual_stats::verdict::Outcome;
 
+use super::conditions;
 use super::figures::{Figures, Row};
 use super::marks::deadline;
 use super::statements::{self, Fact, Headline};
-use super::style::{Style, Tone, wrap};
+use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
 use crate::record::Run;
@@ -51,9 +52,11 @@ pub fn summary(run: &Run, style: &Style) -> String {
     if let Some(standing) = statements::standing(run) {
         page.paragraph(Tone::Void, &standing);
     }
-    let mut text = page.lines.join("\n");
-    text.push('\n');
-    text
+    let lines = page
+        .lines
+        .iter()
+        .map(|line| cut(line, style.columns()) + "\n");
+    lines.collect()
 }
 
 /// Nothing but the verdict: one line, however long.
@@ -80,21 +83,21 @@ fn tone(outcome: Option<Outcome>) -> Tone {
 fn conditions(run: &Run) -> Vec<Fact> {
     let fact = |name: &str, text: String| (name.to_owned(), text);
     let mut facts = vec![
-        fact("Machine", statements::machine(run)),
+        fact("Machine", conditions::machine(run)),
         fact(
             "Kernel",
-            format!("{}; {}", statements::kernel(run), statements::platform(run)),
+            format!("{}; {}", conditions::kernel(run), conditions::platform(run)),
         ),
-        fact("Clock", statements::clock_and_power(run)),
+        fact("Clock", conditions::clock_and_power(run)),
         fact(
             "Probe",
             format!(
                 "{}, {}",
-                statements::method(run),
+                conditions::method(run),
                 words::duration(run.measured_ns)
             ),
         ),
-        fact("Load", statements::load(run)),
+        fact("Load", conditions::load(run)),
     ];
     if run.request.best_effort {
         facts.push(fact(
@@ -248,10 +251,9 @@ impl Page<'_> {
         let room = self.style.columns() - 2;
         let (unit, mut rows) = fitting(figures, &shown, deadline, room);
         // What no unit makes fit gives up columns, the finest percentiles first.
-        for column in [8, 7, 6, 5, 2, 3, 4] {
+        for column in [8, 7, 6, 5, 2, 3, 2].into_iter().chain([1; 6]) {
             if table::width(&rows, 1) > room {
-                rows.iter_mut()
-                    .for_each(|row| drop(row.remove(column.min(row.len() - 1))));
+                rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
         self.section(&format!("Latency in {unit}"));
@@ -269,10 +271,7 @@ impl Page<'_> {
         }
         let gap = |row: &Row| row.count > 0 && row.percentile(99.999).is_none();
         if figures.rows.iter().chain([&figures.merged]).any(gap) {
-            self.lines.push(self.style.paint(
-                Tone::Dim,
-                "  — : the sample is too small for this percentile",
-            ));
+            self.paragraph(Tone::Dim, "  — : too few samples for this percentile");
         }
     }
 

@@ -292,7 +292,7 @@ pub fn good() -> Run {
 /// A laptop that sleeps deeply and stalls in bursts.
 pub fn laptop() -> Run {
     let latency = |cpu: usize, cycle: u64, random: &mut Random| {
-        let burst = (cycle / 400 + 7 * cpu as u64) % 31 == 0 && cycle % 400 < 60;
+        let burst = (cycle / 400 + 7 * cpu as u64).is_multiple_of(31) && cycle % 400 < 60;
         let idle = if random.unit() < 0.4 {
             55_000.0
         } else {

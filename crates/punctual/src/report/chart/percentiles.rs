@@ -13,7 +13,12 @@ use crate::report::words;
 #[must_use]
 pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<String> {
     let (low, high) = figures.range()?;
-    let lines = drawn(figures);
+    // A single CPU is all there is.
+    let lines = if figures.rows.len() > 1 {
+        drawn(figures)
+    } else {
+        Vec::new()
+    };
     let many = figures.rows.len() > MOST_LINES;
     let keys = keys(figures, &lines, many);
     let mut canvas = Canvas::new(
@@ -64,9 +69,9 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
             "series thin {}",
             palette::series_class(if many { place } else { i })
         );
-        canvas.svg.path(&class, &curve(&figures.rows[i], &x, &y));
+        draw_curve(&mut canvas, &class, &figures.rows[i], &x, &y);
     }
-    canvas.svg.path("merged", &curve(&figures.merged, &x, &y));
+    draw_curve(&mut canvas, "merged", &figures.merged, &x, &y);
     frame.rules(&mut canvas.svg);
     if let Some(deadline) = marks.deadline_ns {
         let at = y.at(deadline.max(1) as f64);
@@ -223,10 +228,28 @@ fn describe(figures: &Figures) -> String {
     text
 }
 
-fn curve(row: &Row, x: &Tail, y: &Log) -> Path {
-    let mut path = Path::new();
+/// The curve in two parts: what the sample of this row supports, and the rest.
+fn curve(row: &Row, x: &Tail, y: &Log) -> (Path, Path) {
+    let (mut sound, mut rest) = (Path::new(), Path::new());
+    let mut last = None;
     for point in &row.curve {
-        path.to(x.at(point.above), y.at(point.ns as f64));
+        let at = (x.at(point.above), y.at(point.ns as f64));
+        if point.above * row.count as f64 >= MIN_SAMPLES_BEYOND as f64 {
+            sound.to(at.0, at.1);
+        } else {
+            if let Some((x, y)) = last.take().filter(|_| rest.is_empty()) {
+                rest.to(x, y);
+            }
+            rest.to(at.0, at.1);
+        }
+        last = Some(at);
     }
-    path
+    (sound, rest)
+}
+
+/// Draws a curve, its unsupported part faint.
+fn draw_curve(canvas: &mut Canvas, class: &str, row: &Row, x: &Tail, y: &Log) {
+    let (sound, rest) = curve(row, x, y);
+    canvas.svg.path(&format!("{class} faint"), &rest);
+    canvas.svg.path(class, &sound);
 }

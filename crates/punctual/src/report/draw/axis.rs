@@ -115,18 +115,21 @@ fn log_ticks(scale: &Log) -> Vec<(f64, u8)> {
     ticks
 }
 
-/// Picks the ticks that may be labelled: decades first, then 2 and 5, each only
-/// where it keeps clear of those already there.
+/// Picks the ticks that are labelled: decades, each only where it keeps clear of
+/// the one before; 2 and 5 too, but only where all of them find room.
 fn labelled(ticks: &[(f64, u8)], extent: impl Fn(f64) -> (f64, f64)) -> Vec<f64> {
-    let mut taken: Vec<(f64, f64)> = Vec::new();
-    let mut chosen = Vec::new();
-    for rank in 0..2 {
-        for &(value, _) in ticks.iter().filter(|t| t.1 == rank) {
-            let (from, to) = extent(value);
-            if taken.iter().all(|t| to < t.0 || from > t.1) {
-                taken.push((from, to));
-                chosen.push(value);
-            }
+    let clear = |a: (f64, f64), b: (f64, f64)| a.1 < b.0 || b.1 < a.0;
+    let all: Vec<f64> = ticks.iter().filter(|t| t.1 < 2).map(|t| t.0).collect();
+    if all.windows(2).all(|w| clear(extent(w[0]), extent(w[1]))) {
+        return all;
+    }
+    let mut chosen: Vec<f64> = Vec::new();
+    for &(value, _) in ticks.iter().filter(|t| t.1 == 0) {
+        if chosen
+            .last()
+            .is_none_or(|&last| clear(extent(last), extent(value)))
+        {
+            chosen.push(value);
         }
     }
     chosen
@@ -210,13 +213,8 @@ impl Frame {
             // Steps are 1-2-5 fractions of the unit: as many decimals as the step needs.
             let decimals = (-(step / unit).log10().floor()).clamp(0.0, 9.0) as usize;
             let label = format!("{value:.decimals$} {name}");
-            svg.label(
-                "tick",
-                if i == 0.0 { "start" } else { "middle" },
-                at,
-                self.bottom + 17.0,
-                &label,
-            );
+            let (anchor, _) = self.anchor(at, text::width(&label, FONT));
+            svg.label("tick", anchor, at, self.bottom + 17.0, &label);
             i += 1.0;
         }
     }
@@ -228,15 +226,28 @@ impl Frame {
             let at = scale.at(10f64.powi(-(nines as i32)));
             svg.line("grid", (at, self.top), (at, self.bottom));
             let label = percentile_label(nines);
-            let half = text::width(&label, FONT) / 2.0;
-            if at - half > free + 6.0 {
-                svg.label("tick", "middle", at, self.bottom + 17.0, &label);
-                free = at + half;
+            let width = text::width(&label, FONT);
+            let (anchor, from) = self.anchor(at, width);
+            if from > free + 8.0 {
+                svg.label("tick", anchor, at, self.bottom + 17.0, &label);
+                free = from + width;
             }
         }
     }
 
-    /// The lower and left rules of the area.
+    /// How a label of a width is anchored at a place so that it doesn't leave
+    /// the picture, and where it then begins.
+    fn anchor(&self, at: f64, width: f64) -> (&'static str, f64) {
+        if at + width / 2.0 > self.right + 10.0 {
+            ("end", at - width)
+        } else if at - width / 2.0 < self.left - 30.0 {
+            ("start", at)
+        } else {
+            ("middle", at - width / 2.0)
+        }
+    }
+
+    /// The rule below the area.
     pub fn rules(&self, svg: &mut Svg) {
         svg.line("rule", (self.left, self.bottom), (self.right, self.bottom));
     }

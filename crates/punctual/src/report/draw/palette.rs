@@ -54,6 +54,7 @@ svg.chart text.halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-
 .key.merged{stroke:var(--line)}
 .key.bandkey{stroke:var(--band);stroke-width:10}
 .thin{stroke-width:1}
+.faint{stroke-width:1;stroke-dasharray:2 2;opacity:.75}
 .dash{stroke-dasharray:4 2}
 .dot{fill:var(--line)}
 .miss{stroke:var(--alert);stroke-width:1.4}

@@ -4,5 +4,6 @@
 mod page;
 mod parts;
 mod sections;
+mod tables;
 
 pub use page::page;

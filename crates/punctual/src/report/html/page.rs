@@ -3,13 +3,13 @@
 use punctual_stats::verdict::Outcome;
 
 use super::parts::Html;
-use super::sections;
+use super::{sections, tables};
 use crate::record::Run;
 use crate::report::draw::palette;
 use crate::report::draw::svg::escape;
 use crate::report::figures::Figures;
 use crate::report::marks::marks;
-use crate::report::{statements, words};
+use crate::report::{conditions, statements, words};
 
 const CSS: &str = include_str!("style.css");
 
@@ -40,17 +40,28 @@ pub fn page(run: &Run) -> String {
 
     banner(&mut html, run, &figures);
     html.raw("<main>\n");
-    sections::requirements(&mut html, run);
-    sections::figures(&mut html, run, &figures);
+    tables::requirements(&mut html, run);
+    // What was not in force comes before any figure.
+    let broken = statements::not_in_force(run).next().is_some()
+        || run.events.iter().any(|event| event.invalidates);
+    if broken {
+        sections::validity(&mut html, run);
+        sections::events(&mut html, run);
+    }
+    tables::figures(&mut html, run, &figures);
     sections::histogram(&mut html, &figures, &marks);
     sections::timeline(&mut html, run, &marks);
     sections::percentiles(&mut html, run, &figures, &marks);
-    sections::worst(&mut html, run, &figures);
+    tables::worst(&mut html, run, &figures);
     sections::statistics(&mut html, run);
-    sections::validity(&mut html, run);
+    if !broken {
+        sections::validity(&mut html, run);
+    }
     sections::load(&mut html, run);
     sections::conditions(&mut html, run);
-    sections::events(&mut html, run);
+    if !broken {
+        sections::events(&mut html, run);
+    }
     sections::guide(&mut html);
     sections::provenance(&mut html, run);
     html.raw("</main>\n");
@@ -91,7 +102,7 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     html.raw(&format!(
         "<div class=\"where\"><b>{}</b> · {} · {} · {}</div>\n",
         escape(&run.system.hostname),
-        escape(&statements::kernel(run)),
+        escape(&conditions::kernel(run)),
         escape(&format!("{} {}", run.tool.name, run.verb)),
         escape(&run.started)
     ));
@@ -106,12 +117,18 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
         .strip_prefix(word)
         .unwrap_or(&headline.sentence);
     let sentence = sentence.trim_start_matches(':').trim_start();
-    html.text("p", "say", &capital(sentence));
+    let long = sentence.chars().count() > 220;
+    html.text(
+        "p",
+        if long { "say long" } else { "say" },
+        &capital(sentence),
+    );
     if let Some(standing) = statements::standing(run) {
         html.text("p", "state", &standing);
     }
+    // With several requirements the table that follows says the same.
     let reasons = statements::reasons(run);
-    if !reasons.is_empty() {
+    if !reasons.is_empty() && headline.outcome == Some(Outcome::Invalid) {
         html.raw("<ul>\n");
         reasons
             .iter()
@@ -165,7 +182,7 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
         String::new(),
     ));
     let late = run.request.requirements.is_empty();
-    let missed = format!("{} periods missed", words::count(all.missed));
+    let missed = format!("{} missed", words::plural(all.missed, "period", "periods"));
     tiles.push((
         "Late wake-ups",
         if late { dash() } else { words::count(all.late) },
@@ -174,7 +191,10 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     tiles.push((
         "Lost samples",
         words::count(all.lost),
-        format!("on {} CPUs", figures.rows.len()),
+        format!(
+            "on {}",
+            words::plural(figures.rows.len() as u64, "CPU", "CPUs")
+        ),
     ));
     let stolen = run
         .system

@@ -79,7 +79,7 @@ impl Html {
         head: &[&str],
         rows: &[(&str, Vec<Td>)],
     ) {
-        let scroll = class == "figures";
+        let scroll = class.starts_with("figures");
         if scroll {
             let _ = writeln!(
                 self.out,

@@ -1,178 +1,13 @@
 //! The sections of the page, each from the record alone.
 
-use punctual_stats::verdict::Outcome;
-
-use super::page::class;
 use super::parts::{Html, Td, td, td_in};
 use crate::record::{Run, Standing};
 use crate::report::chart::{self, Form, Marks};
-use crate::report::figures::{Figures, Row};
-use crate::report::marks::deadline;
-use crate::report::{statements, words};
+use crate::report::figures::Figures;
+use crate::report::{conditions, statements, words};
 
-/// Most CPUs in the table: of more, the worst are shown.
-const MOST_ROWS: usize = 64;
-/// Worst samples that are listed.
-const MOST_WORST: usize = 12;
 /// Events that are listed.
 const MOST_EVENTS: usize = 200;
-
-pub(super) fn requirements(html: &mut Html, run: &Run) {
-    if run.request.requirements.is_empty() {
-        return;
-    }
-    html.heading("required", "What was required");
-    let results = run
-        .verdict
-        .as_ref()
-        .map(|v| v.requirements.as_slice())
-        .unwrap_or_default();
-    let rows: Vec<(&str, Vec<Td>)> = run
-        .request
-        .requirements
-        .iter()
-        .enumerate()
-        .map(|(i, requirement)| {
-            let result = results.get(i);
-            let word = result.map_or("not judged", |r| r.outcome.word());
-            let seen = result.map_or_else(String::new, |r| {
-                let bound = &r.bound;
-                format!(
-                    "{} in {} cycles",
-                    words::count(bound.misses),
-                    words::count(bound.cycles)
-                )
-            });
-            let shown = result.map_or_else(String::new, |r| {
-                format!(
-                    "fewer than {} ({} if independent)",
-                    words::probability(r.bound.upper),
-                    words::probability(r.bound.independent_upper)
-                )
-            });
-            let needed = result
-                .and_then(|r| r.needed_seconds)
-                .map(|seconds| format!("run {} longer", words::duration_f64(seconds as f64 * 1e9)));
-            let never = result.and_then(|r| r.never).map(|why| why.to_string());
-            (
-                class(result.map(|r| r.outcome)),
-                vec![
-                    td(statements::requirement(requirement, run.request.confidence)),
-                    td_in("word", word),
-                    td(seen),
-                    td(shown),
-                    td(needed.or(never).unwrap_or_default()),
-                ],
-            )
-        })
-        .collect();
-    let confidence = words::percent(run.request.confidence);
-    html.table(
-        "wide stack",
-        &format!("Judged at a one-sided confidence of {confidence}"),
-        &[
-            "Required",
-            "Verdict",
-            "Misses seen",
-            "Shown",
-            "To decide it",
-        ],
-        &rows,
-    );
-}
-
-pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
-    if figures.rows.is_empty() {
-        return;
-    }
-    html.heading("latency", "Latency");
-    if run
-        .verdict
-        .as_ref()
-        .is_some_and(|v| v.outcome == Outcome::Invalid)
-    {
-        html.text("p", "lost", statements::WHAT_INVALID_MEANS);
-    }
-    if figures.merged.count == 0 {
-        html.text(
-            "p",
-            "",
-            "Not one wake-up was measured, so there is nothing to draw.",
-        );
-    }
-    let shown: Vec<usize> = if figures.rows.len() > MOST_ROWS {
-        figures.by_maximum().into_iter().take(MOST_ROWS).collect()
-    } else {
-        (0..figures.rows.len()).collect()
-    };
-    let deadline = deadline(run);
-    let mut rows: Vec<(&str, Vec<Td>)> = shown
-        .iter()
-        .map(|&i| ("", figure_row(&figures.rows[i], deadline)))
-        .collect();
-    if figures.rows.len() != 1 {
-        rows.push(("all", figure_row(&figures.merged, deadline)));
-    }
-    let mut caption =
-        "Latencies in µs. — where fewer than 10 samples lie beyond a percentile".to_owned();
-    if shown.len() < figures.rows.len() {
-        caption += &format!(
-            ". The {} of {} CPUs with the highest maximum",
-            shown.len(),
-            figures.rows.len()
-        );
-    }
-    html.table(
-        "figures",
-        &caption,
-        &[
-            "CPU", "samples", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999",
-            "max", "late", "missed", "lost",
-        ],
-        &rows,
-    );
-    for row in figures
-        .rows
-        .iter()
-        .filter(|row| row.note.is_some())
-        .take(16)
-    {
-        let note = row.note.as_deref().unwrap_or_default();
-        html.text("p", "bad", &format!("CPU {}: {note}", row.label));
-    }
-}
-
-fn figure_row(row: &Row, deadline: Option<u64>) -> Vec<Td> {
-    let latency = |ns: Option<u64>| match ns {
-        Some(ns) if deadline.is_some_and(|d| ns > d) => td_in("bad", words::micros(ns as f64)),
-        Some(ns) => td(words::micros(ns as f64)),
-        None => td_in("dim", "—"),
-    };
-    let count = |n: u64, class| {
-        if n > 0 {
-            td_in(class, words::count(n))
-        } else {
-            td("0")
-        }
-    };
-    let mut cells = vec![
-        td(row.label.clone()),
-        td(words::count(row.count)),
-        latency(row.min),
-        row.mean
-            .map_or_else(|| td_in("dim", "—"), |ns| td(words::micros(ns))),
-    ];
-    cells.extend([50.0, 90.0, 99.0, 99.9, 99.99, 99.999].map(|p| latency(row.percentile(p))));
-    cells.push(latency(row.max));
-    cells.push(if deadline.is_some() {
-        count(row.late, "bad")
-    } else {
-        td_in("dim", "—")
-    });
-    cells.push(count(row.missed, "bad"));
-    cells.push(count(row.lost, "lost"));
-    cells
-}
 
 /// A picture in its two forms, for wide and for narrow screens.
 fn figure(html: &mut Html, id: &str, caption: &str, draw: impl Fn(Form, &str) -> Option<String>) {
@@ -217,7 +52,8 @@ pub(super) fn percentiles(html: &mut Html, run: &Run, figures: &Figures, marks: 
     }
     html.heading("percentiles", "Percentiles");
     let mut caption = "Each step to the right is ten times rarer. In the grey part fewer than 10 samples lie beyond, \
-                       so the curve there is anecdote, not a percentile."
+                       so the curve there is anecdote, not a percentile; each curve is dotted \
+                       from where its own sample ends."
         .to_owned();
     if marks.tail.is_some() && run.analysis.is_some() {
         caption += " The hollow dot is the extrapolated tail with its interval.";
@@ -225,45 +61,6 @@ pub(super) fn percentiles(html: &mut Html, run: &Run, figures: &Figures, marks: 
     figure(html, "percentiles", &caption, |form, id| {
         chart::percentiles::draw(figures, marks, form, id)
     });
-}
-
-pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
-    let worst = statements::worst(run, MOST_WORST);
-    if worst.is_empty() {
-        return;
-    }
-    html.heading("worst", "Worst samples");
-    let limit = deadline(run);
-    let rows: Vec<(&str, Vec<Td>)> = worst
-        .iter()
-        .map(|w| {
-            let late = limit.is_some_and(|d| w.latency_ns > d);
-            let beyond = match limit {
-                Some(d) if late => format!("late by {}", words::duration(w.latency_ns - d)),
-                Some(_) => "in time".to_owned(),
-                None => String::new(),
-            };
-            let latency = words::duration(w.latency_ns);
-            let cells = vec![
-                if late {
-                    td_in("bad", latency)
-                } else {
-                    td(latency)
-                },
-                td(figures.rows[w.row].label.clone()),
-                td(words::instant(w.at_ns)),
-                td(words::count(w.cycle)),
-                td(beyond),
-            ];
-            ("", cells)
-        })
-        .collect();
-    html.table(
-        "figures",
-        "The highest latencies of all CPUs, with the time since the start",
-        &["Latency", "CPU", "At", "Cycle", "Against the deadline"],
-        &rows,
-    );
 }
 
 pub(super) fn statistics(html: &mut Html, run: &Run) {
@@ -359,7 +156,7 @@ pub(super) fn load(html: &mut Html, run: &Run) {
 
 pub(super) fn conditions(html: &mut Html, run: &Run) {
     html.heading("conditions", "Conditions");
-    html.facts("The machine as it was found", &statements::conditions(run));
+    html.facts("The machine as it was found", &conditions::conditions(run));
 }
 
 pub(super) fn events(html: &mut Html, run: &Run) {
@@ -420,7 +217,7 @@ pub(super) fn provenance(html: &mut Html, run: &Run) {
         ("Command".to_owned(), run.command.join(" ")),
         ("Started".to_owned(), run.started.clone()),
         ("Measured".to_owned(), words::duration(run.measured_ns)),
-        ("Probe".to_owned(), statements::method(run)),
+        ("Probe".to_owned(), conditions::method(run)),
         (
             "Own cost".to_owned(),
             format!(

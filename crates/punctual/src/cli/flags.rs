@@ -1,0 +1,350 @@
+//! The flags as plain data: parsed, not yet acted on. Help, man page and shell
+//! completions come out of them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use punctual_rt::sched::Policy;
+use punctual_stats::requirement::Requirement;
+
+use super::units;
+use crate::load::{LoadClass, LoadSpec};
+use crate::probe::source::{KINDS, Kind};
+use crate::report::formats::Format;
+
+/// Is this machine on time, and how sure are we?
+#[derive(Debug, Parser)]
+#[command(
+    name = "punctual",
+    version,
+    about,
+    after_help = "Exit status: 0 PASS or done, 1 setup or internal error, 2 FAIL, 3 INCONCLUSIVE, \
+                  4 INVALID, 64 wrong usage.",
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Does this machine meet this deadline, under load, and how sure are we?
+    #[command(after_help = QUALIFY_EXAMPLES)]
+    Qualify(QualifyFlags),
+    /// Measure the latency of one wake-up source
+    #[command(after_help = MEASURE_EXAMPLES)]
+    Measure(MeasureFlags),
+    /// Run the standard loads alone
+    #[command(after_help = LOAD_EXAMPLES)]
+    Load(LoadFlags),
+    /// Look at what was recorded
+    Report(ReportFlags),
+    /// Hold two runs against each other, also those of other tools
+    Compare(CompareFlags),
+    /// Add runs of the same kind up to one
+    Merge(MergeFlags),
+    /// Hand a run on in another format
+    Export(ExportFlags),
+    /// Print shell completions
+    Completions(CompletionsFlags),
+    /// Print the man page
+    #[command(hide = true)]
+    Man,
+}
+
+const QUALIFY_EXAMPLES: &str = "\
+Examples:
+  punctual qualify                          60 s, 100 us, standard load, all CPUs
+  punctual qualify --deadline 50us -D 1h -a 2,3
+  punctual qualify --miss 0 --load 'make -j8'
+  punctual qualify --percentile 99.99=50us --max 200us";
+
+const MEASURE_EXAMPLES: &str = "\
+Examples:
+  punctual measure -p 80 -i 1000 -l 10000   as cyclictest does, for 10,000 cycles
+  punctual measure timerfd -D 5m --live     cyclictest's lines meanwhile
+  punctual measure -b 200                   until a latency above 200 us, or Ctrl-C";
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  punctual load -D 30                       standard load for 30 s
+  punctual load fork,net:pairs=4 -D 10
+  punctual load hackbench -- -g 10 -l 1000  as hackbench itself: its arguments, its one line";
+
+/// Flags of `qualify`.
+#[derive(Debug, Args)]
+pub struct QualifyFlags {
+    /// The wait source
+    #[arg(long, value_name = "PROBE", default_value = "nanosleep", value_parser = source)]
+    pub source: Kind,
+    /// What is measured, and how.
+    #[command(flatten)]
+    pub run: RunFlags,
+}
+
+/// Flags of `measure`.
+#[derive(Debug, Args)]
+pub struct MeasureFlags {
+    /// The wait source: nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex
+    #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = source)]
+    pub source: Kind,
+    /// What is measured, and how.
+    #[command(flatten)]
+    pub run: RunFlags,
+}
+
+/// Flags of every measuring verb. What has no default here has one by verb.
+#[derive(Debug, Args)]
+pub struct RunFlags {
+    /// Real-time priority of the probe threads, 1 to 99 [default: 80; none with --policy other]
+    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_negative_numbers = true, help_heading = PROBE)]
+    pub priority: Option<u32>,
+    /// Scheduling policy of the probe threads
+    #[arg(long, value_name = "POLICY", default_value = "fifo", help_heading = PROBE)]
+    pub policy: PolicyName,
+    /// Interval between wake-ups, in us [default: 1000]
+    #[arg(short, value_name = "US", value_parser = units::interval, allow_negative_numbers = true, help_heading = PROBE)]
+    pub interval: Option<u64>,
+    /// Every interval the same, or drawn from 24 primes around it [default: primes for qualify, fixed for measure]
+    #[arg(long = "interval", value_name = "KIND", help_heading = PROBE)]
+    pub interval_kind: Option<IntervalKind>,
+    /// Seed of the draw of intervals [default: from the clock; it stands in the record]
+    #[arg(long, value_name = "N", help_heading = PROBE)]
+    pub seed: Option<u64>,
+    /// CPUs to probe: 3-5,0 or !1-2 [default: all allowed; one is spared where there are 4 or more]
+    #[arg(short, long, value_name = "CPUS", allow_hyphen_values = true, help_heading = PROBE)]
+    pub affinity: Option<String>,
+    /// Number of probe threads [default: one for each CPU]
+    #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true, help_heading = PROBE)]
+    pub threads: Option<usize>,
+    /// How long to measure: 60, 5m, 1h, 1d [default: 60 for qualify; measure goes on until Ctrl-C]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_negative_numbers = true, help_heading = PROBE)]
+    pub duration: Option<u64>,
+    /// Cycles of each thread
+    #[arg(short, long, value_name = "N", value_parser = loops, allow_negative_numbers = true, help_heading = PROBE)]
+    pub loops: Option<u64>,
+    /// Stop at the first latency above, in us
+    #[arg(short, long = "breaktrace", value_name = "US", value_parser = units::latency, allow_negative_numbers = true, help_heading = PROBE)]
+    pub break_value: Option<u64>,
+
+    /// The deadline; later is a miss [default for qualify: 100us]
+    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_negative_numbers = true, help_heading = REQUIRE)]
+    pub deadline: Option<u64>,
+    /// Allowed probability of a miss per cycle; 0: no miss seen [default: 1e-4]
+    #[arg(long, value_name = "P", value_parser = units::miss, allow_negative_numbers = true, help_heading = REQUIRE)]
+    pub miss: Option<f64>,
+    /// No latency above this
+    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_negative_numbers = true, help_heading = REQUIRE)]
+    pub max: Option<u64>,
+    /// A percentile and its limit, e.g. 99.99=50us; may be repeated
+    #[arg(long, value_name = "P=TIME", value_parser = units::percentile, help_heading = REQUIRE)]
+    pub percentile: Vec<Requirement>,
+    /// Confidence that every bound holds
+    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_negative_numbers = true, help_heading = REQUIRE)]
+    pub confidence: f64,
+
+    /// standard, none, a list of loads, or a command [default: standard for qualify, none for measure]
+    #[arg(long, value_name = "LOAD", value_parser = LoadSpec::parse, help_heading = CONDITIONS)]
+    pub load: Option<LoadSpec>,
+    /// Scheduling class of the load: other, batch or idle
+    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = str::parse::<LoadClass>, help_heading = CONDITIONS)]
+    pub load_class: LoadClass,
+    /// Change nothing about the machine: cpu_dma_latency is left alone
+    #[arg(long, help_heading = CONDITIONS)]
+    pub as_deployed: bool,
+    /// Judge even what was measured without the conditions asked for, and say so
+    #[arg(long, help_heading = CONDITIONS)]
+    pub best_effort: bool,
+
+    /// The run directory [default: punctual-VERB-TIME here]
+    #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Print the summary of the run as JSON
+    #[arg(long, conflicts_with_all = ["live", "quiet"], help_heading = OUTPUT)]
+    pub json: bool,
+    /// Print cyclictest's lines while the run goes
+    #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
+    pub live: bool,
+    /// Times in cyclictest's lines in ns
+    #[arg(short = 'N', long = "nsecs", help_heading = OUTPUT)]
+    pub nanoseconds: bool,
+    /// Print nothing but the verdict
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub quiet: bool,
+    /// Say what is being done
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub verbose: bool,
+    /// Write every sample as well (Parquet files in the run directory)
+    #[arg(long, help_heading = OUTPUT)]
+    pub samples: bool,
+
+    /// Accepted: memory is always locked
+    #[arg(short = 'm', long = "mlockall", hide = true)]
+    pub lock: bool,
+    /// Accepted: one thread for each CPU is the default
+    #[arg(short = 'S', long = "smp", hide = true)]
+    pub every_cpu: bool,
+}
+
+const PROBE: &str = "Probe";
+const REQUIRE: &str = "Requirement";
+const CONDITIONS: &str = "Conditions";
+const OUTPUT: &str = "Output";
+
+/// Scheduling policies by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PolicyName {
+    /// SCHED_FIFO
+    Fifo,
+    /// SCHED_RR
+    Rr,
+    /// SCHED_OTHER
+    Other,
+}
+
+impl PolicyName {
+    /// The policy at a priority.
+    #[must_use]
+    pub fn at(self, priority: u32) -> Policy {
+        match self {
+            Self::Fifo => Policy::Fifo(priority),
+            Self::Rr => Policy::RoundRobin(priority),
+            Self::Other => Policy::Other,
+        }
+    }
+}
+
+/// Kinds of interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IntervalKind {
+    /// Every interval the same
+    Fixed,
+    /// Drawn from 24 primes around the nominal interval
+    Primes,
+}
+
+/// Flags of `load`.
+#[derive(Debug, Args)]
+pub struct LoadFlags {
+    /// standard, a list of loads with their parameters (name:key=value), or a command
+    #[arg(value_name = "LOAD", default_value = "standard", value_parser = LoadSpec::parse)]
+    pub load: LoadSpec,
+    /// How long: 60, 5m, 1h [default: until Ctrl-C, or until a finite load is done]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_negative_numbers = true)]
+    pub duration: Option<u64>,
+    /// CPUs that the load may use: 3-5,0 or !1-2 [default: all allowed]
+    #[arg(short, long, value_name = "CPUS", allow_hyphen_values = true)]
+    pub affinity: Option<String>,
+    /// Scheduling class: other, batch or idle
+    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = str::parse::<LoadClass>)]
+    pub load_class: LoadClass,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// For hackbench: the arguments of rt-tests' program of that name
+    #[arg(last = true, value_name = "HACKBENCH-ARGS")]
+    pub classic: Vec<String>,
+}
+
+/// Flags of `report`.
+#[derive(Debug, Args)]
+pub struct ReportFlags {
+    /// A run directory, a run.json, or the output of cyclictest or jitterdebugger
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Write the HTML page to this file; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the pictures as SVG into this directory
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// Write gnuplot's script and data into this directory
+    #[arg(long, value_name = "DIR")]
+    pub gnuplot: Option<PathBuf>,
+    /// Print the summary as JSON
+    #[arg(long, conflicts_with = "html")]
+    pub json: bool,
+}
+
+/// Flags of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareFlags {
+    /// The first run: ours, or the output of cyclictest or jitterdebugger
+    #[arg(value_name = "A")]
+    pub first: PathBuf,
+    /// The second run
+    #[arg(value_name = "B")]
+    pub second: PathBuf,
+}
+
+/// Flags of `merge`.
+#[derive(Debug, Args)]
+pub struct MergeFlags {
+    /// The runs
+    #[arg(value_name = "RUN", required = true, num_args = 1..)]
+    pub runs: Vec<PathBuf>,
+    /// The run directory for the sum [default: punctual-merge-TIME here]
+    #[arg(short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Add up also what differs in kernel, machine, load or requirement
+    #[arg(long)]
+    pub force: bool,
+    /// Print nothing but the verdict
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Flags of `export`.
+#[derive(Debug, Args)]
+pub struct ExportFlags {
+    /// A run directory or a file that `report` reads
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics or csv
+    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<Format>)]
+    pub format: Format,
+    /// The file to write [default: standard output]
+    #[arg(short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Flags of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsFlags {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+fn source(name: &str) -> Result<Kind, String> {
+    Kind::named(name).ok_or_else(|| {
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        format!("accepted are {}", known.join(", "))
+    })
+}
+
+fn priority(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(priority @ 1..=99) => Ok(priority),
+        _ => Err("accepted is a real-time priority from 1 to 99".to_owned()),
+    }
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads @ 1..=4096) => Ok(threads),
+        _ => Err("accepted is a number of threads from 1 to 4096".to_owned()),
+    }
+}
+
+fn loops(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(loops @ 1..) => Ok(loops),
+        _ => Err("accepted is a number of cycles from 1".to_owned()),
+    }
+}

@@ -1,0 +1,79 @@
+//! `load`: the loads alone.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::failure::Failure;
+use super::flags::LoadFlags;
+use super::out;
+use crate::conduct::Signals;
+use crate::load::{self, LoadReport, LoadSettings, LoadSpec};
+use crate::report::words;
+use crate::system::{self, Root, cpus};
+
+/// Runs the loads and says what they did.
+///
+/// # Errors
+/// Wrong usage, or loads that can't be started.
+pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
+    let classic = !flags.classic.is_empty();
+    let spec = if classic { classic_spec(flags)? } else { flags.load.clone() };
+    if spec == LoadSpec::None {
+        return Err(Failure::usage("invalid value 'none' for LOAD: nothing would run"));
+    }
+    let settings = LoadSettings {
+        class: flags.load_class,
+        cpus: flags.affinity.as_deref().map(chosen_cpus).transpose()?,
+        ..LoadSettings::default()
+    };
+    let signals = Signals::listen().map_err(Failure::setup)?;
+    let duration = flags.duration.map(Duration::from_nanos);
+    let reports = load::standalone(&spec, &settings, duration, |_| signals.end().is_none())
+        .map_err(Failure::setup)?;
+    if flags.json {
+        let text = serde_json::to_string_pretty(&reports).map_err(Failure::setup)?;
+        out::print(&(text + "\n"));
+    } else if classic {
+        reports.iter().for_each(|report| out::print(&load::classic_line(report)));
+    } else {
+        out::print(&table(&reports));
+    }
+    let failed = reports.iter().find_map(|report| {
+        report.failed.as_ref().map(|reason| format!("load {}: {reason}", report.name))
+    });
+    failed.map_or(Ok(ExitCode::SUCCESS), |line| Err(Failure::setup(line)))
+}
+
+fn classic_spec(flags: &LoadFlags) -> Result<LoadSpec, Failure> {
+    match &flags.load {
+        LoadSpec::List(items) if items.len() == 1 && items[0].name == "hackbench" => {
+            let item = load::classic_item(&flags.classic).map_err(Failure::usage)?;
+            Ok(LoadSpec::List(vec![item]))
+        }
+        _ => Err(Failure::usage("arguments after -- are hackbench's: punctual load hackbench -- -g 10")),
+    }
+}
+
+fn chosen_cpus(list: &str) -> Result<Vec<usize>, Failure> {
+    let root = Root::live();
+    cpus::parse(list)
+        .and_then(|parsed| cpus::select(&parsed, &system::topology(&root), &system::allowed(&root)))
+        .map(|choice| choice.probed)
+        .map_err(|error| Failure::usage(format!("invalid value '{list}' for --affinity: {error}")))
+}
+
+fn table(reports: &[LoadReport]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        text.push_str(&format!(
+            "{:<12} {:>20}   {:>14} {} in {:.1} s, {} tasks\n",
+            report.name,
+            words::rate(report.rate, &report.unit),
+            punctual_stats::format::count(report.work),
+            report.unit,
+            report.seconds,
+            report.processes,
+        ));
+    }
+    text
+}

@@ -1,0 +1,122 @@
+//! `report`, `compare`, `merge` and `export`: what becomes of records.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use super::failure::Failure;
+use super::flags::{CompareFlags, ExportFlags, MergeFlags, ReportFlags};
+use super::measuring::exit_code;
+use super::out;
+use crate::record::merge::Merger;
+use crate::record::{self, Run, RunDirectory};
+use crate::report::compare::{TextStyle, compare, compare_text};
+use crate::report::formats;
+use crate::report::{gnuplot, html, summary_json, svg, terminal};
+
+/// `report`: shows a record, and writes its pictures where it is told to.
+///
+/// # Errors
+/// What can't be read or written.
+pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    let run = read(&flags.run)?;
+    let mut written = false;
+    if let Some(file) = &flags.html {
+        write(file, &html::page(&run))?;
+        written = true;
+    }
+    for (directory, files) in [(&flags.svg, svg::files(&run)), (&flags.gnuplot, gnuplot::files(&run))]
+    {
+        if let Some(directory) = directory {
+            fs::create_dir_all(directory)
+                .map_err(|error| Failure::setup(format!("{}: {error}", directory.display())))?;
+            for (name, text) in files {
+                write(&directory.join(name), &text)?;
+            }
+            written = true;
+        }
+    }
+    if flags.json {
+        out::print(&summary_json::summary(&run));
+    } else if !written {
+        out::print(&terminal::summary(&run, &out::style()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `compare`: two runs side by side.
+///
+/// # Errors
+/// What can't be read.
+pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
+    let first = read(&flags.first)?;
+    let second = read(&flags.second)?;
+    let comparison = compare(&first, &second).map_err(Failure::setup)?;
+    let style = out::style();
+    let style = TextStyle { colour: style.colour, ..TextStyle::default() };
+    out::print(&compare_text(&comparison, style));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `merge`: adds runs up.
+///
+/// # Errors
+/// What can't be read, doesn't go together, or can't be written.
+pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
+    let mut merger = Merger::new(flags.force);
+    for path in &flags.runs {
+        let run = record::read(path).map_err(Failure::setup)?;
+        merger
+            .add(&run)
+            .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))?;
+    }
+    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let run = merger.finish(command).map_err(Failure::setup)?;
+    let directory = RunDirectory::create(flags.output.as_deref(), "merge", SystemTime::now())
+        .map_err(|error| Failure::usage(format!("-o: {error}")))?;
+    directory.save(&run).map_err(Failure::setup)?;
+    let mut files = gnuplot::files(&run);
+    files.extend(svg::files(&run));
+    files.push(("report.html", html::page(&run)));
+    for (name, text) in files {
+        directory.save_file(name, text.as_bytes()).map_err(Failure::setup)?;
+    }
+    let style = out::style();
+    if flags.quiet {
+        out::print(&terminal::verdict_line(&run, &style));
+    } else {
+        let place = directory.path().join("report.html").display().to_string();
+        out::print(&terminal::summary(&run, &style.with_report(place)));
+    }
+    Ok(exit_code(&run))
+}
+
+/// `export`: hands a run on.
+///
+/// # Errors
+/// What can't be read or written.
+pub fn export(flags: &ExportFlags) -> Result<ExitCode, Failure> {
+    let run = read(&flags.run)?;
+    let text = formats::write(flags.format, &run).map_err(Failure::setup)?;
+    write(flags.output.as_deref().unwrap_or(Path::new("-")), &text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a run; one that was killed before it could be judged is analysed now.
+fn read(path: &Path) -> Result<Run, Failure> {
+    let mut run = formats::detect_and_read(path).map_err(Failure::setup)?;
+    if run.analysis.is_none() && run.imported.is_none() {
+        run.analysis = record::analyse_record(&run).ok();
+    }
+    Ok(run)
+}
+
+/// Writes a file whole or not at all; `-` is standard output.
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        out::print(text);
+        return Ok(());
+    }
+    record::save_whole(file, text.as_bytes()).map_err(Failure::setup)
+}

@@ -1,0 +1,69 @@
+//! `qualify` and `measure`: the same run with other defaults.
+
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use super::failure::{Failure, USAGE};
+use super::flags::RunFlags;
+use super::out;
+use super::plan::{self, Defaults};
+use super::screen::Screen;
+use crate::conduct::{self, Plan};
+use crate::probe::source::Kind;
+use crate::record::{RecordError, Run, RunDirectory};
+use crate::report::{summary_json, terminal};
+
+/// Makes the run and shows it.
+///
+/// # Errors
+/// Wrong usage, or what could not be set up.
+pub fn run(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<ExitCode, Failure> {
+    let plan = plan::make(kind, flags, defaults)?;
+    let directory = make_directory(&plan)?;
+    let mut screen =
+        Screen::new(flags.quiet || flags.json, flags.live, flags.verbose, flags.nanoseconds);
+    let outcome = conduct::conduct(&plan, &directory, &mut screen);
+    screen.clear();
+    if let Some(trouble) = &screen.trouble {
+        out::complain(trouble);
+    }
+    let run = match outcome {
+        Ok(run) => run,
+        Err(error) => {
+            // Nothing was measured: nothing is left behind.
+            directory.discard_if_empty();
+            return Err(Failure::setup(error));
+        }
+    };
+    let place = directory.path().join("report.html").display().to_string();
+    show(&run, flags, &place);
+    Ok(exit_code(&run))
+}
+
+fn make_directory(plan: &Plan) -> Result<RunDirectory, Failure> {
+    RunDirectory::create(plan.output.as_deref(), &plan.verb, SystemTime::now()).map_err(|error| {
+        let status = match error {
+            RecordError::Exists { .. } | RecordError::Create { .. } => USAGE,
+            _ => super::failure::SETUP,
+        };
+        Failure { line: format!("-o: {error}"), status }
+    })
+}
+
+fn show(run: &Run, flags: &RunFlags, place: &str) {
+    if flags.json {
+        out::print(&summary_json::summary(run));
+    } else if flags.quiet {
+        out::print(&terminal::verdict_line(run, &out::style()));
+    } else {
+        out::print(&terminal::summary(run, &out::style().with_report(place)));
+    }
+}
+
+/// The exit status that a record stands for: its verdict's, or 0 where nothing
+/// was required and nothing was wrong.
+pub fn exit_code(run: &Run) -> ExitCode {
+    run.verdict.as_ref().map_or(ExitCode::SUCCESS, |verdict| {
+        ExitCode::from(u8::try_from(verdict.outcome.exit_code()).unwrap_or(1))
+    })
+}

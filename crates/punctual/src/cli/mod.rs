@@ -1,0 +1,66 @@
+//! The command line: flags as plain data first, effects later; one file for each
+//! verb or family of verbs; exit codes.
+
+mod failure;
+mod flags;
+mod load;
+mod looking;
+mod measuring;
+mod out;
+mod plan;
+mod screen;
+mod units;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+pub use failure::Failure;
+pub use flags::{Cli, Verb};
+
+/// The whole program: arguments in, exit status out.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|verb| verb == crate::load::worker::VERB) {
+        return crate::load::worker::main(arguments.into_iter().skip(2));
+    }
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) if !error.use_stderr() => {
+            out::print(&error.render().to_string());
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return end(&error.into()),
+    };
+    act(&cli.verb).unwrap_or_else(|failure| end(&failure))
+}
+
+fn end(failure: &Failure) -> ExitCode {
+    out::complain(&failure.line);
+    ExitCode::from(failure.status)
+}
+
+fn act(verb: &Verb) -> Result<ExitCode, Failure> {
+    match verb {
+        Verb::Qualify(flags) => measuring::run(flags.source, &flags.run, plan::QUALIFY),
+        Verb::Measure(flags) => measuring::run(flags.source, &flags.run, plan::MEASURE),
+        Verb::Load(flags) => load::run(flags),
+        Verb::Report(flags) => looking::report(flags),
+        Verb::Compare(flags) => looking::compare_runs(flags),
+        Verb::Merge(flags) => looking::merge(flags),
+        Verb::Export(flags) => looking::export(flags),
+        Verb::Completions(flags) => {
+            let mut text = Vec::new();
+            clap_complete::generate(flags.shell, &mut Cli::command(), "punctual", &mut text);
+            out::print(&String::from_utf8_lossy(&text));
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Man => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut text).map_err(Failure::setup)?;
+            out::print(&String::from_utf8_lossy(&text));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

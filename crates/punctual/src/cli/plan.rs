@@ -1,0 +1,143 @@
+//! From flags to a plan: defaults by verb, CPUs held against the machine.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use punctual_rt::periodic::Primes;
+use punctual_stats::requirement::Requirement;
+
+use super::failure::Failure;
+use super::flags::{IntervalKind, PolicyName, RunFlags};
+use crate::conduct::Plan;
+use crate::load::LoadSpec;
+use crate::probe::source::Kind;
+use crate::record::Interval;
+use crate::system::cpus::{self, Choice};
+use crate::system::{self, Root};
+
+/// What a verb does where the flags say nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Defaults {
+    /// The verb.
+    pub verb: &'static str,
+    /// Length of a run in ns.
+    pub duration_ns: Option<u64>,
+    /// Kind of interval.
+    pub interval: IntervalKind,
+    /// Whether the standard load runs.
+    pub loaded: bool,
+    /// The deadline in ns.
+    pub deadline_ns: Option<u64>,
+}
+
+/// `qualify` without flags.
+pub const QUALIFY: Defaults = Defaults {
+    verb: "qualify",
+    duration_ns: Some(60_000_000_000),
+    interval: IntervalKind::Primes,
+    loaded: true,
+    deadline_ns: Some(100_000),
+};
+
+/// `measure` without flags.
+pub const MEASURE: Defaults = Defaults {
+    verb: "measure",
+    duration_ns: None,
+    interval: IntervalKind::Fixed,
+    loaded: false,
+    deadline_ns: None,
+};
+
+const INTERVAL_NS: u64 = 1_000_000;
+const PRIORITY: u32 = 80;
+const MISS: f64 = 1e-4;
+
+/// Makes the plan.
+///
+/// # Errors
+/// Wrong usage: flags that contradict each other, CPUs that can't be probed.
+pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Failure> {
+    if flags.policy == PolicyName::Other && flags.priority.is_some() {
+        return Err(Failure::usage(
+            "--priority goes with --policy fifo or rr: SCHED_OTHER has no real-time priority",
+        ));
+    }
+    let root = Root::live();
+    let allowed = system::allowed(&root);
+    let choice = choose_cpus(flags, &root, &allowed)?;
+    let threads = flags.threads.unwrap_or(choice.probed.len());
+    let duration_ns = match (flags.duration, flags.loops, flags.break_value) {
+        (Some(duration_ns), _, _) => Some(duration_ns),
+        (None, None, None) => defaults.duration_ns,
+        // Loops and the break value end a run by themselves.
+        _ => None,
+    };
+    Ok(Plan {
+        verb: defaults.verb.to_owned(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        kind,
+        interval: interval(flags, defaults),
+        cpus: choice.probed.iter().copied().cycle().take(threads).collect(),
+        housekeeping: choice.housekeeping,
+        load_cpus: allowed,
+        policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
+        duration_ns,
+        loops: flags.loops,
+        break_ns: flags.break_value,
+        load: flags.load.clone().unwrap_or(if defaults.loaded {
+            LoadSpec::Standard
+        } else {
+            LoadSpec::None
+        }),
+        load_class: flags.load_class,
+        requirements: requirements(flags, defaults),
+        confidence: flags.confidence,
+        as_deployed: flags.as_deployed,
+        lock_memory: true,
+        best_effort: flags.best_effort,
+        samples: flags.samples,
+        output: flags.output.clone(),
+    })
+}
+
+fn choose_cpus(flags: &RunFlags, root: &Root, allowed: &[usize]) -> Result<Choice, Failure> {
+    let topology = system::topology(root);
+    let Some(list) = &flags.affinity else {
+        return Ok(cpus::default_probed(&topology, allowed));
+    };
+    cpus::parse(list)
+        .and_then(|list| cpus::select(&list, &topology, allowed))
+        .map_err(|error| Failure::usage(format!("invalid value '{list}' for --affinity: {error}")))
+}
+
+fn interval(flags: &RunFlags, defaults: Defaults) -> Interval {
+    let interval_ns = flags.interval.unwrap_or(INTERVAL_NS);
+    match flags.interval_kind.unwrap_or(defaults.interval) {
+        IntervalKind::Fixed => Interval::Fixed { interval_ns },
+        IntervalKind::Primes => {
+            let seed = flags.seed.unwrap_or_else(seed_from_clock);
+            let table_ns = Primes::new(interval_ns, seed).table_ns().to_vec();
+            Interval::Primes { interval_ns, seed, table_ns }
+        }
+    }
+}
+
+fn seed_from_clock() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Short enough to be typed again.
+    u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
+}
+
+fn requirements(flags: &RunFlags, defaults: Defaults) -> Vec<Requirement> {
+    let mut requirements = Vec::new();
+    let others = flags.max.is_some() || !flags.percentile.is_empty();
+    let asked = flags.deadline.is_some() || flags.miss.is_some();
+    let fallback = if others { None } else { defaults.deadline_ns };
+    let deadline = flags.deadline.or(if asked { QUALIFY.deadline_ns } else { fallback });
+    if let Some(deadline_ns) = deadline {
+        let allowed = flags.miss.unwrap_or(MISS);
+        requirements.push(Requirement::MissProbability { deadline_ns, allowed });
+    }
+    requirements.extend(flags.max.map(|limit_ns| Requirement::Max { limit_ns }));
+    requirements.extend(flags.percentile.iter().copied());
+    requirements
+}

@@ -1,0 +1,151 @@
+//! What a person sees while a run goes.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use super::out;
+use crate::conduct::Observer;
+use crate::record::{Run, RunDirectory, State};
+use crate::report::live::{self, LiveView};
+use crate::report::style::Style;
+use crate::report::{gnuplot, html, svg};
+
+/// How often a plain line is written.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// How the run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Not at all.
+    Silent,
+    /// A block that is drawn anew; `usize` lines stand on the screen.
+    Redraw(usize),
+    /// cyclictest's lines, drawn anew on a terminal.
+    Cyclictest(usize),
+    /// A line now and then.
+    Plain,
+}
+
+/// The screen, and the pictures that are written as the run goes.
+pub struct Screen {
+    manner: Manner,
+    style: Style,
+    verbose: bool,
+    nanoseconds: bool,
+    next_line: Instant,
+    /// Why a picture could not be written.
+    pub trouble: Option<String>,
+}
+
+impl Screen {
+    /// A screen as the flags ask.
+    #[must_use]
+    pub fn new(silent: bool, live: bool, verbose: bool, nanoseconds: bool) -> Self {
+        let terminal = io::stdout().is_terminal()
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let manner = match (silent, live, terminal) {
+            (true, ..) => Manner::Silent,
+            (_, true, _) => Manner::Cyclictest(0),
+            (_, _, true) => Manner::Redraw(0),
+            _ => Manner::Plain,
+        };
+        Self {
+            manner,
+            style: out::style(),
+            verbose,
+            nanoseconds,
+            next_line: Instant::now() + PLAIN_EVERY,
+            trouble: None,
+        }
+    }
+
+    /// Leaves nothing of the live display behind.
+    pub fn clear(&mut self) {
+        if let Manner::Redraw(lines) = &mut self.manner {
+            out::print(&redraw(*lines, &[]));
+            *lines = 0;
+        }
+    }
+
+    fn picture(&mut self, directory: &RunDirectory, name: &str, text: &str) {
+        if let Err(error) = directory.save_file(name, text.as_bytes()) {
+            self.trouble.get_or_insert(error.to_string());
+        }
+    }
+}
+
+/// Moves up over the lines that stand there, and writes others in their place.
+fn redraw(standing: usize, lines: &[String]) -> String {
+    let mut text = String::new();
+    if standing > 0 {
+        text.push_str(&format!("\x1b[{standing}A"));
+    }
+    // Each line is cleared as it is written, so that nothing flickers.
+    for line in lines {
+        text.push_str(line);
+        text.push_str("\x1b[K\n");
+    }
+    text.push_str("\x1b[J");
+    text
+}
+
+impl Observer for Screen {
+    fn tick(&mut self, view: &LiveView) {
+        let view = &LiveView { nanoseconds: self.nanoseconds, ..view.clone() };
+        match &mut self.manner {
+            Manner::Silent => {}
+            Manner::Redraw(standing) => {
+                self.style = out::style();
+                let lines = live::status_lines(view, &self.style);
+                out::print(&redraw(*standing, &lines));
+                *standing = lines.len();
+            }
+            Manner::Cyclictest(standing) => {
+                let lines = live::cyclictest_lines(view);
+                if io::stdout().is_terminal() {
+                    out::print(&redraw(*standing, &lines));
+                    *standing = lines.len();
+                } else if Instant::now() >= self.next_line {
+                    self.next_line = Instant::now() + PLAIN_EVERY;
+                    out::print(&(lines.join("\n") + "\n"));
+                }
+            }
+            Manner::Plain => {
+                if Instant::now() >= self.next_line {
+                    self.next_line = Instant::now() + PLAIN_EVERY;
+                    out::print(&(live::plain_line(view) + "\n"));
+                }
+            }
+        }
+    }
+
+    fn saved(&mut self, run: &Run, directory: &RunDirectory) {
+        for (name, text) in gnuplot::files(run) {
+            self.picture(directory, name, &text);
+        }
+        if run.state != State::Unfinished {
+            self.picture(directory, "report.html", &html::page(run));
+            for (name, text) in svg::files(run) {
+                self.picture(directory, name, &text);
+            }
+        }
+    }
+
+    fn stage(&mut self, words: &str) {
+        if self.verbose {
+            self.clear();
+            out::complain(words);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_drawn_over_the_one_before() {
+        assert_eq!(redraw(0, &["a".to_owned()]), "a\x1b[K\n\x1b[J");
+        assert_eq!(redraw(2, &["b".to_owned()]), "\x1b[2Ab\x1b[K\n\x1b[J");
+    }
+}

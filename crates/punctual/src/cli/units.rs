@@ -1,0 +1,152 @@
+//! Numbers as people write them: times with units, probabilities, percentiles.
+
+use punctual_stats::requirement::Requirement;
+
+/// The longest time that a flag takes: ten years.
+const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
+
+const UNITS: [(&str, u64); 10] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
+
+fn time(text: &str, bare_unit_ns: u64, accepted: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let refused = || format!("accepted is {accepted}");
+    let digits_end =
+        text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits_end);
+    let unit = unit.trim();
+    let unit_ns = if unit.is_empty() {
+        bare_unit_ns
+    } else {
+        UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?.1
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 9 {
+        return Err(refused());
+    }
+    let parse = |digits: &str| match digits {
+        "" => Ok(0),
+        digits => digits.parse::<u64>().map_err(|_| refused()),
+    };
+    // Exact: no floating point between what was written and what is asked for.
+    let scale = 10u128.pow(fraction.len() as u32);
+    let value = u128::from(parse(whole)?) * scale + u128::from(parse(fraction)?);
+    let ns = u64::try_from(value * u128::from(unit_ns) / scale).map_err(|_| refused())?;
+    if ns == 0 || ns > LONGEST_NS {
+        return Err(refused());
+    }
+    Ok(ns)
+}
+
+/// A latency or an interval: `100us`, `1.5ms`; a bare number is in µs, as
+/// cyclictest has it.
+pub fn latency(text: &str) -> Result<u64, String> {
+    time(text, 1_000, "a time above 0 such as 100us, 1.5ms or 20000ns; a bare number is in us")
+}
+
+/// The length of a run: `60`, `90s`, `5m`, `1h`, `1d`; a bare number is in seconds.
+pub fn duration(text: &str) -> Result<u64, String> {
+    time(text, 1_000_000_000, "a time above 0 such as 60, 500ms, 5m, 1h or 1d; a bare number is in s")
+}
+
+/// An interval between 1 µs and 1 h.
+pub fn interval(text: &str) -> Result<u64, String> {
+    let accepted = "an interval from 1us to 1h such as 1000, 250us or 1ms; a bare number is in us";
+    let ns = time(text, 1_000, accepted)?;
+    if (1_000..=3_600_000_000_000).contains(&ns) { Ok(ns) } else { Err(format!("accepted is {accepted}")) }
+}
+
+/// The allowed probability of a miss: 0 up to, not including, 1.
+pub fn miss(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(allowed) if (0.0..1.0).contains(&allowed) => Ok(allowed),
+        _ => Err("accepted is a probability from 0 (no miss seen) to below 1, such as 1e-4".to_owned()),
+    }
+}
+
+/// A level of confidence.
+pub fn confidence(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(level) if (0.5..=0.999_999).contains(&level) => Ok(level),
+        _ => Err("accepted is a level from 0.5 to 0.999999, such as 0.95".to_owned()),
+    }
+}
+
+/// `99.99=50us`.
+pub fn percentile(text: &str) -> Result<Requirement, String> {
+    let refused = || "accepted is a percentile and its limit, such as 99.99=50us".to_owned();
+    let (percentile, limit) = text.split_once('=').ok_or_else(refused)?;
+    let percentile: f64 = percentile.trim().parse().map_err(|_| refused())?;
+    if !(percentile > 0.0 && percentile < 100.0) {
+        return Err(refused());
+    }
+    Ok(Requirement::Percentile { percentile, limit_ns: latency(limit).map_err(|_| refused())? })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn bare_numbers_are_cyclictests_units() {
+        assert_eq!(latency("100"), Ok(100_000));
+        assert_eq!(interval("1000"), Ok(1_000_000));
+        assert_eq!(duration("60"), Ok(60_000_000_000));
+    }
+
+    #[test]
+    fn units_are_exact() {
+        assert_eq!(latency("1.5ms"), Ok(1_500_000));
+        assert_eq!(latency("0.1us"), Ok(100));
+        assert_eq!(latency("123456789ns"), Ok(123_456_789));
+        assert_eq!(latency("20 µs"), Ok(20_000));
+        assert_eq!(duration("5m"), Ok(300_000_000_000));
+        assert_eq!(duration("1h"), Ok(3_600_000_000_000));
+        assert_eq!(duration("1d"), Ok(86_400_000_000_000));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_is_accepted() {
+        for text in ["", "0", "0us", "-5", "5 parsecs", "1e3", "1.2.3", "us", ".", "99999999999999999999", "100000d", "nan"] {
+            assert!(latency(text).unwrap_err().starts_with("accepted is"), "{text}");
+            assert!(duration(text).is_err(), "{text}");
+        }
+        for text in ["0.5us", "2h", "999ns"] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+        for text in ["-0.1", "1", "2", "nan", "inf", "", "x"] {
+            assert!(miss(text).is_err(), "{text}");
+        }
+        for text in ["0", "1", "95", "nan", ""] {
+            assert!(confidence(text).is_err(), "{text}");
+        }
+        for text in ["99.99", "99.99=", "=50us", "0=5us", "100=5us", "nan=5us", "50=0"] {
+            assert!(percentile(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parsers_panic(text in "\\PC{0,24}") {
+            let _ = (latency(&text), duration(&text), interval(&text));
+            let _ = (miss(&text), confidence(&text), percentile(&text));
+        }
+
+        #[test]
+        fn what_is_written_in_ns_is_read_as_it_is(ns in 1u64..LONGEST_NS) {
+            prop_assert_eq!(latency(&format!("{ns}ns")), Ok(ns));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The tables of figures: what was required, each CPU, the worst samples.
+
+use punctual_stats::verdict::Outcome;
+
+use super::page::class;
+use super::parts::{Html, Td, td, td_in};
+use crate::record::Run;
+use crate::report::figures::{Figures, Row};
+use crate::report::marks::deadline;
+use crate::report::{statements, words};
+
+/// Up to so many CPUs the table shows all; of more, the worst.
+const FEW_ROWS: usize = 16;
+/// Most CPUs in the folded table.
+const MOST_ROWS: usize = 512;
+/// Worst samples that are listed.
+const MOST_WORST: usize = 12;
+
+pub(super) fn requirements(html: &mut Html, run: &Run) {
+    if run.request.requirements.is_empty() {
+        return;
+    }
+    html.heading("required", "What was required");
+    let results = run
+        .verdict
+        .as_ref()
+        .map(|v| v.requirements.as_slice())
+        .unwrap_or_default();
+    let rows: Vec<(&str, Vec<Td>)> = run
+        .request
+        .requirements
+        .iter()
+        .enumerate()
+        .map(|(i, requirement)| {
+            let result = results.get(i);
+            let word = result.map_or("not judged", |r| r.outcome.word());
+            let seen = result.map_or_else(String::new, |r| {
+                let bound = &r.bound;
+                format!(
+                    "{} in {} cycles",
+                    words::count(bound.misses),
+                    words::count(bound.cycles)
+                )
+            });
+            let shown = result.map_or_else(String::new, |r| {
+                format!(
+                    "fewer than {} ({} if independent)",
+                    words::probability(r.bound.upper),
+                    words::probability(r.bound.independent_upper)
+                )
+            });
+            let needed = result
+                .and_then(|r| r.needed_seconds)
+                .map(|seconds| format!("run {} longer", words::duration_f64(seconds as f64 * 1e9)));
+            let never = result.and_then(|r| r.never).map(|why| why.to_string());
+            (
+                class(result.map(|r| r.outcome)),
+                vec![
+                    td(statements::requirement(requirement, run.request.confidence)),
+                    td_in("word", word),
+                    td(seen),
+                    td(shown),
+                    td(needed.or(never).unwrap_or_default()),
+                ],
+            )
+        })
+        .collect();
+    let confidence = words::percent(run.request.confidence);
+    html.table(
+        "wide stack",
+        &format!("Judged at a one-sided confidence of {confidence}"),
+        &[
+            "Required",
+            "Verdict",
+            "Misses seen",
+            "Shown",
+            "To decide it",
+        ],
+        &rows,
+    );
+}
+
+pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
+    if figures.rows.is_empty() {
+        return;
+    }
+    html.heading("latency", "Latency");
+    if run
+        .verdict
+        .as_ref()
+        .is_some_and(|v| v.outcome == Outcome::Invalid)
+    {
+        html.text("p", "lost", statements::WHAT_INVALID_MEANS);
+    }
+    if figures.merged.count == 0 {
+        html.text(
+            "p",
+            "",
+            "Not one wake-up was measured, so there is nothing to draw.",
+        );
+    }
+    let many = figures.rows.len() > FEW_ROWS;
+    let worst = |most: usize| {
+        figures
+            .by_maximum()
+            .into_iter()
+            .take(most)
+            .collect::<Vec<_>>()
+    };
+    let caption = "Latencies in µs. — where fewer than 10 samples lie beyond a percentile";
+    if !many {
+        let all: Vec<usize> = (0..figures.rows.len()).collect();
+        figure_table(html, caption, run, figures, &all);
+    } else {
+        let named = format!(
+            "{caption}. The {FEW_ROWS} of {} CPUs with the highest maximum",
+            figures.rows.len()
+        );
+        figure_table(html, &named, run, figures, &worst(FEW_ROWS));
+        // Folded without a script.
+        let mut rest = worst(MOST_ROWS);
+        rest.sort_unstable();
+        html.raw("<details><summary>Every CPU</summary>\n");
+        figure_table(html, caption, run, figures, &rest);
+        html.raw("</details>\n");
+    }
+    for row in figures
+        .rows
+        .iter()
+        .filter(|row| row.note.is_some())
+        .take(16)
+    {
+        let note = row.note.as_deref().unwrap_or_default();
+        html.text("p", "bad", &format!("CPU {}: {note}", row.label));
+    }
+}
+
+fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, shown: &[usize]) {
+    let deadline = deadline(run);
+    let mut rows: Vec<(&str, Vec<Td>)> = shown
+        .iter()
+        .map(|&i| ("", figure_row(&figures.rows[i], deadline)))
+        .collect();
+    if figures.rows.len() != 1 {
+        rows.push(("all", figure_row(&figures.merged, deadline)));
+    }
+    let names = [
+        "CPU", "samples", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max",
+        "late", "missed", "lost",
+    ];
+    html.table("figures", caption, &names, &rows);
+}
+
+fn figure_row(row: &Row, deadline: Option<u64>) -> Vec<Td> {
+    let latency = |ns: Option<u64>| match ns {
+        Some(ns) if deadline.is_some_and(|d| ns > d) => td_in("bad", words::micros(ns as f64)),
+        Some(ns) => td(words::micros(ns as f64)),
+        None => td_in("dim", "—"),
+    };
+    let count = |n: u64, class| {
+        if n > 0 {
+            td_in(class, words::count(n))
+        } else {
+            td("0")
+        }
+    };
+    let mut cells = vec![
+        td(row.label.clone()),
+        td(words::count(row.count)),
+        latency(row.min),
+        row.mean
+            .map_or_else(|| td_in("dim", "—"), |ns| td(words::micros(ns))),
+    ];
+    cells.extend([50.0, 90.0, 99.0, 99.9, 99.99, 99.999].map(|p| latency(row.percentile(p))));
+    cells.push(latency(row.max));
+    cells.push(if deadline.is_some() {
+        count(row.late, "bad")
+    } else {
+        td_in("dim", "—")
+    });
+    cells.push(count(row.missed, "bad"));
+    cells.push(count(row.lost, "lost"));
+    cells
+}
+
+pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
+    let worst = statements::worst(run, MOST_WORST);
+    if worst.is_empty() {
+        return;
+    }
+    html.heading("worst", "Worst samples");
+    let limit = deadline(run);
+    let rows: Vec<(&str, Vec<Td>)> = worst
+        .iter()
+        .map(|w| {
+            let late = limit.is_some_and(|d| w.latency_ns > d);
+            let beyond = match limit {
+                Some(d) if late => format!("late by {}", words::duration(w.latency_ns - d)),
+                Some(_) => "in time".to_owned(),
+                None => String::new(),
+            };
+            let latency = words::duration(w.latency_ns);
+            let mut cells = vec![
+                if late {
+                    td_in("bad", latency)
+                } else {
+                    td(latency)
+                },
+                td(figures.rows[w.row].label.clone()),
+                td(words::instant(w.at_ns)),
+                td(words::count(w.cycle)),
+            ];
+            if limit.is_some() {
+                cells.push(td(beyond));
+            }
+            ("", cells)
+        })
+        .collect();
+    html.table(
+        "figures tight",
+        "The highest latencies of all CPUs, with the time since the start",
+        if limit.is_some() {
+            &["Latency", "CPU", "At", "Cycle", "Against the deadline"]
+        } else {
+            &["Latency", "CPU", "At", "Cycle"]
+        },
+        &rows,
+    );
+}
