@@ -1,6 +1,51 @@
 //! Latency statistics that say how far they can be trusted.
 //!
-//! Pure: no I/O, no clock, no `unsafe`. Every time is in nanoseconds.
+//! Pure: no I/O, no clock, no `unsafe`. Every time is in nanoseconds. Where
+//! something is drawn at random, the generator is seeded: one record, one answer.
+//!
+//! A collector fills a [`Histogram`] and [`Peaks`] per thread and counts late
+//! samples and missed periods. [`RunEvidence`] points at these, and [`analyse`]
+//! says all there is to say, or [`judge`] the verdict alone:
+//!
+//! ```
+//! use punctual_stats::{Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, judge};
+//!
+//! let (mut histogram, mut peaks) = (Histogram::new(), Peaks::new());
+//! for cycle in 0..100_000u64 {
+//!     let latency_ns = 3_000 + cycle * 2_654_435_761 % 4_001;
+//!     histogram.record(latency_ns);
+//!     peaks.offer(cycle, cycle * 1_000_000, latency_ns);
+//! }
+//! let thread = ThreadEvidence {
+//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, lost: 0, peaks: &peaks,
+//! };
+//! let run = RunEvidence {
+//!     threads: vec![thread],
+//!     duration_ns: 100_000_000_000,
+//!     deadline_ns: Some(100_000),
+//!     seconds: 100,
+//!     seconds_with_miss: 0,
+//!     halves: None,
+//!     load: Some("no load"),
+//! };
+//! let required = Requirement::MissProbability { deadline_ns: 100_000, allowed: 1e-3 };
+//! let verdict = judge(&[required], &run, &[], 0.95);
+//! assert_eq!(verdict.outcome, Outcome::Pass);
+//! assert!(verdict.sentence.starts_with("PASS: no wake-up in 100,000 was later than 100 µs"));
+//! ```
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`histogram`] | every sample, to three digits; exact minimum, maximum, sum |
+//! | [`peaks`] | the highest samples with their time |
+//! | [`binomial`] | exact bounds for independent cycles |
+//! | [`extremal`] | how far high samples come in bursts |
+//! | [`miss`] | bounds on the probability of a miss that hold in bursts |
+//! | [`mod@stationarity`] | whether the run stayed the same |
+//! | [`tail`] | the level exceeded once in 10⁹ cycles, or why it can't be said |
+//! | [`mod@compare`] | two distributions |
+//! | [`requirement`], [`verdict`] | what is asked, and the answer in a sentence |
+//! | [`mod@format`] | figures as people read them |
 #![forbid(unsafe_code)]
 
 pub mod analysis;
