@@ -146,10 +146,12 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let field = e.path().to_string();
+        // "?" stands for a key that was not reached.
+        let field = field.trim_end_matches('?').trim_end_matches('.');
         let e = e.into_inner();
         let mut place = format!("line {}, column {}", e.line(), e.column());
-        if field != "." {
-            place = format!("{place}, at {}", super::error::one_line(&field));
+        if !field.is_empty() {
+            place = format!("{place}, at {}", super::error::one_line(field));
         }
         RecordError::malformed(path, place, reason(&e))
     })?;

@@ -58,6 +58,7 @@ pub struct SampleWriter {
     part: Option<Part>,
     next_part: u32,
     buffer: Vec<Sample>,
+    part_rows: u64,
     written: u64,
     dropped: u64,
 }
@@ -86,9 +87,17 @@ impl SampleWriter {
             part: None,
             next_part: 0,
             buffer: Vec::with_capacity(GROUP_ROWS),
+            part_rows: PART_ROWS,
             written: 0,
             dropped: 0,
         })
+    }
+
+    /// Closes parts after other than [`PART_ROWS`] samples, to the next 65,536.
+    #[must_use]
+    pub fn with_part_rows(mut self, rows: u64) -> Self {
+        self.part_rows = rows;
+        self
     }
 
     /// Adds a sample; now and then this writes to the disk.
@@ -106,7 +115,7 @@ impl SampleWriter {
         if self
             .part
             .as_ref()
-            .is_some_and(|part| part.rows >= PART_ROWS)
+            .is_some_and(|part| part.rows >= self.part_rows)
         {
             self.close_part()?;
         }

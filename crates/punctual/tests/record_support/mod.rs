@@ -45,13 +45,20 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
         if cycle < latencies.len() / 2 {
             first_half.record(*latency);
         }
-        peaks.offer(cycle as u64, 1_000_000_000 + cycle as u64 * 1_000_000, *latency);
+        peaks.offer(
+            cycle as u64,
+            1_000_000_000 + cycle as u64 * 1_000_000,
+            *latency,
+        );
     }
     Thread {
         cpu,
         tid: 4000 + cpu as i32,
         latency: HistogramRecord::from(&histogram),
-        late: latencies.iter().filter(|latency| **latency > 100_000).count() as u64,
+        late: latencies
+            .iter()
+            .filter(|latency| **latency > 100_000)
+            .count() as u64,
         missed: 0,
         lost: 0,
         early: 0,
@@ -67,15 +74,20 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
 }
 
 pub fn system() -> SystemState {
-    let mut system =
-        SystemState { hostname: "bench <&\"'> \\ \u{1b} host".to_owned(), ..SystemState::default() };
+    let mut system = SystemState {
+        hostname: "bench <&\"'> \\ \u{1b} host".to_owned(),
+        ..SystemState::default()
+    };
     system.kernel.release = "6.18.44".to_owned();
     system.kernel.version = "#1 SMP PREEMPT_RT".to_owned();
     system.kernel.machine = "x86_64".to_owned();
     system.kernel.preemption = "rt".to_owned();
     system.kernel.command_line = "quiet isolcpus=1".to_owned();
     system.processor.online = vec![0, 1];
-    system.processor.nodes = vec![system::Node { node: 0, cpus: vec![0, 1] }];
+    system.processor.nodes = vec![system::Node {
+        node: 0,
+        cpus: vec![0, 1],
+    }];
     system.power.cpu_dma_latency_held_us = Some(0);
     system.virtualisation.stolen_share = Some(0.001);
     system
@@ -83,19 +95,33 @@ pub fn system() -> SystemState {
 
 /// A finished run of `threads`.
 pub fn run_of(threads: Vec<Thread>) -> Run {
-    let measured_ns = threads.iter().map(|thread| thread.measured_ns).max().unwrap_or(0);
+    let measured_ns = threads
+        .iter()
+        .map(|thread| thread.measured_ns)
+        .max()
+        .unwrap_or(0);
     let seconds = measured_ns / 1_000_000_000;
     let mut run = Run {
         format: FORMAT.to_owned(),
         version: VERSION,
-        tool: Tool { name: "punctual".to_owned(), version: "0.1.0".to_owned() },
+        tool: Tool {
+            name: "punctual".to_owned(),
+            version: "0.1.0".to_owned(),
+        },
         verb: "qualify".to_owned(),
-        command: vec!["punctual".to_owned(), "qualify".to_owned(), "-D".to_owned(), "10".to_owned()],
+        command: vec![
+            "punctual".to_owned(),
+            "qualify".to_owned(),
+            "-D".to_owned(),
+            "10".to_owned(),
+        ],
         started: "2026-11-21T02:46:09Z".to_owned(),
         state: State::Finished,
         request: Request {
             source: "nanosleep".to_owned(),
-            interval: Interval::Fixed { interval_ns: 1_000_000 },
+            interval: Interval::Fixed {
+                interval_ns: 1_000_000,
+            },
             cpus: threads.iter().map(|thread| thread.cpu).collect(),
             policy: "fifo".to_owned(),
             priority: 80,
@@ -105,8 +131,13 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             load: "standard load v1".to_owned(),
             load_class: "other".to_owned(),
             requirements: vec![
-                Requirement::MissProbability { deadline_ns: 100_000, allowed: 1e-2 },
-                Requirement::Max { limit_ns: 5_000_000 },
+                Requirement::MissProbability {
+                    deadline_ns: 100_000,
+                    allowed: 1e-2,
+                },
+                Requirement::Max {
+                    limit_ns: 5_000_000,
+                },
             ],
             confidence: 0.95,
             as_deployed: false,

@@ -31,10 +31,9 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
         .collect();
     let last = steps
         .iter()
-        .filter_map(|rows| rows.keys().next_back())
-        .max()
-        .copied();
-    let end = last.map_or(0, |last| last.saturating_add(1)).min(MOST_ROWS);
+        .filter_map(|rows| rows.range(..MOST_ROWS).next_back())
+        .map(|row| *row.0);
+    let end = last.max().map_or(0, |last| last + 1);
 
     let mut out = String::new();
     if let Some(us) = run.system.power.cpu_dma_latency_held_us {
