@@ -67,9 +67,12 @@ fn inherit() -> io::Result<(Board, UnixStream)> {
 }
 
 fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), String> {
-    // A session of its own, which also is an autogroup of its own: each load
-    // gets its share, however many processes the others have.
-    let _ = sys::new_session();
+    // A group of its own, so that Ctrl-C reaches the controller alone. Not a
+    // session of its own: that would be an autogroup of its own too, and on
+    // Linux 6.18 an autogroup of tasks that only talk over loopback TCP kept
+    // both CPUs of a machine for up to 30 s, while no other SCHED_OTHER task
+    // ran, the controller included. In one group with the others it does not.
+    let _ = sys::new_process_group();
     sys::set_name(&format!("load-{}", job.name));
     sys::become_subreaper().map_err(failed("becoming a subreaper failed"))?;
     let wanted = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];

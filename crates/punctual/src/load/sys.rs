@@ -107,13 +107,6 @@ pub fn set_timer_slack(slack: Duration) {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack.as_nanos() as libc::c_ulong) };
 }
 
-/// Begins a new session; an error says that this process leads a group
-/// already.
-pub fn new_session() -> io::Result<()> {
-    // SAFETY: setsid takes nothing.
-    check(unsafe { libc::setsid() }).map(drop)
-}
-
 /// Makes this process the leader of a process group of its own.
 pub fn new_process_group() -> io::Result<()> {
     // SAFETY: setpgid takes two integers; 0, 0 is the calling process.
