@@ -19,12 +19,18 @@ pub struct Failure {
 impl Failure {
     /// Wrong usage.
     pub fn usage(line: impl Into<String>) -> Self {
-        Self { line: line.into(), status: USAGE }
+        Self {
+            line: line.into(),
+            status: USAGE,
+        }
     }
 
     /// Something could not be set up, read or written.
     pub fn setup(line: impl fmt::Display) -> Self {
-        Self { line: line.to_string(), status: SETUP }
+        Self {
+            line: line.to_string(),
+            status: SETUP,
+        }
     }
 }
 

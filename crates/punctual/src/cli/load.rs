@@ -17,9 +17,15 @@ use crate::system::{self, Root, cpus};
 /// Wrong usage, or loads that can't be started.
 pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
     let classic = !flags.classic.is_empty();
-    let spec = if classic { classic_spec(flags)? } else { flags.load.clone() };
+    let spec = if classic {
+        classic_spec(flags)?
+    } else {
+        flags.load.clone()
+    };
     if spec == LoadSpec::None {
-        return Err(Failure::usage("invalid value 'none' for LOAD: nothing would run"));
+        return Err(Failure::usage(
+            "invalid value 'none' for LOAD: nothing would run",
+        ));
     }
     let settings = LoadSettings {
         class: flags.load_class,
@@ -34,12 +40,17 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
         let text = serde_json::to_string_pretty(&reports).map_err(Failure::setup)?;
         out::print(&(text + "\n"));
     } else if classic {
-        reports.iter().for_each(|report| out::print(&load::classic_line(report)));
+        reports
+            .iter()
+            .for_each(|report| out::print(&load::classic_line(report)));
     } else {
         out::print(&table(&reports));
     }
     let failed = reports.iter().find_map(|report| {
-        report.failed.as_ref().map(|reason| format!("load {}: {reason}", report.name))
+        report
+            .failed
+            .as_ref()
+            .map(|reason| format!("load {}: {reason}", report.name))
     });
     failed.map_or(Ok(ExitCode::SUCCESS), |line| Err(Failure::setup(line)))
 }
@@ -50,7 +61,9 @@ fn classic_spec(flags: &LoadFlags) -> Result<LoadSpec, Failure> {
             let item = load::classic_item(&flags.classic).map_err(Failure::usage)?;
             Ok(LoadSpec::List(vec![item]))
         }
-        _ => Err(Failure::usage("arguments after -- are hackbench's: punctual load hackbench -- -g 10")),
+        _ => Err(Failure::usage(
+            "arguments after -- are hackbench's: punctual load hackbench -- -g 10",
+        )),
     }
 }
 

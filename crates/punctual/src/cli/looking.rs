@@ -26,8 +26,10 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
         write(file, &html::page(&run))?;
         written = true;
     }
-    for (directory, files) in [(&flags.svg, svg::files(&run)), (&flags.gnuplot, gnuplot::files(&run))]
-    {
+    for (directory, files) in [
+        (&flags.svg, svg::files(&run)),
+        (&flags.gnuplot, gnuplot::files(&run)),
+    ] {
         if let Some(directory) = directory {
             fs::create_dir_all(directory)
                 .map_err(|error| Failure::setup(format!("{}: {error}", directory.display())))?;
@@ -54,7 +56,10 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
     let second = read(&flags.second)?;
     let comparison = compare(&first, &second).map_err(Failure::setup)?;
     let style = out::style();
-    let style = TextStyle { colour: style.colour, ..TextStyle::default() };
+    let style = TextStyle {
+        colour: style.colour,
+        ..TextStyle::default()
+    };
     out::print(&compare_text(&comparison, style));
     Ok(ExitCode::SUCCESS)
 }
@@ -71,7 +76,9 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
             .add(&run)
             .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))?;
     }
-    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let run = merger.finish(command).map_err(Failure::setup)?;
     let directory = RunDirectory::create(flags.output.as_deref(), "merge", SystemTime::now())
         .map_err(|error| Failure::usage(format!("-o: {error}")))?;
@@ -80,7 +87,9 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     files.extend(svg::files(&run));
     files.push(("report.html", html::page(&run)));
     for (name, text) in files {
-        directory.save_file(name, text.as_bytes()).map_err(Failure::setup)?;
+        directory
+            .save_file(name, text.as_bytes())
+            .map_err(Failure::setup)?;
     }
     let style = out::style();
     if flags.quiet {

@@ -20,8 +20,12 @@ use crate::report::{summary_json, terminal};
 pub fn run(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<ExitCode, Failure> {
     let plan = plan::make(kind, flags, defaults)?;
     let directory = make_directory(&plan)?;
-    let mut screen =
-        Screen::new(flags.quiet || flags.json, flags.live, flags.verbose, flags.nanoseconds);
+    let mut screen = Screen::new(
+        flags.quiet || flags.json,
+        flags.live,
+        flags.verbose,
+        flags.nanoseconds,
+    );
     let outcome = conduct::conduct(&plan, &directory, &mut screen);
     screen.clear();
     if let Some(trouble) = &screen.trouble {
@@ -46,7 +50,10 @@ fn make_directory(plan: &Plan) -> Result<RunDirectory, Failure> {
             RecordError::Exists { .. } | RecordError::Create { .. } => USAGE,
             _ => super::failure::SETUP,
         };
-        Failure { line: format!("-o: {error}"), status }
+        Failure {
+            line: format!("-o: {error}"),
+            status,
+        }
     })
 }
 

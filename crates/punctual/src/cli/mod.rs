@@ -22,7 +22,10 @@ pub use flags::{Cli, Verb};
 /// The whole program: arguments in, exit status out.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if arguments.get(1).is_some_and(|verb| verb == crate::load::worker::VERB) {
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == crate::load::worker::VERB)
+    {
         return crate::load::worker::main(arguments.into_iter().skip(2));
     }
     let cli = match Cli::try_parse_from(arguments) {
@@ -58,7 +61,9 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         }
         Verb::Man => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut text).map_err(Failure::setup)?;
+            clap_mangen::Man::new(Cli::command())
+                .render(&mut text)
+                .map_err(Failure::setup)?;
             out::print(&String::from_utf8_lossy(&text));
             Ok(ExitCode::SUCCESS)
         }

@@ -23,8 +23,9 @@ pub fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let (width, height) = terminal_size::terminal_size()
-        .map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+    let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(width, height)| {
+        (usize::from(width.0), usize::from(height.0))
+    });
     Style {
         colour: terminal && !no_colour && !dumb,
         width: if terminal { width } else { 80 },
@@ -38,7 +39,10 @@ pub fn style() -> Style {
 /// connection, it is taken for granted, but not for the plain C locale.
 fn speaks_utf8() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    match set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")) {
+    match set("LC_ALL")
+        .or_else(|| set("LC_CTYPE"))
+        .or_else(|| set("LANG"))
+    {
         None => true,
         Some(locale) => {
             let locale = locale.to_ascii_lowercase();

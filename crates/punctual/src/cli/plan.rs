@@ -73,10 +73,18 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
     };
     Ok(Plan {
         verb: defaults.verb.to_owned(),
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         kind,
         interval: interval(flags, defaults),
-        cpus: choice.probed.iter().copied().cycle().take(threads).collect(),
+        cpus: choice
+            .probed
+            .iter()
+            .copied()
+            .cycle()
+            .take(threads)
+            .collect(),
         housekeeping: choice.housekeeping,
         load_cpus: allowed,
         policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
@@ -116,13 +124,19 @@ fn interval(flags: &RunFlags, defaults: Defaults) -> Interval {
         IntervalKind::Primes => {
             let seed = flags.seed.unwrap_or_else(seed_from_clock);
             let table_ns = Primes::new(interval_ns, seed).table_ns().to_vec();
-            Interval::Primes { interval_ns, seed, table_ns }
+            Interval::Primes {
+                interval_ns,
+                seed,
+                table_ns,
+            }
         }
     }
 }
 
 fn seed_from_clock() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     // Short enough to be typed again.
     u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
 }
@@ -132,10 +146,15 @@ fn requirements(flags: &RunFlags, defaults: Defaults) -> Vec<Requirement> {
     let others = flags.max.is_some() || !flags.percentile.is_empty();
     let asked = flags.deadline.is_some() || flags.miss.is_some();
     let fallback = if others { None } else { defaults.deadline_ns };
-    let deadline = flags.deadline.or(if asked { QUALIFY.deadline_ns } else { fallback });
+    let deadline = flags
+        .deadline
+        .or(if asked { QUALIFY.deadline_ns } else { fallback });
     if let Some(deadline_ns) = deadline {
         let allowed = flags.miss.unwrap_or(MISS);
-        requirements.push(Requirement::MissProbability { deadline_ns, allowed });
+        requirements.push(Requirement::MissProbability {
+            deadline_ns,
+            allowed,
+        });
     }
     requirements.extend(flags.max.map(|limit_ns| Requirement::Max { limit_ns }));
     requirements.extend(flags.percentile.iter().copied());

@@ -91,7 +91,10 @@ fn redraw(standing: usize, lines: &[String]) -> String {
 
 impl Observer for Screen {
     fn tick(&mut self, view: &LiveView) {
-        let view = &LiveView { nanoseconds: self.nanoseconds, ..view.clone() };
+        let view = &LiveView {
+            nanoseconds: self.nanoseconds,
+            ..view.clone()
+        };
         match &mut self.manner {
             Manner::Silent => {}
             Manner::Redraw(standing) => {

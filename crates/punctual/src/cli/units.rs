@@ -21,14 +21,19 @@ const UNITS: [(&str, u64); 10] = [
 fn time(text: &str, bare_unit_ns: u64, accepted: &str) -> Result<u64, String> {
     let text = text.trim();
     let refused = || format!("accepted is {accepted}");
-    let digits_end =
-        text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let digits_end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits_end);
     let unit = unit.trim();
     let unit_ns = if unit.is_empty() {
         bare_unit_ns
     } else {
-        UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?.1
+        UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(refused)?
+            .1
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.len() > 9 {
@@ -51,26 +56,40 @@ fn time(text: &str, bare_unit_ns: u64, accepted: &str) -> Result<u64, String> {
 /// A latency or an interval: `100us`, `1.5ms`; a bare number is in µs, as
 /// cyclictest has it.
 pub fn latency(text: &str) -> Result<u64, String> {
-    time(text, 1_000, "a time above 0 such as 100us, 1.5ms or 20000ns; a bare number is in us")
+    time(
+        text,
+        1_000,
+        "a time above 0 such as 100us, 1.5ms or 20000ns; a bare number is in us",
+    )
 }
 
 /// The length of a run: `60`, `90s`, `5m`, `1h`, `1d`; a bare number is in seconds.
 pub fn duration(text: &str) -> Result<u64, String> {
-    time(text, 1_000_000_000, "a time above 0 such as 60, 500ms, 5m, 1h or 1d; a bare number is in s")
+    time(
+        text,
+        1_000_000_000,
+        "a time above 0 such as 60, 500ms, 5m, 1h or 1d; a bare number is in s",
+    )
 }
 
 /// An interval between 1 µs and 1 h.
 pub fn interval(text: &str) -> Result<u64, String> {
     let accepted = "an interval from 1us to 1h such as 1000, 250us or 1ms; a bare number is in us";
     let ns = time(text, 1_000, accepted)?;
-    if (1_000..=3_600_000_000_000).contains(&ns) { Ok(ns) } else { Err(format!("accepted is {accepted}")) }
+    if (1_000..=3_600_000_000_000).contains(&ns) {
+        Ok(ns)
+    } else {
+        Err(format!("accepted is {accepted}"))
+    }
 }
 
 /// The allowed probability of a miss: 0 up to, not including, 1.
 pub fn miss(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(allowed) if (0.0..1.0).contains(&allowed) => Ok(allowed),
-        _ => Err("accepted is a probability from 0 (no miss seen) to below 1, such as 1e-4".to_owned()),
+        _ => Err(
+            "accepted is a probability from 0 (no miss seen) to below 1, such as 1e-4".to_owned(),
+        ),
     }
 }
 
@@ -90,7 +109,10 @@ pub fn percentile(text: &str) -> Result<Requirement, String> {
     if !(percentile > 0.0 && percentile < 100.0) {
         return Err(refused());
     }
-    Ok(Requirement::Percentile { percentile, limit_ns: latency(limit).map_err(|_| refused())? })
+    Ok(Requirement::Percentile {
+        percentile,
+        limit_ns: latency(limit).map_err(|_| refused())?,
+    })
 }
 
 #[cfg(test)]
@@ -119,8 +141,24 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_is_accepted() {
-        for text in ["", "0", "0us", "-5", "5 parsecs", "1e3", "1.2.3", "us", ".", "99999999999999999999", "100000d", "nan"] {
-            assert!(latency(text).unwrap_err().starts_with("accepted is"), "{text}");
+        for text in [
+            "",
+            "0",
+            "0us",
+            "-5",
+            "5 parsecs",
+            "1e3",
+            "1.2.3",
+            "us",
+            ".",
+            "99999999999999999999",
+            "100000d",
+            "nan",
+        ] {
+            assert!(
+                latency(text).unwrap_err().starts_with("accepted is"),
+                "{text}"
+            );
             assert!(duration(text).is_err(), "{text}");
         }
         for text in ["0.5us", "2h", "999ns"] {
@@ -132,7 +170,9 @@ mod tests {
         for text in ["0", "1", "95", "nan", ""] {
             assert!(confidence(text).is_err(), "{text}");
         }
-        for text in ["99.99", "99.99=", "=50us", "0=5us", "100=5us", "nan=5us", "50=0"] {
+        for text in [
+            "99.99", "99.99=", "=50us", "0=5us", "100=5us", "nan=5us", "50=0",
+        ] {
             assert!(percentile(text).is_err(), "{text}");
         }
     }

@@ -176,6 +176,31 @@ fn temporary(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.tmp"))
 }
 
+/// Writes a file of any name whole or not at all; a device or a pipe is written
+/// to as it stands.
+///
+/// # Errors
+/// [`RecordError::Save`] with the path.
+pub fn save_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
+    let name = path.file_name().and_then(|name| name.to_str());
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let outcome = match name {
+        Some(name) if !special => replace(parent, name, bytes),
+        _ => OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(bytes)),
+    };
+    outcome.map_err(|source| RecordError::Save {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 /// Writes a file under another name, brings it to the disk, and renames it.
 fn replace(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     if Path::new(name).file_name() != Some(name.as_ref()) {

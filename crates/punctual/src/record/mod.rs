@@ -13,7 +13,7 @@ pub mod system;
 pub mod time;
 mod validate;
 
-pub use directory::{RUN_FILE, RunDirectory};
+pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};
 pub use merge::{MergeError, Merger, merge};

@@ -11,7 +11,9 @@ pub fn summary(run: &Run) -> String {
     let mut value = serde_json::to_value(run).unwrap_or(Value::Null);
     if let Some(threads) = value.get_mut("threads").and_then(Value::as_array_mut) {
         for (thread, measured) in threads.iter_mut().zip(&run.threads) {
-            let Some(thread) = thread.as_object_mut() else { continue };
+            let Some(thread) = thread.as_object_mut() else {
+                continue;
+            };
             thread.remove("first_half");
             if let Some(latency) = thread.get_mut("latency").and_then(Value::as_object_mut) {
                 latency.remove("encoded");
@@ -19,7 +21,10 @@ pub fn summary(run: &Run) -> String {
             let mut worst = measured.peaks.clone();
             worst.sort_by_key(|peak| std::cmp::Reverse(peak.latency_ns));
             worst.truncate(10);
-            thread.insert("peaks".to_owned(), serde_json::to_value(worst).unwrap_or(Value::Null));
+            thread.insert(
+                "peaks".to_owned(),
+                serde_json::to_value(worst).unwrap_or(Value::Null),
+            );
         }
     }
     if let Some(timeline) = value.get_mut("timeline").and_then(Value::as_object_mut) {
