@@ -71,6 +71,6 @@ fn show(run: &Run, flags: &RunFlags, place: &str) {
 /// was required and nothing was wrong.
 pub fn exit_code(run: &Run) -> ExitCode {
     run.verdict.as_ref().map_or(ExitCode::SUCCESS, |verdict| {
-        ExitCode::from(u8::try_from(verdict.outcome.exit_code()).unwrap_or(1))
+        ExitCode::from(verdict.outcome.exit_code())
     })
 }
