@@ -1,4 +1,8 @@
 //! The tool's library: everything but the thin `main`.
 
+pub mod conduct;
+pub mod load;
+pub mod probe;
 pub mod record;
 pub mod report;
+pub mod system;

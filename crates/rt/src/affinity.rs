@@ -35,7 +35,9 @@ pub fn set_current(cpus: &[usize]) -> io::Result<()> {
 /// ESRCH for a dead thread.
 pub fn of(tid: i32) -> io::Result<Vec<usize>> {
     let mask = task::affinity(tid)?;
-    Ok((0..MAX_CPUS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect())
+    Ok((0..MAX_CPUS)
+        .filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1)
+        .collect())
 }
 
 #[cfg(test)]

@@ -10,4 +10,7 @@ pub mod memory;
 pub mod periodic;
 pub mod ring;
 pub mod sched;
+pub mod stack;
+pub mod sync;
 pub mod sys;
+pub mod thread;

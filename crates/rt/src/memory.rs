@@ -14,6 +14,16 @@ pub fn lock_all() -> io::Result<()> {
     task::lock_all_memory(libc::MCL_CURRENT | libc::MCL_FUTURE)
 }
 
+/// Locks the memory that the process has now, and not what it maps later: under a
+/// limit of locked memory the next large allocation would fail otherwise. Not
+/// real-time safe.
+///
+/// # Errors
+/// As [`lock_all`].
+pub fn lock_present() -> io::Result<()> {
+    task::lock_all_memory(libc::MCL_CURRENT)
+}
+
 /// Undoes [`lock_all`]. Not real-time safe.
 ///
 /// # Errors
@@ -68,7 +78,11 @@ mod tests {
         let before = Disturbances::of_this_thread().unwrap();
         let fresh = vec![0u8; 4 << 20];
         // A large zeroed vector is a fresh mapping; reading each page faults it in.
-        let sum: u64 = fresh.iter().step_by(4096).map(|&byte| u64::from(byte)).sum();
+        let sum: u64 = fresh
+            .iter()
+            .step_by(4096)
+            .map(|&byte| u64::from(byte))
+            .sum();
         assert_eq!(std::hint::black_box(sum), 0);
         let after = Disturbances::of_this_thread().unwrap();
         assert!(after.since(&before).minor_faults > 0);

@@ -47,7 +47,10 @@ impl Primes {
             let scaled = u128::from(prime) * u128::from(nominal_ns) / 1000;
             u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
         });
-        Self { table_ns, state: seed }
+        Self {
+            table_ns,
+            state: seed,
+        }
     }
 
     /// The lengths that are drawn from, in ns.
@@ -62,8 +65,10 @@ impl Intervals for Primes {
     fn next_ns(&mut self) -> u64 {
         // Knuth's MMIX linear congruential generator; its high bits are good
         // enough to choose one of 24, and it is three instructions.
-        self.state =
-            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let choice = ((self.state >> 32) * 24) >> 32;
         self.table_ns[choice as usize]
     }
@@ -82,7 +87,11 @@ impl<I: Intervals> Schedule<I> {
     #[must_use]
     pub fn new(start_ns: u64, mut intervals: I) -> Self {
         let next_ns = start_ns + intervals.next_ns();
-        Self { due_ns: start_ns, next_ns, intervals }
+        Self {
+            due_ns: start_ns,
+            next_ns,
+            intervals,
+        }
     }
 
     /// Goes on to the next due instant and returns it. Real-time safe.
@@ -156,7 +165,10 @@ impl Loop<Fixed> {
     /// A loop with a fixed period, its first cycle one period from now.
     #[must_use]
     pub fn every(period_ns: u64, overrun: Overrun) -> Self {
-        Self::new(Schedule::new(clock::now_ns(), Fixed(period_ns.max(1))), overrun)
+        Self::new(
+            Schedule::new(clock::now_ns(), Fixed(period_ns.max(1))),
+            overrun,
+        )
     }
 }
 
@@ -164,7 +176,12 @@ impl<I: Intervals> Loop<I> {
     /// A loop over a schedule.
     #[must_use]
     pub fn new(schedule: Schedule<I>, overrun: Overrun) -> Self {
-        Self { schedule, overrun, missed: 0, cycles: 0 }
+        Self {
+            schedule,
+            overrun,
+            missed: 0,
+            cycles: 0,
+        }
     }
 
     /// Waits for the next due instant. Real-time safe; one system call.
@@ -181,7 +198,11 @@ impl<I: Intervals> Loop<I> {
         clock::sleep_until(due_ns)?;
         self.schedule.advance();
         self.cycles += 1;
-        Ok(Cycle { due_ns, woke_ns: clock::now_ns(), missed })
+        Ok(Cycle {
+            due_ns,
+            woke_ns: clock::now_ns(),
+            missed,
+        })
     }
 
     /// Periods missed since the loop was made.
@@ -223,7 +244,10 @@ mod tests {
         }
         assert_eq!(counts.len(), 24);
         // 10,000 each; six standard deviations are 590.
-        assert!(counts.values().all(|count| count.abs_diff(10_000) < 590), "{counts:?}");
+        assert!(
+            counts.values().all(|count| count.abs_diff(10_000) < 590),
+            "{counts:?}"
+        );
     }
 
     #[test]
@@ -265,7 +289,10 @@ mod tests {
         let first = control.wait().unwrap();
         clock::sleep_until(first.due_ns + 5_000_000).unwrap();
         for cycle in 1..=5 {
-            assert_eq!(control.wait().unwrap().due_ns, first.due_ns + cycle * 1_000_000);
+            assert_eq!(
+                control.wait().unwrap().due_ns,
+                first.due_ns + cycle * 1_000_000
+            );
         }
         assert_eq!(control.missed(), 0);
     }

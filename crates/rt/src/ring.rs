@@ -5,7 +5,6 @@
 //! refusal is counted, so that the reader knows how much it has not seen.
 
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 struct Line<T>(T);
 
 struct Shared<T> {
-    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    slots: Box<[UnsafeCell<T>]>,
     /// Values ever pushed; written by the producer alone.
     pushed: Line<AtomicUsize>,
     /// Values ever popped; written by the consumer alone.
@@ -53,10 +52,15 @@ pub struct Consumer<T> {
 /// When the capacity is above 2^32.
 #[must_use]
 pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer<T>) {
-    assert!(capacity <= 1 << 32, "a ring of {capacity} values is beyond reason");
+    assert!(
+        capacity <= 1 << 32,
+        "a ring of {capacity} values is beyond reason"
+    );
     let capacity = capacity.max(2).next_power_of_two();
     // Written, not just reserved: each page is faulted in here.
-    let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::new(T::default()))).collect();
+    let slots = (0..capacity)
+        .map(|_| UnsafeCell::new(T::default()))
+        .collect();
     let shared = Arc::new(Shared {
         slots,
         pushed: Line(AtomicUsize::new(0)),
@@ -64,7 +68,11 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
         refused: Line(AtomicU64::new(0)),
     });
     (
-        Producer { shared: Arc::clone(&shared), pushed: 0, popped_seen: 0 },
+        Producer {
+            shared: Arc::clone(&shared),
+            pushed: 0,
+            popped_seen: 0,
+        },
         Consumer { shared, popped: 0 },
     )
 }
@@ -86,7 +94,7 @@ impl<T: Copy + Send> Producer<T> {
         let slot = self.shared.slots[self.pushed & (capacity - 1)].get();
         // SAFETY: the slot lies outside popped..pushed, so the consumer doesn't
         // look at it until the store below publishes it.
-        unsafe { (*slot).write(value) };
+        unsafe { slot.write(value) };
         self.pushed = self.pushed.wrapping_add(1);
         self.shared.pushed.0.store(self.pushed, Ordering::Release);
         true
@@ -105,7 +113,7 @@ impl<T: Copy + Send> Consumer<T> {
             let slot = self.shared.slots[self.popped.wrapping_add(position) & mask].get();
             // SAFETY: the slot lies within popped..pushed, published by the Acquire
             // load above, and was written before it was published.
-            let value = unsafe { (*slot).assume_init() };
+            let value = unsafe { slot.read() };
             take(value);
         }
         self.popped = pushed;
@@ -174,8 +182,16 @@ mod tests {
         let (mut producer, mut consumer) = ring::<u32>(2);
         producer.pushed = usize::MAX - 1;
         producer.popped_seen = usize::MAX - 1;
-        producer.shared.pushed.0.store(usize::MAX - 1, Ordering::Relaxed);
-        producer.shared.popped.0.store(usize::MAX - 1, Ordering::Relaxed);
+        producer
+            .shared
+            .pushed
+            .0
+            .store(usize::MAX - 1, Ordering::Relaxed);
+        producer
+            .shared
+            .popped
+            .0
+            .store(usize::MAX - 1, Ordering::Relaxed);
         consumer.popped = usize::MAX - 1;
         for value in 0..10 {
             assert!(producer.push(value));

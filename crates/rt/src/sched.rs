@@ -46,7 +46,10 @@ impl Policy {
     }
 
     fn attributes(&self) -> SchedAttr {
-        let mut attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..SchedAttr::default() };
+        let mut attr = SchedAttr {
+            size: size_of::<SchedAttr>() as u32,
+            ..SchedAttr::default()
+        };
         match *self {
             Self::Other => attr.policy = libc::SCHED_OTHER as u32,
             Self::Fifo(priority) => {
@@ -57,7 +60,11 @@ impl Policy {
                 attr.policy = libc::SCHED_RR as u32;
                 attr.priority = priority;
             }
-            Self::Deadline { runtime_ns, deadline_ns, period_ns } => {
+            Self::Deadline {
+                runtime_ns,
+                deadline_ns,
+                period_ns,
+            } => {
                 attr.policy = libc::SCHED_DEADLINE as u32;
                 attr.runtime = runtime_ns;
                 attr.deadline = deadline_ns;
@@ -111,8 +118,14 @@ mod tests {
 
     #[test]
     fn a_priority_out_of_range_is_refused_not_bent() {
-        assert_eq!(set_current(Policy::Fifo(100)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(set_current(Policy::Fifo(0)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            set_current(Policy::Fifo(100)).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(
+            set_current(Policy::Fifo(0)).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
         assert_eq!(of(0).unwrap(), Some(Policy::Other));
     }
 

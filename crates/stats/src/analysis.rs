@@ -129,8 +129,7 @@ pub struct Analysis {
 pub fn analyse(evidence: &RunEvidence<'_>, settings: &Settings) -> Analysis {
     let peaks = evidence.peaks();
     let merged = Histogram::merged(evidence.threads.iter().map(|thread| thread.histogram));
-    let spacing = evidence.duration_ns as f64 / evidence.cycles() as f64;
-    let index = extremal_index(&peaks, spacing, u64::MAX);
+    let index = extremal_index(&peaks, evidence.cycles(), evidence.duration_ns, u64::MAX);
     let miss = evidence.deadline_ns.map(|deadline| {
         let (_, late) = evidence.late(deadline);
         evidence

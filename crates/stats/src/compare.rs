@@ -8,7 +8,7 @@
 //! whole; else single samples, and the result says so. A maximum has no such
 //! interval, and gets none.
 
-use crate::histogram::{Histogram, MIN_SAMPLES_BEYOND, rank_of};
+use crate::histogram::{Histogram, MIN_SAMPLES_BEYOND, highest_of, rank_of};
 use crate::random::Random;
 use crate::special::normal_quantile;
 use serde::{Deserialize, Serialize};
@@ -240,73 +240,78 @@ fn by_blocks(
     let mut random = Random::new(0x626c_6f63_6b73);
     let mut deltas = Vec::with_capacity(RESAMPLES);
     let mut differences = vec![Vec::with_capacity(RESAMPLES); quantiles.len()];
+    let mut occupied: Vec<usize> = [first, second]
+        .iter()
+        .flat_map(|side| side.blocks)
+        .flat_map(|block| block.occupied().map(|(index, _)| index))
+        .collect();
+    occupied.sort_unstable();
+    occupied.dedup();
     let sparse = |blocks: &[Histogram]| -> Vec<Vec<(usize, u64)>> {
-        blocks
-            .iter()
-            .map(|block| block.occupied().collect())
-            .collect()
+        let place = |(index, count)| (occupied.partition_point(|at| *at < index), count);
+        let row = |block: &Histogram| block.occupied().map(place).collect();
+        blocks.iter().map(row).collect()
     };
     let (one, two) = (sparse(first.blocks), sparse(second.blocks));
-    let mut sides = [Drawn::default(), Drawn::default()];
+    let mut sides = [(); 2].map(|()| Drawn {
+        counts: vec![0; occupied.len()],
+        total: 0,
+    });
     for _ in 0..RESAMPLES {
         sides[0].draw(&one, &mut random);
         sides[1].draw(&two, &mut random);
         let [a, b] = &sides;
-        if a.count == 0 || b.count == 0 {
+        if a.total == 0 || b.total == 0 {
             continue;
         }
         deltas.push(a.delta(b));
         for (draws, quantile) in differences.iter_mut().zip(quantiles) {
-            draws.push(b.quantile(*quantile) - a.quantile(*quantile));
+            let [one, two] = [a, b].map(|side| highest_of(occupied[side.place(*quantile)]) as f64);
+            draws.push(two - one);
         }
     }
     (standard_deviation(&deltas), differences)
 }
 
-/// A resampled histogram without the 440 KB.
-#[derive(Default)]
+/// A resampled histogram over the buckets that are in use anywhere.
 struct Drawn {
-    buckets: std::collections::BTreeMap<usize, u64>,
-    count: u64,
+    counts: Vec<u64>,
+    total: u64,
 }
 
 impl Drawn {
     fn draw(&mut self, blocks: &[Vec<(usize, u64)>], random: &mut Random) {
-        self.buckets.clear();
-        self.count = 0;
+        self.counts.fill(0);
         for _ in 0..blocks.len() {
-            for (index, count) in &blocks[random.below(blocks.len())] {
-                *self.buckets.entry(*index).or_default() += count;
-                self.count += count;
+            for (place, count) in &blocks[random.below(blocks.len())] {
+                self.counts[*place] += count;
             }
         }
+        self.total = self.counts.iter().sum();
     }
 
-    fn quantile(&self, quantile: f64) -> f64 {
-        let rank = rank_of(quantile, self.count);
+    /// Place of the bucket that holds the quantile.
+    fn place(&self, quantile: f64) -> usize {
+        let rank = rank_of(quantile, self.total);
         let mut seen = 0;
-        for (index, count) in &self.buckets {
-            seen += count;
-            if seen >= rank {
-                return crate::histogram::highest_of(*index) as f64;
-            }
-        }
-        0.0
+        self.counts
+            .iter()
+            .position(|count| {
+                seen += count;
+                seen >= rank
+            })
+            .unwrap_or(0)
     }
 
     fn delta(&self, second: &Drawn) -> f64 {
-        let mut firsts = self.buckets.iter().peekable();
         let (mut seen, mut sum) = (0.0, 0.0);
-        let total = self.count as f64;
-        for (index, count) in &second.buckets {
-            while let Some((_, below)) = firsts.next_if(|(at, _)| *at < index) {
-                seen += *below as f64;
-            }
-            let tied = firsts.peek().filter(|(at, _)| *at == index);
-            let tied = tied.map_or(0.0, |(_, tied)| **tied as f64);
+        let total = self.total as f64;
+        for (tied, count) in self.counts.iter().zip(&second.counts) {
+            let tied = *tied as f64;
             sum += *count as f64 * (2.0 * seen + tied - total);
+            seen += tied;
         }
-        sum / (total * second.count as f64)
+        sum / (total * second.total as f64)
     }
 }
 

@@ -5,7 +5,14 @@
 //! the tail as Nθ independent ones. θ is taken by the intervals estimator of
 //! Ferro and Segers (*Inference for clusters of extreme values*, J. R. Statist.
 //! Soc. B 65, 2003) from the times between exceedances. It needs no choice of a
-//! burst length: the ⌊θn⌋ longest gaps lie between bursts, the others within.
+//! burst length: the θn longest gaps lie between bursts, the others within.
+//!
+//! Two changes make it hold for few bursts too. The run is closed to a ring, so
+//! that the time before the first and after the last exceedance counts: forty
+//! late cycles in a row in an hour are one burst, which their own gaps alone
+//! can't tell from forty exceedances in a stream that always exceeds. And with
+//! m bursts at random places of a ring of length M, `2M²/Σgap²` is m + 1 in
+//! the mean, so 1 is taken off.
 //!
 //! Time is counted in cycles: the time between two exceedances divided by the
 //! mean time between any two cycles of all threads, so that several CPUs
@@ -50,71 +57,116 @@ pub struct ExtremalIndex {
     pub levels: Vec<ExtremalLevel>,
 }
 
-/// The intervals estimator from `gaps` between exceedances, in cycles.
+/// What the estimator needs of a set of gaps; sets add up.
+#[derive(Clone, Copy, Default)]
+struct GapSums {
+    count: f64,
+    longest: f64,
+    /// Sums of T and T², for exceedances so dense that no gap is above 2.
+    plain: (f64, f64),
+    /// Sums of T−1 and (T−1)(T−2), which take the discreteness of T out.
+    reduced: (f64, f64),
+}
+
+impl GapSums {
+    fn of(gaps: &[f64]) -> Self {
+        let mut sums = Self::default();
+        for gap in gaps {
+            sums.add(*gap);
+        }
+        sums
+    }
+
+    fn add(&mut self, gap: f64) {
+        let gap = gap.round().max(1.0);
+        self.count += 1.0;
+        self.longest = self.longest.max(gap);
+        self.plain.0 += gap;
+        self.plain.1 += gap * gap;
+        self.reduced.0 += gap - 1.0;
+        self.reduced.1 += (gap - 1.0) * (gap - 2.0);
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
+        self.plain.0 += other.plain.0;
+        self.plain.1 += other.plain.1;
+        self.reduced.0 += other.reduced.0;
+        self.reduced.1 += other.reduced.1;
+    }
+
+    fn theta(&self) -> Option<f64> {
+        let (sum, squares) = if self.longest <= 2.0 {
+            self.plain
+        } else {
+            self.reduced
+        };
+        if self.count == 0.0 {
+            None
+        } else if squares <= 0.0 {
+            Some(1.0)
+        } else {
+            let bursts = 2.0 * sum * sum / squares - 1.0;
+            Some((bursts / self.count).clamp(1.0 / self.count, 1.0))
+        }
+    }
+}
+
+/// The intervals estimator from the `gaps` of a ring of exceedances, in cycles
+/// ([`ring_gaps`]).
 ///
 /// Gaps below one cycle (two CPUs at once) count as one. `None` without gaps.
 pub fn intervals_estimator(gaps: &[f64]) -> Option<f64> {
-    if gaps.is_empty() {
-        return None;
-    }
-    let n = gaps.len() as f64;
-    let longest = gaps.iter().copied().fold(0.0, f64::max);
-    let (mut sum, mut squares) = (0.0, 0.0);
-    for gap in gaps {
-        let gap = gap.round().max(1.0);
-        if longest <= 2.0 {
-            sum += gap;
-            squares += gap * gap;
-        } else {
-            sum += gap - 1.0;
-            squares += (gap - 1.0) * (gap - 2.0);
-        }
-    }
-    if squares <= 0.0 {
-        return Some(1.0);
-    }
-    Some((2.0 * sum * sum / (n * squares)).clamp(1.0 / (n + 1.0), 1.0))
+    GapSums::of(gaps).theta()
 }
 
 /// Splits exceedances at their longest gaps into about θn bursts.
 ///
 /// Returns the shortest gap (cycles) that separates two bursts; gaps below it
-/// lie within one. Infinite when all of them are one burst.
+/// lie within one. Infinite without gaps.
 pub fn separating_gap(gaps: &[f64], theta: f64) -> f64 {
-    let bursts = (theta * (gaps.len() + 1) as f64).floor() as usize;
-    let separators = bursts.saturating_sub(1).min(gaps.len());
-    if separators == 0 {
+    if gaps.is_empty() {
         return f64::INFINITY;
     }
+    let separators = ((theta * gaps.len() as f64).round() as usize).clamp(1, gaps.len());
     let mut sorted = gaps.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
     let candidate = sorted[separators - 1];
     // Equal gaps fall on one side: with a tie across the border all are within.
-    if separators < sorted.len() && sorted[separators] == candidate && theta < 1.0 {
+    if separators < sorted.len() && sorted[separators] == candidate && sorted[0] > candidate {
         let longer = sorted.iter().copied().filter(|gap| *gap > candidate);
         return longer.fold(f64::INFINITY, f64::min);
     }
     candidate
 }
 
-/// Gaps in cycles between ascending times in ns.
-pub fn gaps_in_cycles(times_ns: &[u64], cycle_spacing_ns: f64) -> Vec<f64> {
+/// Gaps in cycles between ascending times in ns, the last one from the last
+/// time around to the first: as many gaps as times.
+pub fn ring_gaps(times_ns: &[u64], cycle_spacing_ns: f64, duration_ns: u64) -> Vec<f64> {
+    let (Some(first), Some(last)) = (times_ns.first(), times_ns.last()) else {
+        return Vec::new();
+    };
+    let closing = duration_ns.saturating_sub(last.saturating_sub(*first));
     times_ns
         .windows(2)
-        .map(|pair| pair[1].saturating_sub(pair[0]) as f64 / cycle_spacing_ns)
+        .map(|pair| pair[1].saturating_sub(pair[0]))
+        .chain([closing])
+        .map(|gap| gap as f64 / cycle_spacing_ns)
         .collect()
 }
 
 /// The extremal index of the samples above the highest usable levels that lie
 /// at or below `ceiling_ns` (`u64::MAX`: no ceiling).
 ///
-/// `cycle_spacing_ns` is the duration of the run divided by the cycles of all
-/// threads. `None` with fewer than [`MIN_EXCEEDANCES`] usable samples.
+/// `cycles` are those of all threads in `duration_ns`. `None` with fewer than [`MIN_EXCEEDANCES`] usable samples.
 pub fn extremal_index(
     peaks: &Peaks,
-    cycle_spacing_ns: f64,
+    cycles: u64,
+    duration_ns: u64,
     ceiling_ns: u64,
 ) -> Option<ExtremalIndex> {
+    let cycle_spacing_ns = duration_ns as f64 / cycles as f64;
     if !cycle_spacing_ns.is_finite() || cycle_spacing_ns <= 0.0 {
         return None;
     }
@@ -145,7 +197,7 @@ pub fn extremal_index(
                 .filter(|peak| peak.latency_ns > threshold_ns)
                 .map(|peak| peak.asked_ns)
                 .collect();
-            level(&times, cycle_spacing_ns, threshold_ns)
+            level(&times, cycle_spacing_ns, duration_ns, threshold_ns)
         })
         .take(LEVELS.len())
         .collect();
@@ -161,14 +213,19 @@ pub fn extremal_index(
     })
 }
 
-fn level(times_ns: &[u64], cycle_spacing_ns: f64, threshold_ns: u64) -> Option<ExtremalLevel> {
+fn level(
+    times_ns: &[u64],
+    cycle_spacing_ns: f64,
+    duration_ns: u64,
+    threshold_ns: u64,
+) -> Option<ExtremalLevel> {
     if times_ns.len() < MIN_EXCEEDANCES {
         return None;
     }
-    let gaps = gaps_in_cycles(times_ns, cycle_spacing_ns);
+    let gaps = ring_gaps(times_ns, cycle_spacing_ns, duration_ns);
     let theta = intervals_estimator(&gaps)?;
     let separator = separating_gap(&gaps, theta);
-    let bursts = 1 + gaps.iter().filter(|gap| **gap >= separator).count();
+    let bursts = gaps.iter().filter(|gap| **gap >= separator).count();
     let theta_lower = lower_limit(&gaps, separator, times_ns.len() as u64).min(theta);
     Some(ExtremalLevel {
         threshold_ns,
@@ -182,29 +239,28 @@ fn level(times_ns: &[u64], cycle_spacing_ns: f64, threshold_ns: u64) -> Option<E
 /// Lower limit of θ: bursts and the gaps between them are drawn anew with
 /// replacement (Ferro and Segers, section 4), θ is estimated again.
 fn lower_limit(gaps: &[f64], separator: f64, seed: u64) -> f64 {
-    let mut between = Vec::new();
-    let mut within: Vec<Vec<f64>> = vec![Vec::new()];
-    for gap in gaps {
+    let Some(start) = gaps.iter().position(|gap| *gap >= separator) else {
+        return 1.0 / gaps.len() as f64;
+    };
+    // Once around the ring from a gap between bursts.
+    let (mut between, mut within) = (Vec::new(), Vec::new());
+    for gap in gaps[start..].iter().chain(&gaps[..start]) {
         if *gap >= separator {
             between.push(*gap);
-            within.push(Vec::new());
-        } else {
-            within.last_mut().expect("never empty").push(*gap);
+            within.push(GapSums::default());
+        } else if let Some(burst) = within.last_mut() {
+            burst.add(*gap);
         }
-    }
-    if between.is_empty() {
-        return 1.0 / (gaps.len() + 1) as f64;
     }
     let mut random = Random::new(0x7468_6574_6100 ^ seed);
     let mut thetas = Vec::with_capacity(RESAMPLES);
-    let mut drawn = Vec::with_capacity(2 * gaps.len());
     for _ in 0..RESAMPLES {
-        drawn.clear();
+        let mut drawn = GapSums::default();
         for _ in 0..between.len() {
-            drawn.extend_from_slice(&within[random.below(within.len())]);
-            drawn.push(between[random.below(between.len())]);
+            drawn.add_all(&within[random.below(within.len())]);
+            drawn.add(between[random.below(between.len())]);
         }
-        thetas.extend(intervals_estimator(&drawn));
+        thetas.extend(drawn.theta());
     }
     thetas.sort_unstable_by(f64::total_cmp);
     let rank = ((1.0 - LOWER_CONFIDENCE) * thetas.len() as f64) as usize;

@@ -34,14 +34,20 @@
 //! were seen. Should misses, when they come, come in larger bursts than these,
 //! the bound holds for bursts ([`MissBound::burst_upper`]), not for cycles.
 
+mod bursts;
+
 use crate::binomial;
-use crate::extremal::{self, ExtremalIndex, extremal_index};
+use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
+use bursts::{Event, dispersion_at, separate};
 use serde::{Deserialize, Serialize};
 
 /// Bursts from which on the misses themselves say enough about their bursts.
 const ENOUGH_BURSTS: usize = 30;
+/// Strength of the correction for few bursts: with this many, what the
+/// dispersion has above 1 is doubled.
+const FEW_BURSTS: f64 = 3.0;
 /// Fewest blocks whose dispersion is looked at.
 const MIN_BLOCKS: f64 = 20.0;
 
@@ -147,20 +153,6 @@ impl std::fmt::Display for TimeUnknown {
     }
 }
 
-/// A miss or several at one instant.
-#[derive(Clone, Copy, Debug)]
-struct Event {
-    at_ns: u64,
-    weight: f64,
-}
-
-/// How misses hang together.
-struct Bursts {
-    count: usize,
-    largest: f64,
-    dispersion: f64,
-}
-
 impl MissEvidence<'_> {
     /// Late samples and missed periods.
     pub fn misses(&self) -> u64 {
@@ -177,18 +169,24 @@ impl MissEvidence<'_> {
         let misses = self.misses();
         let (k, n) = (misses as f64, self.cycles as f64);
         let spacing = self.cycle_spacing_ns();
-        let theta = extremal_index(self.peaks, spacing, self.limit_ns);
+        let theta = extremal_index(self.peaks, self.cycles, self.duration_ns, self.limit_ns);
         let theta_weight = theta.as_ref().map_or(1.0, |index| 1.0 / index.theta_lower);
 
         let events = self.events();
         let known: f64 = events.iter().map(|event| event.weight).sum();
         let complete = self.peaks.threshold() <= self.event_floor();
-        let bursts = separate(&events, spacing);
+        let bursts = separate(&events, spacing, self.duration_ns);
         let mut dispersion: f64 = 1.0;
         if misses > 0 {
             dispersion = dispersion
                 .max(bursts.dispersion)
                 .max(self.block_dispersion(&events));
+            // Few bursts know little of how they differ: at least as much as
+            // geometric sizes do, and more the fewer there are.
+            let geometric = 2.0 * known / (bursts.count.max(1) as f64) - 1.0;
+            dispersion = dispersion.max(geometric);
+            let effective_bursts = (known / dispersion).max(1.0);
+            dispersion = 1.0 + (dispersion - 1.0) * (1.0 + FEW_BURSTS / effective_bursts);
             if !complete {
                 let share = (known / k).clamp(f64::MIN_POSITIVE, 1.0);
                 dispersion = 1.0 + (dispersion - 1.0) / share;
@@ -319,45 +317,6 @@ impl MissEvidence<'_> {
         }
         let bursts = -all * (1.0 - with / all).ln();
         (2.0 * self.misses() as f64 / bursts - 1.0).max(1.0)
-    }
-}
-
-/// Index of dispersion of the weights per block of `length` ns.
-fn dispersion_at(events: &[Event], total: f64, blocks: f64, length: f64) -> f64 {
-    let mut squares = 0.0;
-    let mut current = (u64::MAX, 0.0);
-    for event in events {
-        let block = (event.at_ns as f64 / length) as u64;
-        if block != current.0 {
-            squares += current.1 * current.1;
-            current = (block, 0.0);
-        }
-        current.1 += event.weight;
-    }
-    squares += current.1 * current.1;
-    (squares - total * total / blocks) / (total * (1.0 - 1.0 / blocks))
-}
-
-/// Bursts by the intervals estimator.
-fn separate(events: &[Event], spacing: f64) -> Bursts {
-    let times: Vec<u64> = events.iter().map(|event| event.at_ns).collect();
-    let gaps = extremal::gaps_in_cycles(&times, spacing);
-    let theta = extremal::intervals_estimator(&gaps).unwrap_or(1.0);
-    let separator = extremal::separating_gap(&gaps, theta);
-    let mut weights: Vec<f64> = Vec::new();
-    for (i, event) in events.iter().enumerate() {
-        let starts = i == 0 || gaps[i - 1] >= separator;
-        match weights.last_mut() {
-            Some(weight) if !starts => *weight += event.weight,
-            _ => weights.push(event.weight),
-        }
-    }
-    let sum: f64 = weights.iter().sum();
-    let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
-    Bursts {
-        count: weights.len(),
-        largest: weights.iter().copied().fold(0.0, f64::max),
-        dispersion: if sum > 0.0 { squares / sum } else { 1.0 },
     }
 }
 

@@ -13,7 +13,7 @@
 //! that it has no bound, a run that changed under way, values too coarse, or a
 //! level too far beyond the run.
 
-use crate::extremal::{gaps_in_cycles, intervals_estimator, separating_gap};
+use crate::extremal::{intervals_estimator, ring_gaps, separating_gap};
 use crate::pareto::Pareto;
 use crate::peaks::{Peak, Peaks};
 use crate::random::Random;
@@ -147,13 +147,15 @@ pub fn extrapolate(
     if times > MAX_EXTRAPOLATION {
         return Err(TailRefusal::TooFar { times });
     }
-    let spacing = duration_ns as f64 / cycles.max(1) as f64;
+    let clock = Clock {
+        spacing_ns: duration_ns as f64 / cycles.max(1) as f64,
+        duration_ns,
+    };
     let in_order = peaks.in_order();
     let mut refusal = None;
     let mut best_p = 0.0;
     for wanted in BURSTS {
-        let Some((threshold_ns, excesses)) = burst_excesses(&in_order, peaks, spacing, wanted)
-        else {
+        let Some((threshold_ns, excesses)) = burst_excesses(&in_order, peaks, clock, wanted) else {
             continue;
         };
         let mut distinct = excesses.clone();
@@ -195,8 +197,15 @@ pub fn extrapolate(
         });
     }
     Err(refusal.unwrap_or(TailRefusal::TooFewBursts {
-        bursts: bursts_in_all(&in_order, spacing),
+        bursts: bursts_in_all(&in_order, clock),
     }))
+}
+
+/// Time in cycles.
+#[derive(Clone, Copy)]
+struct Clock {
+    spacing_ns: f64,
+    duration_ns: u64,
 }
 
 /// Threshold and ascending excesses of the burst maxima for about `wanted`
@@ -204,7 +213,7 @@ pub fn extrapolate(
 fn burst_excesses(
     in_order: &[Peak],
     peaks: &Peaks,
-    spacing: f64,
+    clock: Clock,
     wanted: usize,
 ) -> Option<(u64, Vec<f64>)> {
     let mut latencies: Vec<u64> = in_order.iter().map(|peak| peak.latency_ns).collect();
@@ -217,7 +226,7 @@ fn burst_excesses(
             None if latencies.len() >= wanted => peaks.threshold(),
             None => return None,
         };
-        let maxima = burst_maxima(in_order, threshold_ns, spacing);
+        let maxima = burst_maxima(in_order, threshold_ns, clock);
         if maxima.len() >= wanted || (maxima.len() >= MIN_BURSTS && samples >= latencies.len()) {
             let threshold = threshold_ns as f64;
             let mut excesses: Vec<f64> =
@@ -232,13 +241,13 @@ fn burst_excesses(
     }
 }
 
-fn burst_maxima(in_order: &[Peak], threshold_ns: u64, spacing: f64) -> Vec<u64> {
+fn burst_maxima(in_order: &[Peak], threshold_ns: u64, clock: Clock) -> Vec<u64> {
     let above = in_order
         .iter()
         .filter(|peak| peak.latency_ns > threshold_ns);
     let above: Vec<&Peak> = above.collect();
     let times: Vec<u64> = above.iter().map(|peak| peak.asked_ns).collect();
-    let gaps = gaps_in_cycles(&times, spacing);
+    let gaps = ring_gaps(&times, clock.spacing_ns, clock.duration_ns);
     let theta = intervals_estimator(&gaps).unwrap_or(1.0);
     let separator = separating_gap(&gaps, theta);
     let mut maxima: Vec<u64> = Vec::new();
@@ -253,8 +262,8 @@ fn burst_maxima(in_order: &[Peak], threshold_ns: u64, spacing: f64) -> Vec<u64> 
     maxima
 }
 
-fn bursts_in_all(in_order: &[Peak], spacing: f64) -> usize {
-    burst_maxima(in_order, 0, spacing).len()
+fn bursts_in_all(in_order: &[Peak], clock: Clock) -> usize {
+    burst_maxima(in_order, 0, clock).len()
 }
 
 /// p-value of the Anderson-Darling distance by parametric bootstrap.

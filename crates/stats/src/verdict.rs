@@ -275,10 +275,8 @@ fn sentence(
     let allowed = format::probability(requirement.allowed());
     match outcome {
         Outcome::Pass => {
-            text += &format!("; with {confidence} confidence fewer than {upper} are.");
-            if bound.misses > 0 {
-                text = text.replace(" are.", " do.");
-            }
+            let verb = if bound.misses == 0 { "are" } else { "do" };
+            text += &format!("; with {confidence} confidence fewer than {upper} {verb}.");
         }
         Outcome::Fail if requirement.allowed() <= 0.0 => text += "; none may.",
         Outcome::Fail => {

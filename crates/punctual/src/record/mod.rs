@@ -1,7 +1,24 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
+pub mod conditions;
+pub mod directory;
+pub mod error;
+pub mod evidence;
+pub mod merge;
+pub mod read;
 pub mod run;
+pub mod samples;
+pub(crate) mod scan;
 pub mod system;
+pub mod time;
+mod validate;
 
+pub use directory::{RUN_FILE, RunDirectory};
+pub use error::RecordError;
+pub use evidence::{Evidence, analyse_record, invalid_reasons};
+pub use merge::{MergeError, Merger, merge};
+pub(crate) use read::validated;
+pub use read::{parse, read};
 pub use run::*;
+pub use samples::{Sample, SampleWriter};
 pub use system::SystemState;

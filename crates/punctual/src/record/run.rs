@@ -61,10 +61,91 @@ pub struct Run {
     pub analysis: Option<Analysis>,
     /// The verdict; absent where no requirement was given.
     pub verdict: Option<Verdict>,
+    /// For figures of another tool: what it states and what it doesn't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+    /// For a merged record: what went into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
+}
+
+impl Run {
+    /// The step that latencies were rounded down to: 1 for our own figures.
+    #[must_use]
+    pub fn resolution_ns(&self) -> u64 {
+        self.imported
+            .as_ref()
+            .map_or(1, |imported| imported.resolution_ns.max(1))
+    }
+
+    /// Whether a fact about the run is known; `name` is one of [`Imported::unknown`].
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.imported
+            .as_ref()
+            .is_none_or(|imported| !imported.unknown.iter().any(|n| n == name))
+    }
+
+    /// What to call a thread: `CPU 3`, or `thread 0` where its CPU isn't known.
+    #[must_use]
+    pub fn thread_label(&self, index: usize) -> String {
+        match self.threads.get(index) {
+            Some(thread) if self.knows("cpus") => format!("CPU {}", thread.cpu),
+            _ => format!("thread {index}"),
+        }
+    }
+}
+
+/// What is known of figures that another tool measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Imported {
+    /// `cyclictest`, `rt-tests-json` or `jitterdebugger`.
+    pub format: String,
+    /// Latencies were rounded down to multiples of this.
+    pub resolution_ns: u64,
+    /// What the tool doesn't state; the fields of [`Run`] then hold a zero or
+    /// `unknown`: `cpus`, `interval`, `priority`, `policy`, `measured-time`,
+    /// `resolution`, `system`, `started`.
+    pub unknown: Vec<String>,
+    /// What the tool itself states of each thread, in the order of `threads`.
+    pub threads: Vec<ImportedThread>,
+}
+
+/// The summary that another tool gave of a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImportedThread {
+    /// Samples that it counted.
+    pub count: u64,
+    /// Its minimum.
+    pub min_ns: u64,
+    /// Its maximum.
+    pub max_ns: u64,
+    /// Its mean.
+    pub mean_ns: Option<f64>,
+    /// Samples whose latency it did not keep, the maximum apart. They stand in
+    /// `lost` of the thread too: no percentile above them is known.
+    pub beyond: u64,
+}
+
+/// What a merged record was made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merged {
+    /// Runs that went into it.
+    pub runs: u64,
+    /// Samples of each run, in their order.
+    pub samples: Vec<u64>,
+    /// Maximum of each run, in their order.
+    pub max_ns: Vec<u64>,
+    /// Instant of the earliest and the latest beginning, RFC 3339 in UTC.
+    pub first_started: String,
+    /// The latest beginning.
+    pub last_started: String,
+    /// In what the runs differ although they were merged.
+    pub differences: Vec<String>,
 }
 
 /// The program that wrote a record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// `punctual`, or the name of the foreign tool for imported figures.
     pub name: String,

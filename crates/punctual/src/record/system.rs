@@ -163,12 +163,17 @@ pub struct Scheduler {
     pub rt_runtime_us: Option<i64>,
     /// Real-time group scheduling: our group's runtime where it applies.
     pub rt_group_runtime_us: Option<i64>,
+    /// The file that sets it.
+    pub rt_group_file: Option<String>,
     /// Timer slack of this process.
     pub timer_slack_ns: Option<u64>,
-    /// Tasks whose real-time priority is at or above ours and that may run on a probed CPU.
+    /// Tasks whose real-time priority is at or above ours and that may run on a
+    /// probed CPU: the first 64, other programs' before the kernel's own threads.
     pub above: Vec<TaskAbove>,
     /// How many such tasks there were in all, also those not listed.
     pub above_count: u64,
+    /// How many of all of them were kernel threads (`migration/N`, `irq/N-name`).
+    pub above_kernel_count: u64,
 }
 
 /// A task that may preempt a probe.
@@ -197,7 +202,10 @@ pub struct Limits {
     pub user: u32,
     /// Effective capabilities that matter here.
     pub capabilities: Vec<String>,
-    /// RLIMIT_RTPRIO.
+    /// Whether this is a user namespace below the first, as in a rootless container:
+    /// capabilities then don't reach the scheduler. Absent where it can't be read.
+    pub user_namespace: Option<bool>,
+    /// RLIMIT_RTPRIO; unlimited stands as 99, the highest.
     pub rtprio: Option<u64>,
     /// RLIMIT_MEMLOCK in bytes; absent is unlimited.
     pub memlock_bytes: Option<u64>,

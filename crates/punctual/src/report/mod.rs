@@ -8,9 +8,11 @@
 //! say different things.
 
 pub mod chart;
+pub mod compare;
 pub mod conditions;
 pub mod draw;
 pub mod figures;
+pub mod formats;
 pub mod gnuplot;
 pub mod html;
 pub mod live;

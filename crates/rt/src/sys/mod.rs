@@ -4,6 +4,7 @@
 //! callers can say what to mend.
 
 pub mod futex;
+pub mod map;
 pub mod task;
 pub mod time;
 
@@ -12,11 +13,40 @@ use std::io;
 /// Turns the −1/errno convention into a `Result`.
 #[inline]
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 /// Turns the convention of the pthread family (the error is the result) into a `Result`.
 #[inline]
 pub(crate) fn check_returned(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(result))
+    }
 }
+
+/// A boxed value of all-zero bytes, for the C library's structs.
+pub(crate) fn zeroed_boxed<T: PlainC>() -> Box<T> {
+    // SAFETY: `PlainC` promises that all-zero bytes are a valid value.
+    Box::new(unsafe { std::mem::zeroed() })
+}
+
+/// C structs of which all-zero bytes are a valid value.
+///
+/// # Safety
+/// All-zero bytes must be a valid value of the type.
+pub(crate) unsafe trait PlainC {}
+
+// SAFETY: plain C data without references; zero is valid for each.
+unsafe impl PlainC for libc::pthread_mutexattr_t {}
+// SAFETY: as above.
+unsafe impl PlainC for libc::pthread_condattr_t {}
+// SAFETY: as above.
+unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_mutex_t> {}
+// SAFETY: as above.
+unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_cond_t> {}

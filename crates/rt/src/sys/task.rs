@@ -42,7 +42,12 @@ pub fn current_tid() -> libc::pid_t {
 pub fn set_scheduling(tid: libc::pid_t, attr: &SchedAttr) -> io::Result<()> {
     // SAFETY: the kernel reads `size` bytes of a live struct, and size is set to its own.
     let result = unsafe {
-        libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(attr), 0 as libc::c_uint)
+        libc::syscall(
+            libc::SYS_sched_setattr,
+            tid,
+            std::ptr::from_ref(attr),
+            0 as libc::c_uint,
+        )
     };
     check(result as libc::c_int).map(drop)
 }
@@ -81,7 +86,12 @@ pub type CpuMask = [u64; CPU_MASK_WORDS];
 pub fn set_affinity(tid: libc::pid_t, mask: &CpuMask) -> io::Result<()> {
     // SAFETY: the kernel reads `size_of_val(mask)` bytes of a live array.
     let result = unsafe {
-        libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(mask), mask.as_ptr())
+        libc::syscall(
+            libc::SYS_sched_setaffinity,
+            tid,
+            size_of_val(mask),
+            mask.as_ptr(),
+        )
     };
     check(result as libc::c_int).map(drop)
 }
@@ -94,7 +104,12 @@ pub fn affinity(tid: libc::pid_t) -> io::Result<CpuMask> {
     let mut mask = [0u64; CPU_MASK_WORDS];
     // SAFETY: the kernel writes at most `size_of_val(&mask)` bytes into a live array.
     let result = unsafe {
-        libc::syscall(libc::SYS_sched_getaffinity, tid, size_of_val(&mask), mask.as_mut_ptr())
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
+            tid,
+            size_of_val(&mask),
+            mask.as_mut_ptr(),
+        )
     };
     check(result as libc::c_int)?;
     Ok(mask)

@@ -20,7 +20,9 @@ pub fn timespec(ns: u64) -> libc::timespec {
 
 #[inline]
 fn nanoseconds(time: &libc::timespec) -> u64 {
-    (time.tv_sec as u64).wrapping_mul(NS_PER_S).wrapping_add(time.tv_nsec as u64)
+    (time.tv_sec as u64)
+        .wrapping_mul(NS_PER_S)
+        .wrapping_add(time.tv_nsec as u64)
 }
 
 /// Reads a clock, in ns. Real-time safe: the vDSO answers for the monotonic and
@@ -31,7 +33,10 @@ fn nanoseconds(time: &libc::timespec) -> u64 {
 #[inline]
 #[must_use]
 pub fn clock_now(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a live, writable timespec, the only pointer handed over.
     unsafe { libc::clock_gettime(clock, &mut time) };
     nanoseconds(&time)
@@ -42,7 +47,10 @@ pub fn clock_now(clock: libc::clockid_t) -> u64 {
 /// # Errors
 /// The kernel's errno: EINVAL for an unknown clock.
 pub fn clock_resolution(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a live, writable timespec, the only pointer handed over.
     check(unsafe { libc::clock_getres(clock, &mut time) })?;
     Ok(nanoseconds(&time))
@@ -102,8 +110,10 @@ impl TimerFd {
     /// EINVAL for a malformed time; does not occur for values below 2^63.
     #[inline]
     pub fn arm(&self, at_ns: u64, period_ns: u64) -> io::Result<()> {
-        let setting =
-            libc::itimerspec { it_interval: timespec(period_ns), it_value: timespec(at_ns) };
+        let setting = libc::itimerspec {
+            it_interval: timespec(period_ns),
+            it_value: timespec(at_ns),
+        };
         // SAFETY: `setting` outlives the call; the old setting is not asked for.
         check(unsafe {
             libc::timerfd_settime(
@@ -126,7 +136,11 @@ impl TimerFd {
         let mut expirations = 0u64;
         // SAFETY: the buffer is eight writable bytes, as read(2) on a timerfd asks.
         let got = unsafe {
-            libc::read(self.0.as_raw_fd(), (&raw mut expirations).cast(), size_of::<u64>())
+            libc::read(
+                self.0.as_raw_fd(),
+                (&raw mut expirations).cast(),
+                size_of::<u64>(),
+            )
         };
         if got == size_of::<u64>() as isize {
             Ok(expirations)
@@ -173,11 +187,18 @@ impl SignalTimer {
     /// EINVAL for a malformed time; does not occur for values below 2^63.
     #[inline]
     pub fn arm(&self, at_ns: u64, period_ns: u64) -> io::Result<()> {
-        let setting =
-            libc::itimerspec { it_interval: timespec(period_ns), it_value: timespec(at_ns) };
+        let setting = libc::itimerspec {
+            it_interval: timespec(period_ns),
+            it_value: timespec(at_ns),
+        };
         // SAFETY: the timer is ours until drop; `setting` outlives the call.
         check(unsafe {
-            libc::timer_settime(self.timer, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut())
+            libc::timer_settime(
+                self.timer,
+                libc::TIMER_ABSTIME,
+                &setting,
+                std::ptr::null_mut(),
+            )
         })
         .map(drop)
     }

@@ -131,7 +131,7 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         .take(16)
     {
         let note = row.note.as_deref().unwrap_or_default();
-        html.text("p", "bad", &format!("CPU {}: {note}", row.label));
+        html.text("p", "bad", &format!("{}: {note}", row.name));
     }
 }
 

@@ -1,0 +1,182 @@
+//! The record, out of what has been gathered.
+
+use punctual_stats::histogram::HistogramRecord;
+
+use super::plan::Plan;
+use crate::load::{LoadReport, LoadStatus};
+use crate::probe::collector::{Collector, Lane};
+use crate::probe::cycle::Ended;
+use crate::probe::thread::Outcome;
+use crate::probe::timeline;
+use crate::record::{
+    self, FORMAT, Faults, Load, OwnCost, Request, Run, State, SystemState, Thread, Timeline, Tool,
+    VERSION,
+};
+
+/// What is kept of a lane while the record is made: a copy, so that the collector
+/// is held still only for copying.
+pub struct LaneCopy {
+    cpu: usize,
+    tid: i32,
+    lost: u64,
+    tally: crate::probe::tally::Tally,
+}
+
+/// Copies all lanes.
+pub fn copy(collector: &Collector) -> Vec<LaneCopy> {
+    let copy = |lane: &Lane| LaneCopy {
+        cpu: lane.cpu,
+        tid: lane.tid,
+        lost: lane.lost(),
+        tally: lane.tally.clone(),
+    };
+    collector.lanes.iter().map(copy).collect()
+}
+
+/// A record of a run that has not measured anything yet.
+pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
+    Run {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        tool: Tool {
+            name: "punctual".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        verb: plan.verb.clone(),
+        command: plan.command.clone(),
+        started,
+        state: State::Unfinished,
+        request: Request {
+            source: plan.kind.name.to_owned(),
+            interval: plan.interval.clone(),
+            cpus: plan.cpus.clone(),
+            policy: plan.policy.name().to_owned(),
+            priority: plan.policy.priority(),
+            duration_ns: plan.duration_ns,
+            loops: plan.loops,
+            break_ns: plan.break_ns,
+            load: plan.load_label(),
+            load_class: plan.load_class.to_string(),
+            requirements: plan.requirements.clone(),
+            confidence: plan.confidence,
+            as_deployed: plan.as_deployed,
+            best_effort: plan.best_effort,
+        },
+        system,
+        demands: Vec::new(),
+        measured_ns: 0,
+        threads: Vec::new(),
+        timeline: Timeline {
+            row_ns: 100_000_000,
+            ..Timeline::default()
+        },
+        loads: Vec::new(),
+        events: Vec::new(),
+        own_cost: OwnCost {
+            clock_read_ns: punctual_rt::clock::read_cost_ns(),
+            ..OwnCost::default()
+        },
+        analysis: None,
+        verdict: None,
+        imported: None,
+        merged: None,
+    }
+}
+
+/// Puts the figures as they stand into the record.
+pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
+    run.threads = lanes.iter().map(|lane| thread(start_ns, lane)).collect();
+    run.measured_ns = run
+        .threads
+        .iter()
+        .map(|thread| thread.measured_ns)
+        .max()
+        .unwrap_or(0);
+    run.timeline = timeline::merged(lanes.iter().map(|lane| lane.tally.rows()), run.measured_ns);
+    if let Ok(usage) = punctual_rt::sys::task::process_usage() {
+        run.own_cost.peak_resident_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+    }
+}
+
+/// Puts in what the probe threads said at their end.
+pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
+    for (thread, outcome) in run.threads.iter_mut().zip(outcomes) {
+        let Some(outcome) = outcome else {
+            thread.error = Some("did not end in time: it still waits for a far instant".to_owned());
+            continue;
+        };
+        thread.faults = outcome.disturbances.map(|disturbances| Faults {
+            minor: disturbances.minor_faults,
+            major: disturbances.major_faults,
+        });
+        thread.preemptions = outcome
+            .disturbances
+            .map(|disturbances| disturbances.preemptions);
+        run.own_cost.probes_cpu_ns += outcome.cpu_ns;
+        if let Ended::Failed(error) = outcome.ended {
+            thread.error = Some(format!("the wait failed: {error}"));
+        }
+    }
+}
+
+fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
+    let tally = &lane.tally;
+    let peaks = tally.peaks();
+    Thread {
+        cpu: lane.cpu,
+        tid: lane.tid,
+        latency: HistogramRecord::from(&tally.latency()),
+        late: tally.late,
+        missed: tally.missed,
+        lost: lane.lost,
+        early: tally.early,
+        warm_up: tally.warm_up,
+        peaks: peaks.in_order(),
+        peaks_above_ns: peaks.threshold(),
+        measured_ns: tally.last_asked_ns.saturating_sub(start_ns),
+        faults: None,
+        preemptions: None,
+        first_half: Some(HistogramRecord::from(&tally.parts()[0])),
+        error: None,
+    }
+}
+
+/// A load's report as the record keeps it.
+pub fn load(report: LoadReport) -> Load {
+    Load {
+        name: report.name,
+        parameters: report.parameters,
+        processes: report.processes,
+        work: report.work,
+        unit: report.unit,
+        rate: report.rate,
+        failed: report.failed,
+    }
+}
+
+/// A load that still runs, as the record keeps it.
+pub fn load_under_way(status: &LoadStatus) -> Load {
+    Load {
+        name: status.name.clone(),
+        parameters: std::collections::BTreeMap::new(),
+        processes: status.expected,
+        work: status.work,
+        unit: status.unit.clone(),
+        rate: status.rate,
+        failed: status.error.clone(),
+    }
+}
+
+/// Says what the figures mean: the analysis and, where something was required or
+/// the run is not valid, the verdict.
+pub fn judge(run: &mut Run) {
+    run.analysis = record::analyse_record(run).ok();
+    run.verdict = run
+        .analysis
+        .as_ref()
+        .map(|analysis| analysis.verdict.clone())
+        .filter(|verdict| {
+            !run.request.requirements.is_empty()
+                || verdict.outcome == punctual_stats::verdict::Outcome::Invalid
+        });
+}

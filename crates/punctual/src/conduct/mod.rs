@@ -1,0 +1,18 @@
+//! Conducts a measuring run: brings probes, loads and conditions together, and
+//! keeps the record.
+//!
+//! It prints nothing: whoever asked for the run is told through an [`Observer`].
+
+mod compose;
+mod gather;
+mod plan;
+mod prepare;
+mod sampling;
+mod session;
+mod signals;
+mod view;
+
+pub use gather::Gathering;
+pub use plan::Plan;
+pub use session::{ConductError, Observer, conduct};
+pub use signals::Signals;

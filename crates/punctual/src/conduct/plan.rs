@@ -1,0 +1,70 @@
+//! What a run is to be, checked and complete: nothing in it is left to guess.
+
+use std::path::PathBuf;
+
+use punctual_rt::sched::Policy;
+use punctual_stats::requirement::Requirement;
+
+use crate::load::{LoadClass, LoadSpec};
+use crate::probe::source::Kind;
+use crate::record::Interval;
+
+/// A run that can be begun.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// `qualify` or `measure`.
+    pub verb: String,
+    /// The command line as it was given.
+    pub command: Vec<String>,
+    /// The wait source.
+    pub kind: Kind,
+    /// The interval.
+    pub interval: Interval,
+    /// The CPU of each probe thread, in their order.
+    pub cpus: Vec<usize>,
+    /// Where the tool's own work is done; anywhere if there is no CPU to spare.
+    pub housekeeping: Option<usize>,
+    /// CPUs that the load may use.
+    pub load_cpus: Vec<usize>,
+    /// Policy of the probe threads.
+    pub policy: Policy,
+    /// Length of the measurement in ns.
+    pub duration_ns: Option<u64>,
+    /// Cycles of each thread.
+    pub loops: Option<u64>,
+    /// The first latency above, in ns, ends the run.
+    pub break_ns: Option<u64>,
+    /// The load.
+    pub load: LoadSpec,
+    /// Its scheduling class.
+    pub load_class: LoadClass,
+    /// What must hold.
+    pub requirements: Vec<Requirement>,
+    /// Level of confidence, in (0, 1).
+    pub confidence: f64,
+    /// Leave the machine as it is.
+    pub as_deployed: bool,
+    /// Lock memory.
+    pub lock_memory: bool,
+    /// Conditions not in force are stated and don't make the run invalid.
+    pub best_effort: bool,
+    /// Write every sample.
+    pub samples: bool,
+    /// The run directory; absent for the default name.
+    pub output: Option<PathBuf>,
+}
+
+impl Plan {
+    /// The deadline that late wake-ups are counted by, in ns.
+    #[must_use]
+    pub fn deadline_ns(&self) -> Option<u64> {
+        self.requirements.first().map(Requirement::limit_ns)
+    }
+
+    /// The load in words; what `--best-effort` leaves undone is part of them, so
+    /// that it stands in the sentence of the verdict.
+    #[must_use]
+    pub fn load_label(&self) -> String {
+        self.load.label()
+    }
+}

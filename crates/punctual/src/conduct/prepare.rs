@@ -1,0 +1,178 @@
+//! Before time counts: threads, memory, idle states, and all of it read back.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use punctual_rt::memory;
+use punctual_rt::ring::{Consumer, ring};
+use punctual_rt::sched::Policy;
+
+use super::plan::Plan;
+use super::session::ConductError;
+use crate::probe::collector::Collector;
+use crate::probe::cycle::{Bounds, Halt, Sample};
+use crate::probe::thread::{Probe, ProbeRequest, Ready, StartLine};
+use crate::record::{Demand, SystemState};
+use crate::system::demands::{self, Asked, Found, ProbeFound};
+use crate::system::{self, DmaLatency, Root};
+
+/// Probe threads at the start line.
+pub struct Lined {
+    /// Lets them go.
+    pub line: Arc<StartLine>,
+    /// Ends them.
+    pub halt: Arc<Halt>,
+    /// The threads.
+    pub probes: Vec<Probe>,
+    /// What each said of itself, in their order.
+    pub ready: Vec<Ready>,
+    /// The reading end of each ring.
+    pub rings: Vec<Consumer<Sample>>,
+}
+
+/// Starts the probe threads and waits until each has set itself up.
+pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
+    let line = Arc::new(StartLine::default());
+    let halt = Arc::new(Halt::at(u64::MAX));
+    let (tell, told) = mpsc::channel();
+    let capacity = Collector::ring_capacity(plan.interval.nominal_ns());
+    let mut lined = Lined {
+        line,
+        halt,
+        probes: Vec::new(),
+        ready: Vec::new(),
+        rings: Vec::new(),
+    };
+    for (index, &cpu) in plan.cpus.iter().enumerate() {
+        let request = ProbeRequest {
+            index,
+            cpu,
+            kind: plan.kind,
+            interval: plan.interval.clone(),
+            policy: plan.policy,
+            bounds: Bounds {
+                cycles: plan.loops.unwrap_or(u64::MAX),
+                break_ns: plan.break_ns.unwrap_or(u64::MAX),
+            },
+        };
+        let (producer, consumer) = ring(capacity);
+        match Probe::start(request, producer, &lined.line, &lined.halt, tell.clone()) {
+            Ok(probe) => lined.probes.push(probe),
+            Err(error) => {
+                lined.line.call_off();
+                return Err(ConductError::Probe {
+                    cpu,
+                    reason: error.to_string(),
+                });
+            }
+        }
+        lined.rings.push(consumer);
+    }
+    drop(tell);
+    for _ in &lined.probes {
+        match told.recv_timeout(Duration::from_secs(30)) {
+            Ok(ready) => lined.ready.push(ready),
+            Err(_) => {
+                lined.line.call_off();
+                return Err(ConductError::NotReady {
+                    ready: lined.ready.len(),
+                });
+            }
+        }
+    }
+    lined.ready.sort_by_key(|ready| ready.index);
+    Ok(lined)
+}
+
+/// What was changed for the run; put back when dropped.
+pub struct Held {
+    dma_latency: Option<DmaLatency>,
+    memory_locked: bool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.memory_locked {
+            let _ = memory::unlock_all();
+        }
+    }
+}
+
+/// Locks memory and holds off idle states as the plan asks, reads everything back
+/// from the kernel, and judges it.
+pub fn hold(
+    plan: &Plan,
+    lined: &Lined,
+    root: &Root,
+    state: &mut SystemState,
+) -> (Held, Vec<Demand>) {
+    let mut held = Held {
+        dma_latency: None,
+        memory_locked: false,
+    };
+    let mut found = Found::default();
+    if plan.lock_memory {
+        match lock_memory(state) {
+            Ok(()) => held.memory_locked = true,
+            Err(error) => found.memory_refused = error.raw_os_error(),
+        }
+        found.memory = Some(system::memory::locked_memory(root));
+    }
+    if !plan.as_deployed {
+        found.dma_latency_us = Some(match DmaLatency::hold(0) {
+            Ok(bound) => {
+                let in_force = bound.in_force_us().map_err(|error| error.to_string());
+                held.dma_latency = Some(bound);
+                in_force
+            }
+            Err(error) => Err(error.to_string()),
+        });
+    }
+    state.power.cpu_dma_latency_held_us = held.dma_latency.as_ref().map(DmaLatency::asked_us);
+    found.threads = plan
+        .cpus
+        .iter()
+        .zip(&lined.ready)
+        .map(|(&cpu, ready)| ProbeFound {
+            cpu,
+            scheduling: system::read_back(ready.tid).map_err(|error| error.to_string()),
+            priority_refused: refused(ready, "policy"),
+            affinity_refused: refused(ready, "affinity"),
+        })
+        .collect();
+    let asked = Asked {
+        policy: match plan.policy {
+            Policy::Other => system::Policy::Other,
+            Policy::Fifo(_) => system::Policy::Fifo,
+            Policy::RoundRobin(_) => system::Policy::RoundRobin,
+            Policy::Deadline { .. } => system::Policy::Deadline,
+        },
+        priority: plan.policy.priority(),
+        lock_memory: plan.lock_memory,
+        dma_latency_us: (!plan.as_deployed).then_some(0),
+        executable: system::executable(),
+    };
+    (held, demands::judge(&asked, &found, state))
+}
+
+fn refused(ready: &Ready, step: &str) -> Option<i32> {
+    let (_, error) = ready.refused.iter().find(|(refused, _)| *refused == step)?;
+    error.raw_os_error()
+}
+
+/// Locks the future as well only where nothing limits it: under a limit, the next
+/// large allocation of this program would fail instead.
+fn lock_memory(state: &SystemState) -> std::io::Result<()> {
+    let free = state.limits.memlock_bytes.is_none()
+        || state
+            .limits
+            .capabilities
+            .iter()
+            .any(|name| name == "cap_ipc_lock");
+    if free {
+        memory::lock_all()
+    } else {
+        memory::lock_present()
+    }
+}

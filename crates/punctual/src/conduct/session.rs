@@ -1,0 +1,441 @@
+//! A run from its first to its last moment.
+
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+use punctual_rt::clock;
+
+use super::gather::Gathering;
+use super::plan::Plan;
+use super::prepare::{self, Held, Lined};
+use super::sampling::Sampling;
+use super::signals::Signals;
+use super::{compose, view};
+use crate::load::{LoadSet, LoadSettings, LoadSpec};
+use crate::probe::collector::{Collector, Lane};
+use crate::probe::cycle::Ended;
+use crate::probe::tally::{Halves, Tally};
+use crate::probe::thread::{Outcome, Probe, StartLine};
+use crate::record::{Event, Run, RunDirectory, Standing, State};
+use crate::report::live::LiveView;
+use crate::system::watch::{self, Watch};
+use crate::system::{self, Root, SurveyRequest};
+
+/// How often whoever watches is told.
+const TICK: Duration = Duration::from_millis(250);
+/// How often the conditions are looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How often everything is saved.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+/// How long loads may take to get going.
+const LOADS_READY: Duration = Duration::from_secs(60);
+/// How long a probe thread may take to end after it was told, its interval aside.
+const END_WITHIN: Duration = Duration::from_secs(2);
+/// The highest samples that are kept, over all threads.
+const PEAKS: usize = 16_384;
+
+/// Told of a run while it goes.
+pub trait Observer {
+    /// How the run stands, several times a second.
+    fn tick(&mut self, view: &LiveView);
+    /// What was just saved: every 5 s, and once at the end.
+    fn saved(&mut self, run: &Run, directory: &RunDirectory);
+    /// What is being done before and after the measurement, in a few words.
+    fn stage(&mut self, words: &str);
+}
+
+/// Why a run could not be begun.
+#[derive(Debug)]
+pub enum ConductError {
+    /// The record can't be kept.
+    Record(String),
+    /// A load can't be started.
+    Load(String),
+    /// A probe thread can't be started.
+    Probe {
+        /// Its CPU.
+        cpu: usize,
+        /// The reason.
+        reason: String,
+    },
+    /// A probe thread did not set itself up in time.
+    NotReady {
+        /// How many did.
+        ready: usize,
+    },
+    /// The collector or another helper thread can't be started.
+    Collector(io::Error),
+    /// Signals can't be listened to.
+    Signals(io::Error),
+}
+
+impl fmt::Display for ConductError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record(reason) => f.write_str(reason),
+            Self::Load(reason) => f.write_str(reason),
+            Self::Probe { cpu, reason } => write!(f, "the probe thread on CPU {cpu}: {reason}"),
+            Self::NotReady { ready } => write!(
+                f,
+                "only {ready} of the probe threads got ready within 30 s: \
+                 is a real-time task keeping a CPU to itself?"
+            ),
+            Self::Collector(error) => write!(f, "can't start a thread: {error}"),
+            Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConductError {}
+
+/// Makes a run in a directory that exists already, and returns its record, judged
+/// and saved.
+///
+/// # Errors
+/// When the run could not be begun; what comes up later stands in the record.
+pub fn conduct(
+    plan: &Plan,
+    directory: &RunDirectory,
+    observer: &mut dyn Observer,
+) -> Result<Run, ConductError> {
+    let signals = Signals::listen().map_err(ConductError::Signals)?;
+    let root = Root::live();
+    let request = SurveyRequest {
+        probed_cpus: plan.cpus.clone(),
+        priority: plan.policy.priority(),
+    };
+    observer.stage("looking at the machine");
+    let mut run = compose::begun(
+        plan,
+        crate::record::time::rfc3339(SystemTime::now()),
+        system::survey(&root, &request),
+    );
+    save(directory, &run)?;
+
+    let loads = start_loads(plan, observer)?;
+    observer.stage("setting up the probe threads");
+    let lined = prepare::line_up(plan)?;
+    let (sampling, sink) = if plan.samples {
+        let (sampling, sink) = Sampling::begin(directory.path())?;
+        (Some(sampling), Some(sink))
+    } else {
+        (None, None)
+    };
+    let Lined {
+        line,
+        halt,
+        probes,
+        ready,
+        rings,
+    } = lined;
+    let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
+    let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 8192);
+    let lanes = plan
+        .cpus
+        .iter()
+        .zip(&ready)
+        .zip(rings)
+        .map(|((&cpu, ready), ring)| {
+            let tally = Tally::new(u64::MAX, deadline_ns, halves(plan), peaks);
+            Lane::new(cpu, ready.tid, ring, tally)
+        })
+        .collect();
+    let gathering = Gathering::begin(Collector::new(lanes, u64::MAX, sink), plan.housekeeping)?;
+    let lined = Lined {
+        line,
+        halt,
+        probes,
+        ready,
+        rings: Vec::new(),
+    };
+    // Memory is locked when all of it is there, and before anything is measured.
+    let (held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
+    run.demands = demands;
+    let watched: Vec<watch::Probe> = plan
+        .cpus
+        .iter()
+        .zip(&lined.ready)
+        .map(|(&cpu, ready)| watch::Probe {
+            cpu,
+            tid: ready.tid,
+        })
+        .collect();
+    let watch = Watch::start(&root, &watched);
+    // The start must lie ahead for all: there is a warm-up to be made before it.
+    let start_ns = gathering
+        .look()
+        .start_at(clock::now_ns() + StartLine::run_up_ns());
+    if let Some(length_ns) = plan.duration_ns {
+        lined.halt.set(start_ns.saturating_add(length_ns));
+    }
+    lined.line.go(start_ns);
+    let mut session = Session {
+        plan,
+        directory,
+        observer,
+        run,
+        start_ns,
+        lined,
+        gathering,
+        loads,
+        watch,
+        held,
+        sampling,
+        signals,
+        save_failed: false,
+    };
+    let state = session.measure();
+    Ok(session.close(state))
+}
+
+fn halves(plan: &Plan) -> Halves {
+    let by_loops = plan
+        .loops
+        .and_then(|loops| loops.checked_mul(plan.interval.nominal_ns()));
+    match (plan.duration_ns, by_loops) {
+        (None, None) => Halves::Doubling(1_000_000_000),
+        (duration, loops) => {
+            let length_ns = duration.unwrap_or(u64::MAX).min(loops.unwrap_or(u64::MAX));
+            Halves::At((length_ns / 2).max(1))
+        }
+    }
+}
+
+fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSet>, ConductError> {
+    if plan.load == LoadSpec::None {
+        return Ok(None);
+    }
+    observer.stage(&format!("starting {}", plan.load.label()));
+    let settings = LoadSettings {
+        class: plan.load_class,
+        cpus: Some(plan.load_cpus.clone()),
+        allowed_cpus: plan.load_cpus.len(),
+        ..LoadSettings::default()
+    };
+    let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
+    let loads = LoadSet::start(&plan.load, &settings).map_err(failed)?;
+    loads.wait_ready(LOADS_READY).map_err(failed)?;
+    Ok(Some(loads))
+}
+
+fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
+    directory
+        .save(run)
+        .map_err(|error| ConductError::Record(error.to_string()))
+}
+
+/// A run under way.
+struct Session<'a> {
+    plan: &'a Plan,
+    directory: &'a RunDirectory,
+    observer: &'a mut dyn Observer,
+    run: Run,
+    start_ns: u64,
+    lined: Lined,
+    gathering: Gathering,
+    loads: Option<LoadSet>,
+    watch: Watch,
+    held: Held,
+    sampling: Option<Sampling>,
+    signals: Signals,
+    save_failed: bool,
+}
+
+impl Session<'_> {
+    /// Waits for the end, whatever brings it, and keeps the record meanwhile.
+    fn measure(&mut self) -> State {
+        let mut next_watch = Instant::now() + WATCH_EVERY;
+        let mut next_save = Instant::now() + SAVE_EVERY;
+        let mut last_tick = Instant::now();
+        loop {
+            if let Some(reason) = self.signals.end() {
+                self.event("signal", format!("ended by a signal ({reason})"), false);
+                return State::Stopped {
+                    reason: reason.to_owned(),
+                };
+            }
+            if self.lined.probes.iter().all(Probe::is_over) {
+                // The threads themselves say whether it was for a break value.
+                return State::Finished;
+            }
+            let stood_still = last_tick.elapsed();
+            last_tick = Instant::now();
+            if self.signals.take_continued() && stood_still > 2 * TICK {
+                let text = format!(
+                    "stopped for about {:.1} s, then continued",
+                    stood_still.as_secs_f64()
+                );
+                self.event("continued", text, false);
+            }
+            if Instant::now() >= next_watch {
+                next_watch = Instant::now() + WATCH_EVERY;
+                let events = self.watch.poll(self.elapsed_ns());
+                self.run.events.extend(events);
+            }
+            if Instant::now() >= next_save {
+                self.save_under_way();
+                next_save = Instant::now() + SAVE_EVERY;
+            }
+            self.tick();
+            std::thread::sleep(TICK.min(self.until_end()));
+        }
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        clock::now_ns().saturating_sub(self.start_ns)
+    }
+
+    /// Time until the run should be over, at least a little.
+    fn until_end(&self) -> Duration {
+        let left = self.plan.duration_ns.map_or(u64::MAX, |length_ns| {
+            (self.start_ns + length_ns).saturating_sub(clock::now_ns())
+        });
+        Duration::from_nanos(left).max(Duration::from_millis(10))
+    }
+
+    fn event(&mut self, kind: &str, text: String, invalidates: bool) {
+        let at_ns = self.elapsed_ns();
+        self.run.events.push(Event {
+            at_ns,
+            kind: kind.to_owned(),
+            text,
+            invalidates,
+        });
+    }
+
+    fn tick(&mut self) {
+        let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
+        let mut notes: Vec<String> = self
+            .run
+            .demands
+            .iter()
+            .filter(|demand| demand.standing == Standing::NotInForce)
+            .map(|demand| {
+                format!(
+                    "{}: asked {}, found {}",
+                    demand.name, demand.asked, demand.found
+                )
+            })
+            .collect();
+        notes.extend(
+            self.run
+                .events
+                .iter()
+                .rev()
+                .take(1)
+                .map(|event| event.text.clone()),
+        );
+        let elapsed_ns = self.elapsed_ns();
+        let view = view::of(
+            self.plan,
+            &self.gathering.look(),
+            &loads,
+            elapsed_ns,
+            &notes,
+        );
+        self.observer.tick(&view);
+    }
+
+    /// Saves what there is so far; a disk that is full for a while does not end
+    /// the run, but stands in the record.
+    fn save_under_way(&mut self) {
+        let lanes = compose::copy(&self.gathering.look());
+        compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
+        let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
+        self.run.loads = loads.iter().map(compose::load_under_way).collect();
+        match self.directory.save(&self.run) {
+            Ok(()) => {
+                self.save_failed = false;
+                self.observer.saved(&self.run, self.directory);
+            }
+            Err(error) => {
+                if !self.save_failed {
+                    self.event("save-failed", error.to_string(), false);
+                }
+                self.save_failed = true;
+            }
+        }
+    }
+
+    /// Ends everything in order, judges, and saves.
+    fn close(mut self, state: State) -> Run {
+        self.observer.stage("ending the run");
+        self.lined.halt.now();
+        let outcomes = self.end_probes();
+        self.gathering.end();
+        let loads = self.loads.take().map(LoadSet::stop).unwrap_or_default();
+        self.run.loads = loads.into_iter().map(compose::load).collect();
+        let events = self.watch.poll(self.elapsed_ns());
+        // At the end the threads are gone, which is no event.
+        self.run
+            .events
+            .extend(events.into_iter().filter(|event| event.kind == "steal"));
+        if let Some(stolen) = self.watch.stolen() {
+            self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
+            self.run.system.virtualisation.stolen_share = Some(stolen.share);
+        }
+        let lanes = compose::copy(&self.gathering.look());
+        compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
+        let broke = outcomes
+            .iter()
+            .flatten()
+            .any(|o| matches!(o.ended, Ended::Broke));
+        compose::finish_threads(&mut self.run, outcomes);
+        self.run.state = match state {
+            State::Finished if broke => State::Stopped {
+                reason: "break-value".to_owned(),
+            },
+            other => other,
+        };
+        self.end_sampling();
+        drop(self.held);
+        self.observer.stage("analysing");
+        compose::judge(&mut self.run);
+        if let Err(error) = self.directory.save(&self.run) {
+            let at_ns = clock::now_ns().saturating_sub(self.start_ns);
+            let kind = "save-failed".to_owned();
+            self.run.events.push(Event {
+                at_ns,
+                kind,
+                text: error.to_string(),
+                invalidates: false,
+            });
+        }
+        self.observer.saved(&self.run, self.directory);
+        self.run
+    }
+
+    fn end_probes(&mut self) -> Vec<Option<Outcome>> {
+        let interval = Duration::from_nanos(self.plan.interval.nominal_ns());
+        let patience = Instant::now() + END_WITHIN + interval.min(END_WITHIN);
+        while !self.lined.probes.iter().all(Probe::is_over) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.lined.probes.drain(..).map(Probe::finish).collect()
+    }
+
+    fn end_sampling(&mut self) {
+        // The sink's end is what tells the writer to close its files.
+        self.gathering.look().end_sink();
+        if let Some(sampling) = self.sampling.take() {
+            let measured: u64 = self
+                .run
+                .threads
+                .iter()
+                .map(|thread| thread.latency.count)
+                .sum();
+            match sampling.end() {
+                Ok(written) if written == measured => {}
+                Ok(written) => self.event(
+                    "samples",
+                    format!("{written} of {measured} samples were written: the disk was too slow"),
+                    false,
+                ),
+                Err(reason) => self.event("samples", reason, false),
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The board: a piece of memory that the controller and all processes of one
+//! load share. Workers count their work on it, each on a cache line of its
+//! own; the controller reads it whenever it likes and disturbs nobody.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::sys;
+
+/// How many cache lines there are; worker N counts on line N modulo this.
+pub const SLOTS: usize = 4096;
+/// How many kinds of work besides the main one a generator may count.
+pub const ALSO: usize = 4;
+const ERROR_BYTES: usize = 1024;
+const MAGIC: u64 = 0x7075_6e63_6c6f_6164;
+
+/// The states of a load; it only moves on, never back.
+pub mod state {
+    /// Not all workers have arrived.
+    pub const STARTING: u32 = 0;
+    /// All workers have arrived and wait.
+    pub const READY: u32 = 1;
+    /// The controller has let them go.
+    pub const RUNNING: u32 = 2;
+    /// A finite load has done all of its work.
+    pub const FINISHED: u32 = 3;
+    /// Something broke; the error says what.
+    pub const FAILED: u32 = 4;
+}
+
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    state: AtomicU32,
+    error_claimed: AtomicU32,
+    expected: AtomicU64,
+    arrived: AtomicU64,
+    alive: AtomicU64,
+    begin: AtomicU64,
+    end: AtomicU64,
+    error_length: AtomicU32,
+    error: [AtomicU8; ERROR_BYTES],
+}
+
+/// Where one worker counts.
+#[repr(C, align(64))]
+pub struct Slot {
+    work: AtomicU64,
+    also: [AtomicU64; ALSO],
+}
+
+impl Slot {
+    /// Counts units of the load's main work.
+    pub fn add(&self, units: u64) {
+        self.work.fetch_add(units, Ordering::Relaxed);
+    }
+
+    /// Overwrites the count of the main work.
+    pub fn set(&self, units: u64) {
+        self.work.store(units, Ordering::Relaxed);
+    }
+
+    /// Counts units of the other work number `which`.
+    pub fn add_also(&self, which: usize, units: u64) {
+        self.also[which].fetch_add(units, Ordering::Relaxed);
+    }
+}
+
+#[repr(C)]
+struct Layout {
+    header: Header,
+    slots: [Slot; SLOTS],
+}
+
+/// The shared memory of one load.
+#[derive(Debug)]
+pub struct Board {
+    fd: OwnedFd,
+    layout: NonNull<Layout>,
+}
+
+// SAFETY: all that is behind the pointer are atomics, and the mapping lives
+// as long as the board.
+unsafe impl Send for Board {}
+// SAFETY: as above: shared references give access to atomics alone.
+unsafe impl Sync for Board {}
+
+impl Board {
+    /// A fresh board, all zeroes.
+    pub fn new() -> io::Result<Self> {
+        let file = std::fs::File::from(sys::memfd("punctual-load")?);
+        file.set_len(size_of::<Layout>() as u64)?;
+        let board = Self::map(file.into())?;
+        board.header().magic.store(MAGIC, Ordering::Relaxed);
+        Ok(board)
+    }
+
+    /// The board behind an inherited descriptor.
+    pub fn open(fd: OwnedFd) -> io::Result<Self> {
+        let file = std::fs::File::from(fd);
+        let not_ours = || io::Error::new(io::ErrorKind::InvalidInput, "it is no load's board");
+        if file.metadata()?.len() != size_of::<Layout>() as u64 {
+            return Err(not_ours());
+        }
+        let board = Self::map(file.into())?;
+        if board.header().magic.load(Ordering::Relaxed) != MAGIC {
+            return Err(not_ours());
+        }
+        Ok(board)
+    }
+
+    fn map(fd: OwnedFd) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address that the kernel chooses touches
+        // no memory of ours.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Layout>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let layout = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Board { fd, layout })
+    }
+
+    fn layout(&self) -> &Layout {
+        // SAFETY: the mapping is as large as Layout (the file is, by new and
+        // open), page-aligned, lives as long as self, and holds atomics alone,
+        // for which every bit pattern is valid and shared writing is allowed.
+        unsafe { self.layout.as_ref() }
+    }
+
+    fn header(&self) -> &Header {
+        &self.layout().header
+    }
+
+    /// The descriptor, to be handed to a child.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The slot of worker `index`.
+    pub fn slot(&self, index: usize) -> &Slot {
+        &self.layout().slots[index % SLOTS]
+    }
+
+    /// Says how many tasks (processes or threads) will arrive.
+    pub fn expect(&self, tasks: usize) {
+        self.header()
+            .expected
+            .store(tasks as u64, Ordering::Relaxed);
+    }
+
+    /// How many tasks were announced.
+    pub fn expected(&self) -> u64 {
+        self.header().expected.load(Ordering::Relaxed)
+    }
+
+    /// How many tasks are there now.
+    pub fn alive(&self) -> u64 {
+        self.header().alive.load(Ordering::Relaxed)
+    }
+
+    /// Overwrites the number of tasks that are there.
+    pub fn set_alive(&self, tasks: u64) {
+        self.header().alive.store(tasks, Ordering::Relaxed);
+    }
+
+    /// Says that one task has left.
+    pub fn left(&self) {
+        let _ = self
+            .header()
+            .alive
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+
+    /// Says that this task has arrived, and waits until all of this and the
+    /// other loads have and the controller lets them go together.
+    pub fn arrive(&self) {
+        let header = self.header();
+        header.alive.fetch_add(1, Ordering::Relaxed);
+        if header.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.expected() {
+            self.enter(state::READY);
+        }
+        loop {
+            match self.state() {
+                now @ (state::STARTING | state::READY) => {
+                    self.await_change(now, Duration::from_secs(1));
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Lets the tasks go.
+    pub fn release(&self) {
+        self.header().begin.store(sys::now(), Ordering::Relaxed);
+        self.enter(state::RUNNING);
+    }
+
+    /// Waits for at most `timeout` until the load leaves the state `now`.
+    pub fn await_change(&self, now: u32, timeout: Duration) {
+        if self.state() == now {
+            sys::futex_wait(&self.header().state, now, timeout);
+        }
+    }
+
+    /// The state now.
+    pub fn state(&self) -> u32 {
+        self.header().state.load(Ordering::Acquire)
+    }
+
+    fn enter(&self, next: u32) {
+        self.header().state.fetch_max(next, Ordering::AcqRel);
+        sys::futex_wake_all(&self.header().state);
+    }
+
+    /// Says that a finite load is done.
+    pub fn finish(&self) {
+        self.header().end.store(sys::now(), Ordering::Relaxed);
+        self.enter(state::FINISHED);
+    }
+
+    /// Records why the load failed. The first reason stands.
+    pub fn fail(&self, why: &str) {
+        let header = self.header();
+        if header.error_claimed.swap(1, Ordering::AcqRel) == 0 {
+            let mut length = why.len().min(ERROR_BYTES);
+            while !why.is_char_boundary(length) {
+                length -= 1;
+            }
+            for (cell, &byte) in header.error.iter().zip(&why.as_bytes()[..length]) {
+                cell.store(byte, Ordering::Relaxed);
+            }
+            header.end.store(sys::now(), Ordering::Relaxed);
+            header.error_length.store(length as u32, Ordering::Release);
+        }
+        self.enter(state::FAILED);
+    }
+
+    /// Why the load failed, if it did.
+    pub fn error(&self) -> Option<String> {
+        let header = self.header();
+        let length = header.error_length.load(Ordering::Acquire) as usize;
+        let bytes: Vec<u8> = header.error[..length.min(ERROR_BYTES)]
+            .iter()
+            .map(|cell| cell.load(Ordering::Relaxed))
+            .collect();
+        (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// When the workers were let go, in CLOCK_MONOTONIC nanoseconds.
+    pub fn begin(&self) -> Option<u64> {
+        Some(self.header().begin.load(Ordering::Relaxed)).filter(|&t| t > 0)
+    }
+
+    /// When a finite load was done, or a failed one failed.
+    pub fn end(&self) -> Option<u64> {
+        Some(self.header().end.load(Ordering::Relaxed)).filter(|&t| t > 0)
+    }
+
+    /// The slots that may have been counted on: there are never more workers
+    /// than tasks.
+    fn used(&self) -> &[Slot] {
+        &self.layout().slots[..(self.expected() as usize).min(SLOTS)]
+    }
+
+    /// The work of all workers together.
+    pub fn work(&self) -> u64 {
+        let work = |slot: &Slot| slot.work.load(Ordering::Relaxed);
+        self.used().iter().map(work).fold(0, u64::wrapping_add)
+    }
+
+    /// The other work number `which` of all workers together.
+    pub fn also(&self, which: usize) -> u64 {
+        let also = |slot: &Slot| slot.also[which].load(Ordering::Relaxed);
+        self.used().iter().map(also).fold(0, u64::wrapping_add)
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // SAFETY: this mapping of exactly this size was made by map, and no
+        // reference into it outlives the board.
+        unsafe { libc::munmap(self.layout.as_ptr().cast(), size_of::<Layout>()) };
+    }
+}

@@ -1,0 +1,332 @@
+//! The classic scheduler benchmark: groups of senders that each write to
+//! every receiver of their group. The same letters, counts and output line as
+//! the hackbench of rt-tests; without end unless `loops` is given.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use super::board::Slot;
+use super::generator::{Amount, Generator, Parameter, Values};
+use super::set::LoadReport;
+use super::spec::LoadItem;
+use super::sys;
+use super::worker::Context;
+
+/// The registry's entry.
+pub(super) const GENERATOR: Generator = Generator {
+    name: "hackbench",
+    unit: "messages",
+    also: &[],
+    description: "groups of senders and receivers over sockets or pipes: wake-ups",
+    parameters: &[
+        Parameter {
+            key: "groups",
+            description: "groups of 'fds' senders and as many receivers",
+            default: Amount::PerCpu(1),
+            least: 1,
+            most: 10_000,
+        },
+        Parameter {
+            key: "loops",
+            description: "messages from each sender to each receiver; 0 is without end",
+            default: Amount::Fixed(0),
+            least: 0,
+            most: 1_000_000_000,
+        },
+        Parameter {
+            key: "datasize",
+            description: "bytes in a message",
+            default: Amount::Fixed(100),
+            least: 1,
+            most: 1 << 20,
+        },
+        Parameter {
+            key: "fds",
+            description: "senders, and receivers, in a group",
+            default: Amount::Fixed(20),
+            least: 1,
+            most: 1000,
+        },
+        Parameter {
+            key: "pipe",
+            description: "1: pipes instead of socket pairs",
+            default: Amount::Fixed(0),
+            least: 0,
+            most: 1,
+        },
+        Parameter {
+            key: "threads",
+            description: "1: threads instead of processes",
+            default: Amount::Fixed(0),
+            least: 0,
+            most: 1,
+        },
+    ],
+    scratch: false,
+    memory: |values: &Values| {
+        // A process with its page tables and kernel stack, and a full buffer.
+        let (process, buffer) = (100 << 10, 212 << 10);
+        let members = values["groups"].saturating_mul(values["fds"]);
+        members.saturating_mul(2 * process + buffer + 2 * values["datasize"])
+    },
+    run,
+};
+
+/// The item that the classic arguments mean: `-g groups -l loops -s datasize
+/// -f fds -p|--pipe -T|--threads -P|--process`, with the classic defaults.
+/// Finite, unlike `--load hackbench`.
+pub fn classic_item(arguments: &[String]) -> Result<LoadItem, String> {
+    let mut set: Values = [("groups", 10), ("loops", 100), ("fds", 20)]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let (letter, attached) = split(argument);
+        let key = match letter {
+            "-g" | "--groups" => "groups",
+            "-l" | "--loops" => "loops",
+            "-s" | "--datasize" => "datasize",
+            "-f" | "--fds" => "fds",
+            "-p" | "--pipe" => "pipe",
+            "-T" | "--threads" | "-P" | "--process" => "threads",
+            _ => {
+                return Err(format!(
+                    "hackbench: unknown argument '{argument}': \
+                     known are -g -l -s -f with a number, and -p -T -P"
+                ));
+            }
+        };
+        let value = match letter {
+            "-P" | "--process" => "0",
+            _ if key == "pipe" || key == "threads" => "1",
+            _ => {
+                let value = attached.or_else(|| arguments.next().map(String::as_str));
+                value.ok_or_else(|| format!("hackbench: {letter} needs a number"))?
+            }
+        };
+        if (letter, value) == ("-l", "0") || (letter, value) == ("--loops", "0") {
+            return Err("hackbench: -l 0 would do nothing: give a number from 1".into());
+        }
+        set.insert(key.to_owned(), GENERATOR.check(key, value)?);
+    }
+    let name = GENERATOR.name.to_owned();
+    Ok(LoadItem { name, set })
+}
+
+/// `-g10` and `--groups=10` in two.
+fn split(argument: &str) -> (&str, Option<&str>) {
+    match argument.split_once('=') {
+        Some((name, value)) if name.starts_with("--") => (name, Some(value)),
+        _ if argument.starts_with("--") || argument.len() <= 2 => (argument, None),
+        _ => match argument.split_at_checked(2) {
+            Some((letter, value)) => (letter, Some(value)),
+            None => (argument, None),
+        },
+    }
+}
+
+/// The one line that hackbench prints: `Time: 1.234`.
+pub fn classic_line(report: &LoadReport) -> String {
+    format!("Time: {:.3}", report.seconds)
+}
+
+fn run(context: &Context<'_>) -> Result<(), String> {
+    let plan = Plan {
+        fds: context.size("fds"),
+        loops: context.value("loops"),
+        datasize: context.size("datasize"),
+    };
+    let groups = context.size("groups");
+    let pipes = context.is_on("pipe");
+    let threads = context.is_on("threads");
+    context.board().expect(2 * plan.fds * groups);
+    let channel = || {
+        channel(pipes).map_err(|error| {
+            let hint = "raise the limit of open files (ulimit -n) or give fewer groups";
+            format!("opening a channel failed: {error}: {hint}")
+        })
+    };
+    let channels = |_| (0..plan.fds).map(|_| channel()).collect();
+    if threads {
+        let groups: Result<Vec<Vec<_>>, String> = (0..groups).map(channels).collect();
+        run_threads(context, &plan, &groups?)
+    } else {
+        for group in 0..groups {
+            // Only this group's ends are open at a time: its members inherit
+            // them, and they are closed before the next group's are made.
+            let channels: Result<Vec<_>, String> = channels(group);
+            start_group(context, &plan, group, &channels?)?;
+        }
+        reap(context, &plan, 2 * plan.fds * groups)
+    }
+}
+
+struct Plan {
+    fds: usize,
+    loops: u64,
+    datasize: usize,
+}
+
+/// The end that is read and the end that is written.
+type Channel = (File, File);
+
+fn channel(pipe: bool) -> io::Result<Channel> {
+    if pipe {
+        let (reader, writer) = io::pipe()?;
+        Ok((OwnedFd::from(reader).into(), OwnedFd::from(writer).into()))
+    } else {
+        let (reader, writer) = UnixStream::pair()?;
+        Ok((OwnedFd::from(reader).into(), OwnedFd::from(writer).into()))
+    }
+}
+
+fn start_group(
+    context: &Context<'_>,
+    plan: &Plan,
+    group: usize,
+    channels: &[Channel],
+) -> Result<(), String> {
+    for (index, (reader, _)) in channels.iter().enumerate() {
+        let slot = context.slot(group * plan.fds + index);
+        context.fork(|| {
+            context.board().arrive();
+            receive(plan, reader, slot).map_err(|error| format!("reading failed: {error}"))
+        })?;
+    }
+    for _ in channels {
+        context.fork(|| {
+            context.board().arrive();
+            send(plan, channels).map_err(|error| format!("writing failed: {error}"))
+        })?;
+    }
+    Ok(())
+}
+
+fn reap(context: &Context<'_>, plan: &Plan, members: usize) -> Result<(), String> {
+    for _ in 0..members {
+        let ended = sys::wait(-1, true).map_err(|error| format!("waiting failed: {error}"))?;
+        context.board().left();
+        match ended {
+            Some(ended) if !ended.success() || plan.loops == 0 => {
+                return Err(format!("process {} ended: {}", ended.pid, ended.describe()));
+            }
+            _ => {}
+        }
+    }
+    context.board().finish();
+    Ok(())
+}
+
+fn run_threads(context: &Context<'_>, plan: &Plan, groups: &[Vec<Channel>]) -> Result<(), String> {
+    let board = context.board();
+    let broken = |error: String| {
+        board.fail(&error);
+        // The others wait for messages that will never come.
+        sys::exit_now(1);
+    };
+    let member = |group: usize, index: usize| {
+        let channels = &groups[group];
+        board.arrive();
+        // Receivers first, as with processes.
+        let done = match channels.get(index) {
+            Some((reader, _)) => receive(plan, reader, context.slot(group * plan.fds + index)),
+            None => send(plan, channels),
+        };
+        if let Err(error) = done {
+            broken(format!("a thread's message failed: {error}"));
+        }
+        board.left();
+    };
+    let member = &member;
+    thread::scope(|scope| {
+        for group in 0..groups.len() {
+            for index in 0..2 * plan.fds {
+                let builder = thread::Builder::new().stack_size(64 << 10);
+                let spawned = builder.spawn_scoped(scope, move || member(group, index));
+                if let Err(error) = spawned {
+                    let hint = "raise the limit of processes (ulimit -u, pids.max)";
+                    broken(format!("starting a thread failed: {error}: {hint}"));
+                }
+            }
+        }
+    });
+    board.finish();
+    Ok(())
+}
+
+/// `loops` times a message to each receiver.
+fn send(plan: &Plan, channels: &[Channel]) -> io::Result<()> {
+    let data = vec![b'-'; plan.datasize];
+    let mut done = 0;
+    while plan.loops == 0 || done < plan.loops {
+        for (_, writer) in channels {
+            let mut writer = writer;
+            writer.write_all(&data)?;
+        }
+        done += 1;
+    }
+    Ok(())
+}
+
+/// `loops` messages from each sender of the group.
+fn receive(plan: &Plan, reader: &File, slot: &Slot) -> io::Result<()> {
+    let mut data = vec![0; plan.datasize];
+    let messages = plan.loops * plan.fds as u64;
+    let mut done = 0;
+    while plan.loops == 0 || done < messages {
+        read_whole(reader, &mut data)?;
+        slot.add(1);
+        done += 1;
+    }
+    Ok(())
+}
+
+fn read_whole(mut from: &File, data: &mut [u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < data.len() {
+        match from.read(&mut data[done..])? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            read => done += read,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classic(line: &str) -> Result<Values, String> {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        classic_item(&arguments).map(|item| item.set)
+    }
+
+    #[test]
+    fn the_classic_letters() {
+        let set = classic("-g 3 -l1000 --datasize=512 -f 5 -p -T").expect("all known");
+        let expected = [
+            ("datasize", 512),
+            ("fds", 5),
+            ("groups", 3),
+            ("loops", 1000),
+            ("pipe", 1),
+            ("threads", 1),
+        ];
+        assert_eq!(set, expected.map(|(k, v)| (k.to_owned(), v)).into());
+        let defaults = classic("-P").expect("defaults");
+        assert_eq!((defaults["groups"], defaults["loops"]), (10, 100));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for line in [
+            "-g 0", "-g", "-g -1", "-l 0", "-s 0", "-x", "10", "-f 1001", "-é",
+        ] {
+            let error = classic(line).expect_err(line);
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

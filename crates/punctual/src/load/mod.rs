@@ -1,0 +1,46 @@
+//! Loads: what keeps a machine busy while its latency is measured.
+//!
+//! [`LoadSpec`] says which loads, [`LoadSettings`] how; [`LoadSet`] starts,
+//! watches and stops them. Each load is a tree of processes:
+//!
+//! ```text
+//! controller            holds a socket to each supervisor
+//!   supervisor          subreaper; waits for the end of the load or of the socket
+//!     worker            killed by the kernel when the supervisor dies
+//!       process ...     killed by the kernel when the worker dies
+//! ```
+//!
+//! However the controller ends, also by `kill -9`, the kernel closes its end
+//! of the socket; the supervisor then kills what descends from it until
+//! nothing does, and removes the load's files.
+//!
+//! A load that did nothing or broke says so in its [`LoadReport`]: latency
+//! measured beside it proves nothing.
+
+pub mod board;
+pub mod generator;
+pub mod memory;
+pub mod spec;
+pub mod standard;
+pub mod worker;
+
+mod command;
+mod cpu;
+mod files;
+mod fork;
+mod hackbench;
+mod mmap;
+mod net;
+mod running;
+mod set;
+mod supervisor;
+mod sys;
+mod timers;
+mod tree;
+
+pub use generator::{ALL, Generator, Parameter};
+pub use hackbench::{classic_item, classic_line};
+pub use set::{
+    LoadClass, LoadError, LoadReport, LoadSet, LoadSettings, LoadStatus, allowed_cpus, standalone,
+};
+pub use spec::{LoadItem, LoadSpec};

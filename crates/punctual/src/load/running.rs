@@ -1,0 +1,203 @@
+//! One load that runs, seen by its controller.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use std::{fs, io};
+
+use super::board::{Board, state};
+use super::set::{LoadError, LoadReport, LoadSettings, LoadStatus, rate, unique};
+use super::worker::{COMMAND, Job};
+use super::{command, generator, sys, tree};
+
+/// How long a load may take to die before its processes are reported.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The environment variable by which a load's processes can be told.
+const MARKER: &str = "PUNCTUAL_LOAD";
+
+/// A load, its supervisor and what is shared with them.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub job: Job,
+    pub board: Board,
+    control: UnixStream,
+    supervisor: Option<Child>,
+    marker: String,
+}
+
+impl Running {
+    pub fn start(job: Job, settings: &LoadSettings) -> Result<Self, LoadError> {
+        let failed = |error: io::Error| {
+            let what = format!("starting its supervisor failed: {error}");
+            LoadError::new(&job.name, what)
+        };
+        let board = Board::new().map_err(failed)?;
+        let (control, theirs) = UnixStream::pair().map_err(failed)?;
+        let itself = || PathBuf::from("/proc/self/exe");
+        let marker = unique();
+        let supervisor = Command::new(settings.program.clone().unwrap_or_else(itself))
+            .args(job.to_arguments())
+            .env(MARKER, &marker)
+            .stdin(board.fd().try_clone_to_owned().map_err(failed)?)
+            .stdout(OwnedFd::from(theirs))
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        let supervisor = Some(supervisor);
+        let marker = format!("{MARKER}={marker}");
+        control.set_nonblocking(true).map_err(failed)?;
+        Ok(Running {
+            job,
+            board,
+            control,
+            supervisor,
+            marker,
+        })
+    }
+
+    /// Whether the supervisor has closed its end: nothing is ever sent.
+    pub fn is_gone(&self) -> bool {
+        let read = (&self.control).read(&mut [0]);
+        !read.is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        })
+    }
+
+    /// Why it failed, if it did.
+    pub fn error(&self) -> Option<String> {
+        let is_gone = self.is_gone();
+        let finished = self.board.state() == state::FINISHED;
+        // In this order: a supervisor writes its reason before it goes.
+        self.board.error().or_else(|| {
+            (is_gone && !finished).then(|| {
+                "its supervisor is gone without a word (killed, or not a punctual binary)".into()
+            })
+        })
+    }
+
+    /// Seconds of work, until now if it goes on.
+    fn seconds(&self) -> f64 {
+        let end = self.board.end().unwrap_or_else(sys::now);
+        let begin = self.board.begin().unwrap_or(end);
+        end.saturating_sub(begin) as f64 / 1e9
+    }
+
+    fn unit(&self) -> &'static str {
+        match generator::find(&self.job.name) {
+            Some(generator) => generator.unit,
+            None => command::UNIT,
+        }
+    }
+
+    fn also(&self) -> BTreeMap<String, u64> {
+        let units = generator::find(&self.job.name).map_or(&[][..], |generator| generator.also);
+        let count = |(at, unit): (usize, &&str)| ((*unit).to_owned(), self.board.also(at));
+        units.iter().enumerate().map(count).collect()
+    }
+
+    pub fn status(&self) -> LoadStatus {
+        let (work, seconds) = (self.board.work(), self.seconds());
+        LoadStatus {
+            name: self.job.name.clone(),
+            supervisor: self.supervisor.as_ref().map_or(0, Child::id),
+            expected: self.board.expected(),
+            alive: self.board.alive(),
+            work,
+            unit: self.unit().into(),
+            also: self.also(),
+            seconds,
+            rate: rate(work, seconds),
+            finished: self.board.state() == state::FINISHED,
+            error: self.error(),
+        }
+    }
+
+    pub fn report(&self) -> LoadReport {
+        let LoadStatus {
+            name,
+            expected: processes,
+            work,
+            unit,
+            also,
+            seconds,
+            rate,
+            error,
+            ..
+        } = self.status();
+        let never_ran = self.board.begin().is_none();
+        let not_ready = never_ran.then(|| "it was stopped before it was let go".into());
+        LoadReport {
+            parameters: self.parameters(),
+            also,
+            failed: error.or(not_ready),
+            name,
+            processes,
+            work,
+            unit,
+            seconds,
+            rate,
+        }
+    }
+
+    fn parameters(&self) -> BTreeMap<String, String> {
+        let job = &self.job;
+        let values = job.values.iter();
+        let mut all: BTreeMap<_, _> = values
+            .map(|(key, value)| (key.clone(), value.to_string()))
+            .collect();
+        let mut add = |key: &str, value| all.insert(key.to_owned(), value);
+        add("class", job.class.to_string());
+        if let Some(cpus) = &job.cpus {
+            let cpus: Vec<_> = cpus.iter().map(ToString::to_string).collect();
+            add("cpus", cpus.join(","));
+        }
+        if let Some(line) = &job.run {
+            add(COMMAND, line.to_string_lossy().into_owned());
+        }
+        if let Some(parent) = job.scratch.as_ref().and_then(|path| path.parent()) {
+            add("directory", parent.display().to_string());
+        }
+        all
+    }
+
+    /// Begins the end; returns at once.
+    pub fn tell_to_stop(&self) {
+        // The supervisor sees the same as when this whole process is killed:
+        // that path is always the one taken, so it is always tested.
+        let _ = self.control.shutdown(Shutdown::Write);
+    }
+
+    /// Waits for the end; what went wrong with it.
+    pub fn finish(&mut self) -> Option<String> {
+        let mut supervisor = self.supervisor.take()?;
+        let _ = self.control.set_nonblocking(false);
+        let _ = self.control.set_read_timeout(Some(PATIENCE));
+        let late = (&self.control).read(&mut [0]).is_err();
+        if late {
+            let _ = supervisor.kill();
+        }
+        let clean = supervisor
+            .wait()
+            .is_ok_and(|status| status.signal().is_none());
+        if clean {
+            return None;
+        }
+        // Somebody killed the supervisor: do its work.
+        let gone = tree::kill_marked(&self.marker, PATIENCE);
+        if let Some(scratch) = &self.job.scratch {
+            let _ = fs::remove_dir_all(scratch);
+        }
+        Some(match (late, gone) {
+            (_, false) => format!("some of its processes could not be killed in {PATIENCE:?}"),
+            (true, true) => format!("it took more than {PATIENCE:?} to stop"),
+            (false, true) => "its supervisor was killed".into(),
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! What `--load` says, as plain data.
+
+use super::generator::{self, Generator, Values};
+use super::standard;
+
+/// A load that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadSpec {
+    /// No load at all.
+    None,
+    /// The standard load of this version of punctual: see [`standard`].
+    Standard,
+    /// Generators by name, each with the parameters that were set.
+    List(Vec<LoadItem>),
+    /// A user's own command line, run by `/bin/sh -c`.
+    Command(String),
+}
+
+/// One generator that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadItem {
+    /// The generator's name.
+    pub name: String,
+    /// What was set, checked; all else has its default.
+    pub set: Values,
+}
+
+impl LoadItem {
+    /// The generator, if this build has it.
+    pub fn generator(&self) -> Option<&'static Generator> {
+        generator::find(&self.name)
+    }
+}
+
+impl LoadSpec {
+    /// Reads `standard`, `none`, a list like `hackbench,mmap:bytes=16M`, or,
+    /// when the text holds a space or a slash, a command line.
+    ///
+    /// The error is one line that lists what is known.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        match text {
+            "" => return Err(unknown("")),
+            "none" => return Ok(LoadSpec::None),
+            "standard" => return Ok(LoadSpec::Standard),
+            _ => {}
+        }
+        let elements: Vec<&str> = text.split(',').map(str::trim).collect();
+        let named = |element: &&str| generator::find(element.split(':').next().unwrap_or(""));
+        let is_word = |element: &&str| !element.contains([' ', '\t', '\n', '/']);
+        // `hackbench, nte` is a list with a slip in it, not a command; and
+        // `hackbench -g 10` is a command, not a list.
+        let is_list = elements.iter().all(is_word)
+            && (elements.iter().any(|element| named(element).is_some())
+                || !text.contains([' ', '\t', '\n', '/']));
+        if !is_list {
+            return Ok(LoadSpec::Command(text.to_owned()));
+        }
+        let items: Result<Vec<_>, _> = elements.into_iter().map(parse_item).collect();
+        Ok(LoadSpec::List(items?))
+    }
+
+    /// What a reader of a report is told: `standard load v1`, `no load`,
+    /// `hackbench+net`, "command `make -j8`".
+    pub fn label(&self) -> String {
+        match self {
+            LoadSpec::None => "no load".into(),
+            LoadSpec::Standard => format!("standard load v{}", standard::VERSION),
+            LoadSpec::List(items) => {
+                let names: Vec<_> = items.iter().map(|item| item.name.as_str()).collect();
+                names.join("+")
+            }
+            LoadSpec::Command(command) => format!("command `{command}`"),
+        }
+    }
+
+    /// The generators to run; none for a command and for no load.
+    pub fn items(&self) -> Vec<LoadItem> {
+        match self {
+            LoadSpec::None | LoadSpec::Command(_) => Vec::new(),
+            LoadSpec::Standard => standard::items(),
+            LoadSpec::List(items) => items.clone(),
+        }
+    }
+}
+
+fn parse_item(text: &str) -> Result<LoadItem, String> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or("");
+    let generator = generator::find(name).ok_or_else(|| unknown(name))?;
+    let mut set = Values::new();
+    for part in parts {
+        // A key alone switches on: `hackbench:pipe`.
+        let (key, value) = part.split_once('=').unwrap_or((part, "1"));
+        let value = generator.check(key, value)?;
+        if set.insert(key.to_owned(), value).is_some() {
+            return Err(format!("load {name}: {key} is set twice"));
+        }
+    }
+    let name = name.to_owned();
+    Ok(LoadItem { name, set })
+}
+
+fn unknown(name: &str) -> String {
+    let known: Vec<_> = generator::ALL.iter().map(|g| g.name).collect();
+    let alone = match name {
+        "none" | "standard" => ", which stand alone",
+        _ => "",
+    };
+    format!(
+        "unknown load '{name}': known are standard and none{alone}, a list of {}, \
+         or a command line with a space or a slash in it",
+        known.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Vec<(String, Vec<(String, u64)>)> {
+        match LoadSpec::parse(text) {
+            Ok(LoadSpec::List(items)) => items
+                .into_iter()
+                .map(|item| (item.name, item.set.into_iter().collect()))
+                .collect(),
+            other => panic!("{text:?} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_with_a_meaning_of_their_own() {
+        assert_eq!(LoadSpec::parse("none"), Ok(LoadSpec::None));
+        assert_eq!(LoadSpec::parse(" standard "), Ok(LoadSpec::Standard));
+    }
+
+    #[test]
+    fn a_list_with_parameters() {
+        let expected = vec![
+            (
+                "hackbench".into(),
+                vec![("groups".into(), 3), ("pipe".into(), 1)],
+            ),
+            ("mmap".into(), vec![("bytes".into(), 16 << 20)]),
+        ];
+        assert_eq!(list("hackbench:pipe:groups=3,mmap:bytes=16M"), expected);
+        assert_eq!(list("hackbench, net").len(), 2);
+    }
+
+    #[test]
+    fn a_space_or_a_slash_makes_a_command() {
+        for text in ["make -j8", "/usr/bin/stress", "hackbench -g 10", "a, b c"] {
+            assert_eq!(LoadSpec::parse(text), Ok(LoadSpec::Command(text.into())));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        for text in [
+            "",
+            "nte",
+            "hackbench,nte",
+            "hackbench, nte",
+            "cpu,",
+            "standard,cpu",
+        ] {
+            let error = LoadSpec::parse(text).expect_err(text);
+            assert!(error.contains("hackbench, mmap, fork"), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bad_parameter_is_named_with_its_range() {
+        for value in [
+            "0",
+            "-1",
+            "",
+            "x",
+            "+5",
+            "1.5",
+            "99999999999999999999",
+            "9999999999G",
+        ] {
+            let error = LoadSpec::parse(&format!("hackbench:groups={value}")).expect_err(value);
+            assert!(
+                error.contains("groups") && error.contains("from 1 to"),
+                "{error}"
+            );
+        }
+        let error = LoadSpec::parse("cpu:sped=5").expect_err("unknown key");
+        assert!(
+            error.contains("'sped'") && error.contains("workers"),
+            "{error}"
+        );
+        let error = LoadSpec::parse("cpu:workers=1:workers=2").expect_err("twice");
+        assert!(error.contains("twice"), "{error}");
+    }
+
+    #[test]
+    fn labels() {
+        let label = |text| LoadSpec::parse(text).map(|spec| spec.label());
+        assert_eq!(label("none"), Ok("no load".into()));
+        assert_eq!(label("standard"), Ok("standard load v1".into()));
+        assert_eq!(label("hackbench,net:pairs=2"), Ok("hackbench+net".into()));
+        assert_eq!(label("make -j8"), Ok("command `make -j8`".into()));
+    }
+}

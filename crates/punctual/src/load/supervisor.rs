@@ -1,0 +1,240 @@
+//! The process above each load. It waits for two things: that the load ends,
+//! or that the controller does, in whatever way; and then it leaves no
+//! process and no file behind.
+
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{fs, process};
+
+use super::board::{Board, state};
+use super::worker::{COMMAND, Context, Job};
+use super::{command, generator, sys, tree};
+
+/// What is kept of what a load says on standard error.
+const TAIL_BYTES: usize = 2048;
+
+/// Wrong usage, as in sysexits.h.
+const USAGE: u8 = 64;
+
+/// The answer to somebody who types the hidden verb by hand.
+pub(super) fn refuse(why: &str) -> ExitCode {
+    let _ = writeln!(
+        io::stderr(),
+        "punctual: __load is for punctual itself ({why}): use 'punctual load'"
+    );
+    ExitCode::from(USAGE)
+}
+
+/// The supervisor of one load, from its first to its last instruction.
+pub(super) fn main(job: &Job) -> ExitCode {
+    let (board, control) = match inherit() {
+        Ok(inherited) => inherited,
+        Err(error) => return refuse(&error.to_string()),
+    };
+    if let Err(error) = supervise(job, &board, &control) {
+        board.fail(&error);
+    }
+    if job.name == COMMAND {
+        board.slot(0).set(tree::usage().1);
+    }
+    tree::kill_descendants();
+    board.set_alive(0);
+    if let Some(scratch) = &job.scratch {
+        let _ = fs::remove_dir_all(scratch);
+    }
+    // Only now does the controller see the end of the socket.
+    drop(control);
+    ExitCode::SUCCESS
+}
+
+/// Takes the board and the socket, and leaves nothing of them as standard
+/// input and output.
+fn inherit() -> io::Result<(Board, UnixStream)> {
+    let board = Board::open(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let control = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
+    control.set_nonblocking(true)?;
+    let null = fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    for number in 0..=2 {
+        sys::redirect(null.as_fd(), number)?;
+    }
+    Ok((board, control))
+}
+
+fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), String> {
+    // A session of its own, which also is an autogroup of its own: each load
+    // gets its share, however many processes the others have.
+    let _ = sys::new_session();
+    sys::set_name(&format!("load-{}", job.name));
+    sys::become_subreaper().map_err(failed("becoming a subreaper failed"))?;
+    let wanted = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+    let signals = sys::signals(&wanted).map_err(failed("opening a signalfd failed"))?;
+    settle(job)?;
+    if let Some(scratch) = &job.scratch {
+        fs::create_dir(scratch).map_err(|error| {
+            let scratch = scratch.display();
+            format!("creating {scratch} failed: {error}: name a writable scratch directory")
+        })?;
+    }
+    let (mut errors, error_writer) = io::pipe().map_err(failed("opening a pipe failed"))?;
+    let parent = process::id() as i32;
+    let worker = sys::fork_child(|| {
+        sys::die_with(parent);
+        let _ = sys::redirect(error_writer.as_fd(), 2);
+        work(job, board)
+    });
+    let worker = worker.map_err(failed("forking the worker failed"))?;
+    drop(error_writer);
+
+    let mut tail = Vec::new();
+    let tick = (job.name == COMMAND).then_some(Duration::from_millis(500));
+    let mut errors_open = true;
+    loop {
+        // Once the pipe has ended it would be readable for ever: the signals
+        // stand in for it.
+        let third = if errors_open {
+            errors.as_fd()
+        } else {
+            signals.as_fd()
+        };
+        let fds = [control.as_fd(), signals.as_fd(), third];
+        let ready = sys::poll(fds, tick).map_err(failed("poll failed"))?;
+        if ready[2] && errors_open {
+            errors_open = keep_tail(&mut errors, &mut tail);
+        }
+        if ready[0] {
+            return Ok(());
+        }
+        if ready[1] && told_to_stop(&signals) {
+            return Err("the supervisor was told to stop by a signal".into());
+        }
+        if job.name == COMMAND {
+            let (alive, milliseconds) = tree::usage();
+            board.slot(0).set(milliseconds);
+            board.set_alive(alive);
+        }
+        while let Ok(Some(ended)) = sys::wait(-1, false) {
+            if ended.pid != worker {
+                continue;
+            }
+            if board.state() == state::FINISHED && ended.success() {
+                return Ok(());
+            }
+            if errors_open {
+                drain(&mut errors, &mut tail);
+            }
+            let end = ended.describe();
+            return Err(match last_line(&tail) {
+                Some(line) => format!("it ended before it was stopped: {end}: {line}"),
+                None => format!("it ended before it was stopped: {end}"),
+            });
+        }
+    }
+}
+
+fn failed(what: &str) -> impl FnOnce(io::Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+/// The load's own process.
+fn work(job: &Job, board: &Board) -> i32 {
+    let context = Context { board, job };
+    let begin = || -> Result<(), String> {
+        let _ = sys::new_process_group();
+        sys::unmask_signals().map_err(|error| format!("unmasking the signals failed: {error}"))?;
+        sys::raise_file_limit();
+        // Loads are the first to go when memory is short, and never the
+        // program whose latency is measured. Raising needs no privilege.
+        let _ = fs::write("/proc/self/oom_score_adj", "1000");
+        set_class(job)?;
+        if job.name == COMMAND {
+            return command::run(&context);
+        }
+        let generator = generator::find(&job.name).ok_or("there is no such load")?;
+        (generator.run)(&context)
+    };
+    match begin() {
+        Ok(()) => 0,
+        Err(error) => {
+            board.fail(&error);
+            1
+        }
+    }
+}
+
+/// Lays off what the caller may have handed down: its real-time policy, its
+/// CPUs, its nice value, its timer slack.
+fn settle(job: &Job) -> Result<(), String> {
+    sys::set_policy(libc::SCHED_OTHER)
+        .map_err(|error| format!("setting SCHED_OTHER failed: {error}"))?;
+    sys::set_nice(0).map_err(|error| {
+        format!("setting nice 0 failed: {error}: don't start punctual under nice, or be root")
+    })?;
+    sys::set_timer_slack(Duration::from_micros(50));
+    let wanted = job.cpus.as_deref();
+    let got = sys::set_affinity(wanted).and_then(|()| sys::affinity());
+    let got = got.map_err(|error| match wanted {
+        Some(cpus) => {
+            format!("running on CPUs {cpus:?} failed: {error}: are they online and allowed?")
+        }
+        None => format!("running on all CPUs failed: {error}"),
+    })?;
+    match wanted {
+        Some(cpus) if !cpus.iter().all(|cpu| got.contains(cpu)) => Err(format!(
+            "asked to run on CPUs {cpus:?} and got {got:?}: are they online and in the cpuset?"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn set_class(job: &Job) -> Result<(), String> {
+    let class = job.class;
+    let policy = class.policy();
+    sys::set_policy(policy)
+        .map_err(|error| format!("setting the class {class} failed: {error}"))?;
+    match sys::policy() {
+        Ok(got) if got == policy => Ok(()),
+        Ok(got) => Err(format!(
+            "asked for the class {class}, and policy {got} is in force"
+        )),
+        Err(error) => Err(format!("reading the class back failed: {error}")),
+    }
+}
+
+/// Reads what there is; false at the end.
+fn keep_tail(from: &mut PipeReader, tail: &mut Vec<u8>) -> bool {
+    let mut buffer = [0; 4096];
+    let read = from.read(&mut buffer).unwrap_or(0);
+    tail.extend_from_slice(&buffer[..read]);
+    tail.drain(..tail.len().saturating_sub(TAIL_BYTES));
+    read > 0
+}
+
+/// Reads on while there is something at once: others may hold the pipe open.
+fn drain(from: &mut PipeReader, tail: &mut Vec<u8>) {
+    while sys::poll([from.as_fd()], Some(Duration::ZERO)).is_ok_and(|[ready]| ready) {
+        if !keep_tail(from, tail) {
+            break;
+        }
+    }
+}
+
+fn last_line(tail: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(tail);
+    let line = text.lines().rev().map(str::trim).find(|l| !l.is_empty())?;
+    Some(line.chars().filter(|c| !c.is_control()).collect())
+}
+
+/// Reads all that wait; true when one of them is not about a child.
+fn told_to_stop(signals: &OwnedFd) -> bool {
+    let mut told = false;
+    while let Some(signal) = sys::read_signal(signals.as_fd()) {
+        told |= signal != libc::SIGCHLD;
+    }
+    told
+}

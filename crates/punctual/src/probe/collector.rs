@@ -1,0 +1,151 @@
+//! Empties the rings of all probe threads into their tallies.
+
+use punctual_rt::ring::Consumer;
+
+use super::cycle::Sample;
+use super::tally::Tally;
+
+/// One probe thread's ring and tally.
+pub struct Lane {
+    /// Its CPU.
+    pub cpu: usize,
+    /// Its thread id.
+    pub tid: i32,
+    ring: Consumer<Sample>,
+    /// Its figures so far.
+    pub tally: Tally,
+}
+
+impl Lane {
+    /// A ring's reading end and the tally that it goes into.
+    #[must_use]
+    pub fn new(cpu: usize, tid: i32, ring: Consumer<Sample>, tally: Tally) -> Self {
+        Self {
+            cpu,
+            tid,
+            ring,
+            tally,
+        }
+    }
+
+    /// Samples that found the ring full.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.ring.refused()
+    }
+}
+
+/// Takes each measured sample with the CPU of its thread.
+pub trait SampleSink: Send {
+    /// Takes one sample.
+    fn take(&mut self, cpu: usize, sample: &Sample);
+}
+
+/// All lanes of a run.
+pub struct Collector {
+    /// One for each probe thread.
+    pub lanes: Vec<Lane>,
+    start_ns: u64,
+    sink: Option<Box<dyn SampleSink>>,
+}
+
+impl Collector {
+    /// A collector of samples from `start_ns` on; with a sink, each sample is also
+    /// handed on.
+    #[must_use]
+    pub fn new(lanes: Vec<Lane>, start_ns: u64, sink: Option<Box<dyn SampleSink>>) -> Self {
+        Self {
+            lanes,
+            start_ns,
+            sink,
+        }
+    }
+
+    /// Moves the start to a later instant, before anything was measured, and
+    /// returns the one in force.
+    pub fn start_at(&mut self, start_ns: u64) -> u64 {
+        self.start_ns = start_ns;
+        for lane in &mut self.lanes {
+            lane.tally.start_at(start_ns);
+        }
+        start_ns
+    }
+
+    /// Lets the sink go: it has had every sample.
+    pub fn end_sink(&mut self) {
+        self.sink = None;
+    }
+
+    /// Takes what has come since the last call, and returns how many samples.
+    pub fn collect(&mut self) -> usize {
+        let mut taken = 0;
+        for lane in &mut self.lanes {
+            let tally = &mut lane.tally;
+            taken += match &mut self.sink {
+                None => lane.ring.drain(|sample| tally.record(sample)),
+                Some(sink) => lane.ring.drain(|sample| {
+                    tally.record(sample);
+                    if sample.asked_ns >= self.start_ns {
+                        sink.take(lane.cpu, &sample);
+                    }
+                }),
+            };
+        }
+        taken
+    }
+
+    /// How many values a ring should hold: eight seconds of samples, for the
+    /// collector runs at ordinary priority and may have to wait for a processor.
+    #[must_use]
+    pub fn ring_capacity(interval_ns: u64) -> usize {
+        let wanted = 8_000_000_000 / interval_ns.max(1);
+        usize::try_from(wanted)
+            .unwrap_or(usize::MAX)
+            .clamp(1 << 12, 1 << 18)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use punctual_rt::ring::ring;
+
+    use super::super::tally::Halves;
+    use super::*;
+
+    struct Keep(Arc<Mutex<Vec<(usize, u64)>>>);
+
+    impl SampleSink for Keep {
+        fn take(&mut self, cpu: usize, sample: &Sample) {
+            self.0.lock().unwrap().push((cpu, sample.asked_ns));
+        }
+    }
+
+    #[test]
+    fn samples_reach_tally_and_sink_and_the_refused_are_counted() {
+        let (mut producer, consumer) = ring(2);
+        let tally = Tally::new(10, u64::MAX, Halves::At(u64::MAX), 8);
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let lane = Lane::new(3, 77, consumer, tally);
+        let mut collector = Collector::new(vec![lane], 10, Some(Box::new(Keep(Arc::clone(&kept)))));
+        for asked_ns in [5, 20, 30] {
+            producer.push(Sample {
+                asked_ns,
+                woke_ns: asked_ns + 1,
+                missed: 0,
+            });
+        }
+        assert_eq!(collector.collect(), 2);
+        assert_eq!(*kept.lock().unwrap(), [(3, 20)], "warm-up is not handed on");
+        assert_eq!(collector.lanes[0].tally.count(), 1);
+        assert_eq!(collector.lanes[0].lost(), 1);
+    }
+
+    #[test]
+    fn rings_hold_seconds_within_reason() {
+        assert_eq!(Collector::ring_capacity(1_000_000), 8_000);
+        assert_eq!(Collector::ring_capacity(1_000_000_000), 1 << 12);
+        assert_eq!(Collector::ring_capacity(0), 1 << 18);
+    }
+}

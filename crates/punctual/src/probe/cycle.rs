@@ -1,0 +1,198 @@
+//! The probe's loop: wait, read the clock, push. Nothing else.
+//!
+//! In this loop there is no allocation, no lock, no page fault and no system call
+//! but the wait; tests count each of them.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_rt::periodic::{Intervals, Schedule};
+use punctual_rt::ring::Producer;
+
+use super::source::WaitSource;
+
+/// One wake-up, as it goes through the ring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The instant that was asked for.
+    pub asked_ns: u64,
+    /// The instant at which the thread ran again.
+    pub woke_ns: u64,
+    /// Periods that have passed since the one asked for.
+    pub missed: u64,
+}
+
+/// What ends a loop; shared by all probe threads of a run.
+#[derive(Debug)]
+pub struct Halt {
+    /// No wake-up is asked for at or after this instant.
+    end_ns: AtomicU64,
+}
+
+impl Halt {
+    /// Ends at an instant; `u64::MAX` for never.
+    #[must_use]
+    pub fn at(end_ns: u64) -> Self {
+        Self {
+            end_ns: AtomicU64::new(end_ns),
+        }
+    }
+
+    /// Ends every loop after the wake-up that it waits for. Real-time safe.
+    #[inline]
+    pub fn now(&self) {
+        self.end_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// Sets the instant anew, unless the end was called before.
+    pub fn set(&self, end_ns: u64) {
+        let _ = self
+            .end_ns
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |current| {
+                (current != 0).then_some(end_ns)
+            });
+    }
+
+    /// Whether [`Halt::now`] was called.
+    #[must_use]
+    pub fn called(&self) -> bool {
+        self.end_ns.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// How far a loop goes by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Samples to take; `u64::MAX` for no limit.
+    pub cycles: u64,
+    /// The first latency above ends all loops of the run; `u64::MAX` for none.
+    pub break_ns: u64,
+}
+
+/// How a loop ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The instant or the number of cycles asked for was reached, or the end was called.
+    AsAsked,
+    /// A latency was above `break_ns`.
+    Broke,
+    /// The wait source failed.
+    Failed(io::Error),
+}
+
+/// Runs the loop. `refused` in the ring counts samples that found it full.
+pub fn run<S: WaitSource, I: Intervals>(
+    source: &mut S,
+    schedule: &mut Schedule<I>,
+    ring: &mut Producer<Sample>,
+    halt: &Halt,
+    bounds: Bounds,
+) -> Ended {
+    for _ in 0..bounds.cycles {
+        let asked_ns = schedule.advance();
+        if asked_ns >= halt.end_ns.load(Ordering::Relaxed) {
+            return Ended::AsAsked;
+        }
+        while let Err(error) = source.wait_until(asked_ns) {
+            if error.raw_os_error() != Some(libc::EINTR) {
+                return Ended::Failed(error);
+            }
+        }
+        let woke_ns = source.now_ns();
+        let missed = schedule.pass_over(woke_ns);
+        ring.push(Sample {
+            asked_ns,
+            woke_ns,
+            missed,
+        });
+        if woke_ns.saturating_sub(asked_ns) > bounds.break_ns {
+            halt.now();
+            return Ended::Broke;
+        }
+    }
+    Ended::AsAsked
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_rt::periodic::Fixed;
+    use punctual_rt::ring::ring;
+
+    use super::super::scripted::Scripted;
+    use super::*;
+
+    const FREE: Bounds = Bounds {
+        cycles: u64::MAX,
+        break_ns: u64::MAX,
+    };
+
+    fn run_script(latencies: &[i64], halt: &Halt, bounds: Bounds) -> (Vec<Sample>, Ended) {
+        let mut source = Scripted::new(latencies.iter().copied());
+        let mut schedule = Schedule::new(0, Fixed(1_000_000));
+        let (mut producer, mut consumer) = ring(1 << 12);
+        let ended = run(&mut source, &mut schedule, &mut producer, halt, bounds);
+        let mut samples = Vec::new();
+        consumer.drain(|sample| samples.push(sample));
+        (samples, ended)
+    }
+
+    fn latencies(samples: &[Sample]) -> Vec<u64> {
+        samples
+            .iter()
+            .map(|sample| sample.woke_ns - sample.asked_ns)
+            .collect()
+    }
+
+    #[test]
+    fn known_wake_ups_come_out_as_they_are() {
+        let (samples, ended) = run_script(&[5, 7, 0, 999_999], &Halt::at(u64::MAX), FREE);
+        assert_eq!(latencies(&samples), [5, 7, 0, 999_999]);
+        assert!(samples.iter().all(|sample| sample.missed == 0));
+        assert!(matches!(ended, Ended::Failed(_)), "the script had ended");
+    }
+
+    #[test]
+    fn one_stall_of_a_second_is_one_sample_and_its_missed_periods() {
+        let (samples, _) = run_script(&[10, 1_000_000_000, 10], &Halt::at(u64::MAX), FREE);
+        assert_eq!(latencies(&samples), [10, 1_000_000_000, 10]);
+        assert_eq!(
+            samples
+                .iter()
+                .map(|sample| sample.missed)
+                .collect::<Vec<_>>(),
+            [0, 1000, 0]
+        );
+        // The phase is kept: the next wake-up is due on the grid.
+        assert_eq!(samples[2].asked_ns, 1_003_000_000);
+    }
+
+    #[test]
+    fn loops_are_counted_exactly() {
+        let bounds = Bounds { cycles: 3, ..FREE };
+        let (samples, ended) = run_script(&[1; 10], &Halt::at(u64::MAX), bounds);
+        assert_eq!(samples.len(), 3);
+        assert!(matches!(ended, Ended::AsAsked));
+    }
+
+    #[test]
+    fn no_wake_up_is_asked_for_at_or_after_the_end() {
+        let (samples, ended) = run_script(&[1; 10], &Halt::at(4_000_000), FREE);
+        assert_eq!(samples.last().unwrap().asked_ns, 3_000_000);
+        assert!(matches!(ended, Ended::AsAsked));
+    }
+
+    #[test]
+    fn the_first_latency_above_the_break_value_ends_every_loop() {
+        let halt = Halt::at(u64::MAX);
+        let bounds = Bounds {
+            break_ns: 100,
+            ..FREE
+        };
+        let (samples, ended) = run_script(&[5, 100, 101, 5], &halt, bounds);
+        assert_eq!(latencies(&samples), [5, 100, 101]);
+        assert!(matches!(ended, Ended::Broke));
+        assert!(halt.called());
+        halt.set(u64::MAX);
+        assert!(halt.called(), "an end that was called is not taken back");
+    }
+}

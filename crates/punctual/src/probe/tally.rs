@@ -1,0 +1,272 @@
+//! What the collector keeps of one probe thread: in constant memory, every
+//! sample counted, the maximum exact, the highest kept whole.
+
+use punctual_stats::histogram::Histogram;
+use punctual_stats::peaks::Peaks;
+
+use super::cycle::Sample;
+use super::timeline::Rows;
+
+/// How the two halves of a run are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halves {
+    /// The run's length is known: the second half begins after this many ns.
+    At(u64),
+    /// It isn't: a first part of this many ns is followed by as much again at the
+    /// most, and doubled whenever that is full.
+    Doubling(u64),
+}
+
+/// The figures of one thread.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    start_ns: u64,
+    deadline_ns: u64,
+    halves: Halves,
+    /// Latencies before and after the split.
+    parts: [Histogram; 2],
+    /// Misses before and after the split.
+    part_misses: [u64; 2],
+    part: usize,
+    /// The next instant at which a row or a half ends.
+    boundary_ns: u64,
+    peaks: Peaks,
+    rows: Rows,
+    /// Wake-ups later than the deadline.
+    pub late: u64,
+    /// Periods that passed while the thread was late.
+    pub missed: u64,
+    /// Wake-ups before their time.
+    pub early: u64,
+    /// Samples before the start.
+    pub warm_up: u64,
+    /// Latency of the last sample.
+    pub last_latency_ns: u64,
+    /// The last instant that was asked for.
+    pub last_asked_ns: u64,
+    cycle: u64,
+}
+
+impl Tally {
+    /// A tally of samples asked for at or after `start_ns`; `deadline_ns` is
+    /// `u64::MAX` where there is none. `peaks` is how many of the highest are kept.
+    #[must_use]
+    pub fn new(start_ns: u64, deadline_ns: u64, halves: Halves, peaks: usize) -> Self {
+        Self {
+            start_ns,
+            deadline_ns,
+            halves,
+            parts: [Histogram::allocated(), Histogram::allocated()],
+            part_misses: [0; 2],
+            part: 0,
+            boundary_ns: start_ns,
+            peaks: Peaks::with_capacity(peaks),
+            rows: Rows::default(),
+            late: 0,
+            missed: 0,
+            early: 0,
+            warm_up: 0,
+            last_latency_ns: 0,
+            last_asked_ns: start_ns,
+            cycle: 0,
+        }
+    }
+
+    /// Moves the start to another instant, before anything was measured.
+    pub fn start_at(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.boundary_ns = start_ns;
+        self.last_asked_ns = start_ns;
+    }
+
+    /// Takes a sample. A few tens of instructions; no allocation but one row of
+    /// the timeline now and then, in memory that is there already.
+    #[inline]
+    pub fn record(&mut self, sample: Sample) {
+        if sample.asked_ns < self.start_ns {
+            self.warm_up += 1;
+            return;
+        }
+        if sample.asked_ns >= self.boundary_ns {
+            self.cross(sample.asked_ns - self.start_ns);
+        }
+        let latency_ns = match sample.woke_ns.checked_sub(sample.asked_ns) {
+            Some(latency_ns) => latency_ns,
+            None => self.early_wake_up(),
+        };
+        self.parts[self.part].record(latency_ns);
+        self.peaks.offer(self.cycle, sample.asked_ns, latency_ns);
+        if let Some(row) = self.rows.last() {
+            row.min_ns = if row.count == 0 {
+                latency_ns
+            } else {
+                row.min_ns.min(latency_ns)
+            };
+            row.max_ns = row.max_ns.max(latency_ns);
+            row.count += 1;
+            row.sum_ns = row.sum_ns.wrapping_add(latency_ns);
+        }
+        self.last_latency_ns = latency_ns;
+        self.last_asked_ns = sample.asked_ns;
+        self.cycle += 1;
+        if latency_ns > self.deadline_ns || sample.missed != 0 {
+            self.miss(&sample, latency_ns);
+        }
+    }
+
+    #[cold]
+    fn early_wake_up(&mut self) -> u64 {
+        self.early += 1;
+        0
+    }
+
+    #[cold]
+    fn miss(&mut self, sample: &Sample, latency_ns: u64) {
+        let late = u64::from(latency_ns > self.deadline_ns);
+        self.late += late;
+        self.missed += sample.missed;
+        self.cycle += sample.missed;
+        self.part_misses[self.part] += late + sample.missed;
+        if let Some(row) = self.rows.last() {
+            row.late += late;
+            row.missed += sample.missed;
+        }
+        let from_ns = sample.asked_ns - self.start_ns;
+        self.rows
+            .mark_miss(from_ns, sample.woke_ns.saturating_sub(self.start_ns));
+    }
+
+    #[cold]
+    fn cross(&mut self, at_ns: u64) {
+        let row_end_ns = self.rows.reach(at_ns);
+        if let Halves::Doubling(length_ns) = &mut self.halves {
+            while at_ns >= length_ns.saturating_mul(2) {
+                let [first, second] = &mut self.parts;
+                first.merge(second);
+                second.clear();
+                self.part_misses = [self.part_misses[0] + self.part_misses[1], 0];
+                *length_ns = length_ns.saturating_mul(2);
+            }
+        }
+        let (Halves::At(split_ns) | Halves::Doubling(split_ns)) = self.halves;
+        self.part = usize::from(at_ns >= split_ns);
+        let part_end_ns = match (self.part, self.halves) {
+            (0, _) => split_ns,
+            (_, Halves::At(_)) => u64::MAX,
+            (_, Halves::Doubling(_)) => split_ns.saturating_mul(2),
+        };
+        self.boundary_ns = self.start_ns.saturating_add(row_end_ns.min(part_end_ns));
+    }
+
+    /// Every latency.
+    #[must_use]
+    pub fn latency(&self) -> Histogram {
+        Histogram::merged(&self.parts)
+    }
+
+    /// Latencies before and after the split.
+    #[must_use]
+    pub fn parts(&self) -> &[Histogram; 2] {
+        &self.parts
+    }
+
+    /// Misses before and after the split.
+    #[must_use]
+    pub fn part_misses(&self) -> [u64; 2] {
+        self.part_misses
+    }
+
+    /// The highest samples.
+    #[must_use]
+    pub fn peaks(&self) -> &Peaks {
+        &self.peaks
+    }
+
+    /// What happened when.
+    #[must_use]
+    pub fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// Samples so far.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.parts.iter().map(Histogram::count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::timeline;
+
+    fn tally(deadline_ns: u64, halves: Halves) -> Tally {
+        Tally::new(1_000_000, deadline_ns, halves, 16)
+    }
+
+    fn sample(period: u64, latency_ns: u64, missed: u64) -> Sample {
+        let asked_ns = 1_000_000 + period * 1_000_000;
+        Sample {
+            asked_ns,
+            woke_ns: asked_ns + latency_ns,
+            missed,
+        }
+    }
+
+    #[test]
+    fn every_sample_counts_once_and_warm_up_not_at_all() {
+        let mut tally = tally(100_000, Halves::At(2_000_000));
+        tally.record(Sample {
+            asked_ns: 999_999,
+            woke_ns: 9_000_000,
+            missed: 7,
+        });
+        for (period, latency) in [50_000, 100_000, 100_001, 20_000].into_iter().enumerate() {
+            tally.record(sample(period as u64, latency, 0));
+        }
+        assert_eq!(
+            (tally.warm_up, tally.count(), tally.late, tally.missed),
+            (1, 4, 1, 0)
+        );
+        assert_eq!(tally.parts()[0].count(), 2);
+        assert_eq!(tally.parts()[1].count(), 2);
+        assert_eq!(tally.part_misses(), [0, 1]);
+        assert_eq!(tally.latency().max(), Some(100_001));
+        assert_eq!(tally.latency().min(), Some(20_000));
+    }
+
+    #[test]
+    fn one_stall_is_one_late_wake_up_and_its_missed_periods_mark_their_seconds() {
+        let mut tally = tally(100_000, Halves::At(u64::MAX));
+        tally.record(sample(0, 3_000_000_000, 3_000));
+        tally.record(sample(3_001, 1_000, 0));
+        assert_eq!((tally.count(), tally.late, tally.missed), (2, 1, 3_000));
+        let timeline = timeline::merged([tally.rows()], 5_000_000_000);
+        assert_eq!((timeline.seconds, timeline.seconds_with_miss), (5, 4));
+        let peaks = tally.peaks().in_order();
+        assert_eq!(peaks[0].latency_ns, 3_000_000_000);
+        assert_eq!(peaks[1].cycle, 3_001, "missed periods are cycles");
+    }
+
+    #[test]
+    fn an_early_wake_up_is_counted_and_not_a_huge_one() {
+        let mut tally = tally(u64::MAX, Halves::At(u64::MAX));
+        tally.record(Sample {
+            asked_ns: 2_000_000,
+            woke_ns: 1_999_999,
+            missed: 0,
+        });
+        assert_eq!((tally.early, tally.latency().max()), (1, Some(0)));
+    }
+
+    #[test]
+    fn a_run_of_unknown_length_keeps_two_parts_of_similar_length() {
+        let mut tally = tally(u64::MAX, Halves::Doubling(1_000_000));
+        for period in 0..1_000 {
+            tally.record(sample(period, 1_000 + period, 0));
+        }
+        let [first, second] = tally.parts();
+        assert_eq!((first.count(), second.count()), (512, 488));
+        assert_eq!((first.max(), second.min()), (Some(1_511), Some(1_512)));
+    }
+}

@@ -1,0 +1,272 @@
+//! One probe thread: set up, warmed up, let go.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use punctual_rt::clock;
+use punctual_rt::memory::Disturbances;
+use punctual_rt::periodic::{Fixed, Intervals, Primes, Schedule};
+use punctual_rt::ring::Producer;
+use punctual_rt::sched::Policy;
+use punctual_rt::sys::time::clock_now;
+use punctual_rt::thread::{Builder, Handle, SpawnError};
+
+use super::cycle::{self, Bounds, Ended, Halt, Sample};
+use super::source::{self, Kind, WaitSource, WithSource};
+use crate::record::Interval;
+
+/// Cycles of the warm-up: the whole code and all its data are passed through
+/// before time counts.
+pub const WARM_UP_CYCLES: u64 = 16;
+/// Interval of the warm-up in ns, unless the run's own is shorter.
+const WARM_UP_NS: u64 = 1_000_000;
+/// The loop's frames are small; the rest is for setting up and unwinding.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What a probe thread is to do.
+#[derive(Debug, Clone)]
+pub struct ProbeRequest {
+    /// Position among the threads of the run; also added to the seed.
+    pub index: usize,
+    /// The CPU to be pinned to.
+    pub cpu: usize,
+    /// How it waits.
+    pub kind: Kind,
+    /// How long.
+    pub interval: Interval,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// How far it goes.
+    pub bounds: Bounds,
+}
+
+/// The instant at which all threads start measuring together.
+#[derive(Debug, Default)]
+pub struct StartLine(AtomicU64);
+
+impl StartLine {
+    /// Lets every thread go: the measurement starts at `start_ns`, which should
+    /// lie [`StartLine::run_up_ns`] ahead.
+    pub fn go(&self, start_ns: u64) {
+        self.0.store(start_ns, Ordering::Release);
+    }
+
+    /// Calls it off.
+    pub fn call_off(&self) {
+        self.0.store(u64::MAX, Ordering::Release);
+    }
+
+    /// How long before the start the threads must be let go for their warm-up.
+    #[must_use]
+    pub fn run_up_ns() -> u64 {
+        (WARM_UP_CYCLES + 8) * WARM_UP_NS + 20_000_000
+    }
+
+    /// Waits at ordinary pace: nothing is measured yet.
+    fn wait(&self) -> Option<u64> {
+        loop {
+            match self.0.load(Ordering::Acquire) {
+                0 => std::thread::sleep(Duration::from_millis(1)),
+                u64::MAX => return None,
+                start_ns => return Some(start_ns),
+            }
+        }
+    }
+}
+
+/// What a probe thread says of itself before it is let go.
+#[derive(Debug)]
+pub struct Ready {
+    /// Position among the threads.
+    pub index: usize,
+    /// Thread id.
+    pub tid: i32,
+    /// What the kernel refused, in the order of the steps.
+    pub refused: Vec<(&'static str, io::Error)>,
+}
+
+/// What a probe thread says at its end.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Why it ended.
+    pub ended: Ended,
+    /// Faults and preemptions inside the loop.
+    pub disturbances: Option<Disturbances>,
+    /// Processor time of the loop, in ns.
+    pub cpu_ns: u64,
+}
+
+/// A probe thread that runs.
+pub struct Probe {
+    handle: Handle<Option<Outcome>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Probe {
+    /// Starts the thread; it sets itself up, tells `ready`, and waits at the line.
+    ///
+    /// # Errors
+    /// No stack or no thread.
+    pub fn start(
+        request: ProbeRequest,
+        ring: Producer<Sample>,
+        line: &Arc<StartLine>,
+        halt: &Arc<Halt>,
+        ready: mpsc::Sender<Ready>,
+    ) -> Result<Self, SpawnError> {
+        let over = Arc::new(AtomicBool::new(false));
+        let (line, halt, over_too) = (Arc::clone(line), Arc::clone(halt), Arc::clone(&over));
+        let handle = Builder::new()
+            .name(&format!("probe/{}", request.cpu))
+            .stack_size(STACK_BYTES)
+            .cpus(&[request.cpu])
+            .policy(request.policy)
+            .spawn(move |setup| {
+                let refused = setup
+                    .refused
+                    .into_iter()
+                    .map(|refusal| (refusal.step, refusal.error));
+                let told = Ready {
+                    index: request.index,
+                    tid: setup.tid,
+                    refused: refused.collect(),
+                };
+                let listening = ready.send(told).is_ok();
+                drop(ready);
+                let start_ns = if listening { line.wait() } else { None };
+                let outcome = start_ns.map(|start_ns| measure(&request, start_ns, ring, &halt));
+                over_too.store(true, Ordering::Release);
+                outcome
+            })?;
+        Ok(Self { handle, over })
+    }
+
+    /// Whether the thread has come to its end.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Takes the outcome of a thread that is over; one that still waits for a far
+    /// instant is left to itself and has none.
+    #[must_use]
+    pub fn finish(self) -> Option<Outcome> {
+        if self.is_over() {
+            self.handle.join().ok().flatten()
+        } else {
+            self.handle.leave();
+            None
+        }
+    }
+}
+
+fn measure(request: &ProbeRequest, start_ns: u64, ring: Producer<Sample>, halt: &Halt) -> Outcome {
+    match &request.interval {
+        Interval::Fixed { interval_ns } => with_intervals(
+            request,
+            start_ns,
+            ring,
+            halt,
+            *interval_ns,
+            Fixed(*interval_ns),
+        ),
+        Interval::Primes {
+            interval_ns, seed, ..
+        } => {
+            let seed = seed.wrapping_add(request.index as u64);
+            with_intervals(
+                request,
+                start_ns,
+                ring,
+                halt,
+                0,
+                Primes::new(*interval_ns, seed),
+            )
+        }
+    }
+}
+
+fn with_intervals<I: Intervals + Clone>(
+    request: &ProbeRequest,
+    start_ns: u64,
+    mut ring: Producer<Sample>,
+    halt: &Halt,
+    period_ns: u64,
+    intervals: I,
+) -> Outcome {
+    let warm_up_ns = request.interval.nominal_ns().min(WARM_UP_NS);
+    // The periodic timers of a warm-up must be armed with the warm-up's period.
+    let warm_period_ns = if period_ns == 0 { 0 } else { warm_up_ns };
+    let warm = Loop {
+        schedule: Schedule::new(clock::now_ns() + warm_up_ns, Fixed(warm_up_ns)),
+        ring: &mut ring,
+        halt,
+        bounds: Bounds {
+            cycles: WARM_UP_CYCLES,
+            break_ns: u64::MAX,
+        },
+    };
+    let warmed = source::open(request.kind, warm_period_ns, warm);
+    if let Err(error)
+    | Ok(Outcome {
+        ended: Ended::Failed(error),
+        ..
+    }) = warmed
+    {
+        return Outcome {
+            ended: Ended::Failed(error),
+            disturbances: None,
+            cpu_ns: 0,
+        };
+    }
+    let main = Loop {
+        // Late for the start line, because it had no processor: those periods are missed.
+        schedule: Schedule::new(start_ns, intervals),
+        ring: &mut ring,
+        halt,
+        bounds: request.bounds,
+    };
+    source::open(request.kind, period_ns, main).unwrap_or_else(|error| Outcome {
+        ended: Ended::Failed(error),
+        disturbances: None,
+        cpu_ns: 0,
+    })
+}
+
+/// The loop with everything but its wait source.
+struct Loop<'a, I> {
+    schedule: Schedule<I>,
+    ring: &'a mut Producer<Sample>,
+    halt: &'a Halt,
+    bounds: Bounds,
+}
+
+impl<I: Intervals> WithSource for Loop<'_, I> {
+    type Output = Outcome;
+
+    fn with<S: WaitSource>(mut self, mut source: S) -> Outcome {
+        let before = Disturbances::of_this_thread();
+        let cpu_before_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
+        let ended = cycle::run(
+            &mut source,
+            &mut self.schedule,
+            self.ring,
+            self.halt,
+            self.bounds,
+        );
+        let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_before_ns);
+        let after = Disturbances::of_this_thread();
+        let disturbances = before
+            .ok()
+            .zip(after.ok())
+            .map(|(before, after)| after.since(&before));
+        Outcome {
+            ended,
+            disturbances,
+            cpu_ns,
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Many runs of the same thing, added up: histograms merged, never percentiles
+//! averaged; the analysis made anew from all the evidence.
+
+mod parts;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+
+use super::conditions::{Role, differences};
+use super::evidence::analyse_record;
+use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
+use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
+
+/// Silence between two runs in the merged record, so that a burst at the end of
+/// one isn't taken for one with the beginning of the next.
+const GAP_NS: u64 = 1_000_000_000;
+
+/// Why runs were not merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// No run was added.
+    Nothing,
+    /// A run was made under other conditions than the first.
+    Different {
+        /// Which, counted from 0.
+        run: usize,
+        /// In what, in words.
+        differences: Vec<String>,
+    },
+    /// A run whose histograms can't be decoded.
+    Damaged {
+        /// Which, counted from 0.
+        run: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("no run to merge"),
+            Self::Different { run, differences } => write!(
+                f,
+                "run {} differs from the first in {}; --force merges them all the same",
+                run + 1,
+                differences.join("; ")
+            ),
+            Self::Damaged { run, reason } => write!(f, "run {}: {reason}", run + 1),
+        }
+    }
+}
+
+impl std::error::Error for MergeError {}
+
+/// Adds up runs one at a time, so that a thousand take the memory of one.
+#[derive(Debug)]
+pub struct Merger {
+    force: bool,
+    first: Option<Box<Run>>,
+    threads: BTreeMap<usize, MergedThread>,
+    timeline: MergedTimeline,
+    loads: MergedLoads,
+    events: MergedEvents,
+    demands: Vec<Demand>,
+    own_cost: OwnCost,
+    merged: Merged,
+    measured_ns: u64,
+    /// Where the next run begins in the merged record's time.
+    offset_ns: u64,
+    duration_ns: Option<u64>,
+    unfinished: u64,
+    added: usize,
+}
+
+impl Merger {
+    /// With `force`, runs are added although they differ, and the merged record
+    /// says in what.
+    #[must_use]
+    pub fn new(force: bool) -> Self {
+        Self {
+            force,
+            first: None,
+            threads: BTreeMap::new(),
+            timeline: MergedTimeline::default(),
+            loads: MergedLoads::default(),
+            events: MergedEvents::default(),
+            demands: Vec::new(),
+            own_cost: OwnCost::default(),
+            merged: Merged {
+                runs: 0,
+                samples: Vec::new(),
+                max_ns: Vec::new(),
+                first_started: String::new(),
+                last_started: String::new(),
+                differences: Vec::new(),
+            },
+            measured_ns: 0,
+            offset_ns: 0,
+            duration_ns: Some(0),
+            unfinished: 0,
+            added: 0,
+        }
+    }
+
+    /// Adds a run. After an error nothing of it was added.
+    ///
+    /// # Errors
+    /// [`MergeError`].
+    pub fn add(&mut self, run: &Run) -> Result<(), MergeError> {
+        let number = self.added;
+        let decoded = run.threads.iter().map(|t| Histogram::try_from(&t.latency));
+        let histograms: Vec<_> =
+            decoded
+                .collect::<Result<_, _>>()
+                .map_err(|e| MergeError::Damaged {
+                    run: number,
+                    reason: e.to_string(),
+                })?;
+        self.check(number, run)?;
+
+        let earliest = run
+            .threads
+            .iter()
+            .flat_map(|t| t.peaks.first())
+            .map(|p| p.asked_ns)
+            .min();
+        let latest = run
+            .threads
+            .iter()
+            .flat_map(|t| t.peaks.last())
+            .map(|p| p.asked_ns)
+            .max();
+        let limit_ns = self
+            .first
+            .as_deref()
+            .unwrap_or(run)
+            .request
+            .requirements
+            .first()
+            .map(|requirement| requirement.limit_ns());
+        for (index, (thread, histogram)) in run.threads.iter().zip(&histograms).enumerate() {
+            let key = if run.knows("cpus") { thread.cpu } else { index };
+            let late = late(run, thread, histogram, limit_ns);
+            let shift = (earliest.unwrap_or(0), self.offset_ns);
+            self.threads
+                .entry(key)
+                .or_default()
+                .add(thread, histogram, late, shift);
+        }
+        self.timeline.add(&run.timeline);
+        self.loads.add(&run.loads, run.measured_ns);
+        self.events.add(&run.events, number, self.offset_ns);
+        self.add_demands(&run.demands);
+        self.add_cost(&run.own_cost);
+        self.add_header(run);
+        let span = latest
+            .zip(earliest)
+            .map_or(0, |(latest, earliest)| latest - earliest);
+        self.added += 1;
+        self.measured_ns = self.measured_ns.saturating_add(run.measured_ns);
+        self.offset_ns = self
+            .offset_ns
+            .saturating_add(span.max(run.measured_ns))
+            .saturating_add(GAP_NS);
+        Ok(())
+    }
+
+    fn check(&mut self, number: usize, run: &Run) -> Result<(), MergeError> {
+        let Some(first) = &self.first else {
+            return Ok(());
+        };
+        let found = differences(first, run);
+        let words = |difference: &super::conditions::Difference| {
+            format!(
+                "{} ({} / {})",
+                difference.name, difference.first, difference.second
+            )
+        };
+        let weighty: Vec<_> = found
+            .iter()
+            .filter(|d| d.role != Role::Detail)
+            .map(words)
+            .collect();
+        if !weighty.is_empty() && !self.force {
+            return Err(MergeError::Different {
+                run: number,
+                differences: weighty,
+            });
+        }
+        for difference in found.iter().map(words) {
+            // A thousand runs may differ in a thousand ways.
+            if self.merged.differences.len() < 100 && !self.merged.differences.contains(&difference)
+            {
+                self.merged.differences.push(difference);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_header(&mut self, run: &Run) {
+        let merged = &mut self.merged;
+        match &run.merged {
+            // Merged runs merged again: each of them counts.
+            Some(inner) => {
+                merged.runs = merged.runs.saturating_add(inner.runs);
+                merged.samples.extend_from_slice(&inner.samples);
+                merged.max_ns.extend_from_slice(&inner.max_ns);
+            }
+            None => {
+                merged.runs += 1;
+                merged
+                    .samples
+                    .push(run.threads.iter().map(|t| t.latency.count).sum());
+                merged.max_ns.push(
+                    run.threads
+                        .iter()
+                        .map(|t| t.latency.max_ns)
+                        .max()
+                        .unwrap_or(0),
+                );
+            }
+        }
+        if !run.started.is_empty() {
+            // RFC 3339 in UTC sorts as text.
+            if merged.first_started.is_empty() || run.started < merged.first_started {
+                merged.first_started.clone_from(&run.started);
+            }
+            if run.started > merged.last_started {
+                merged.last_started.clone_from(&run.started);
+            }
+        }
+        self.unfinished += u64::from(run.state == State::Unfinished);
+        self.duration_ns = self
+            .duration_ns
+            .zip(run.request.duration_ns)
+            .map(|(sum, duration)| sum.saturating_add(duration));
+        match &mut self.first {
+            None => {
+                let mut first = run.clone();
+                // The figures are in the sums; the conditions are what is wanted.
+                first.threads.clear();
+                first.timeline = Default::default();
+                self.first = Some(Box::new(first));
+            }
+            Some(first) => {
+                for cpu in &run.request.cpus {
+                    if !first.request.cpus.contains(cpu) {
+                        first.request.cpus.push(*cpu);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Demands of one name are one demand: as bad as in the worst run.
+    fn add_demands(&mut self, demands: &[Demand]) {
+        for demand in demands {
+            let same = |known: &&mut Demand| known.name == demand.name;
+            match self.demands.iter_mut().find(same) {
+                None => self.demands.push(demand.clone()),
+                Some(known) if parts::severity(demand) > parts::severity(known) => {
+                    *known = demand.clone();
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn add_cost(&mut self, cost: &OwnCost) {
+        let own = &mut self.own_cost;
+        own.collector_cpu_ns = own.collector_cpu_ns.saturating_add(cost.collector_cpu_ns);
+        own.probes_cpu_ns = own.probes_cpu_ns.saturating_add(cost.probes_cpu_ns);
+        own.peak_resident_bytes = own.peak_resident_bytes.max(cost.peak_resident_bytes);
+        own.clock_read_ns = own.clock_read_ns.max(cost.clock_read_ns);
+    }
+
+    /// The merged run, analysed and judged anew. `command` is the command line
+    /// that merged them.
+    ///
+    /// # Errors
+    /// [`MergeError::Nothing`].
+    pub fn finish(self, command: Vec<String>) -> Result<Run, MergeError> {
+        let first = self.first.ok_or(MergeError::Nothing)?;
+        let mut request = first.request;
+        request.duration_ns = self.duration_ns;
+        request.loops = None;
+        let state = match self.unfinished {
+            0 => State::Finished,
+            some => State::Stopped {
+                reason: format!("{some} of {} runs are unfinished", self.merged.runs),
+            },
+        };
+        let mut run = Run {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            tool: first.tool,
+            verb: "merge".to_owned(),
+            command,
+            started: self.merged.first_started.clone(),
+            state,
+            request,
+            system: first.system,
+            demands: self.demands,
+            measured_ns: self.measured_ns,
+            threads: self
+                .threads
+                .into_iter()
+                .map(|(key, thread)| thread.finish(key))
+                .collect(),
+            timeline: self.timeline.finish(),
+            loads: self.loads.finish(),
+            events: self.events.finish(),
+            own_cost: self.own_cost,
+            analysis: None,
+            verdict: None,
+            imported: first.imported.map(parts::merged_import),
+            merged: Some(self.merged),
+        };
+        let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
+        let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;
+        if !run.request.requirements.is_empty() {
+            run.verdict = Some(analysis.verdict.clone());
+        }
+        run.analysis = Some(analysis);
+        Ok(run)
+    }
+}
+
+/// Wake-ups of a thread later than `limit_ns`. Where the run counted for another
+/// deadline, from its peaks or, as many as may be, from its histogram.
+fn late(run: &Run, thread: &super::Thread, histogram: &Histogram, limit_ns: Option<u64>) -> u64 {
+    let own = run
+        .request
+        .requirements
+        .first()
+        .map(|requirement| requirement.limit_ns());
+    match limit_ns {
+        limit if limit == own => thread.late,
+        None => 0,
+        Some(limit) if limit >= thread.peaks_above_ns => thread
+            .peaks
+            .iter()
+            .filter(|peak| peak.latency_ns > limit)
+            .count() as u64,
+        Some(limit) => histogram.count_above(limit),
+    }
+}
+
+/// Merges runs that are in memory; see [`Merger`] for many.
+///
+/// # Errors
+/// [`MergeError`].
+pub fn merge(runs: &[Run], force: bool, command: Vec<String>) -> Result<Run, MergeError> {
+    let mut merger = Merger::new(force);
+    for run in runs {
+        merger.add(run)?;
+    }
+    merger.finish(command)
+}
+
+fn record(histogram: &Histogram) -> HistogramRecord {
+    HistogramRecord::from(histogram)
+}

@@ -1,0 +1,295 @@
+//! The sums of a merge, part by part.
+
+use std::collections::BTreeMap;
+
+use punctual_stats::histogram::Histogram;
+use punctual_stats::peaks::Peak;
+
+use super::super::run::{
+    Demand, Event, Faults, Imported, Load, Standing, Thread, Timeline, TimelineRow,
+};
+use super::record;
+
+/// Peaks kept of one thread; twice as many stand in memory for a while.
+const PEAKS: usize = 1 << 16;
+/// Events kept, those that invalidate the run before others.
+const EVENTS: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct MergedThread {
+    histogram: Histogram,
+    runs: u64,
+    late: u64,
+    missed: u64,
+    lost: u64,
+    early: u64,
+    warm_up: u64,
+    peaks: Vec<Peak>,
+    peaks_above_ns: u64,
+    measured_ns: u64,
+    faults: Option<Faults>,
+    preemptions: Option<u64>,
+    error: Option<String>,
+}
+
+impl MergedThread {
+    /// Adds a thread; its time, that began at `shift.0`, begins at `shift.1`.
+    pub(super) fn add(
+        &mut self,
+        thread: &Thread,
+        histogram: &Histogram,
+        late: u64,
+        shift: (u64, u64),
+    ) {
+        let cycles = self.histogram.count().saturating_add(self.missed);
+        self.peaks_above_ns = self.peaks_above_ns.max(thread.peaks_above_ns);
+        self.peaks.extend(thread.peaks.iter().map(|peak| Peak {
+            cycle: peak.cycle.saturating_add(cycles),
+            asked_ns: (peak.asked_ns.saturating_sub(shift.0)).saturating_add(shift.1),
+            latency_ns: peak.latency_ns,
+        }));
+        if self.peaks.len() > 2 * PEAKS {
+            self.thin_out();
+        }
+        self.histogram.merge(histogram);
+        for (sum, term) in [
+            (&mut self.late, late),
+            (&mut self.missed, thread.missed),
+            (&mut self.lost, thread.lost),
+            (&mut self.early, thread.early),
+            (&mut self.warm_up, thread.warm_up),
+            (&mut self.measured_ns, thread.measured_ns),
+        ] {
+            *sum = sum.saturating_add(term);
+        }
+        // A sum is known only where every term is.
+        let first = self.runs == 0;
+        let none = Faults { minor: 0, major: 0 };
+        let so_far = if first { Some(none) } else { self.faults };
+        self.faults = so_far.zip(thread.faults).map(|(sum, term)| Faults {
+            minor: sum.minor.saturating_add(term.minor),
+            major: sum.major.saturating_add(term.major),
+        });
+        let so_far = if first { Some(0) } else { self.preemptions };
+        self.preemptions = so_far
+            .zip(thread.preemptions)
+            .map(|(sum, term)| sum.saturating_add(term));
+        if self.error.is_none() {
+            self.error.clone_from(&thread.error);
+        }
+        self.runs += 1;
+    }
+
+    /// Raises the threshold until the peaks fit: what is above it stays complete.
+    fn thin_out(&mut self) {
+        let above = self.peaks_above_ns;
+        self.peaks.retain(|peak| peak.latency_ns > above);
+        if self.peaks.len() > PEAKS {
+            let cut = self.peaks.len() - PEAKS;
+            let (_, at, _) = self
+                .peaks
+                .select_nth_unstable_by_key(cut, |peak| peak.latency_ns);
+            self.peaks_above_ns = at.latency_ns;
+            let above = self.peaks_above_ns;
+            self.peaks.retain(|peak| peak.latency_ns > above);
+        }
+    }
+
+    pub(super) fn finish(mut self, cpu: usize) -> Thread {
+        self.thin_out();
+        self.peaks
+            .sort_unstable_by_key(|peak| (peak.asked_ns, peak.cycle));
+        Thread {
+            cpu,
+            tid: 0,
+            latency: record(&self.histogram),
+            late: self.late,
+            missed: self.missed,
+            lost: self.lost,
+            early: self.early,
+            warm_up: self.warm_up,
+            peaks: self.peaks,
+            peaks_above_ns: self.peaks_above_ns,
+            measured_ns: self.measured_ns,
+            faults: self.faults,
+            preemptions: self.preemptions,
+            // The first half of many runs is no half of anything.
+            first_half: None,
+            error: self.error,
+        }
+    }
+}
+
+/// Runs one after the other. Rows widen as they do while measuring; where the
+/// widths of two runs don't fit each other there are no rows.
+#[derive(Debug, Default)]
+pub(super) struct MergedTimeline {
+    sum: Timeline,
+    unfit: bool,
+}
+
+impl MergedTimeline {
+    pub(super) fn add(&mut self, timeline: &Timeline) {
+        let sum = &mut self.sum;
+        sum.seconds = sum.seconds.saturating_add(timeline.seconds);
+        sum.seconds_with_miss = sum
+            .seconds_with_miss
+            .saturating_add(timeline.seconds_with_miss);
+        if self.unfit || timeline.rows.is_empty() {
+            return;
+        }
+        let mut rows = timeline.rows.clone();
+        let mut row_ns = timeline.row_ns;
+        if sum.rows.is_empty() {
+            sum.row_ns = row_ns;
+        }
+        while row_ns < sum.row_ns {
+            row_ns = widen(&mut rows, row_ns);
+        }
+        while sum.row_ns < row_ns {
+            sum.row_ns = widen(&mut sum.rows, sum.row_ns);
+        }
+        if row_ns != sum.row_ns {
+            self.unfit = true;
+            return;
+        }
+        sum.rows.append(&mut rows);
+        while sum.rows.len() > Timeline::ROWS {
+            sum.row_ns = widen(&mut sum.rows, sum.row_ns);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Timeline {
+        if self.unfit {
+            self.sum.rows.clear();
+            self.sum.row_ns = 0;
+        }
+        self.sum
+    }
+}
+
+/// Makes one row of two.
+fn widen(rows: &mut Vec<TimelineRow>, row_ns: u64) -> u64 {
+    let joined = rows
+        .chunks(2)
+        .map(|pair| pair.iter().copied().reduce(join).unwrap_or_default());
+    *rows = joined.collect();
+    row_ns.saturating_mul(2)
+}
+
+fn join(a: TimelineRow, b: TimelineRow) -> TimelineRow {
+    TimelineRow {
+        count: a.count.saturating_add(b.count),
+        min_ns: match (a.count, b.count) {
+            (0, _) => b.min_ns,
+            (_, 0) => a.min_ns,
+            _ => a.min_ns.min(b.min_ns),
+        },
+        sum_ns: a.sum_ns.saturating_add(b.sum_ns),
+        max_ns: a.max_ns.max(b.max_ns),
+        late: a.late.saturating_add(b.late),
+        missed: a.missed.saturating_add(b.missed),
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct MergedLoads {
+    loads: Vec<(Load, u64)>,
+}
+
+impl MergedLoads {
+    pub(super) fn add(&mut self, loads: &[Load], measured_ns: u64) {
+        for load in loads {
+            let same = |(known, _): &&mut (Load, u64)| {
+                known.name == load.name
+                    && known.parameters == load.parameters
+                    && known.unit == load.unit
+            };
+            match self.loads.iter_mut().find(same) {
+                None => self.loads.push((load.clone(), measured_ns)),
+                Some((known, time)) => {
+                    // Rates over unequal times don't average: weigh by time.
+                    let (before, now) = (*time as f64, measured_ns as f64);
+                    if before + now > 0.0 {
+                        known.rate = (known.rate * before + load.rate * now) / (before + now);
+                    }
+                    *time = time.saturating_add(measured_ns);
+                    known.work = known.work.saturating_add(load.work);
+                    known.processes = known.processes.max(load.processes);
+                    if known.failed.is_none() {
+                        known.failed.clone_from(&load.failed);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<Load> {
+        self.loads.into_iter().map(|(load, _)| load).collect()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct MergedEvents {
+    weighty: Vec<Event>,
+    others: Vec<Event>,
+    left_out: BTreeMap<String, u64>,
+    invalidating_left_out: bool,
+}
+
+impl MergedEvents {
+    pub(super) fn add(&mut self, events: &[Event], run: usize, offset_ns: u64) {
+        for event in events {
+            let list = if event.invalidates {
+                &mut self.weighty
+            } else {
+                &mut self.others
+            };
+            if list.len() >= EVENTS {
+                *self.left_out.entry(event.kind.clone()).or_default() += 1;
+                self.invalidating_left_out |= event.invalidates;
+                continue;
+            }
+            list.push(Event {
+                at_ns: event.at_ns.saturating_add(offset_ns),
+                kind: event.kind.clone(),
+                text: format!("run {}: {}", run + 1, event.text),
+                invalidates: event.invalidates,
+            });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Event> {
+        let mut events = self.weighty;
+        events.append(&mut self.others);
+        events.sort_by_key(|event| event.at_ns);
+        let at_ns = events.last().map_or(0, |event| event.at_ns);
+        for (kind, count) in self.left_out {
+            events.push(Event {
+                at_ns,
+                kind: "left-out".to_owned(),
+                text: format!("{count} more events of kind {kind}"),
+                invalidates: self.invalidating_left_out,
+            });
+        }
+        events
+    }
+}
+
+/// The worse, the higher.
+pub(super) fn severity(demand: &Demand) -> u8 {
+    match demand.standing {
+        Standing::InForce => 0,
+        Standing::Stated => 1,
+        Standing::NotInForce => 2,
+    }
+}
+
+/// What stands for the figures of several runs of another tool: their summaries
+/// were of each run.
+pub(super) fn merged_import(imported: Imported) -> Imported {
+    Imported {
+        threads: Vec::new(),
+        ..imported
+    }
+}

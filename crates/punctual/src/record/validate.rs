@@ -1,0 +1,214 @@
+//! What a record promises beyond its types. Whoever reads one need not check again.
+
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+
+use super::read::Bounds;
+use super::run::{Interval, Run, Thread};
+
+/// A broken promise.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub place: String,
+    pub reason: String,
+}
+
+fn broken<T>(place: impl Into<String>, reason: impl Into<String>) -> Result<T, Broken> {
+    Err(Broken {
+        place: place.into(),
+        reason: reason.into(),
+    })
+}
+
+fn ensure(holds: bool, place: impl Into<String>, reason: impl Into<String>) -> Result<(), Broken> {
+    if holds { Ok(()) } else { broken(place, reason) }
+}
+
+fn at_most(count: usize, most: usize, place: impl Into<String>) -> Result<(), Broken> {
+    ensure(
+        count <= most,
+        place,
+        format!("{count} entries, where {most} are the most"),
+    )
+}
+
+fn cpu(number: usize, place: impl Into<String>) -> Result<(), Broken> {
+    ensure(
+        number < Bounds::CPUS,
+        place,
+        format!("{number} is no CPU number"),
+    )
+}
+
+pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
+    lists(run)?;
+    request(run)?;
+    system(run)?;
+    for (index, thread) in run.threads.iter().enumerate() {
+        self::thread(thread, &format!("threads[{index}]"))?;
+    }
+    timeline(run)?;
+    for (index, load) in run.loads.iter().enumerate() {
+        ensure(
+            load.rate.is_finite() && load.rate >= 0.0,
+            format!("loads[{index}].rate"),
+            "not a rate",
+        )?;
+    }
+    Ok(())
+}
+
+fn lists(run: &Run) -> Result<(), Broken> {
+    at_most(run.threads.len(), Bounds::THREADS, "threads")?;
+    at_most(run.events.len(), Bounds::EVENTS, "events")?;
+    at_most(run.timeline.rows.len(), Bounds::ROWS, "timeline.rows")?;
+    at_most(run.request.cpus.len(), Bounds::CPUS, "request.cpus")?;
+    at_most(
+        run.request.requirements.len(),
+        Bounds::SHORT_LIST,
+        "request.requirements",
+    )?;
+    at_most(run.demands.len(), Bounds::SHORT_LIST, "demands")?;
+    at_most(run.loads.len(), Bounds::SHORT_LIST, "loads")?;
+    at_most(run.command.len(), Bounds::SHORT_LIST, "command")
+}
+
+fn request(run: &Run) -> Result<(), Broken> {
+    let request = &run.request;
+    ensure(
+        request.confidence > 0.0 && request.confidence < 1.0,
+        "request.confidence",
+        format!("{} does not lie between 0 and 1", request.confidence),
+    )?;
+    ensure(request.priority <= 99, "request.priority", "above 99")?;
+    for (index, number) in request.cpus.iter().enumerate() {
+        cpu(*number, format!("request.cpus[{index}]"))?;
+    }
+    if let Interval::Primes { table_ns, .. } = &request.interval {
+        at_most(
+            table_ns.len(),
+            Bounds::SHORT_LIST,
+            "request.interval.table_ns",
+        )?;
+    }
+    Ok(())
+}
+
+fn system(run: &Run) -> Result<(), Broken> {
+    let processor = &run.system.processor;
+    let lists = [
+        ("online", &processor.online),
+        ("allowed", &processor.allowed),
+        ("isolated", &processor.isolated),
+        ("nohz_full", &processor.nohz_full),
+    ];
+    for (name, list) in lists {
+        let place = || format!("system.processor.{name}");
+        at_most(list.len(), Bounds::CPUS, place())?;
+        if let Some(number) = list.iter().max() {
+            cpu(*number, place())?;
+        }
+    }
+    if let Some(share) = run.system.virtualisation.stolen_share {
+        ensure(
+            (0.0..=1.0).contains(&share),
+            "system.virtualisation.stolen_share",
+            format!("{share} does not lie between 0 and 1"),
+        )?;
+    }
+    Ok(())
+}
+
+fn histogram(record: &HistogramRecord, place: &str) -> Result<Histogram, Broken> {
+    Histogram::try_from(record).map_err(|e| Broken {
+        place: place.to_owned(),
+        reason: e.to_string(),
+    })
+}
+
+fn thread(thread: &Thread, place: &str) -> Result<(), Broken> {
+    cpu(thread.cpu, format!("{place}.cpu"))?;
+    let latency = histogram(&thread.latency, &format!("{place}.latency"))?;
+    if let Some(half) = &thread.first_half {
+        let place = format!("{place}.first_half");
+        let half = histogram(half, &place)?;
+        ensure(
+            half.count() <= latency.count(),
+            place,
+            format!("holds {} samples of {}", half.count(), latency.count()),
+        )?;
+    }
+    for (name, count) in [("late", thread.late), ("early", thread.early)] {
+        ensure(
+            count <= latency.count(),
+            format!("{place}.{name}"),
+            format!("{count} of {} samples", latency.count()),
+        )?;
+    }
+    peaks(thread, &latency, &format!("{place}.peaks"))
+}
+
+fn peaks(thread: &Thread, latency: &Histogram, place: &str) -> Result<(), Broken> {
+    at_most(thread.peaks.len(), Bounds::PEAKS, place)?;
+    ensure(
+        thread.peaks.len() as u64 <= latency.count(),
+        place,
+        format!(
+            "{} peaks of {} samples",
+            thread.peaks.len(),
+            latency.count()
+        ),
+    )?;
+    let mut before = 0;
+    for (index, peak) in thread.peaks.iter().enumerate() {
+        let place = || format!("{place}[{index}]");
+        ensure(peak.asked_ns >= before, place(), "not in order of time")?;
+        before = peak.asked_ns;
+        ensure(
+            peak.latency_ns > thread.peaks_above_ns,
+            place(),
+            format!("{} ns is not above peaks_above_ns", peak.latency_ns),
+        )?;
+        ensure(
+            latency.max().is_some_and(|max| peak.latency_ns <= max),
+            place(),
+            format!("{} ns is above the maximum", peak.latency_ns),
+        )?;
+    }
+    Ok(())
+}
+
+fn timeline(run: &Run) -> Result<(), Broken> {
+    let timeline = &run.timeline;
+    ensure(
+        timeline.row_ns > 0 || timeline.rows.is_empty(),
+        "timeline.row_ns",
+        "rows without a width",
+    )?;
+    ensure(
+        timeline.seconds_with_miss <= timeline.seconds,
+        "timeline.seconds_with_miss",
+        format!(
+            "{} of {} seconds",
+            timeline.seconds_with_miss, timeline.seconds
+        ),
+    )?;
+    for (index, row) in timeline.rows.iter().enumerate() {
+        let place = || format!("timeline.rows[{index}]");
+        ensure(
+            row.min_ns <= row.max_ns,
+            place(),
+            "its minimum is above its maximum",
+        )?;
+        ensure(
+            row.count > 0 || (row.max_ns, row.sum_ns, row.late) == (0, 0, 0),
+            place(),
+            "figures without samples",
+        )?;
+        ensure(
+            row.late <= row.count,
+            place(),
+            "more samples late than there are",
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Our control groups and the limits that they set, in version 1 and 2.
+
+use super::root::Reader;
+
+/// Where this process stands in the control groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Cgroups {
+    /// `controllers:path`, one for each hierarchy in which we are not at the root.
+    pub paths: Vec<String>,
+    /// Limits that apply, `file = value`.
+    pub limits: Vec<String>,
+    /// Runtime of our real-time group and the file that sets it; absent where the
+    /// kernel has no real-time group scheduling or doesn't show it.
+    pub rt_group: Option<(i64, String)>,
+}
+
+/// One hierarchy.
+struct Hierarchy {
+    /// Of version 1; empty is version 2.
+    controllers: Vec<String>,
+    /// Where it is mounted.
+    mount_point: String,
+    /// Which of its groups is seen there.
+    mount_root: String,
+}
+
+/// Groups are nested this deep at most: garbage must not keep us climbing.
+const DEPTH_LIMIT: usize = 32;
+
+/// Reads our control groups.
+pub(super) fn read(reader: &mut Reader<'_>) -> Cgroups {
+    let mut groups = Cgroups::default();
+    let Some(own) = reader.optional("/proc/self/cgroup") else {
+        return groups;
+    };
+    let hierarchies: Vec<Hierarchy> = reader
+        .text("/proc/self/mountinfo")
+        .unwrap_or_default()
+        .lines()
+        .filter_map(hierarchy)
+        .collect();
+    for line in own.lines().take(64) {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            reader.note(
+                "/proc/self/cgroup",
+                format!("not understood: {}", super::root::excerpt(line)),
+            );
+            continue;
+        };
+        if path != "/" {
+            let name = if controllers.is_empty() {
+                "v2"
+            } else {
+                controllers
+            };
+            groups.paths.push(format!("{name}:{path}"));
+        }
+        let Some(found) = hierarchies
+            .iter()
+            .find(|h| h.controllers.join(",") == controllers || holds(h, controllers))
+        else {
+            continue;
+        };
+        climb(reader, found, path, &mut groups);
+    }
+    groups
+}
+
+/// Whether a version 1 hierarchy is the one of these controllers.
+fn holds(hierarchy: &Hierarchy, controllers: &str) -> bool {
+    !controllers.is_empty()
+        && controllers
+            .split(',')
+            .all(|c| hierarchy.controllers.iter().any(|h| h == c))
+}
+
+/// A line of mountinfo, if it mounts a control group hierarchy.
+fn hierarchy(line: &str) -> Option<Hierarchy> {
+    let (place, kind) = line.split_once(" - ")?;
+    let mut kind = kind.split(' ');
+    let controllers = match kind.next()? {
+        "cgroup2" => Vec::new(),
+        "cgroup" => kind
+            .nth(1)?
+            .split(',')
+            .filter(|option| !matches!(*option, "rw" | "ro"))
+            .map(str::to_owned)
+            .collect(),
+        _ => return None,
+    };
+    let mut place = place.split(' ').skip(3);
+    Some(Hierarchy {
+        controllers,
+        mount_root: place.next()?.to_owned(),
+        mount_point: place.next()?.to_owned(),
+    })
+}
+
+/// Reads the limits of our group and of those above it, as far as they are seen.
+fn climb(reader: &mut Reader<'_>, hierarchy: &Hierarchy, path: &str, groups: &mut Cgroups) {
+    let below = if hierarchy.mount_root == "/" {
+        path
+    } else {
+        path.strip_prefix(&hierarchy.mount_root).unwrap_or("")
+    };
+    let mut names: Vec<&str> = below
+        .split('/')
+        .filter(|name| !matches!(*name, "" | "." | ".."))
+        .collect();
+    names.truncate(DEPTH_LIMIT);
+    for depth in (0..=names.len()).rev() {
+        let mut directory = hierarchy.mount_point.trim_end_matches('/').to_owned();
+        for name in &names[..depth] {
+            directory.push('/');
+            directory.push_str(name);
+        }
+        let own = depth == names.len();
+        if hierarchy.controllers.is_empty() {
+            limits_v2(reader, &directory, own, groups);
+        } else {
+            for controller in &hierarchy.controllers {
+                limits_v1(reader, controller, &directory, own, groups);
+            }
+        }
+    }
+}
+
+fn limits_v2(reader: &mut Reader<'_>, directory: &str, own: bool, groups: &mut Cgroups) {
+    let mut keep = |reader: &mut Reader<'_>, name: &str, unlimited: &str| {
+        let file = format!("{directory}/{name}");
+        if let Some(value) = reader.optional(&file)
+            && !value.is_empty()
+            && value.split_whitespace().next() != Some(unlimited)
+        {
+            groups.limits.push(format!("{file} = {value}"));
+        }
+    };
+    keep(reader, "cpu.max", "max");
+    keep(reader, "memory.max", "max");
+    if own {
+        keep(reader, "cpuset.cpus.effective", "");
+        keep(reader, "cpuset.cpus.partition", "member");
+    }
+}
+
+fn limits_v1(
+    reader: &mut Reader<'_>,
+    controller: &str,
+    directory: &str,
+    own: bool,
+    groups: &mut Cgroups,
+) {
+    let number = |reader: &mut Reader<'_>, name: &str| -> Option<i64> {
+        reader.number(&format!("{directory}/{name}"))
+    };
+    match controller {
+        "cpu" => {
+            if let Some(quota) = number(reader, "cpu.cfs_quota_us").filter(|quota| *quota > 0) {
+                let period = number(reader, "cpu.cfs_period_us").unwrap_or(0);
+                groups.limits.push(format!(
+                    "{directory}/cpu.cfs_quota_us = {quota} of each {period}"
+                ));
+            }
+            if own && let Some(runtime) = number(reader, "cpu.rt_runtime_us") {
+                groups.rt_group = Some((runtime, format!("{directory}/cpu.rt_runtime_us")));
+            }
+        }
+        "cpuset" if own => {
+            let file = format!("{directory}/cpuset.effective_cpus");
+            if let Some(cpus) = reader.optional(&file).filter(|cpus| !cpus.is_empty()) {
+                groups.limits.push(format!("{file} = {cpus}"));
+            }
+        }
+        "memory" => {
+            // "No limit" is the highest number of pages, about 2^63 bytes.
+            let limit = number(reader, "memory.limit_in_bytes").filter(|limit| *limit < 1 << 60);
+            if let Some(limit) = limit {
+                groups
+                    .limits
+                    .push(format!("{directory}/memory.limit_in_bytes = {limit}"));
+            }
+        }
+        _ => {}
+    }
+}

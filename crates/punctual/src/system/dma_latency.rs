@@ -1,0 +1,92 @@
+//! `/dev/cpu_dma_latency`: while it is held open, no processor enters an idle
+//! state that takes longer to leave than the number written to it.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+/// The device.
+pub const PATH: &str = "/dev/cpu_dma_latency";
+
+/// A bound on the wake-up time of idle processors, in force until it is dropped.
+/// The kernel lifts it as well when the process ends in any way.
+#[derive(Debug)]
+pub struct DmaLatency {
+    file: File,
+    asked_us: i32,
+}
+
+/// Why the bound is not in force.
+#[derive(Debug)]
+pub enum HoldError {
+    /// This kernel has no such device.
+    Absent,
+    /// It may not be opened: root alone may, as a rule.
+    Forbidden,
+    /// Something else.
+    Failed(io::Error),
+}
+
+impl fmt::Display for HoldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => write!(f, "there is no {PATH}"),
+            Self::Forbidden => write!(f, "{PATH} may not be opened by this user"),
+            Self::Failed(error) => write!(f, "{PATH}: {}", super::root::plain(error)),
+        }
+    }
+}
+
+impl std::error::Error for HoldError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::Absent | Self::Forbidden => None,
+        }
+    }
+}
+
+impl DmaLatency {
+    /// Holds the bound at so many microseconds; 0 keeps all processors out of
+    /// every idle state but polling.
+    ///
+    /// # Errors
+    /// When the device is absent, forbidden, or doesn't take it.
+    pub fn hold(microseconds: i32) -> Result<Self, HoldError> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(PATH)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => HoldError::Absent,
+                io::ErrorKind::PermissionDenied => HoldError::Forbidden,
+                // The node without its driver, as containers have it.
+                _ if super::root::absent(&error) => HoldError::Absent,
+                _ => HoldError::Failed(error),
+            })?;
+        // Four bytes are taken as a binary number, more as text.
+        file.write_all(&microseconds.to_ne_bytes())
+            .map_err(HoldError::Failed)?;
+        Ok(Self {
+            file,
+            asked_us: microseconds,
+        })
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn asked_us(&self) -> i32 {
+        self.asked_us
+    }
+
+    /// The bound in force now: the lowest of all that programs hold.
+    ///
+    /// # Errors
+    /// When the device can't be read.
+    pub fn in_force_us(&self) -> io::Result<i32> {
+        let mut bytes = [0; 4];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(i32::from_ne_bytes(bytes))
+    }
+}

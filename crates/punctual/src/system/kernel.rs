@@ -1,0 +1,162 @@
+//! The kernel and how preemptible it is.
+
+use std::io::Read;
+
+use super::root::{READ_LIMIT, Reader};
+use crate::record::system::Kernel;
+
+/// Reads the kernel.
+pub(super) fn read(reader: &mut Reader<'_>) -> Kernel {
+    let release = reader
+        .text("/proc/sys/kernel/osrelease")
+        .unwrap_or_default();
+    let version = reader.text("/proc/sys/kernel/version").unwrap_or_default();
+    let command_line = reader.text("/proc/cmdline").unwrap_or_default();
+    let (preemption, preemption_source) = preemption(reader, &release, &version, &command_line);
+    Kernel {
+        machine: machine(reader),
+        preemption,
+        preemption_source,
+        tainted: reader.number("/proc/sys/kernel/tainted"),
+        release,
+        version,
+        command_line,
+    }
+}
+
+/// `uname -m`: a file since 6.1, the system call before.
+fn machine(reader: &mut Reader<'_>) -> String {
+    if let Some(machine) = reader.optional("/proc/sys/kernel/arch") {
+        return machine;
+    }
+    if !reader.root.is_live() {
+        return String::new();
+    }
+    // SAFETY: utsname is plain arrays of characters, for which zeros are valid.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` is a valid utsname that outlives the call.
+    if unsafe { libc::uname(&raw mut name) } != 0 {
+        reader.note("uname", std::io::Error::last_os_error());
+        return String::new();
+    }
+    // The sign of c_char differs between architectures.
+    let bytes: Vec<u8> = name
+        .machine
+        .iter()
+        .map(|c| c.to_ne_bytes()[0])
+        .take_while(|c| *c != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The preemption model and where it was read.
+///
+/// A kernel built with PREEMPT_DYNAMIC carries all models and chooses at boot or
+/// in debugfs; `uname -v` tells the others apart, but not `none` from `voluntary`,
+/// which only the kernel's configuration knows.
+fn preemption(
+    reader: &mut Reader<'_>,
+    release: &str,
+    version: &str,
+    command_line: &str,
+) -> (String, String) {
+    let found = |model: &str, source: &str| (model.to_owned(), source.to_owned());
+    if reader.optional("/sys/kernel/realtime").as_deref() == Some("1") {
+        return found("rt", "/sys/kernel/realtime");
+    }
+    let words = || version.split_whitespace();
+    if words().any(|w| w == "PREEMPT_RT") || version.contains("PREEMPT RT") {
+        return found("rt", "uname -v");
+    }
+    let dynamic = words().any(|w| w == "PREEMPT_DYNAMIC");
+    if dynamic {
+        let debugfs = "/sys/kernel/debug/sched/preempt";
+        // Read without complaint: debugfs is often not mounted, or closed.
+        if let Some(model) = reader
+            .root
+            .text(debugfs)
+            .ok()
+            .as_deref()
+            .and_then(bracketed)
+        {
+            return found(model, debugfs);
+        }
+        let asked = command_line
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix("preempt="))
+            .rfind(|model| matches!(*model, "none" | "voluntary" | "full" | "lazy"));
+        if let Some(model) = asked {
+            return found(model, "kernel command line");
+        }
+    } else if words().any(|w| w == "PREEMPT_LAZY") {
+        return found("lazy", "uname -v");
+    } else if words().any(|w| w == "PREEMPT") {
+        return found("full", "uname -v");
+    }
+    match configuration(reader, release) {
+        Some((text, source)) => match configured(&text) {
+            Some(model) => found(model, &source),
+            None => {
+                reader.note(&source, "no preemption model in it");
+                found("unknown", &source)
+            }
+        },
+        None => {
+            reader.note(
+                "preemption model",
+                "neither debugfs nor the kernel's configuration can be read",
+            );
+            found("unknown", "uname -v")
+        }
+    }
+}
+
+/// The model in brackets: `none voluntary (full) lazy`.
+fn bracketed(text: &str) -> Option<&str> {
+    text.split_whitespace()
+        .find_map(|word| word.strip_prefix(['(', '['])?.strip_suffix([')', ']']))
+        .filter(|model| matches!(*model, "none" | "voluntary" | "full" | "lazy"))
+}
+
+/// The model that a configuration chooses.
+fn configured(text: &str) -> Option<&'static str> {
+    let models = [
+        ("CONFIG_PREEMPT_RT=y", "rt"),
+        ("CONFIG_PREEMPT_LAZY=y", "lazy"),
+        ("CONFIG_PREEMPT=y", "full"),
+        ("CONFIG_PREEMPT_VOLUNTARY=y", "voluntary"),
+        ("CONFIG_PREEMPT_NONE=y", "none"),
+    ];
+    models
+        .iter()
+        .find(|(line, _)| text.lines().any(|l| l.trim() == *line))
+        .map(|(_, model)| *model)
+}
+
+/// The kernel's configuration and where it was read.
+fn configuration(reader: &mut Reader<'_>, release: &str) -> Option<(String, String)> {
+    let packed = "/proc/config.gz";
+    if let Ok(bytes) = reader.root.bytes(packed) {
+        let mut text = Vec::new();
+        let unpacked = flate2::read::GzDecoder::new(bytes.as_slice())
+            .take(READ_LIMIT)
+            .read_to_end(&mut text);
+        match unpacked {
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                return Some((text, packed.to_owned()));
+            }
+            Err(error) => reader.note(packed, error),
+        }
+    }
+    if release.is_empty() || release.contains('/') {
+        return None;
+    }
+    [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+        format!("/usr/lib/modules/{release}/config"),
+    ]
+    .into_iter()
+    .find_map(|path| Some((reader.root.text(&path).ok()?, path)))
+}

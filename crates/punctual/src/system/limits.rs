@@ -1,0 +1,104 @@
+//! Limits and privileges of this process.
+
+use super::cgroup::Cgroups;
+use super::cpus::parse_kernel;
+use super::root::{Reader, Root};
+use crate::record::system::Limits;
+
+/// The capabilities that matter to real-time work, with their numbers.
+const CAPABILITIES: &[(u32, &str)] = &[
+    (14, "cap_ipc_lock"),
+    (17, "cap_sys_rawio"),
+    (19, "cap_sys_ptrace"),
+    (21, "cap_sys_admin"),
+    (23, "cap_sys_nice"),
+    (24, "cap_sys_resource"),
+    (34, "cap_syslog"),
+    (38, "cap_perfmon"),
+    (39, "cap_bpf"),
+];
+
+/// CPUs that the calling thread may use, ascending. Those that are offline are
+/// not among them.
+#[must_use]
+pub fn allowed(root: &Root) -> Vec<usize> {
+    if root.is_live()
+        && let Ok(cpus) = super::thread::affinity(0)
+    {
+        return cpus;
+    }
+    root.text("/proc/self/status")
+        .ok()
+        .as_deref()
+        .and_then(|status| value(status, "Cpus_allowed_list"))
+        .and_then(|list| parse_kernel(list).ok())
+        .unwrap_or_else(|| super::online(root))
+}
+
+/// The path of our own program, for commands that a person is told to run.
+#[must_use]
+pub fn executable() -> String {
+    std::env::current_exe().map_or_else(
+        |_| "./punctual".to_owned(),
+        |path| path.to_string_lossy().into_owned(),
+    )
+}
+
+/// Reads the limits.
+pub(super) fn read(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Limits {
+    let status = reader.text("/proc/self/status").unwrap_or_default();
+    let table = reader.text("/proc/self/limits").unwrap_or_default();
+    Limits {
+        user: value(&status, "Uid")
+            .and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok())
+            .unwrap_or(0),
+        capabilities: capabilities(&status),
+        user_namespace: user_namespace(reader.root),
+        rtprio: limit(&table, "Max realtime priority").map(|limit| limit.unwrap_or(99)),
+        memlock_bytes: limit(&table, "Max locked memory").unwrap_or_default(),
+        rttime_us: limit(&table, "Max realtime timeout").unwrap_or_default(),
+        cgroups: cgroups.paths.clone(),
+        cgroup_limits: cgroups.limits.clone(),
+    }
+}
+
+/// The value of a line `Key:\tvalue` of `/proc/PID/status`.
+pub(super) fn value<'t>(status: &'t str, key: &str) -> Option<&'t str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+        .map(str::trim)
+}
+
+/// The effective capabilities that matter here.
+fn capabilities(status: &str) -> Vec<String> {
+    let mask = value(status, "CapEff")
+        .and_then(|mask| u64::from_str_radix(mask, 16).ok())
+        .unwrap_or(0);
+    CAPABILITIES
+        .iter()
+        .filter(|(bit, _)| mask & (1 << bit) != 0)
+        .map(|(_, name)| (*name).to_owned())
+        .collect()
+}
+
+/// The soft limit in `/proc/self/limits`: the outer option is absent where there
+/// is no such line, the inner one where there is no limit.
+#[allow(clippy::option_option, reason = "absent and unlimited differ")]
+fn limit(table: &str, name: &str) -> Option<Option<u64>> {
+    let line = table.lines().find_map(|line| line.strip_prefix(name))?;
+    let soft = line.split_whitespace().next()?;
+    if soft == "unlimited" {
+        Some(None)
+    } else {
+        soft.parse().ok().map(Some)
+    }
+}
+
+/// Whether we are in a user namespace below the first one, where capabilities
+/// don't reach the scheduler. The first one's inode number is fixed
+/// (`PROC_USER_INIT_INO` in the kernel's `include/linux/proc_ns.h`).
+fn user_namespace(root: &Root) -> Option<bool> {
+    let link = root.link("/proc/self/ns/user").ok()?;
+    Some(link != "user:[4026531837]")
+}

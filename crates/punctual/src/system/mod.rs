@@ -1,0 +1,45 @@
+//! Reading the machine: what it is, whether what was asked of it is in force,
+//! and what changes while a run goes.
+//!
+//! Everything is read through a [`Root`], so that the trees of other machines
+//! can be read as well. Readers are total: what can't be read or makes no sense
+//! stands in [`SystemState::unread`] with the reason. Nothing here prints, and
+//! nothing is changed but by [`dma_latency::DmaLatency`].
+//!
+//! ```no_run
+//! use punctual::system::{self, Root, SurveyRequest};
+//!
+//! let root = Root::live();
+//! let choice = system::cpus::default_probed(&system::topology(&root), &system::allowed(&root));
+//! let state = system::survey(&root, &SurveyRequest { probed_cpus: choice.probed, priority: 80 });
+//! assert!(!state.kernel.release.is_empty());
+//! ```
+
+pub mod cpus;
+pub mod demands;
+pub mod dma_latency;
+pub mod memory;
+pub mod stolen;
+pub mod thread;
+pub mod watch;
+
+mod cgroup;
+mod clock;
+mod kernel;
+mod limits;
+mod power;
+mod processor;
+mod root;
+mod scheduler;
+mod survey;
+mod tasks;
+mod virtualisation;
+
+pub use crate::record::system::SystemState;
+pub use dma_latency::DmaLatency;
+pub use limits::{allowed, executable};
+pub use memory::memory_available;
+pub use processor::{online, topology};
+pub use root::{READ_LIMIT, Reader, Root};
+pub use survey::{SurveyRequest, survey};
+pub use thread::{Policy, ThreadScheduling, read_back};

@@ -1,0 +1,42 @@
+//! Time that the host of a virtual machine took away.
+
+use std::collections::BTreeMap;
+
+use super::root::Root;
+
+/// Stolen time of each online CPU since boot, in nanoseconds, from `/proc/stat`.
+/// Its grain is a tick of the C library's clock, mostly 10 ms. It counts what the
+/// next host says it took; a host below that one is not seen.
+///
+/// # Errors
+/// When `/proc/stat` can't be read.
+pub fn read(root: &Root) -> std::io::Result<BTreeMap<usize, u64>> {
+    let text = root.text("/proc/stat")?;
+    let tick = tick_ns(root);
+    Ok(parse(&text, tick))
+}
+
+fn parse(text: &str, tick: u64) -> BTreeMap<usize, u64> {
+    text.lines()
+        .take_while(|line| line.starts_with("cpu"))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let cpu = super::root::decimal(words.next()?.strip_prefix("cpu")?)?;
+            // user nice system idle iowait irq softirq steal
+            let steal: u64 = words.nth(7)?.parse().ok()?;
+            Some((cpu, steal.saturating_mul(tick)))
+        })
+        .collect()
+}
+
+/// Length of a tick of `/proc/stat`.
+fn tick_ns(root: &Root) -> u64 {
+    const USUAL: u64 = 100;
+    let rate = if root.is_live() {
+        // SAFETY: sysconf takes no pointer.
+        u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(USUAL)
+    } else {
+        USUAL
+    };
+    1_000_000_000 / rate.max(1)
+}

@@ -1,0 +1,51 @@
+//! The machine as it is found before a run.
+
+use super::root::{Reader, Root};
+use super::{cgroup, clock, kernel, limits, memory, power, processor, scheduler, virtualisation};
+use crate::record::system::SystemState;
+
+/// What a survey must know of the run that is to come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SurveyRequest {
+    /// The CPUs that will be probed.
+    pub probed_cpus: Vec<usize>,
+    /// The real-time priority of the probes; 0 under ordinary scheduling.
+    pub priority: u32,
+}
+
+/// Reads the machine. It takes milliseconds, changes nothing and never fails: what
+/// could not be read stands in [`SystemState::unread`].
+#[must_use]
+pub fn survey(root: &Root, request: &SurveyRequest) -> SystemState {
+    let mut reader = Reader::new(root);
+    let reader = &mut reader;
+    let kernel = kernel::read(reader);
+    let cgroups = cgroup::read(reader);
+    let mut state = SystemState {
+        hostname: reader.text("/proc/sys/kernel/hostname").unwrap_or_default(),
+        distribution: distribution(reader),
+        processor: processor::read(reader, &request.probed_cpus),
+        clock: clock::read(reader, &request.probed_cpus),
+        power: power::read(reader, &request.probed_cpus),
+        virtualisation: virtualisation::read(reader, &kernel, &cgroups),
+        scheduler: scheduler::read(reader, request, &cgroups),
+        limits: limits::read(reader, &cgroups),
+        memory: memory::read(reader),
+        kernel,
+        unread: Vec::new(),
+    };
+    state.unread = std::mem::replace(reader, Reader::new(root)).into_unread();
+    state
+}
+
+/// The distribution's pretty name.
+fn distribution(reader: &mut Reader<'_>) -> Option<String> {
+    let text = reader
+        .optional("/etc/os-release")
+        .or_else(|| reader.optional("/usr/lib/os-release"))?;
+    let value = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("PRETTY_NAME="))?;
+    let name = value.trim_matches(['"', '\'']).trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}

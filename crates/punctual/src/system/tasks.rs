@@ -1,0 +1,134 @@
+//! Tasks that may delay a probe: of a real-time priority at or above its own.
+
+use super::cpus::parse_kernel;
+use super::root::{Reader, decimal};
+use super::thread::{Policy, scheduling_policy};
+use crate::record::system::TaskAbove;
+
+/// So many are listed; all are counted.
+const LISTED: usize = 64;
+
+/// So many are looked at in detail.
+const LOOKED_AT: usize = 4096;
+
+/// `PF_KTHREAD` of the kernel's `include/linux/sched.h`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Competitors {
+    /// The first of them, other programs' before the kernel's own.
+    pub listed: Vec<TaskAbove>,
+    /// All.
+    pub count: u64,
+    /// Kernel threads among all.
+    pub kernel_count: u64,
+}
+
+/// Looks for tasks at or above `priority` that may run on one of `probed`. A task
+/// of the same priority does not preempt a probe, but one that runs already is
+/// not preempted either. Our own threads don't count.
+///
+/// The stop-class threads `migration/N` show as `fifo` 99: they are above every
+/// priority that can be asked for, and run only for moments.
+pub(super) fn above(reader: &mut Reader<'_>, probed: &[usize], priority: u32) -> Competitors {
+    let mut found = Vec::new();
+    let own = if reader.root.is_live() {
+        std::process::id()
+    } else {
+        0
+    };
+    let processes = match reader.root.names("/proc") {
+        Ok(names) => names,
+        Err(error) => {
+            reader.note("/proc", super::root::plain(&error));
+            return Competitors::default();
+        }
+    };
+    for process in processes.iter().filter_map(|name| decimal::<u32>(name)) {
+        if process == own {
+            continue;
+        }
+        for thread in reader.root.numbered(&format!("/proc/{process}/task"), "") {
+            if found.len() >= LOOKED_AT {
+                reader.note("/proc", "more real-time tasks than are looked at");
+                return sorted(found);
+            }
+            if let Some(task) = competitor(reader, process, thread, probed, priority) {
+                found.push(task);
+            }
+        }
+    }
+    sorted(found)
+}
+
+fn sorted(mut found: Vec<TaskAbove>) -> Competitors {
+    found.sort_by(|a, b| {
+        (a.kernel, std::cmp::Reverse(a.priority), a.tid).cmp(&(
+            b.kernel,
+            std::cmp::Reverse(b.priority),
+            b.tid,
+        ))
+    });
+    let count = found.len() as u64;
+    let kernel_count = found.iter().filter(|task| task.kernel).count() as u64;
+    found.truncate(LISTED);
+    Competitors {
+        listed: found,
+        count,
+        kernel_count,
+    }
+}
+
+/// The task, if it may delay a probe. One that ended meanwhile may not.
+fn competitor(
+    reader: &Reader<'_>,
+    process: u32,
+    thread: usize,
+    probed: &[usize],
+    priority: u32,
+) -> Option<TaskAbove> {
+    let tid = i32::try_from(thread).ok()?;
+    // A system call is far cheaper than a file of /proc, and nearly all tasks
+    // are ordinary ones.
+    if reader.root.is_live() && !scheduling_policy(tid)?.is_real_time() {
+        return None;
+    }
+    let directory = format!("/proc/{process}/task/{thread}");
+    let mut task = parse_stat(&reader.root.text(&format!("{directory}/stat")).ok()?)?;
+    let deadline = task.policy == Policy::Deadline.name();
+    if !deadline && task.priority < priority {
+        return None;
+    }
+    let status = reader.root.text(&format!("{directory}/status")).ok()?;
+    let allowed = parse_kernel(super::limits::value(&status, "Cpus_allowed_list")?).ok()?;
+    task.tid = tid;
+    task.cpus = probed
+        .iter()
+        .copied()
+        .filter(|cpu| allowed.contains(cpu))
+        .collect();
+    (!task.cpus.is_empty()).then_some(task)
+}
+
+/// A line of `/proc/PID/task/TID/stat`, if it is a real-time task's. The name
+/// stands in parentheses and may hold any character: the last one closes it.
+fn parse_stat(stat: &str) -> Option<TaskAbove> {
+    let open = stat.find('(')?;
+    let close = stat.rfind(')')?;
+    let name = stat.get(open + 1..close)?;
+    // The first word here is field 3 of proc(5), the state.
+    let words: Vec<&str> = stat.get(close + 1..)?.split_whitespace().collect();
+    let field = |number: usize| words.get(number - 3)?.parse::<u64>().ok();
+    let policy = Policy::from_number(u32::try_from(field(41)?).ok()?);
+    policy.is_real_time().then(|| TaskAbove {
+        tid: 0,
+        name: name.to_owned(),
+        policy: policy.name().to_owned(),
+        priority: field(40)
+            .and_then(|priority| u32::try_from(priority).ok())
+            .unwrap_or(0),
+        kernel: field(9).is_some_and(|flags| flags & KERNEL_THREAD != 0),
+        cpus: Vec::new(),
+    })
+}

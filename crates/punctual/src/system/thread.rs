@@ -1,0 +1,178 @@
+//! What the kernel says of one thread's scheduling.
+
+use std::io;
+
+/// A scheduling policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_RR.
+    RoundRobin,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_DEADLINE.
+    Deadline,
+    /// SCHED_EXT, where a BPF scheduler is loaded.
+    Extensible,
+    /// One that this program doesn't know.
+    Unknown(u32),
+}
+
+impl Policy {
+    /// The policy of a number of the kernel's.
+    #[must_use]
+    pub fn from_number(number: u32) -> Self {
+        match number {
+            0 => Self::Other,
+            1 => Self::Fifo,
+            2 => Self::RoundRobin,
+            3 => Self::Batch,
+            5 => Self::Idle,
+            6 => Self::Deadline,
+            7 => Self::Extensible,
+            unknown => Self::Unknown(unknown),
+        }
+    }
+
+    /// Its name in the record.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Fifo => "fifo",
+            Self::RoundRobin => "rr",
+            Self::Batch => "batch",
+            Self::Idle => "idle",
+            Self::Deadline => "deadline",
+            Self::Extensible => "ext",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// The policy of a name in the record.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [
+            Self::Other,
+            Self::Fifo,
+            Self::RoundRobin,
+            Self::Batch,
+            Self::Idle,
+            Self::Deadline,
+            Self::Extensible,
+        ]
+        .into_iter()
+        .find(|policy| policy.name() == name)
+    }
+
+    /// Whether it goes before all ordinary tasks.
+    #[must_use]
+    pub fn is_real_time(self) -> bool {
+        matches!(self, Self::Fifo | Self::RoundRobin | Self::Deadline)
+    }
+}
+
+/// What the kernel says of one thread's scheduling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadScheduling {
+    /// Its policy.
+    pub policy: Policy,
+    /// Its real-time priority, 1-99; 0 without one.
+    pub priority: u32,
+    /// The CPUs that it may run on, ascending.
+    pub cpus: Vec<usize>,
+    /// Its timer slack; absent where that can't be read. The kernel takes none
+    /// for `fifo`, `rr` and `deadline`, whatever stands here.
+    pub timer_slack_ns: Option<u64>,
+}
+
+/// `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its
+/// first version: what newer ones add is not looked at.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+fn attributes(tid: i32) -> io::Result<Attributes> {
+    let mut attributes = Attributes::default();
+    // SAFETY: the kernel writes at most the size given, that of `attributes`,
+    // which outlives the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            tid,
+            &raw mut attributes,
+            size_of::<Attributes>(),
+            0,
+        )
+    };
+    if result == 0 {
+        Ok(attributes)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The policy of a thread; absent once it has ended.
+pub(super) fn scheduling_policy(tid: i32) -> Option<Policy> {
+    let attributes = attributes(tid).ok()?;
+    Some(Policy::from_number(attributes.policy))
+}
+
+/// The CPUs that a thread may run on, ascending; `0` is the calling thread.
+pub(super) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
+    // The kernel wants room for all CPUs it was built for, 8192 at most today.
+    let mut mask = vec![0_u64; super::cpus::CPU_LIMIT / 64];
+    let size = size_of_val(mask.as_slice());
+    // SAFETY: the kernel writes at most `size` bytes to `mask`, which is as long
+    // and outlives the call.
+    let result =
+        unsafe { libc::sched_getaffinity(tid, size, mask.as_mut_ptr().cast::<libc::cpu_set_t>()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(mask
+        .iter()
+        .enumerate()
+        .flat_map(|(index, word)| {
+            (0..64)
+                .filter(move |bit| word >> bit & 1 != 0)
+                .map(move |bit| index * 64 + bit)
+        })
+        .collect())
+}
+
+/// Reads a thread's scheduling back from the kernel; `tid` is that of any thread
+/// of this machine.
+///
+/// # Errors
+/// With ESRCH when there is no such thread (it has ended), EINVAL when `tid` is
+/// not positive.
+pub fn read_back(tid: i32) -> io::Result<ThreadScheduling> {
+    if tid <= 0 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let attributes = attributes(tid)?;
+    Ok(ThreadScheduling {
+        policy: Policy::from_number(attributes.policy),
+        priority: attributes.priority,
+        cpus: affinity(tid)?,
+        timer_slack_ns: super::Root::live()
+            .text(&format!("/proc/{tid}/timerslack_ns"))
+            .ok()
+            .and_then(|text| text.parse().ok()),
+    })
+}

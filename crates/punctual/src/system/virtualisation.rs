@@ -1,0 +1,260 @@
+//! Whether this is a virtual machine, and whether we are in a container.
+
+use super::cgroup::Cgroups;
+use super::root::Reader;
+use crate::record::system::{Kernel, Virtualisation};
+
+/// Reads hypervisor and container. Stolen time is the watch's to fill.
+pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) -> Virtualisation {
+    Virtualisation {
+        hypervisor: hypervisor(reader, kernel),
+        container: container(reader, cgroups),
+        stolen_ns: None,
+        stolen_share: None,
+    }
+}
+
+/// The name of the hypervisor. On x86 the processor itself says whether there is
+/// one: firmware names alone would take a cloud's bare metal for a guest.
+fn hypervisor(reader: &mut Reader<'_>, kernel: &Kernel) -> Option<String> {
+    let information = reader.root.text("/proc/cpuinfo").unwrap_or_default();
+    let flags = information
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .map(|line| line.split_whitespace().any(|flag| flag == "hypervisor"));
+    let x86 = flags.is_some() || matches!(kernel.machine.as_str(), "x86_64" | "i686");
+    let named = reader
+        .optional("/sys/hypervisor/type")
+        .filter(|name| !name.is_empty() && name != "none")
+        .map(|name| {
+            if name == "xen" {
+                "Xen".to_owned()
+            } else {
+                name
+            }
+        });
+    if x86 {
+        let flagged = flags.unwrap_or(false);
+        let signature = signature(reader);
+        if named.is_none() && signature.is_none() && !flagged {
+            return user_mode(&information);
+        }
+        let firmware = firmware(reader);
+        return Some(match (named.or(signature), firmware) {
+            (Some(name), Some(product)) if product != name => format!("{name} ({product})"),
+            (Some(name), _) => name,
+            (None, Some(product)) => product,
+            (None, None) => "unknown".to_owned(),
+        });
+    }
+    named
+        .or_else(|| device_tree(reader))
+        .or_else(|| firmware(reader))
+        .or_else(|| user_mode(&information))
+}
+
+/// User Mode Linux runs as a process.
+fn user_mode(information: &str) -> Option<String> {
+    information
+        .contains("User Mode Linux")
+        .then(|| "User Mode Linux".to_owned())
+}
+
+/// The name that the processor gives (`cpuid`, leaf 0x4000_0000).
+#[cfg(target_arch = "x86_64")]
+fn signature(reader: &Reader<'_>) -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    if !reader.root.is_live() {
+        return None;
+    }
+    // Every x86-64 processor has this leaf; bit 31 of ecx is set by hypervisors.
+    #[allow(unused_unsafe, reason = "safe in newer versions of Rust")]
+    // SAFETY: x86-64 always has the instruction.
+    let features = unsafe { __cpuid(1) };
+    if features.ecx >> 31 == 0 {
+        return None;
+    }
+    #[allow(unused_unsafe, reason = "safe in newer versions of Rust")]
+    // SAFETY: as above; a hypervisor answers this leaf.
+    let leaf = unsafe { __cpuid(0x4000_0000) };
+    let mut bytes = Vec::with_capacity(12);
+    for register in [leaf.ebx, leaf.ecx, leaf.edx] {
+        bytes.extend_from_slice(&register.to_le_bytes());
+    }
+    Some(vendor(&bytes))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn signature(_reader: &Reader<'_>) -> Option<String> {
+    None
+}
+
+/// The hypervisor of a signature of twelve bytes.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+fn vendor(signature: &[u8]) -> String {
+    let known: &[(&[u8], &str)] = &[
+        (b"KVMKVMKVM", "KVM"),
+        (b"Linux KVM Hv", "KVM"),
+        (b"TCGTCGTCGTCG", "QEMU TCG"),
+        (b"VMwareVMware", "VMware"),
+        (b"Microsoft Hv", "Hyper-V"),
+        (b"XenVMMXenVMM", "Xen"),
+        (b"VBoxVBoxVBox", "VirtualBox"),
+        (b"bhyve bhyve ", "bhyve"),
+        (b"ACRNACRNACRN", "ACRN"),
+        (b"Jailhouse", "Jailhouse"),
+        (b"QNXQVMBSQG", "QNX"),
+        (b"SRESRESRESRE", "Bochs or SRE"),
+        (b" lrpepyh  vr", "Parallels"),
+        (b"prl hyperv  ", "Parallels"),
+    ];
+    known
+        .iter()
+        .find(|(bytes, _)| signature.starts_with(bytes))
+        .map_or_else(
+            || {
+                let text: String = String::from_utf8_lossy(signature)
+                    .chars()
+                    .filter(|c| c.is_ascii_graphic())
+                    .collect();
+                if text.is_empty() {
+                    "unknown".to_owned()
+                } else {
+                    format!("unknown: {text}")
+                }
+            },
+            |(_, name)| (*name).to_owned(),
+        )
+}
+
+/// The name that the firmware gives, where it can only be a virtual machine's.
+fn firmware(reader: &mut Reader<'_>) -> Option<String> {
+    let mut field = |name: &str| {
+        reader
+            .optional(&format!("/sys/class/dmi/id/{name}"))
+            .unwrap_or_default()
+    };
+    let vendor = field("sys_vendor");
+    let product = field("product_name");
+    let board = field("board_vendor");
+    let bios = field("bios_vendor");
+    let known = [
+        ("QEMU", "QEMU"),
+        ("KVM", "KVM"),
+        ("VMware", "VMware"),
+        ("innotek GmbH", "VirtualBox"),
+        ("VirtualBox", "VirtualBox"),
+        ("Xen", "Xen"),
+        ("Bochs", "Bochs"),
+        ("Parallels", "Parallels"),
+        ("BHYVE", "bhyve"),
+        ("Apple Virtualization", "Apple Virtualization"),
+        ("Google Compute Engine", "Google Compute Engine"),
+        ("OpenStack", "OpenStack"),
+        ("DigitalOcean", "DigitalOcean"),
+    ];
+    for text in [&product, &vendor, &board, &bios] {
+        let found = known.iter().find(|(prefix, _)| text.starts_with(prefix));
+        if let Some((_, name)) = found {
+            return Some((*name).to_owned());
+        }
+    }
+    if vendor == "Microsoft Corporation" && product == "Virtual Machine" {
+        return Some("Hyper-V".to_owned());
+    }
+    if vendor == "Amazon EC2" && !product.contains("metal") {
+        return Some("Amazon EC2".to_owned());
+    }
+    None
+}
+
+/// The name that the device tree gives.
+fn device_tree(reader: &mut Reader<'_>) -> Option<String> {
+    if let Some(compatible) = reader.optional("/proc/device-tree/hypervisor/compatible") {
+        let name = if compatible.contains("xen") {
+            "Xen"
+        } else if compatible.contains("linux,kvm") {
+            "KVM"
+        } else if compatible.contains("vmware") {
+            "VMware"
+        } else {
+            "unknown"
+        };
+        return Some(name.to_owned());
+    }
+    let machine = reader.optional("/proc/device-tree/compatible")?;
+    (machine.contains("linux,dummy-virt") || machine.contains("qemu,")).then(|| "QEMU".to_owned())
+}
+
+/// The kind of the container.
+fn container(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Option<String> {
+    // Processes of every container can see what its manager left there.
+    if let Some(manager) = reader.optional("/run/host/container-manager") {
+        return Some(first_line(&manager));
+    }
+    if let Some(manager) = reader.optional("/run/systemd/container") {
+        return Some(first_line(&manager));
+    }
+    // Only root may read it: a refusal is no news, so it is not noted.
+    let environment = reader.root.text("/proc/1/environ").unwrap_or_default();
+    let named = environment
+        .split('\0')
+        .find_map(|variable| variable.strip_prefix("container="))
+        .filter(|name| !name.is_empty());
+    if let Some(name) = named {
+        return Some(first_line(name));
+    }
+    let path = |word: &str| cgroups.paths.iter().any(|path| path.contains(word));
+    let by_path = [
+        ("/kubepods", "kubernetes"),
+        ("/docker/", "docker"),
+        ("/docker-", "docker"),
+        ("/libpod-", "podman"),
+        ("/lxc/", "lxc"),
+        ("/lxc.payload", "lxc"),
+        ("/crio-", "cri-o"),
+        ("/cri-containerd-", "containerd"),
+    ]
+    .iter()
+    .find(|(word, _)| path(word));
+    if let Some((_, name)) = by_path {
+        return Some((*name).to_owned());
+    }
+    // Images leave these files behind also where they boot as a machine's own
+    // root: they count only beside a namespace of one's own.
+    let marker = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")]
+        .iter()
+        .find(|(file, _)| reader.root.exists(file));
+    match marker {
+        Some((_, name)) if !first_namespaces(reader) => Some((*name).to_owned()),
+        _ => None,
+    }
+}
+
+/// Whether we are in the namespaces that the kernel began with. Their inode
+/// numbers are fixed (`include/linux/proc_ns.h`).
+fn first_namespaces(reader: &Reader<'_>) -> bool {
+    [
+        ("pid", "pid:[4026531836]"),
+        ("cgroup", "cgroup:[4026531835]"),
+        ("user", "user:[4026531837]"),
+        ("uts", "uts:[4026531838]"),
+    ]
+    .iter()
+    .all(|(name, first)| {
+        reader
+            .root
+            .link(&format!("/proc/self/ns/{name}"))
+            .is_ok_and(|link| link == *first)
+    })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(64)
+        .collect()
+}

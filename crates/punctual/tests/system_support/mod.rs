@@ -1,0 +1,69 @@
+//! Recorded trees of machines, written out for a test.
+#![allow(dead_code, reason = "each file of tests uses what it needs")]
+
+use std::fs;
+use std::path::Path;
+
+use punctual::system::Root;
+use tempfile::TempDir;
+
+/// A recorded machine, gone when dropped.
+pub struct Machine {
+    /// Its tree.
+    pub root: Root,
+    directory: TempDir,
+}
+
+impl Machine {
+    /// A machine of which nothing can be read.
+    pub fn empty() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self {
+            root: Root::recorded(directory.path()),
+            directory,
+        }
+    }
+
+    /// The machine in `tests/data/system/NAME.tree`: lines `=== /path` each begin
+    /// a file, lines `=== /path -> target` are symbolic links.
+    pub fn recorded(name: &str) -> Self {
+        let machine = Self::empty();
+        let path = format!(
+            "{}/tests/data/system/{name}.tree",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let text = fs::read_to_string(&path).unwrap();
+        for part in text.split("=== ").skip(1) {
+            let (head, body) = part.split_once('\n').unwrap();
+            match head.split_once(" -> ") {
+                Some((link, target)) => machine.link(link, target),
+                None => machine.write(head, body),
+            }
+        }
+        machine
+    }
+
+    /// Writes a file.
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let place = self.place(path);
+        fs::write(place, content).unwrap();
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, path: &str) {
+        fs::remove_file(self.root.path(path)).unwrap();
+    }
+
+    /// Makes a symbolic link.
+    pub fn link(&self, path: &str, target: &str) {
+        std::os::unix::fs::symlink(target, self.place(path)).unwrap();
+    }
+
+    /// Where a path is, with the directories above it made.
+    pub fn place(&self, path: &str) -> std::path::PathBuf {
+        let place = self.root.path(path);
+        assert!(place.starts_with(self.directory.path()));
+        fs::create_dir_all(place.parent().unwrap_or(Path::new("/"))).unwrap();
+        place
+    }
+}

@@ -1,0 +1,250 @@
+//! What a stack costs: this allocator's against what else there is.
+//!
+//! Every variant runs in every round, one after the other, so that whatever the machine is
+//! busy with meets all of them. Figures are medians over the rounds, in ns for one pair of
+//! allocation and free, or for one thread from its creation to its end; the last column is
+//! how many times the checked pair fits in.
+//!
+//! `cargo run --release -p punctual-rt --example stack_bench [ROUNDS]`
+#![allow(clippy::print_stdout, reason = "an example prints its result")]
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use punctual_rt::stack::{self, Class};
+use punctual_rt::sys::map::{self, Access, page_size};
+
+const SIZE: usize = 256 << 10;
+
+fn class() -> Class {
+    Class::exact(SIZE).expect("256 KB is a class")
+}
+
+/// Writes a word at the top of the stack, as any user would.
+fn write_top(base: NonNull<u8>) {
+    // SAFETY: the word lies within the stack of SIZE bytes.
+    let top = unsafe { base.add(SIZE - 8) };
+    // SAFETY: the stack is the caller's, writable, and 8 divides the address.
+    unsafe { top.cast::<u64>().write_volatile(1) };
+}
+
+fn from_kernel(count: usize) {
+    for _ in 0..count {
+        let whole = map::reserve(SIZE + 2 * page_size()).expect("address space");
+        // SAFETY: the mapping is longer than a page.
+        let base = unsafe { whole.add(page_size()) };
+        // SAFETY: the mapping was made above.
+        unsafe { map::protect(base, SIZE, Access::ReadWrite) }.expect("pages");
+        // SAFETY: as above.
+        unsafe { map::populate(base, SIZE) }.expect("memory");
+        write_top(base);
+        // SAFETY: nothing uses the mapping any more.
+        unsafe { map::unmap(whole, SIZE + 2 * page_size()) }.expect("unmapped");
+    }
+}
+
+fn checked(count: usize) {
+    for _ in 0..count {
+        let base = stack::alloc(class()).expect("a stack");
+        write_top(base);
+        // SAFETY: the stack was handed out above, and nobody uses it.
+        unsafe { stack::free(base.as_ptr() as usize, class()) }.expect("freed");
+    }
+}
+
+static LIST: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+fn mutex_list(count: usize) {
+    for _ in 0..count {
+        let kept = LIST.lock().expect("not poisoned").pop();
+        let base = match kept {
+            Some(address) => NonNull::new(address as *mut u8).expect("a stack"),
+            None => stack::alloc(class()).expect("a stack"),
+        };
+        write_top(base);
+        LIST.lock()
+            .expect("not poisoned")
+            .push(base.as_ptr() as usize);
+    }
+}
+
+fn attribute(stack: Option<NonNull<u8>>, size: usize) -> libc::pthread_attr_t {
+    let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: the attribute is filled here.
+    unsafe { libc::pthread_attr_init(attr.as_mut_ptr()) };
+    let set = match stack {
+        // SAFETY: the stack outlives the thread that is made with the attribute.
+        Some(base) => unsafe {
+            libc::pthread_attr_setstack(attr.as_mut_ptr(), base.as_ptr().cast(), size)
+        },
+        // SAFETY: the attribute is initialised.
+        None => unsafe { libc::pthread_attr_setstacksize(attr.as_mut_ptr(), size) },
+    };
+    assert_eq!(set, 0);
+    // SAFETY: initialised above.
+    unsafe { attr.assume_init() }
+}
+
+extern "C" fn touch_200_kb(_: *mut c_void) -> *mut c_void {
+    let mut room = [0_u8; 200 << 10];
+    for byte in room.iter_mut().step_by(4096) {
+        *byte = std::hint::black_box(1);
+    }
+    std::hint::black_box(&mut room);
+    null_mut()
+}
+
+extern "C" fn do_nothing(_: *mut c_void) -> *mut c_void {
+    null_mut()
+}
+
+fn run_thread(attr: *const libc::pthread_attr_t, body: extern "C" fn(*mut c_void) -> *mut c_void) {
+    let mut made = 0;
+    // SAFETY: the attribute is null or initialised; the bodies ignore their argument.
+    let failed = unsafe { libc::pthread_create(&mut made, attr, body, null_mut()) };
+    assert_eq!(failed, 0);
+    // SAFETY: the thread was made above and is joined once.
+    assert_eq!(unsafe { libc::pthread_join(made, null_mut()) }, 0);
+}
+
+fn threads_default(count: usize) {
+    (0..count).for_each(|_| run_thread(null(), do_nothing));
+}
+
+fn threads_default_touch(count: usize) {
+    let attr = attribute(None, SIZE);
+    (0..count).for_each(|_| run_thread(&attr, touch_200_kb));
+}
+
+fn on_ours(count: usize, body: extern "C" fn(*mut c_void) -> *mut c_void) {
+    for _ in 0..count {
+        let base = stack::alloc(class()).expect("a stack");
+        run_thread(&attribute(Some(base), SIZE), body);
+        // SAFETY: the thread that ran on it was joined.
+        unsafe { stack::free(base.as_ptr() as usize, class()) }.expect("freed");
+    }
+}
+
+fn threads_ours(count: usize) {
+    on_ours(count, do_nothing);
+}
+
+fn threads_ours_touch(count: usize) {
+    on_ours(count, touch_200_kb);
+}
+
+struct Variant {
+    name: &'static str,
+    count: usize,
+    run: fn(usize),
+}
+
+const VARIANTS: [Variant; 7] = [
+    Variant {
+        name: "checked pair of this library",
+        count: 400_000,
+        run: checked,
+    },
+    Variant {
+        name: "list behind a mutex, unchecked",
+        count: 400_000,
+        run: mutex_list,
+    },
+    Variant {
+        name: "mmap, mprotect, populate, munmap",
+        count: 300,
+        run: from_kernel,
+    },
+    Variant {
+        name: "thread, default stack",
+        count: 500,
+        run: threads_default,
+    },
+    Variant {
+        name: "thread on a stack of ours",
+        count: 500,
+        run: threads_ours,
+    },
+    Variant {
+        name: "touching thread, default",
+        count: 300,
+        run: threads_default_touch,
+    },
+    Variant {
+        name: "touching thread, ours",
+        count: 300,
+        run: threads_ours_touch,
+    },
+];
+
+/// The mean time of one run of a variant, in ns, over `threads` threads at once.
+fn measure(variant: &Variant, threads: usize) -> f64 {
+    let start = Barrier::new(threads);
+    let all: Vec<f64> = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    (variant.run)(variant.count / 20 + 1);
+                    start.wait();
+                    let begun = Instant::now();
+                    (variant.run)(variant.count);
+                    begun.elapsed().as_secs_f64() * 1e9 / variant.count as f64
+                })
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect()
+    });
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn main() {
+    let rounds = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(9);
+    let most = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(8);
+    let mut widths = vec![1];
+    widths.extend(
+        (1..4)
+            .map(|shift| 1 << shift)
+            .filter(|&count| count <= most),
+    );
+    stack::reserve(class(), 4 * most).expect("stacks");
+    let mut taken = vec![vec![Vec::new(); widths.len()]; VARIANTS.len()];
+    for _ in 0..rounds {
+        for (variant, figures) in VARIANTS.iter().zip(&mut taken) {
+            for (&threads, figures) in widths.iter().zip(figures) {
+                figures.push(measure(variant, threads));
+            }
+        }
+    }
+    print!("{:34}", "256 KB, ns, median of rounds");
+    widths
+        .iter()
+        .for_each(|threads| print!("{:>11}", format!("{threads} thr")));
+    println!("{:>13}", "x checked");
+    let mut reference = 1.0;
+    for (number, (variant, figures)) in VARIANTS.iter().zip(taken).enumerate() {
+        let medians: Vec<f64> = figures.into_iter().map(median).collect();
+        if number == 0 {
+            reference = medians[0];
+        }
+        print!("{:34}", variant.name);
+        medians.iter().for_each(|figure| print!("{figure:11.1}"));
+        println!("{:13.1}", medians[0] / reference);
+    }
+}

@@ -1,0 +1,65 @@
+//! What a fork means for the allocator.
+//!
+//! The child has one thread and a copy of everything. The lock is taken across the fork, so
+//! that the copy is whole; the magazines of threads that are not there lose nothing, since
+//! magazines hold hints alone. The copied pages are shared until they are written to, and
+//! locked memory is not inherited, so every stack that the child hands out is made present
+//! again first.
+
+use super::cache;
+use super::options::DebugOptions;
+use super::pool::{SHARED, TABLE, standing_on};
+use super::table::Slot;
+use super::word::{State, Word};
+
+/// Registers the handlers. Without memory for them the child is as safe as the moment of the
+/// fork was.
+pub(super) fn set_up() {
+    // SAFETY: the handlers are functions of this library, which is never unloaded while
+    // they are registered: glibc drops the handlers of a library that is closed.
+    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+}
+
+extern "C" fn before() {
+    SHARED.lock_raw();
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: `before` took the lock on this thread.
+    unsafe { SHARED.unlock_raw() };
+}
+
+extern "C" fn in_child() {
+    // SAFETY: `before` took the lock on the thread that is this child's only one. It can't
+    // be released, since the kernel knows it by the parent's thread id.
+    unsafe { SHARED.init() };
+    let mut shared = SHARED.lock();
+    shared.depot.clear();
+    let watched = DebugOptions::in_force().any();
+    for (header, word) in TABLE.stacks() {
+        match word.state() {
+            Some(State::Kept | State::Stored) => {
+                shared.depot.store_own(header, word.set_cold(true))
+            }
+            Some(State::Live) if !watched && !runs_here(word) => {
+                shared.depot.store_own(header, word.set_cold(true));
+            }
+            Some(State::Used | State::Live) => header.word.store(word.set_cold(true)),
+            // In the hands of a thread that isn't here: nobody knows how far it had come.
+            _ => forget(header, word),
+        }
+    }
+    let mine = cache::current();
+    if let Some(mine) = mine {
+        mine.forget();
+    }
+    shared.spare.after_fork(mine);
+}
+
+fn runs_here(word: Word) -> bool {
+    standing_on(word.address(), word.class())
+}
+
+fn forget(header: &'static Slot, word: Word) {
+    header.word.store(word.with(State::Gone));
+}

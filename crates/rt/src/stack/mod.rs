@@ -1,0 +1,223 @@
+//! Stacks that a real-time thread can stand on: present before they are used, guarded on
+//! both sides, of fixed sizes, and kept ready.
+//!
+//! A default stack is an empty promise: a new thread that touches 200 KB of it takes some
+//! fifty page faults. A [`Stack`] has every page in memory when it is handed out, so it
+//! faults never, and is locked as soon as the process locks its memory. The page below and
+//! the page above are without access: an overflow ends in SIGSEGV at that page rather than
+//! in a neighbour's data.
+//!
+//! To start a thread on one, give it to `pthread_attr_setstack(&attr, stack.base(),
+//! stack.len())`, then `pthread_create`, and drop the [`Stack`] only after `pthread_join`.
+//! glibc reports a guard size of 0 for a stack that was handed to it (the guards are there
+//! all the same), and puts the thread's control block and thread-local storage, some 4.4 KB,
+//! at the top of it.
+//!
+//! # How it works
+//! The slab and umem way: a stack is constructed once, and cached in its constructed state.
+//! Each thread keeps some free stacks of each class in a magazine; behind the magazines is a
+//! depot with a priority-inheriting lock; behind that is the kernel. The truth about each
+//! stack is one atomic word in a table out of line, so that every free is checked, and a
+//! free stack is never out of reach in another thread's magazine.
+//!
+//! # On a real-time thread
+//! [`reserve`] first: an allocation that finds a free stack of its class anywhere in the
+//! process makes no system call (but for the depot's lock, when that is contended) and takes
+//! no page fault. The first call of any function of this module sets the allocator up, so
+//! let it be made before the program is on duty. None may be called from a signal handler,
+//! [`locate`] excepted.
+//!
+//! In the child of a `fork`, stacks that the child takes are made present again, which costs
+//! one system call for each.
+
+mod cache;
+mod class;
+mod debug;
+mod error;
+mod fork;
+mod header;
+mod inspect;
+mod lock;
+mod magazine;
+mod options;
+mod pool;
+mod region;
+mod report;
+mod stats;
+mod table;
+mod trace;
+mod usage;
+mod word;
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+pub use class::{Class, SIZES, class_of, sizes};
+pub use error::StackError;
+pub use inspect::{
+    Bounds, Part, Place, Residency, bounds, bounds_of, contains, high_water, high_water_of_class,
+    locate, prefault, residency,
+};
+pub use options::DebugOptions;
+pub use stats::Stats;
+
+use word::State;
+
+/// The parts of the allocator that a model checker runs; not for programs.
+#[doc(hidden)]
+pub mod protocol {
+    pub use super::header::{Header, steal};
+    pub use super::magazine::{Depot, Magazine, ROUNDS};
+    pub use super::word::{Atom, State, Word};
+}
+
+/// Makes the allocator ready: its lock, its fork handlers, what `PUNCTUAL_STACK_DEBUG` asks.
+///
+/// Every other function does it where it hasn't been done. Not for a real-time thread.
+pub fn init() {
+    pool::set_up();
+}
+
+/// Hands out a stack of `class`, the lowest address of which is returned.
+///
+/// The content is whatever the last user left. A real-time thread may call it while a stack
+/// of the class is free, see [`reserve`].
+///
+/// # Errors
+/// [`StackError::NoMemory`], [`StackError::LockLimit`].
+#[inline]
+pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
+    pool::alloc(class)
+}
+
+/// Takes back the stack whose lowest address is `address`.
+///
+/// A real-time thread may call it: it makes no system call, and takes the depot's lock when
+/// the thread's magazine is full.
+///
+/// # Errors
+/// Nothing is changed by a wrong free: [`StackError::NotAStack`],
+/// [`StackError::WrongClass`], [`StackError::NotInUse`] (a double free),
+/// [`StackError::InUse`] (the stack the caller stands on, or one with a thread known to run
+/// on it). With `PUNCTUAL_STACK_DEBUG` the wrong class and the double free abort.
+///
+/// # Safety
+/// If the free is a right one, nothing on the stack is used any more: no thread runs on it
+/// and no reference into it is left.
+#[inline]
+pub unsafe fn free(address: usize, class: Class) -> Result<(), StackError> {
+    pool::free(address, class)
+}
+
+/// Makes stacks until `count` of `class` are free, so that as many allocations, by whichever
+/// threads, need nothing from the kernel.
+///
+/// Not for a real-time thread: it maps memory.
+///
+/// # Errors
+/// [`StackError::NoMemory`], [`StackError::LockLimit`]; the stacks made so far stay free.
+pub fn reserve(class: Class, count: usize) -> Result<(), StackError> {
+    pool::reserve(class, count)
+}
+
+/// Gives free stacks of `class` back to the kernel until `keep` are left. Returns how many.
+///
+/// Those that other threads keep in their magazines are given back too. Not for a real-time
+/// thread: it unmaps memory.
+///
+/// # Errors
+/// [`StackError::NoMemory`] when `vm.max_map_count` doesn't allow the hole; that stack stays
+/// free.
+pub fn trim(class: Class, keep: usize) -> Result<usize, StackError> {
+    pool::trim(class, keep)
+}
+
+/// Writes a line to `fd` for each stack that is in use, with its allocation's call stack
+/// where `PUNCTUAL_STACK_DEBUG=audit` keeps it. Returns how many there are.
+///
+/// Not for a real-time thread: it writes to a file.
+pub fn debug_leaks(fd: c_int) -> usize {
+    debug::leaks(fd)
+}
+
+/// A stack that belongs to its holder until it is dropped.
+#[derive(Debug)]
+pub struct Stack {
+    base: NonNull<u8>,
+    class: Class,
+}
+
+// SAFETY: a Stack is the only owner of its memory and has no ties to the thread it was made
+// on.
+unsafe impl Send for Stack {}
+// SAFETY: a shared Stack gives out its address and size alone.
+unsafe impl Sync for Stack {}
+
+impl Stack {
+    /// A stack of at least `size` bytes: `size` is rounded up to a class, 32 KB to 2 MB.
+    ///
+    /// A real-time thread may call it while a stack of the class is free, see [`reserve`].
+    ///
+    /// # Errors
+    /// [`StackError::NoSuchClass`] above 2 MB, [`StackError::NoMemory`],
+    /// [`StackError::LockLimit`].
+    pub fn new(size: usize) -> Result<Self, StackError> {
+        let class = Class::fitting(size).ok_or(StackError::NoSuchClass(size))?;
+        Ok(Self {
+            base: alloc(class)?,
+            class,
+        })
+    }
+
+    /// The lowest address, as `pthread_attr_setstack` and `mmap` count: the first byte above
+    /// the lower guard.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The size in bytes, guards not counted: one of [`SIZES`].
+    #[expect(clippy::len_without_is_empty, reason = "a stack is never empty")]
+    pub fn len(&self) -> usize {
+        self.class.size()
+    }
+
+    /// The addresses of the stack.
+    pub fn bounds(&self) -> Bounds {
+        let low = self.base.as_ptr() as usize;
+        Bounds {
+            low,
+            high: low + self.len(),
+        }
+    }
+
+    /// Says that a thread runs on the stack from now on, so that no free succeeds, not even
+    /// by a drop, until [`Stack::mark_idle`]. False when it was marked already.
+    ///
+    /// Call it before `pthread_create`. A real-time thread may call it: one compare-and-swap.
+    pub fn mark_live(&self) -> bool {
+        pool::mark(self.base.as_ptr() as usize, State::Used, State::Live)
+    }
+
+    /// Says that no thread runs on the stack any more. False when it was not marked.
+    ///
+    /// Call it after `pthread_join`. A real-time thread may call it: one compare-and-swap.
+    pub fn mark_idle(&self) -> bool {
+        pool::mark(self.base.as_ptr() as usize, State::Live, State::Used)
+    }
+
+    /// The most bytes of it that were ever in use; see the function [`high_water`].
+    ///
+    /// Not for a real-time thread: it reads up to the whole stack.
+    pub fn high_water(&self) -> usize {
+        // SAFETY: the stack is freed by the drop of `self` alone.
+        unsafe { high_water(self.base.as_ptr() as usize) }.unwrap_or(0)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // The only error left is InUse: a stack somebody runs on is leaked, not pulled away.
+        // SAFETY: the holder gives the stack up, and with it all that used it.
+        let _ = unsafe { free(self.base.as_ptr() as usize, self.class) };
+    }
+}

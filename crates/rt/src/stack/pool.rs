@@ -1,0 +1,325 @@
+//! The allocator: magazines in front, the depot behind them, the kernel behind that.
+
+use std::ptr::NonNull;
+use std::sync::Once;
+use std::sync::atomic::AtomicU64;
+
+use super::cache::{self, Cache, Spare};
+use super::class::{CLASSES, Class};
+use super::debug;
+use super::error::StackError;
+use super::fork;
+use super::lock::{Held, PiLock};
+use super::magazine::{Depot, rounds};
+use super::options::{self, DebugOptions};
+use super::region;
+use super::stats::Counts;
+use super::table::{Slot, Table};
+use super::word::{State, Word};
+use crate::sys::map;
+
+/// Every stack of the process.
+pub(super) static TABLE: Table = Table::new();
+/// What all threads share; the one lock of the allocator.
+pub(super) static SHARED: PiLock<Shared> = PiLock::new(Shared {
+    depot: Depot::new(),
+    spare: Spare::new(),
+});
+/// What happened on the slow paths, by class.
+pub(super) static COUNTS: [Counts; CLASSES] = [const { Counts::new() }; CLASSES];
+
+/// The depot and the magazines that no thread has.
+pub(super) struct Shared {
+    pub(super) depot: Depot<AtomicU64>,
+    pub(super) spare: Spare,
+}
+
+/// Makes the allocator ready. The first call works, the others are one load.
+pub(super) fn set_up() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: nothing uses the lock before set_up has run once.
+        unsafe { SHARED.init() };
+        options::set_up();
+        let options = DebugOptions::in_force();
+        if !options.any() {
+            // Watching wants every stack to pass through the slow path.
+            cache::set_up();
+        }
+        fork::set_up();
+        if options.leaks {
+            debug::report_leaks_at_exit();
+        }
+    });
+}
+
+/// The lowest address of a stack, as a pointer.
+pub(super) fn base_of(word: Word) -> NonNull<u8> {
+    NonNull::new(word.address() as *mut u8).unwrap_or(NonNull::dangling())
+}
+
+/// Hands out a stack.
+#[inline]
+pub(super) fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
+    if let Some(cache) = cache::current()
+        && let Some((header, word)) = cache.magazine(class).take(class)
+    {
+        if word.is_cold() {
+            return hand_out(header, word);
+        }
+        return Ok(base_of(word));
+    }
+    alloc_slow(class)
+}
+
+#[cold]
+fn alloc_slow(class: Class) -> Result<NonNull<u8>, StackError> {
+    set_up();
+    let to = if DebugOptions::in_force().any() {
+        State::Moving
+    } else {
+        State::Used
+    };
+    // A stack may pass from a magazine to the depot just between the two looks, so look
+    // twice before a real-time thread is sent to the kernel.
+    for _ in 0..2 {
+        if let Some((header, word)) = from_depot(class, to) {
+            return hand_out(header, word);
+        }
+        if let Some((header, word)) = TABLE.steal(class, to) {
+            COUNTS[class.index()].stolen.add(1);
+            return hand_out(header, word);
+        }
+    }
+    let base = region::map_stack(class)?;
+    debug::fill_new(base, class);
+    let word = Word::new(base.as_ptr() as usize, class, to);
+    let header = publish(base, class, |header, _| header.word.store(word))?;
+    hand_out(header, word)
+}
+
+fn from_depot(class: Class, to: State) -> Option<(&'static Slot, Word)> {
+    let mut shared = SHARED.lock();
+    let cache = cache_of_caller(&mut shared);
+    let found = shared.depot.take(class, to)?;
+    if let Some(cache) = cache {
+        shared.depot.refill(cache.magazine(class), class);
+    }
+    Some(found)
+}
+
+fn cache_of_caller(shared: &mut Held<'_, Shared>) -> Option<&'static Cache> {
+    match cache::current() {
+        None if cache::in_use() => shared.spare.attach(),
+        found => found,
+    }
+}
+
+/// The last step of an allocation: the stack is the caller's, and made fit for use.
+fn hand_out(header: &'static Slot, word: Word) -> Result<NonNull<u8>, StackError> {
+    let base = base_of(word);
+    let mut made_fit = Ok(());
+    if word.state() == Some(State::Moving) {
+        made_fit = debug::wake(header, word);
+    }
+    if made_fit.is_ok() && word.is_cold() {
+        // SAFETY: the stack was claimed by this thread, so nobody else uses its pages.
+        made_fit = unsafe { map::populate(base, word.class().size()) };
+    }
+    if let Err(errno) = made_fit {
+        SHARED.lock().depot.store_own(header, word);
+        return Err(StackError::of_mapping(errno));
+    }
+    if word.state() == Some(State::Moving) {
+        header.word.store(word.with(State::Used).set_cold(false));
+    } else if word.is_cold() {
+        // Fails only against a wrong free of a stack that isn't handed out yet.
+        let _ = header.word.swap_if(word, word.set_cold(false));
+    }
+    Ok(base)
+}
+
+/// Enters a new stack into the table; `then` completes it under the lock.
+///
+/// Whatever the allocator may need soon, and would need memory for, is made here too.
+fn publish(
+    base: NonNull<u8>,
+    class: Class,
+    then: impl FnOnce(&'static Slot, &mut Shared),
+) -> Result<&'static Slot, StackError> {
+    let entered = enter(base, class, then);
+    match entered {
+        Ok(_) => COUNTS[class.index()].made.add(1),
+        Err(_) => drop(region::unmap_stack(base, class)),
+    }
+    entered
+}
+
+fn enter(
+    base: NonNull<u8>,
+    class: Class,
+    then: impl FnOnce(&'static Slot, &mut Shared),
+) -> Result<&'static Slot, StackError> {
+    // Moving: not to be claimed by anyone before `then` has run.
+    let word = Word::new(base.as_ptr() as usize, class, State::Moving);
+    let mut shared = SHARED.lock();
+    if cache::in_use() && shared.spare.is_short() {
+        drop(shared);
+        let chunk = cache::new_chunk()?;
+        shared = SHARED.lock();
+        shared.spare.adopt(chunk);
+    }
+    cache_of_caller(&mut shared);
+    loop {
+        if let Some(header) = TABLE.insert(word) {
+            debug::attach(header);
+            then(header, &mut shared);
+            return Ok(header);
+        }
+        drop(shared);
+        let section = TABLE.new_section()?;
+        shared = SHARED.lock();
+        TABLE.adopt(section);
+    }
+}
+
+/// Whether the caller stands on the stack at `address`.
+#[inline]
+pub(super) fn standing_on(address: usize, class: Class) -> bool {
+    let here = 0_u8;
+    let here = std::hint::black_box(&raw const here) as usize;
+    here.wrapping_sub(address) < class.size()
+}
+
+/// Takes a stack back.
+#[inline]
+pub(super) fn free(address: usize, class: Class) -> Result<(), StackError> {
+    let Some(cache) = cache::current() else {
+        return free_slow(address, class);
+    };
+    let header = TABLE.find(address).ok_or(StackError::NotAStack(address))?;
+    if standing_on(address, class) {
+        return Err(refuse_standing(header, address, class));
+    }
+    header.release(address, class, State::Kept)?;
+    if !cache.magazine(class).push(header, rounds(class)) {
+        spill(cache, header, class);
+    }
+    Ok(())
+}
+
+/// The answer to one who frees the stack it stands on: wrong in any case.
+#[cold]
+fn refuse_standing(header: &'static Slot, address: usize, class: Class) -> StackError {
+    let word = header.word.load();
+    if word.class() == class {
+        StackError::InUse(address)
+    } else {
+        StackError::WrongClass {
+            is: word.class().size(),
+            named: class.size(),
+        }
+    }
+}
+
+#[cold]
+fn spill(cache: &'static Cache, header: &'static Slot, class: Class) {
+    let mut shared = SHARED.lock();
+    shared.depot.drain(cache.magazine(class), rounds(class) / 2);
+    cache.magazine(class).push(header, rounds(class));
+}
+
+#[cold]
+fn free_slow(address: usize, class: Class) -> Result<(), StackError> {
+    set_up();
+    let watched = DebugOptions::in_force().any();
+    let header = TABLE.find(address).ok_or(StackError::NotAStack(address))?;
+    if standing_on(address, class) {
+        return Err(refuse_standing(header, address, class));
+    }
+    if watched {
+        if let Err(error) = header.release(address, class, State::Moving) {
+            debug::refused(header, error);
+            return Err(error);
+        }
+        let word = header.word.load();
+        debug::rest(header, word);
+        SHARED.lock().depot.store_own(header, word);
+        return Ok(());
+    }
+    header.release(address, class, State::Kept)?;
+    let mut shared = SHARED.lock();
+    let cache = cache_of_caller(&mut shared);
+    let kept = cache.is_some_and(|cache| cache.magazine(class).push(header, rounds(class)));
+    if !kept {
+        shared.depot.store(header);
+    }
+    Ok(())
+}
+
+/// Takes over what a thread that ends has kept.
+pub(super) fn give_back(cache: &'static Cache) {
+    let mut shared = SHARED.lock();
+    for class in Class::all() {
+        shared.depot.drain(cache.magazine(class), 0);
+    }
+    shared.spare.detach(cache);
+}
+
+/// Makes stacks until `count` of `class` are free.
+pub(super) fn reserve(class: Class, count: usize) -> Result<(), StackError> {
+    set_up();
+    for _ in free_now(class)..count {
+        let base = region::map_stack(class)?;
+        debug::fill_new(base, class);
+        let word = Word::new(base.as_ptr() as usize, class, State::Moving);
+        publish(base, class, |header, shared| {
+            shared.depot.store_own(header, word)
+        })?;
+    }
+    Ok(())
+}
+
+fn free_now(class: Class) -> usize {
+    let free = |word: &Word| matches!(word.state(), Some(State::Kept | State::Stored));
+    TABLE
+        .stacks()
+        .filter(|(_, word)| word.class() == class && free(word))
+        .count()
+}
+
+/// Gives free stacks of `class` back to the kernel until `keep` are left. Returns how many.
+pub(super) fn trim(class: Class, keep: usize) -> Result<usize, StackError> {
+    set_up();
+    let mut given = 0;
+    for _ in keep..free_now(class) {
+        // Gone first, unmapped next: once the kernel has the address back it may be given
+        // to a new stack, whose header must not be this one's concern.
+        let stored = SHARED.lock().depot.take(class, State::Gone);
+        let Some((_, word)) = stored.or_else(|| TABLE.steal(class, State::Gone)) else {
+            break;
+        };
+        let base = base_of(word);
+        if let Err(error) = region::unmap_stack(base, class) {
+            // Still there, so still ours; if its place in the table is taken by now, its
+            // address space is all that is lost.
+            let word = word.with(State::Moving);
+            let _ = enter(base, class, |header, shared| {
+                shared.depot.store_own(header, word)
+            });
+            return Err(error);
+        }
+        COUNTS[class.index()].unmapped.add(1);
+        given += 1;
+    }
+    Ok(given)
+}
+
+/// Changes the state of a stack that is handed out. False when it is in another state.
+pub(super) fn mark(address: usize, from: State, to: State) -> bool {
+    let Some(header) = TABLE.find(address) else {
+        return false;
+    };
+    let seen = header.word.load();
+    seen.state() == Some(from) && header.word.swap_if(seen, seen.with(to)).is_ok()
+}

@@ -1,0 +1,249 @@
+//! A mutex with priority inheritance, and a condition variable on CLOCK_MONOTONIC.
+//!
+//! Rust's own `Mutex` has no priority inheritance: a low-priority holder that is
+//! kept off its CPU keeps a real-time thread waiting without bound. These are the
+//! C library's, made with PTHREAD_PRIO_INHERIT and pthread_condattr_setclock.
+
+use std::cell::UnsafeCell;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use crate::sys::time::timespec;
+use crate::sys::{check_returned, zeroed_boxed};
+
+/// A mutex whose holder inherits the priority of the highest thread that waits.
+pub struct PiMutex<T: ?Sized> {
+    /// Boxed: a pthread mutex must not move once it is in use.
+    raw: Box<UnsafeCell<libc::pthread_mutex_t>>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the mutex gives access to one thread at a time, so the value only has to
+// be allowed to be touched by another thread.
+unsafe impl<T: ?Sized + Send> Sync for PiMutex<T> {}
+// SAFETY: moving the mutex moves the box's pointer, not the pthread mutex itself;
+// it isn't locked while it can be moved.
+unsafe impl<T: ?Sized + Send> Send for PiMutex<T> {}
+
+impl<T> PiMutex<T> {
+    /// Makes an unlocked mutex. Not real-time safe (allocates).
+    ///
+    /// # Errors
+    /// ENOTSUP where the kernel has no priority inheritance.
+    pub fn new(value: T) -> io::Result<Self> {
+        let mut attributes = zeroed_boxed::<libc::pthread_mutexattr_t>();
+        // SAFETY: the box is live and writable.
+        check_returned(unsafe { libc::pthread_mutexattr_init(&mut *attributes) })?;
+        // SAFETY: the attributes were initialised just now.
+        check_returned(unsafe {
+            libc::pthread_mutexattr_setprotocol(&mut *attributes, libc::PTHREAD_PRIO_INHERIT)
+        })?;
+        // A normal mutex with priority inheritance hangs for ever when its holder
+        // locks it again (glibc waits on the kernel's EDEADLK); this type says so.
+        // SAFETY: the attributes were initialised above.
+        check_returned(unsafe {
+            libc::pthread_mutexattr_settype(&mut *attributes, libc::PTHREAD_MUTEX_ERRORCHECK)
+        })?;
+        let raw = zeroed_boxed::<UnsafeCell<libc::pthread_mutex_t>>();
+        // SAFETY: the mutex lies in its final place and is initialised once.
+        check_returned(unsafe { libc::pthread_mutex_init(raw.get(), &*attributes) })?;
+        // SAFETY: initialised above, destroyed once.
+        check_returned(unsafe { libc::pthread_mutexattr_destroy(&mut *attributes) })?;
+        Ok(Self {
+            raw,
+            value: UnsafeCell::new(value),
+        })
+    }
+}
+
+impl<T: ?Sized> PiMutex<T> {
+    /// Locks. Real-time safe: no system call unless another thread holds it, and
+    /// then the holder runs at our priority.
+    ///
+    /// # Errors
+    /// EDEADLK when the calling thread holds it already.
+    #[inline]
+    pub fn lock(&self) -> io::Result<PiGuard<'_, T>> {
+        // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
+        check_returned(unsafe { libc::pthread_mutex_lock(self.raw.get()) })?;
+        Ok(PiGuard {
+            mutex: self,
+            not_send: PhantomData,
+        })
+    }
+}
+
+impl<T: ?Sized> Drop for PiMutex<T> {
+    fn drop(&mut self) {
+        // SAFETY: nobody holds a borrow any more, so it is unlocked; destroyed once.
+        unsafe { libc::pthread_mutex_destroy(self.raw.get()) };
+    }
+}
+
+/// Access to the value of a locked [`PiMutex`]; unlocks when dropped.
+pub struct PiGuard<'a, T: ?Sized> {
+    mutex: &'a PiMutex<T>,
+    /// A priority-inheriting mutex is unlocked by the thread that locked it.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<T: ?Sized> Deref for PiGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard exists only while its thread holds the mutex.
+        unsafe { &*self.mutex.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for PiGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard exists only while its thread holds the mutex.
+        unsafe { &mut *self.mutex.value.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for PiGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this thread locked the mutex, and unlocks it once.
+        unsafe { libc::pthread_mutex_unlock(self.mutex.raw.get()) };
+    }
+}
+
+/// A condition variable whose timed wait counts on CLOCK_MONOTONIC.
+pub struct Condvar {
+    raw: Box<UnsafeCell<libc::pthread_cond_t>>,
+}
+
+// SAFETY: pthread condition variables are made for use by several threads.
+unsafe impl Sync for Condvar {}
+// SAFETY: moving moves the box's pointer, not the pthread object.
+unsafe impl Send for Condvar {}
+
+impl Condvar {
+    /// Makes a condition variable. Not real-time safe (allocates).
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn new() -> io::Result<Self> {
+        let mut attributes = zeroed_boxed::<libc::pthread_condattr_t>();
+        // SAFETY: the box is live and writable.
+        check_returned(unsafe { libc::pthread_condattr_init(&mut *attributes) })?;
+        // SAFETY: the attributes were initialised just now.
+        check_returned(unsafe {
+            libc::pthread_condattr_setclock(&mut *attributes, libc::CLOCK_MONOTONIC)
+        })?;
+        let raw = zeroed_boxed::<UnsafeCell<libc::pthread_cond_t>>();
+        // SAFETY: the condition variable lies in its final place, initialised once.
+        check_returned(unsafe { libc::pthread_cond_init(raw.get(), &*attributes) })?;
+        // SAFETY: initialised above, destroyed once.
+        check_returned(unsafe { libc::pthread_condattr_destroy(&mut *attributes) })?;
+        Ok(Self { raw })
+    }
+
+    /// Waits until notified or until an instant of CLOCK_MONOTONIC; false at the
+    /// instant. Real-time safe; one system call.
+    ///
+    /// # Errors
+    /// None in practice.
+    #[inline]
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut PiGuard<'_, T>,
+        at_ns: u64,
+    ) -> io::Result<bool> {
+        let at = timespec(at_ns);
+        // SAFETY: both objects are initialised, the guard proves that this thread
+        // holds the mutex, and it holds it again when the call returns.
+        let result =
+            unsafe { libc::pthread_cond_timedwait(self.raw.get(), guard.mutex.raw.get(), &at) };
+        match result {
+            libc::ETIMEDOUT => Ok(false),
+            other => check_returned(other).map(|()| true),
+        }
+    }
+
+    /// Wakes one waiting thread. Real-time safe.
+    #[inline]
+    pub fn notify_one(&self) {
+        // SAFETY: initialised in `new`.
+        unsafe { libc::pthread_cond_signal(self.raw.get()) };
+    }
+
+    /// Wakes all waiting threads. Bounded by their number.
+    #[inline]
+    pub fn notify_all(&self) {
+        // SAFETY: initialised in `new`.
+        unsafe { libc::pthread_cond_broadcast(self.raw.get()) };
+    }
+}
+
+impl Drop for Condvar {
+    fn drop(&mut self) {
+        // SAFETY: nobody waits any more, for waiting borrows `self`; destroyed once.
+        unsafe { libc::pthread_cond_destroy(self.raw.get()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn the_value_is_seen_by_one_thread_at_a_time() {
+        let counter = PiMutex::new(0u64).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        *counter.lock().unwrap() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*counter.lock().unwrap(), 20_000);
+    }
+
+    #[test]
+    fn locking_twice_is_an_error_not_a_hang() {
+        let mutex = PiMutex::new(()).unwrap();
+        let _held = mutex.lock().unwrap();
+        let again = mutex.lock().map(drop);
+        assert_eq!(again.unwrap_err().raw_os_error(), Some(libc::EDEADLK));
+    }
+
+    #[test]
+    fn a_timed_wait_ends_at_its_instant_and_not_before() {
+        let mutex = PiMutex::new(()).unwrap();
+        let condvar = Condvar::new().unwrap();
+        let mut guard = mutex.lock().unwrap();
+        let at = clock::now_ns() + 2_000_000;
+        while condvar.wait_until(&mut guard, at).unwrap() {}
+        assert!(clock::now_ns() >= at);
+    }
+
+    #[test]
+    fn a_notification_ends_the_wait() {
+        let mutex = PiMutex::new(false).unwrap();
+        let condvar = Condvar::new().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                *mutex.lock().unwrap() = true;
+                condvar.notify_all();
+            });
+            let mut guard = mutex.lock().unwrap();
+            while !*guard {
+                assert!(
+                    condvar
+                        .wait_until(&mut guard, clock::now_ns() + 10_000_000_000)
+                        .unwrap()
+                );
+            }
+        });
+    }
+}

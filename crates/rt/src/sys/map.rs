@@ -1,0 +1,169 @@
+//! Memory mappings, as the kernel offers them.
+//!
+//! Every call here takes `mmap_lock` of the process, for writing or for reading, and may
+//! wait behind another thread that maps or faults: none of them is for a real-time thread,
+//! except [`page_size`].
+
+use std::ffi::c_int;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A number as `errno` holds it, e.g. `libc::ENOMEM`.
+pub type Errno = c_int;
+
+/// What a thread may do with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Any access ends in SIGSEGV.
+    None,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// The size of a page in bytes: a power of two, at least 4,096.
+///
+/// A real-time thread may call it: after the first call it is one load.
+pub fn page_size() -> usize {
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+    let known = PAGE.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // SAFETY: sysconf takes no pointer and has no precondition.
+    let asked = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let page = usize::try_from(asked).unwrap_or(4096).max(4096);
+    PAGE.store(page, Ordering::Relaxed);
+    page
+}
+
+/// The calling thread's `errno`.
+pub fn errno() -> Errno {
+    // SAFETY: __errno_location has no precondition and always returns the thread's own.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the place is valid for the life of the thread that asks.
+    unsafe { *place }
+}
+
+/// Takes `len` bytes of address space that nobody can access yet.
+///
+/// # Errors
+/// ENOMEM when the address space, `RLIMIT_AS` or `vm.max_map_count` is used up; EAGAIN when
+/// memory is locked for the future and `RLIMIT_MEMLOCK` would be exceeded.
+pub fn reserve(len: usize) -> Result<NonNull<u8>, Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing
+    // that exists.
+    let place = unsafe { libc::mmap(null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+    if place == libc::MAP_FAILED {
+        return Err(errno());
+    }
+    NonNull::new(place.cast()).ok_or(libc::ENOMEM)
+}
+
+/// Changes what may be done with whole pages.
+///
+/// # Errors
+/// ENOMEM when the split would exceed `vm.max_map_count` or the memory can't be committed.
+///
+/// # Safety
+/// `place..place + len` is whole pages of a mapping that the caller owns, and no reference
+/// into it is used against the new access.
+pub unsafe fn protect(place: NonNull<u8>, len: usize, access: Access) -> Result<(), Errno> {
+    let bits = match access {
+        Access::None => libc::PROT_NONE,
+        Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+    };
+    // SAFETY: the caller owns these pages and promises that the change is sound.
+    match unsafe { libc::mprotect(place.as_ptr().cast(), len, bits) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// Makes writable pages present, as if each had been written, without changing them.
+///
+/// Uses `MADV_POPULATE_WRITE` (Linux 5.14), and touches each page where the kernel doesn't
+/// know it.
+///
+/// # Errors
+/// ENOMEM when memory is short or a part is not mapped, EFAULT when a part is not writable.
+///
+/// # Safety
+/// `place..place + len` is whole pages, and where they are mapped they are the caller's to
+/// write: nobody else writes to them by ordinary stores during the call.
+pub unsafe fn populate(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
+    loop {
+        // SAFETY: MADV_POPULATE_WRITE never changes the content of a page.
+        let done = unsafe { libc::madvise(place.as_ptr().cast(), len, libc::MADV_POPULATE_WRITE) };
+        if done == 0 {
+            return Ok(());
+        }
+        match errno() {
+            libc::EINTR | libc::EAGAIN => {}
+            libc::EINVAL => break,
+            other => return Err(other),
+        }
+    }
+    // SAFETY: the caller's promise is that of touch.
+    unsafe { touch(place, len) };
+    Ok(())
+}
+
+/// Reads and writes back one byte of each page, so that each is present.
+///
+/// # Safety
+/// `place..place + len` is mapped readable and writable, and nobody else writes there by
+/// ordinary stores during the call.
+pub unsafe fn touch(place: NonNull<u8>, len: usize) {
+    for offset in (0..len).step_by(page_size()) {
+        // SAFETY: offset < len, so the byte lies in the caller's mapping.
+        let byte = unsafe { place.add(offset) };
+        // SAFETY: the byte is mapped readable.
+        let kept = unsafe { byte.read_volatile() };
+        // SAFETY: the byte is mapped writable and nobody else writes to it meanwhile.
+        unsafe { byte.write_volatile(kept) };
+    }
+}
+
+/// Gives whole pages back to the kernel.
+///
+/// # Errors
+/// ENOMEM when the hole would split a mapping beyond `vm.max_map_count`.
+///
+/// # Safety
+/// `place..place + len` is whole pages of a mapping that the caller owns, and nothing uses
+/// them any more.
+pub unsafe fn unmap(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
+    // SAFETY: the caller owns the pages and nothing uses them.
+    match unsafe { libc::munmap(place.as_ptr().cast(), len) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// Counts the pages of `place..place + len` that are in memory now.
+///
+/// # Errors
+/// ENOMEM when a part is not mapped, EINVAL when `place` is not the start of a page.
+pub fn resident_pages(place: usize, len: usize) -> Result<usize, Errno> {
+    const CHUNK: usize = 1024;
+    let page = page_size();
+    let mut seen = [0_u8; CHUNK];
+    let mut count = 0;
+    let mut offset = 0;
+    while offset < len {
+        let part = (len - offset).min(CHUNK * page);
+        let start = place.checked_add(offset).ok_or(libc::ENOMEM)? as *mut libc::c_void;
+        // SAFETY: mincore reads no memory of the range, and writes one byte per page of
+        // `part`, at most CHUNK, into `seen`.
+        if unsafe { libc::mincore(start, part, seen.as_mut_ptr()) } != 0 {
+            return Err(errno());
+        }
+        count += seen[..part.div_ceil(page)]
+            .iter()
+            .filter(|page| **page & 1 != 0)
+            .count();
+        offset += part;
+    }
+    Ok(count)
+}

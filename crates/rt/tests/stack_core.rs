@@ -1,0 +1,186 @@
+//! A stack is present, guarded and usable by a thread.
+
+mod stack_support;
+
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
+
+use punctual_rt::stack::{self, Class, SIZES, Stack, StackError};
+use punctual_rt::sys::map;
+use stack_support::{End, faults, in_child, run_on};
+
+#[test]
+fn every_page_of_every_class_is_present() {
+    for size in SIZES {
+        let stack = Stack::new(size).unwrap();
+        assert_eq!(stack.len(), size);
+        let base = stack.base().as_ptr() as usize;
+        assert_eq!(base % map::page_size(), 0);
+        assert_eq!(map::resident_pages(base, size), Ok(size / map::page_size()));
+    }
+}
+
+#[test]
+fn a_size_above_the_largest_class_is_refused() {
+    assert_eq!(
+        Stack::new((2 << 20) + 1).err(),
+        Some(StackError::NoSuchClass((2 << 20) + 1))
+    );
+}
+
+/// The byte at `offset` from a stack's base, as one that runs off its stack finds it.
+fn touch_at(base: NonNull<u8>, offset: isize, write: bool) {
+    let place = base.as_ptr().wrapping_offset(offset);
+    if write {
+        // SAFETY: the byte is the stack's, or in a guard page, where the store ends the
+        // process before it changes anything.
+        unsafe { place.write_volatile(1) };
+    } else {
+        // SAFETY: as above.
+        std::hint::black_box(unsafe { place.read_volatile() });
+    }
+}
+
+#[test]
+fn each_guard_of_each_class_ends_the_process() {
+    for size in SIZES {
+        let stack = Stack::new(size).unwrap();
+        let page = map::page_size() as isize;
+        let end = size as isize;
+        for inside in [0, page - 1, end - page, end - 1] {
+            let base = stack.base();
+            let touched = in_child(|| {
+                touch_at(base, inside, true);
+                0
+            });
+            assert_eq!(touched, End::Exit(0), "{size} at {inside}");
+        }
+        for (outside, write) in [
+            (-1, true),
+            (-page, true),
+            (-1, false),
+            (end, true),
+            (end + page - 1, false),
+        ] {
+            let base = stack.base();
+            let touched = in_child(|| {
+                touch_at(base, outside, write);
+                0
+            });
+            assert_eq!(touched, End::Signal(libc::SIGSEGV), "{size} at {outside}");
+        }
+    }
+}
+
+#[inline(never)]
+fn touch(bytes: &mut [u8]) {
+    for byte in bytes.iter_mut().step_by(4096) {
+        *byte = std::hint::black_box(1);
+    }
+}
+
+#[inline(never)]
+fn touch_200_kb() {
+    let mut room = [0_u8; 200 << 10];
+    touch(std::hint::black_box(&mut room));
+}
+
+extern "C" fn count_faults(_: *mut c_void) -> *mut c_void {
+    faults();
+    let before = faults();
+    touch_200_kb();
+    (faults() - before) as *mut c_void
+}
+
+#[test]
+fn a_thread_that_touches_200_kb_takes_no_fault() {
+    let stack = Stack::new(256 << 10).unwrap();
+    assert_eq!(
+        run_on(&stack, count_faults, null_mut()),
+        0,
+        "page faults of the thread"
+    );
+    assert!(stack.high_water() >= 200 << 10, "{}", stack.high_water());
+}
+
+extern "C" fn free_my_stack(stack: *mut c_void) -> *mut c_void {
+    // SAFETY: the test passes a Stack that outlives this thread.
+    let stack = unsafe { &*stack.cast::<Stack>() };
+    let class = Class::exact(stack.len()).unwrap();
+    let wrong = Class::exact(2 << 20).unwrap();
+    let base = stack.base().as_ptr() as usize;
+    // SAFETY: these frees are wrong ones and must change nothing.
+    let answer = unsafe { stack::free(base, class) };
+    assert_eq!(answer, Err(StackError::InUse(base)));
+    // SAFETY: as above.
+    let answer = unsafe { stack::free(base, wrong) };
+    assert_eq!(
+        answer,
+        Err(StackError::WrongClass {
+            is: stack.len(),
+            named: 2 << 20
+        })
+    );
+    null_mut()
+}
+
+#[test]
+fn the_stack_one_stands_on_is_busy() {
+    let stack = Stack::new(128 << 10).unwrap();
+    run_on(&stack, free_my_stack, (&raw const stack).cast_mut().cast());
+}
+
+#[test]
+fn a_stack_with_a_live_thread_is_not_pulled_away() {
+    let stack = Stack::new(64 << 10).unwrap();
+    let base = stack.base().as_ptr() as usize;
+    let class = Class::exact(64 << 10).unwrap();
+    assert!(stack.mark_live());
+    assert!(!stack.mark_live());
+    // SAFETY: a wrong free, which must change nothing.
+    let answer = unsafe { stack::free(base, class) };
+    assert_eq!(answer, Err(StackError::InUse(base)));
+    drop(stack);
+    assert!(
+        stack::locate(base).unwrap().in_use,
+        "a dropped live stack is leaked"
+    );
+}
+
+#[test]
+fn wrong_frees_are_refused_and_change_nothing() {
+    let class = Class::exact(512 << 10).unwrap();
+    let base = stack::alloc(class).unwrap();
+    let address = base.as_ptr() as usize;
+    let local = 0_u64;
+    let foreign = (&raw const local) as usize;
+    for wrong in [
+        foreign,
+        foreign & !0xfff,
+        address + 1,
+        address + 4096,
+        address - 4096,
+        8,
+        0,
+    ] {
+        // SAFETY: a wrong free, which must change nothing.
+        let answer = unsafe { stack::free(wrong, class) };
+        assert_eq!(answer, Err(StackError::NotAStack(wrong)));
+    }
+    for other in Class::all().filter(|other| *other != class) {
+        let answer = StackError::WrongClass {
+            is: class.size(),
+            named: other.size(),
+        };
+        // SAFETY: as above.
+        assert_eq!(unsafe { stack::free(address, other) }, Err(answer));
+    }
+    assert!(stack::locate(address).unwrap().in_use);
+    // SAFETY: the stack was handed out above and is not used.
+    assert_eq!(unsafe { stack::free(address, class) }, Ok(()));
+    for class in Class::all() {
+        // SAFETY: a double free, which must change nothing.
+        let answer = unsafe { stack::free(address, class) };
+        assert_eq!(answer, Err(StackError::NotInUse(address)));
+    }
+}

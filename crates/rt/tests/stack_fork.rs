@@ -1,0 +1,107 @@
+//! A fork at any moment leaves both sides with an allocator that works.
+
+mod stack_support;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use punctual_rt::stack::{self, Class, Stack, Stats};
+use stack_support::{End, faults, in_child};
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
+    let _alone = ALONE.lock().unwrap();
+    let class = Class::exact(64 << 10).unwrap();
+    let held = Stack::new(class.size()).unwrap();
+    stack::reserve(class, 6).unwrap();
+    let made = Stats::of(class).made;
+    let ended = in_child(|| {
+        let taken: [_; 6] = std::array::from_fn(|_| stack::alloc(class).unwrap());
+        faults();
+        let before = faults();
+        for base in taken {
+            for page in 0..16 {
+                // SAFETY: the stack has sixteen pages.
+                let place = unsafe { base.add(page << 12) };
+                // SAFETY: the stack is ours.
+                unsafe { place.write_volatile(1) };
+            }
+        }
+        if faults() != before {
+            return 1;
+        }
+        for base in taken {
+            // SAFETY: handed out above and not used any more.
+            unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();
+        }
+        drop(held);
+        let stats = Stats::of(class);
+        if (stats.made, stats.used, stats.free()) != (made, 0, 7) {
+            return 2;
+        }
+        0
+    });
+    assert_eq!(ended, End::Exit(0));
+}
+
+#[test]
+fn stacks_of_threads_that_are_not_in_the_child_are_free_there() {
+    let _alone = ALONE.lock().unwrap();
+    let class = Class::exact(512 << 10).unwrap();
+    let live = Stack::new(class.size()).unwrap();
+    assert!(live.mark_live());
+    let ended = in_child(|| {
+        let stats = Stats::of(class);
+        i32::from((stats.live, stats.free()) != (0, 1))
+    });
+    assert_eq!(ended, End::Exit(0));
+    assert_eq!(Stats::of(class).live, 1);
+    assert!(live.mark_idle());
+}
+
+#[test]
+fn forks_in_the_midst_of_others_work() {
+    let _alone = ALONE.lock().unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for worker in 0..3 {
+            let over = &over;
+            scope.spawn(move || {
+                let class = Class::all().nth(worker).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    let held: Vec<_> = (0..20).map(|_| Stack::new(class.size())).collect();
+                    drop(held);
+                    stack::trim(class, 4).unwrap();
+                }
+            });
+        }
+        for _ in 0..60 {
+            let ended = in_child(|| {
+                // SAFETY: alarm ends a child that hangs.
+                unsafe { libc::alarm(20) };
+                for class in Class::all().take(3) {
+                    let taken: [_; 8] = std::array::from_fn(|_| stack::alloc(class).unwrap());
+                    for base in taken {
+                        // SAFETY: handed out above, 32 KB at least.
+                        unsafe { base.write_bytes(7, 32 << 10) };
+                        // SAFETY: not used any more.
+                        unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();
+                    }
+                    stack::trim(class, 0).unwrap();
+                    if Stats::of(class).free() != 0 {
+                        return 1;
+                    }
+                }
+                0
+            });
+            assert_eq!(ended, End::Exit(0));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    for class in Class::all().take(3) {
+        assert_eq!(Stats::of(class).used, 0);
+    }
+}

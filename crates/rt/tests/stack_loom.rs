@@ -1,0 +1,170 @@
+//! Every interleaving of the magazine, depot and stealing protocol, by loom.
+
+use std::sync::atomic::Ordering;
+
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use punctual_rt::stack::Class;
+use punctual_rt::stack::protocol::{Atom, Depot, Header, Magazine, ROUNDS, State, Word, steal};
+
+/// The word of a stack, under the model checker's eyes.
+#[derive(Debug)]
+struct Watched(loom::sync::atomic::AtomicU64);
+
+impl Atom for Watched {
+    fn new(word: u64) -> Self {
+        Self(loom::sync::atomic::AtomicU64::new(word))
+    }
+
+    fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+
+    fn store(&self, word: u64, order: Ordering) {
+        self.0.store(word, order);
+    }
+
+    fn swap_if(&self, old: u64, new: u64) -> Result<u64, u64> {
+        self.0
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+}
+
+/// A stack: its header, and what lies on it, which one thread at a time may touch.
+struct Model {
+    headers: &'static [Header<Watched>],
+    bytes: Vec<loom::cell::UnsafeCell<u32>>,
+    depot: Mutex<Depot<Watched>>,
+}
+
+// SAFETY: the cells are touched by the holder of their stack alone, which is what loom
+// checks here.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+fn class() -> Class {
+    Class::fitting(0).unwrap()
+}
+
+impl Model {
+    /// `count` stacks, all of them stored in the depot.
+    fn new(count: usize) -> Arc<Self> {
+        let headers = Vec::leak((0..count).map(|_| Header::empty()).collect());
+        let mut depot = Depot::new();
+        for (number, header) in headers.iter().enumerate() {
+            depot.store_own(
+                header,
+                Word::new((number + 1) << 12, class(), State::Moving),
+            );
+        }
+        let bytes = (0..count).map(|_| loom::cell::UnsafeCell::new(0)).collect();
+        Arc::new(Self {
+            headers,
+            bytes,
+            depot: Mutex::new(depot),
+        })
+    }
+
+    fn alloc(&self, magazine: &Magazine<Watched>) -> Option<usize> {
+        let own = magazine.take(class());
+        let stored = || self.depot.lock().unwrap().take(class(), State::Used);
+        let stolen = || steal(self.headers, class(), State::Used);
+        let (_, word) = own.or_else(stored).or_else(stolen)?;
+        let index = (word.address() >> 12) - 1;
+        // SAFETY: loom fails the test if two threads are here at a time.
+        self.bytes[index].with_mut(|byte| unsafe { *byte += 1 });
+        Some(index)
+    }
+
+    fn free(&self, index: usize, magazine: &Magazine<Watched>) -> bool {
+        let header = &self.headers[index];
+        let freed = header
+            .release((index + 1) << 12, class(), State::Kept)
+            .is_ok();
+        if freed {
+            magazine.push(header, ROUNDS);
+        }
+        freed
+    }
+
+    fn use_one(&self, magazine: &Magazine<Watched>) {
+        if let Some(index) = self.alloc(magazine) {
+            assert!(self.free(index, magazine));
+        }
+    }
+
+    /// As a thread that ends does.
+    fn drain(&self, magazine: &Magazine<Watched>) {
+        self.depot.lock().unwrap().drain(magazine, 0);
+    }
+}
+
+fn bounded(test: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(test);
+}
+
+#[test]
+fn a_stolen_stack_has_one_holder() {
+    bounded(|| {
+        let model = Model::new(1);
+        let mine = Magazine::new();
+        model.use_one(&mine);
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || {
+                let own = Magazine::new();
+                model.use_one(&own);
+                model.use_one(&own);
+                model.drain(&own);
+            })
+        };
+        model.use_one(&mine);
+        model.drain(&mine);
+        other.join().unwrap();
+        assert_eq!(model.depot.lock().unwrap().len(class()), 1);
+    });
+}
+
+#[test]
+fn ending_threads_lose_no_stack() {
+    bounded(|| {
+        let model = Model::new(2);
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let model = model.clone();
+                thread::spawn(move || {
+                    let own = Magazine::new();
+                    model.use_one(&own);
+                    model.drain(&own);
+                })
+            })
+            .collect();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(model.depot.lock().unwrap().len(class()), 2);
+    });
+}
+
+#[test]
+fn of_two_frees_of_one_stack_one_succeeds() {
+    bounded(|| {
+        let model = Model::new(1);
+        let mine = Magazine::new();
+        let index = model.alloc(&mine).unwrap();
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || {
+                let own = Magazine::new();
+                let freed = model.free(index, &own);
+                model.drain(&own);
+                freed
+            })
+        };
+        let freed = model.free(index, &mine);
+        model.drain(&mine);
+        assert!(freed != other.join().unwrap());
+        assert_eq!(model.depot.lock().unwrap().len(class()), 1);
+    });
+}

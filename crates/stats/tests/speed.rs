@@ -1,0 +1,66 @@
+//! An analysis of full peaks is quick enough to run every second.
+#![allow(clippy::print_stdout, reason = "the time is what one runs this for")]
+
+mod support;
+
+use punctual_stats::{Histogram, Requirement, RunEvidence, Settings, ThreadEvidence, analyse};
+use std::time::Instant;
+use support::Rng;
+
+#[test]
+fn two_cpus_with_full_peaks() {
+    let cycles = 1_500_000;
+    let runs: Vec<(support::Run, Histogram)> = (0..2)
+        .map(|seed| {
+            let mut run = support::bimodal(&mut Rng::new(seed), cycles, 1e-4);
+            let histogram = run.histogram.take().unwrap_or_else(|| {
+                let mut histogram = Histogram::new();
+                run.peaks
+                    .samples()
+                    .iter()
+                    .for_each(|p| histogram.record(p.latency_ns));
+                histogram
+            });
+            (run, histogram)
+        })
+        .collect();
+    let limit = runs[0].0.limit_ns;
+    let evidence = RunEvidence {
+        threads: runs
+            .iter()
+            .map(|(run, histogram)| ThreadEvidence {
+                cpu: 0,
+                histogram,
+                late: run.late,
+                missed: 0,
+                lost: 0,
+                peaks: &run.peaks,
+            })
+            .collect(),
+        duration_ns: cycles * support::PERIOD,
+        deadline_ns: Some(limit),
+        seconds: cycles / 1000,
+        seconds_with_miss: 0,
+        halves: None,
+        load: None,
+    };
+    let settings = Settings {
+        requirements: vec![Requirement::MissProbability {
+            deadline_ns: limit,
+            allowed: 1e-3,
+        }],
+        ..Settings::default()
+    };
+    let best = (0..3)
+        .map(|_| {
+            let start = Instant::now();
+            let analysis = analyse(&evidence, &settings);
+            assert_eq!(analysis.threads.len(), 2);
+            start.elapsed()
+        })
+        .min()
+        .expect("three runs");
+    println!("analysis: {best:?}");
+    // 200 ms is the aim; a busy machine may take its time.
+    assert!(best.as_secs() < 2, "{best:?}");
+}
