@@ -19,16 +19,24 @@ pub fn method(run: &Run) -> String {
             )
         }
     };
-    let policy = if request.priority > 0 {
-        format!("{} {}", request.policy, request.priority)
-    } else {
-        request.policy.clone()
+    let policy = match request.priority {
+        0 => request.policy.clone(),
+        priority => format!("{} {priority}", request.policy),
     };
-    format!(
-        "{}, {interval}, {policy}, CPUs {}",
-        request.source,
-        words::cpu_list(&request.cpus)
-    )
+    let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
+    // What another tool did not state is left out, not made up.
+    let parts = [
+        ("", request.source.clone()),
+        ("interval", interval),
+        ("policy", policy),
+        ("cpus", cpus),
+    ];
+    let known: Vec<String> = parts
+        .into_iter()
+        .filter(|(name, text)| run.knows(name) && !text.is_empty())
+        .map(|part| part.1)
+        .collect();
+    known.join(", ")
 }
 
 /// The virtual machine and what its host took, or that there is none.
@@ -132,6 +140,7 @@ pub fn conditions(run: &Run) -> Vec<Fact> {
         fact("Clock, power", clock_and_power(run)),
         fact("Probe", method(run)),
     ];
+    facts.extend(origin(run));
     let tuning = if run.request.as_deployed {
         "none: measured as deployed"
     } else {
@@ -241,4 +250,36 @@ pub fn machine(run: &Run) -> String {
     } else {
         parts.join(", ")
     }
+}
+
+/// Where figures come from that were not measured in one run of ours.
+pub(super) fn origin(run: &Run) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let Some(imported) = &run.imported {
+        let mut text = format!("figures of {}", imported.format);
+        if imported.resolution_ns > 1 {
+            text += &format!(
+                ", rounded down to multiples of {}",
+                words::duration(imported.resolution_ns)
+            );
+        }
+        if !imported.unknown.is_empty() {
+            text += &format!("; it does not state: {}", imported.unknown.join(", "));
+        }
+        facts.push(fact("Imported", text));
+    }
+    if let Some(merged) = &run.merged {
+        let runs = words::plural(merged.runs, "run", "runs");
+        facts.push(fact(
+            "Merged",
+            format!(
+                "{runs}, begun from {} to {}",
+                merged.first_started, merged.last_started
+            ),
+        ));
+        if !merged.differences.is_empty() {
+            facts.push(fact("Merged although", merged.differences.join("; ")));
+        }
+    }
+    facts
 }

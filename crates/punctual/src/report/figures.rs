@@ -38,6 +38,8 @@ pub struct CurvePoint {
 pub struct Row {
     /// `0`, or `0/1234` where two threads share a CPU, or `all`.
     pub label: String,
+    /// The same in words: `CPU 0`, or `thread 0` where its CPU isn't known.
+    pub name: String,
     /// Samples.
     pub count: u64,
     /// Exact minimum in ns; `None` without samples.
@@ -100,12 +102,13 @@ impl Figures {
     pub fn of(run: &Run) -> Self {
         let mut merged = Row {
             label: "all".to_owned(),
+            name: "all CPUs".to_owned(),
             ..Row::default()
         };
         let mut all = Histogram::new();
         let mut rows = Vec::with_capacity(run.threads.len());
-        for thread in &run.threads {
-            let row = row(thread, &run.threads, &mut all);
+        for (index, thread) in run.threads.iter().enumerate() {
+            let row = row(run, index, thread, &mut all);
             merged.late = merged.late.saturating_add(row.late);
             merged.missed = merged.missed.saturating_add(row.missed);
             merged.lost = merged.lost.saturating_add(row.lost);
@@ -146,18 +149,25 @@ impl Figures {
     }
 }
 
-fn row(thread: &Thread, all_threads: &[Thread], all: &mut Histogram) -> Row {
-    let shared = all_threads
+fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
+    let shared = run
+        .threads
         .iter()
         .filter(|other| other.cpu == thread.cpu)
         .count()
         > 1;
+    let (label, name) = match (run.knows("cpus"), shared) {
+        (false, _) => (index.to_string(), run.thread_label(index)),
+        (true, false) => (thread.cpu.to_string(), run.thread_label(index)),
+        (true, true) => {
+            let label = format!("{}/{}", thread.cpu, thread.tid);
+            let name = format!("CPU {label}");
+            (label, name)
+        }
+    };
     let mut row = Row {
-        label: if shared {
-            format!("{}/{}", thread.cpu, thread.tid)
-        } else {
-            thread.cpu.to_string()
-        },
+        label,
+        name,
         late: thread.late,
         missed: thread.missed,
         lost: thread.lost,

@@ -159,7 +159,7 @@ fn script(run: &Run, figures: &Figures) -> String {
         curves.push(curve(
             i + 3,
             &look,
-            &format!("CPU {}, max {}", row.label, max(row.max)),
+            &format!("{}, max {}", row.name, max(row.max)),
         ));
     }
     let _ = writeln!(out, "plot {}", curves.join(", \\\n     "));

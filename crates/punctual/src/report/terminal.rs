@@ -99,6 +99,7 @@ fn conditions(run: &Run) -> Vec<Fact> {
         ),
         fact("Load", conditions::load(run)),
     ];
+    facts.extend(conditions::origin(run));
     if run.request.best_effort {
         facts.push(fact(
             "Effort",
@@ -292,7 +293,7 @@ impl Page<'_> {
                 };
                 vec![
                     Cell::toned(words::duration(w.latency_ns), tone),
-                    Cell::new(format!("CPU {}", figures.rows[w.row].label)),
+                    Cell::new(figures.rows[w.row].name.clone()),
                     Cell::new(format!("at {}", words::instant(w.at_ns))),
                 ]
             })

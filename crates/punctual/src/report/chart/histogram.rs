@@ -139,7 +139,7 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
                 "series {}",
                 palette::series_class(if many { place } else { i })
             ),
-            name: format!("CPU {}", row.label),
+            name: row.name.clone(),
             value: if keys.is_empty() {
                 format!("max {}", value(row))
             } else {

@@ -200,7 +200,7 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
                 "series {}",
                 palette::series_class(if many { place } else { i })
             ),
-            name: format!("CPU {}", row.label),
+            name: row.name.clone(),
             value: p(row),
         });
     }

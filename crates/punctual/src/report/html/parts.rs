@@ -2,8 +2,23 @@
 
 use std::fmt::Write as _;
 
-use crate::report::draw::svg::escape;
+use crate::report::draw::svg;
 use crate::report::statements::Fact;
+
+/// Text for the page: escaped, figures kept together with their units.
+fn escape(text: &str) -> String {
+    const UNITS: [&str; 9] = ["ns", "µs", "ms", "s", "min", "h", "d", "%", "million"];
+    let mut out = String::with_capacity(text.len());
+    for word in text.split(' ') {
+        if !out.is_empty() {
+            let bare = word.trim_end_matches([',', ';', '.', ':', ')']);
+            let unit = UNITS.contains(&bare) && out.ends_with(|c: char| c.is_ascii_digit());
+            out.push(if unit { '\u{a0}' } else { ' ' });
+        }
+        out.push_str(&svg::escape(word));
+    }
+    out
+}
 
 /// HTML in the making.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The tables of figures: what was required, each CPU, the worst samples.
 
-use punctual_stats::verdict::Outcome;
+use punctual_stats::verdict::{Outcome, Verdict};
 
 use super::page::class;
 use super::parts::{Html, Td, td, td_in};
@@ -85,11 +85,8 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         return;
     }
     html.heading("latency", "Latency");
-    if run
-        .verdict
-        .as_ref()
-        .is_some_and(|v| v.outcome == Outcome::Invalid)
-    {
+    let invalid = |v: &Verdict| v.outcome == Outcome::Invalid;
+    if figures.merged.count > 0 && run.verdict.as_ref().is_some_and(invalid) {
         html.text("p", "lost", statements::WHAT_INVALID_MEANS);
     }
     if figures.merged.count == 0 {
@@ -131,7 +128,7 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         .take(16)
     {
         let note = row.note.as_deref().unwrap_or_default();
-        html.text("p", "bad", &format!("CPU {}: {note}", row.label));
+        html.text("p", "bad", &format!("{}: {note}", row.name));
     }
 }
 
