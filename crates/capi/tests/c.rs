@@ -1,0 +1,146 @@
+//! The C tests, compiled by both compilers as both languages with either library.
+
+mod support;
+
+use std::process::Command;
+
+use support::{Build, CXX17, Linked, succeeds};
+
+fn everywhere(source: &str) {
+    for build in Build::all() {
+        succeeds(&mut Command::new(build.compile(source)));
+    }
+}
+
+#[test]
+fn basic() {
+    everywhere("tests/c/basic.c");
+}
+
+#[test]
+fn guards() {
+    everywhere("tests/c/guard.c");
+}
+
+#[test]
+fn storms() {
+    everywhere("tests/c/storm.c");
+}
+
+#[test]
+fn limits() {
+    // The limits are the kernel's: one build tells what all would.
+    succeeds(&mut Command::new(Build::PLAIN.compile("tests/c/limits.c")));
+}
+
+#[test]
+fn examples() {
+    for build in Build::all() {
+        let output = succeeds(&mut Command::new(build.compile("examples/check_stack.c")));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("stack of the library"), "{text}");
+        let ours = text.lines().last().expect("a line");
+        assert!(ours.ends_with("64 pages, 64 resident, 0 not"), "{text}");
+    }
+}
+
+/// Page faults are the sanitizer's too, and address space below the primary stack is taken.
+const NO_FAULTS: &str = "-DCHECK_NO_FAULTS_COUNTED";
+
+#[test]
+fn address_sanitizer() {
+    // Fake frames would make a thread seem to stand elsewhere.
+    let more = &[
+        "-fsanitize=address",
+        "-fsanitize-address-use-after-return=never",
+        NO_FAULTS,
+    ];
+    let clang = Build {
+        compiler: "clang",
+        more,
+        ..Build::PLAIN
+    };
+    succeeds(&mut Command::new(clang.compile("tests/c/basic.c")));
+    let gcc = Build {
+        more: &["-fsanitize=address", NO_FAULTS],
+        ..Build::PLAIN
+    };
+    succeeds(&mut Command::new(gcc.compile("tests/c/storm.c")));
+}
+
+#[test]
+fn undefined_behaviour_sanitizer() {
+    let more = &["-fsanitize=undefined", "-fno-sanitize-recover=all"];
+    for language in [Build::PLAIN.language, CXX17] {
+        let build = Build {
+            language,
+            more,
+            ..Build::PLAIN
+        };
+        succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
+        succeeds(&mut Command::new(build.compile("tests/c/storm.c")));
+    }
+}
+
+#[test]
+fn thread_sanitizer() {
+    let more = &["-fsanitize=thread", NO_FAULTS, "-DCHECK_NO_PREFAULT"];
+    let build = Build {
+        compiler: "clang",
+        more,
+        ..Build::PLAIN
+    };
+    succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
+}
+
+/// Runs `wrong.c` with a debug setting; whether it lived, and what it said.
+fn wrong(what: &str, debug: &str) -> (bool, String) {
+    let more = &["-rdynamic", "-O0", "-fno-omit-frame-pointer"];
+    let program = Build {
+        more,
+        linked: Linked::Static,
+        ..Build::PLAIN
+    }
+    .compile("tests/c/wrong.c");
+    let output = Command::new(program)
+        .arg(what)
+        .env("PUNCTUAL_STACK_DEBUG", debug)
+        .output()
+        .expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), text)
+}
+
+#[test]
+fn debug_settings_find_what_they_are_for() {
+    for debug in [
+        "",
+        "audit",
+        "guards",
+        "noaccess",
+        "leaks",
+        "audit=64,guards,noaccess,leaks",
+    ] {
+        assert_eq!(wrong("nothing", debug), (true, String::new()), "{debug}");
+    }
+    for what in ["double", "class"] {
+        assert_eq!(wrong(what, ""), (true, String::new()));
+        let (lived, text) = wrong(what, "audit=20");
+        assert!(!lived && text.contains("allocated_here"), "{text}");
+        assert_eq!(text.contains("freed_here"), what == "double", "{text}");
+    }
+    let (lived, text) = wrong("write", "guards,audit");
+    assert!(
+        !lived && text.contains("after it was freed, at offset 4656"),
+        "{text}"
+    );
+    assert!(text.contains("freed_here"), "{text}");
+    let (lived, text) = wrong("write", "noaccess");
+    assert!(!lived && text.is_empty(), "ended by SIGSEGV: {text}");
+    let (lived, text) = wrong("leak", "leaks,audit");
+    assert!(lived && text.contains("65536 bytes is in use"), "{text}");
+    assert!(text.contains("allocated_here"), "{text}");
+    assert_eq!(wrong("water", "guards"), (true, String::new()));
+    let (lived, text) = wrong("nothing", "gaurds");
+    assert!(lived && text.contains("gaurds is not one of"), "{text}");
+}
