@@ -27,6 +27,51 @@ fn storms() {
     everywhere("tests/c/storm.c");
 }
 
+/// The functions that the header declares.
+fn declared() -> Vec<String> {
+    let header = std::fs::read_to_string(support::here().join("include/punctual.h"))
+        .expect("the header is there");
+    let code = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '/', '#', '*', '}']));
+    let mut names: Vec<String> = code
+        .filter_map(|line| {
+            line.split_once('(')?
+                .0
+                .rsplit([' ', '*'])
+                .next()
+                .map(String::from)
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_shared_library_exports_what_the_header_declares() {
+    let library = support::libraries().join("libpunctual.so");
+    let output = succeeds(
+        Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(library),
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut exported: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    exported.sort_unstable();
+    assert_eq!(exported, declared());
+    assert!(exported.contains(&"fetch_stack_sizes"));
+}
+
+/// Opened late, closed early: a thread that has used the library ends after that.
+#[test]
+fn opened_at_run_time() {
+    let program = Build::PLAIN.compile("tests/c/late.c");
+    succeeds(Command::new(program).arg(support::libraries().join("libpunctual.so")));
+}
+
 #[test]
 fn limits() {
     // The limits are the kernel's: one build tells what all would.

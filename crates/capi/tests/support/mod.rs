@@ -1,5 +1,6 @@
 //! Builds the library as its users get it, and C programs with it.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -34,7 +35,13 @@ pub fn libraries() -> &'static Path {
             .arg("--target-dir")
             .arg(&target);
         succeeds(&mut cargo);
-        target.join(triple).join("release")
+        let folder = target.join(triple).join("release");
+        // Programs are linked to libpunctual.so and look for what it calls itself.
+        let soname = folder.join("libpunctual.so.0");
+        if !soname.exists() {
+            symlink("libpunctual.so", soname).expect("a link to the library");
+        }
+        folder
     })
 }
 
