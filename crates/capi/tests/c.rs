@@ -2,7 +2,12 @@
 
 mod support;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use support::{Build, CXX17, Linked, succeeds};
 
@@ -29,7 +34,7 @@ fn storms() {
 
 /// The functions that the header declares.
 fn declared() -> Vec<String> {
-    let header = std::fs::read_to_string(support::here().join("include/punctual.h"))
+    let header = fs::read_to_string(support::here().join("include/punctual.h"))
         .expect("the header is there");
     let code = header
         .lines()
@@ -138,16 +143,22 @@ fn thread_sanitizer() {
     succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
 }
 
-/// Runs `wrong.c` with a debug setting; whether it lived, and what it said.
-fn wrong(what: &str, debug: &str) -> (bool, String) {
+fn wrong_program() -> PathBuf {
+    static COMPILED: OnceLock<PathBuf> = OnceLock::new();
     let more = &["-rdynamic", "-O0", "-fno-omit-frame-pointer"];
-    let program = Build {
+    let build = Build {
         more,
         linked: Linked::Static,
         ..Build::PLAIN
-    }
-    .compile("tests/c/wrong.c");
-    let output = Command::new(program)
+    };
+    COMPILED
+        .get_or_init(|| build.compile("tests/c/wrong.c"))
+        .clone()
+}
+
+/// Runs `wrong.c` with a debug setting; whether it lived, and what it said.
+fn wrong(what: &str, debug: &str) -> (bool, String) {
+    let output = Command::new(wrong_program())
         .arg(what)
         .env("PUNCTUAL_STACK_DEBUG", debug)
         .output()
@@ -188,4 +199,33 @@ fn debug_settings_find_what_they_are_for() {
     assert_eq!(wrong("water", "guards"), (true, String::new()));
     let (lived, text) = wrong("nothing", "gaurds");
     assert!(lived && text.contains("gaurds is not one of"), "{text}");
+}
+
+/// A program with more rights than its caller doesn't listen to its caller's environment.
+#[test]
+#[allow(clippy::print_stdout, reason = "says what was not tried")]
+fn debug_settings_of_a_lesser_user_are_ignored() {
+    // SAFETY: geteuid has no precondition.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("not tried: only root can make a set-uid program for another user");
+        return;
+    }
+    let program = std::env::temp_dir().join(format!("punctual-set-uid-{}", std::process::id()));
+    // By another process: what this one has open for writing, children of other tests
+    // inherit for a moment, and then it can't be run.
+    succeeds(Command::new("cp").arg(wrong_program()).arg(&program));
+    let run = |mode| {
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("permissions");
+        let mut command = Command::new(&program);
+        command
+            .arg("double")
+            .env("PUNCTUAL_STACK_DEBUG", "audit")
+            .uid(65534)
+            .gid(65534);
+        command.output().expect("the program runs").status.success()
+    };
+    let (usual, set_uid) = (run(0o755), run(0o4755));
+    fs::remove_file(&program).expect("removed");
+    assert!(!usual, "without more rights the double free aborts");
+    assert!(set_uid);
 }
