@@ -89,6 +89,7 @@ fn attribute(stack: Option<NonNull<u8>>, size: usize) -> libc::pthread_attr_t {
     unsafe { attr.assume_init() }
 }
 
+#[inline(never)]
 extern "C" fn touch_200_kb(_: *mut c_void) -> *mut c_void {
     let mut room = [0_u8; 200 << 10];
     for byte in room.iter_mut().step_by(4096) {
@@ -98,32 +99,118 @@ extern "C" fn touch_200_kb(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
+/// Page faults of the calling thread so far.
+fn faults() -> i64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage fills the struct it is given.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    // SAFETY: all-zero is a value of rusage, and the call filled it.
+    let usage = unsafe { usage.assume_init() };
+    usage.ru_minflt + usage.ru_majflt
+}
+
+/// What a thread that touches 200 KB says of itself.
+#[derive(Clone, Copy)]
+struct Done {
+    at: Option<Instant>,
+    touched_in: f64,
+    faults: i64,
+}
+
+extern "C" fn touch_and_tell(done: *mut c_void) -> *mut c_void {
+    let (begun, before) = (Instant::now(), faults());
+    touch_200_kb(null_mut());
+    let taken = faults() - before;
+    let at = Instant::now();
+    let touched_in = (at - begun).as_secs_f64() * 1e9;
+    // SAFETY: the caller passes a Done that outlives this thread.
+    unsafe {
+        done.cast::<Done>().write(Done {
+            at: Some(at),
+            touched_in,
+            faults: taken,
+        })
+    };
+    null_mut()
+}
+
+/// From pthread_create to the end of the body, and the body, in ns; its page faults.
+fn create_to_done(attr: &libc::pthread_attr_t) -> (f64, f64, i64) {
+    let mut done = Done {
+        at: None,
+        touched_in: 0.0,
+        faults: 0,
+    };
+    let begun = Instant::now();
+    run_thread(attr, touch_and_tell, (&raw mut done).cast());
+    let at = done.at.expect("the thread ran");
+    (
+        (at - begun).as_secs_f64() * 1e9,
+        done.touched_in,
+        done.faults,
+    )
+}
+
+/// New threads that touch 200 KB: on stacks of glibc, and on ours.
+fn print_new_threads() {
+    let stack = stack::alloc(class()).expect("a stack");
+    let usual = attribute(None, SIZE);
+    let ours = attribute(Some(stack), SIZE);
+    let mut seen = [Vec::new(), Vec::new()];
+    for _ in 0..400 {
+        seen[0].push(create_to_done(&usual));
+        seen[1].push(create_to_done(&ours));
+    }
+    // SAFETY: every thread that ran on it was joined.
+    unsafe { stack::free(stack.as_ptr() as usize, class()) }.expect("freed");
+    println!();
+    println!("a new thread that touches 200 KB    create to done  touching  page faults");
+    let mut medians = Vec::new();
+    for (name, seen) in ["glibc's stack", "ours"].iter().zip(&seen) {
+        let done = median(seen.iter().map(|seen| seen.0).collect());
+        let touch = median(seen.iter().map(|seen| seen.1).collect());
+        let faults = median(seen.iter().map(|seen| seen.2 as f64).collect());
+        println!("{name:34}{done:16.0}{touch:10.0}{faults:13.0}");
+        medians.push((done, touch));
+    }
+    let done = medians[0].0 / medians[1].0;
+    println!(
+        "{:34}{done:15.1}x{:9.1}x",
+        "ratio",
+        medians[0].1 / medians[1].1
+    );
+}
+
 extern "C" fn do_nothing(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-fn run_thread(attr: *const libc::pthread_attr_t, body: extern "C" fn(*mut c_void) -> *mut c_void) {
+fn run_thread(
+    attr: *const libc::pthread_attr_t,
+    body: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) {
     let mut made = 0;
-    // SAFETY: the attribute is null or initialised; the bodies ignore their argument.
-    let failed = unsafe { libc::pthread_create(&mut made, attr, body, null_mut()) };
+    // SAFETY: the attribute is null or initialised, and the body fits its argument.
+    let failed = unsafe { libc::pthread_create(&mut made, attr, body, argument) };
     assert_eq!(failed, 0);
     // SAFETY: the thread was made above and is joined once.
     assert_eq!(unsafe { libc::pthread_join(made, null_mut()) }, 0);
 }
 
 fn threads_default(count: usize) {
-    (0..count).for_each(|_| run_thread(null(), do_nothing));
+    (0..count).for_each(|_| run_thread(null(), do_nothing, null_mut()));
 }
 
 fn threads_default_touch(count: usize) {
     let attr = attribute(None, SIZE);
-    (0..count).for_each(|_| run_thread(&attr, touch_200_kb));
+    (0..count).for_each(|_| run_thread(&attr, touch_200_kb, null_mut()));
 }
 
 fn on_ours(count: usize, body: extern "C" fn(*mut c_void) -> *mut c_void) {
     for _ in 0..count {
         let base = stack::alloc(class()).expect("a stack");
-        run_thread(&attribute(Some(base), SIZE), body);
+        run_thread(&attribute(Some(base), SIZE), body, null_mut());
         // SAFETY: the thread that ran on it was joined.
         unsafe { stack::free(base.as_ptr() as usize, class()) }.expect("freed");
     }
@@ -247,4 +334,5 @@ fn main() {
         medians.iter().for_each(|figure| print!("{figure:11.1}"));
         println!("{:13.1}", medians[0] / reference);
     }
+    print_new_threads();
 }

@@ -132,6 +132,20 @@ pub fn trim(class: Class, keep: usize) -> Result<usize, StackError> {
     pool::trim(class, keep)
 }
 
+/// Says that a thread runs on the stack at `address` from now on, or no more. A live stack
+/// can't be freed. False when there is no such stack in use, or when it was marked so
+/// already.
+///
+/// A real-time thread may call it: one compare-and-swap.
+pub fn set_live(address: usize, live: bool) -> bool {
+    let (from, to) = if live {
+        (State::Used, State::Live)
+    } else {
+        (State::Live, State::Used)
+    };
+    pool::mark(address, from, to)
+}
+
 /// Writes a line to `fd` for each stack that is in use, with its allocation's call stack
 /// where `PUNCTUAL_STACK_DEBUG=audit` keeps it. Returns how many there are.
 ///
@@ -195,14 +209,14 @@ impl Stack {
     ///
     /// Call it before `pthread_create`. A real-time thread may call it: one compare-and-swap.
     pub fn mark_live(&self) -> bool {
-        pool::mark(self.base.as_ptr() as usize, State::Used, State::Live)
+        set_live(self.base.as_ptr() as usize, true)
     }
 
     /// Says that no thread runs on the stack any more. False when it was not marked.
     ///
     /// Call it after `pthread_join`. A real-time thread may call it: one compare-and-swap.
     pub fn mark_idle(&self) -> bool {
-        pool::mark(self.base.as_ptr() as usize, State::Live, State::Used)
+        set_live(self.base.as_ptr() as usize, false)
     }
 
     /// The most bytes of it that were ever in use; see the function [`high_water`].

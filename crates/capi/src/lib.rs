@@ -1,0 +1,22 @@
+//! libpunctual: the C face of `punctual-rt`.
+//!
+//! Conventions: 0, a count or a pointer on success, -1 or NULL with `errno` else; sizes in
+//! bytes; structs that may grow carry their size. A panic would be a bug of the library; it
+//! ends the process at the boundary (`extern "C"` aborts) rather than unwinding into C.
+//!
+//! The comments of the functions are those of `include/punctual.h`, so they are written for
+//! its readers.
+
+mod errno;
+mod inspect;
+mod stack;
+
+/// Makes the library ready when it is loaded: before there are threads, and before a fork
+/// could meet it half done. Where a linker leaves this out, the first call does it.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    punctual_rt::stack::init();
+}

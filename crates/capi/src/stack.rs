@@ -1,0 +1,204 @@
+//! Stacks: allocation and what belongs to it.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::offset_of;
+use std::ptr::{self, null_mut};
+
+use punctual_rt::stack::{self, Class, SIZES, StackError, Stats};
+
+use crate::errno::{answer, count, fail, set};
+
+/// As Solaris has it.
+#[expect(non_camel_case_types, reason = "the name that C programs use")]
+type uint_t = c_uint;
+
+fn exact(size: usize) -> Result<Class, StackError> {
+    Class::exact(size).ok_or(StackError::NoSuchClass(size))
+}
+
+/// A stack of exactly `size` bytes, which is one of fetch_stack_sizes(). Its lowest address
+/// is returned; a page without access lies below it and above it, and every page of it is in
+/// memory. To start a thread on it: pthread_attr_setstack(), pthread_create().
+///
+/// A real-time thread may call it while a stack of that size is free, see stack_reserve():
+/// no system call (but for a contended lock, which lends priority) and no page fault.
+/// Otherwise it maps memory and waits for whoever else does.
+///
+/// NULL with errno: EINVAL a size that is not one of the classes (stack_class() gives the one
+/// that fits); ENOMEM memory, address space or vm.max_map_count used up; EAGAIN the limit of
+/// locked memory reached.
+#[unsafe(no_mangle)]
+pub extern "C" fn stack_alloc(size: usize) -> *mut c_void {
+    match exact(size).and_then(stack::alloc) {
+        Ok(base) => base.as_ptr().cast(),
+        Err(error) => {
+            set(error.errno());
+            null_mut()
+        }
+    }
+}
+
+/// Takes back what stack_alloc() of the same size returned; (NULL, 0) is allowed and does
+/// nothing. No thread runs on it any more.
+///
+/// A real-time thread may call it: no system call, but for a contended lock.
+///
+/// -1 with errno, and nothing changed: EINVAL not a stack, another size, a stack that is free
+/// already, (NULL, not 0); EBUSY the stack the caller runs on, or one marked by
+/// stack_set_live(). With PUNCTUAL_STACK_DEBUG another size and a double free abort.
+///
+/// # Safety
+/// If it is a right free, nothing on the stack is used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stack_free(stack: *mut c_void, size: usize) -> c_int {
+    if stack.is_null() {
+        return if size == 0 { 0 } else { fail(libc::EINVAL) };
+    }
+    // SAFETY: the caller's promise is that of free.
+    answer(exact(size).and_then(|class| unsafe { stack::free(stack as usize, class) }))
+}
+
+/// The sizes that stacks come in, ascending, ended by 0. The array is the caller's and may
+/// be given to free().
+///
+/// Not for a real-time thread: it calls malloc(). NULL with ENOMEM.
+#[unsafe(no_mangle)]
+pub extern "C" fn fetch_stack_sizes() -> *mut uint_t {
+    // SAFETY: calloc has no precondition.
+    let array = unsafe { libc::calloc(SIZES.len() + 1, size_of::<uint_t>()) }.cast::<uint_t>();
+    if array.is_null() {
+        return array;
+    }
+    for (index, &size) in SIZES.iter().enumerate() {
+        // SAFETY: the array has room for one more than there are sizes.
+        let place = unsafe { array.add(index) };
+        // SAFETY: the place is calloc's, aligned for the type. 2 MB fits in 32 bits.
+        unsafe { place.write(size as uint_t) };
+    }
+    array
+}
+
+/// The smallest stack size with at least `size` bytes: 32768 to 2097152.
+///
+/// A real-time thread may call it: it is arithmetic. 0 with EINVAL above the largest.
+#[unsafe(no_mangle)]
+pub extern "C" fn stack_class(size: usize) -> usize {
+    stack::class_of(size).unwrap_or_else(|| {
+        set(libc::EINVAL);
+        0
+    })
+}
+
+/// Makes stacks of exactly `size` bytes until `count` of them are free, so that as many
+/// stack_alloc(), by whichever threads, need nothing from the kernel.
+///
+/// Not for a real-time thread: it maps memory. -1 with errno: EINVAL, ENOMEM, EAGAIN as
+/// stack_alloc(); the stacks made so far stay free.
+#[unsafe(no_mangle)]
+pub extern "C" fn stack_reserve(size: usize, count: usize) -> c_int {
+    answer(exact(size).and_then(|class| stack::reserve(class, count)))
+}
+
+/// Gives free stacks of `size` bytes, or of each size if `size` is 0, back to the kernel
+/// until `keep` are left. Returns how many were given back.
+///
+/// Not for a real-time thread: it unmaps memory. -1 with errno: EINVAL no such size; ENOMEM
+/// vm.max_map_count doesn't allow the hole.
+#[unsafe(no_mangle)]
+pub extern "C" fn stack_trim(size: usize, keep: usize) -> libc::ssize_t {
+    if size != 0 {
+        return count(exact(size).and_then(|class| stack::trim(class, keep)));
+    }
+    count(Class::all().try_fold(0, |sum, class| Ok(sum + stack::trim(class, keep)?)))
+}
+
+/// Says that a thread runs on the stack from now on (`live` 1: before pthread_create()), or
+/// no more (`live` 0: after pthread_join()). A live stack can't be freed.
+///
+/// A real-time thread may call it: one compare-and-swap. -1 with EINVAL: not a stack in use,
+/// `live` is another number, or it is marked so already.
+#[unsafe(no_mangle)]
+pub extern "C" fn stack_set_live(stack: *const c_void, live: c_int) -> c_int {
+    match live {
+        0 | 1 if stack::set_live(stack as usize, live == 1) => 0,
+        _ => fail(libc::EINVAL),
+    }
+}
+
+/// The stacks of one size. Exact when no other thread allocates or frees meanwhile.
+#[repr(C)]
+pub struct stack_stats {
+    /// sizeof(struct stack_stats), filled in by the caller.
+    pub struct_size: usize,
+    /// Bytes of one stack, guards not counted.
+    pub size: usize,
+    /// Stacks handed out.
+    pub used: usize,
+    /// Of these, the ones marked by stack_set_live().
+    pub live: usize,
+    /// Free stacks that threads keep for themselves.
+    pub kept: usize,
+    /// Free stacks in the depot.
+    pub stored: usize,
+    /// Stacks made since the start: each took the kernel's time.
+    pub made: u64,
+    /// Stacks given back to the kernel since the start.
+    pub unmapped: u64,
+    /// Allocations since the start that took a stack which another thread kept.
+    pub stolen: u64,
+    /// 0.
+    pub reserved: [u64; 7],
+}
+
+/// Fills `out` with the state of the stacks of `size` bytes. `out->struct_size` says how much
+/// of it the caller knows; what the library knows beyond is left out, what it doesn't know is
+/// left alone, and `struct_size` is then the part that was filled.
+///
+/// A real-time thread may call it with care: no lock, no system call, but a walk over all
+/// stacks. -1 with errno: EFAULT `out` is NULL; EINVAL no such size, or a `struct_size` that
+/// is too small for anything.
+///
+/// # Safety
+/// `out` is NULL, or `out->struct_size` bytes are the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stack_stats(size: usize, out: *mut stack_stats) -> c_int {
+    const LEAST: usize = offset_of!(stack_stats, reserved);
+    if out.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: the size is the first field in every version of the struct.
+    let room = unsafe { out.cast::<usize>().read() };
+    let Some(class) = Class::exact(size).filter(|_| room >= LEAST) else {
+        return fail(libc::EINVAL);
+    };
+    let now = Stats::of(class);
+    let filled = room.min(size_of::<stack_stats>());
+    let known = stack_stats {
+        struct_size: filled,
+        size: now.size,
+        used: now.used,
+        live: now.live,
+        kept: now.kept,
+        stored: now.stored,
+        made: now.made,
+        unmapped: now.unmapped,
+        stolen: now.stolen,
+        reserved: [0; 7],
+    };
+    // SAFETY: `filled` is at most what the caller has and at most what `known` is.
+    unsafe { ptr::copy_nonoverlapping((&raw const known).cast::<u8>(), out.cast(), filled) };
+    0
+}
+
+/// Writes a line to the descriptor `fd` for each stack in use, with the call stack of its
+/// allocation where PUNCTUAL_STACK_DEBUG=audit keeps it. Returns how many there are.
+///
+/// Not for a real-time thread: it writes to a file. -1 with EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn stack_debug_leaks(fd: c_int) -> c_int {
+    // SAFETY: F_GETFD reads a flag of the descriptor, if there is one.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return fail(libc::EBADF);
+    }
+    c_int::try_from(stack::debug_leaks(fd)).unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,231 @@
+//! The C tests, compiled by both compilers as both languages with either library.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use support::{Build, CXX17, Linked, succeeds};
+
+fn everywhere(source: &str) {
+    for build in Build::all() {
+        succeeds(&mut Command::new(build.compile(source)));
+    }
+}
+
+#[test]
+fn basic() {
+    everywhere("tests/c/basic.c");
+}
+
+#[test]
+fn guards() {
+    everywhere("tests/c/guard.c");
+}
+
+#[test]
+fn storms() {
+    everywhere("tests/c/storm.c");
+}
+
+/// The functions that the header declares.
+fn declared() -> Vec<String> {
+    let header = fs::read_to_string(support::here().join("include/punctual.h"))
+        .expect("the header is there");
+    let code = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '/', '#', '*', '}']));
+    let mut names: Vec<String> = code
+        .filter_map(|line| {
+            line.split_once('(')?
+                .0
+                .rsplit([' ', '*'])
+                .next()
+                .map(String::from)
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_shared_library_exports_what_the_header_declares() {
+    let library = support::libraries().join("libpunctual.so");
+    let output = succeeds(
+        Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(library),
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut exported: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    exported.sort_unstable();
+    assert_eq!(exported, declared());
+    assert!(exported.contains(&"fetch_stack_sizes"));
+}
+
+/// Opened late, closed early: a thread that has used the library ends after that.
+#[test]
+fn opened_at_run_time() {
+    let program = Build::PLAIN.compile("tests/c/late.c");
+    succeeds(Command::new(program).arg(support::libraries().join("libpunctual.so")));
+}
+
+#[test]
+fn limits() {
+    // The limits are the kernel's: one build tells what all would.
+    succeeds(&mut Command::new(Build::PLAIN.compile("tests/c/limits.c")));
+}
+
+#[test]
+fn examples() {
+    for build in Build::all() {
+        let output = succeeds(&mut Command::new(build.compile("examples/check_stack.c")));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("stack of the library"), "{text}");
+        let ours = text.lines().last().expect("a line");
+        assert!(ours.ends_with("64 pages, 64 resident, 0 not"), "{text}");
+    }
+}
+
+/// Page faults are the sanitizer's too, and address space below the primary stack is taken.
+const NO_FAULTS: &str = "-DCHECK_NO_FAULTS_COUNTED";
+
+#[test]
+fn address_sanitizer() {
+    // Fake frames would make a thread seem to stand elsewhere.
+    let more = &[
+        "-fsanitize=address",
+        "-fsanitize-address-use-after-return=never",
+        NO_FAULTS,
+    ];
+    let clang = Build {
+        compiler: "clang",
+        more,
+        ..Build::PLAIN
+    };
+    succeeds(&mut Command::new(clang.compile("tests/c/basic.c")));
+    let gcc = Build {
+        more: &["-fsanitize=address", NO_FAULTS],
+        ..Build::PLAIN
+    };
+    succeeds(&mut Command::new(gcc.compile("tests/c/storm.c")));
+}
+
+#[test]
+fn undefined_behaviour_sanitizer() {
+    let more = &["-fsanitize=undefined", "-fno-sanitize-recover=all"];
+    for language in [Build::PLAIN.language, CXX17] {
+        let build = Build {
+            language,
+            more,
+            ..Build::PLAIN
+        };
+        succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
+        succeeds(&mut Command::new(build.compile("tests/c/storm.c")));
+    }
+}
+
+#[test]
+fn thread_sanitizer() {
+    let more = &["-fsanitize=thread", NO_FAULTS, "-DCHECK_NO_PREFAULT"];
+    let build = Build {
+        compiler: "clang",
+        more,
+        ..Build::PLAIN
+    };
+    succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
+}
+
+fn wrong_program() -> PathBuf {
+    static COMPILED: OnceLock<PathBuf> = OnceLock::new();
+    let more = &["-rdynamic", "-O0", "-fno-omit-frame-pointer"];
+    let build = Build {
+        more,
+        linked: Linked::Static,
+        ..Build::PLAIN
+    };
+    COMPILED
+        .get_or_init(|| build.compile("tests/c/wrong.c"))
+        .clone()
+}
+
+/// Runs `wrong.c` with a debug setting; whether it lived, and what it said.
+fn wrong(what: &str, debug: &str) -> (bool, String) {
+    let output = Command::new(wrong_program())
+        .arg(what)
+        .env("PUNCTUAL_STACK_DEBUG", debug)
+        .output()
+        .expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), text)
+}
+
+#[test]
+fn debug_settings_find_what_they_are_for() {
+    for debug in [
+        "",
+        "audit",
+        "guards",
+        "noaccess",
+        "leaks",
+        "audit=64,guards,noaccess,leaks",
+    ] {
+        assert_eq!(wrong("nothing", debug), (true, String::new()), "{debug}");
+    }
+    for what in ["double", "class"] {
+        assert_eq!(wrong(what, ""), (true, String::new()));
+        let (lived, text) = wrong(what, "audit=20");
+        assert!(!lived && text.contains("allocated_here"), "{text}");
+        assert_eq!(text.contains("freed_here"), what == "double", "{text}");
+    }
+    let (lived, text) = wrong("write", "guards,audit");
+    assert!(
+        !lived && text.contains("after it was freed, at offset 4656"),
+        "{text}"
+    );
+    assert!(text.contains("freed_here"), "{text}");
+    let (lived, text) = wrong("write", "noaccess");
+    assert!(!lived && text.is_empty(), "ended by SIGSEGV: {text}");
+    let (lived, text) = wrong("leak", "leaks,audit");
+    assert!(lived && text.contains("65536 bytes is in use"), "{text}");
+    assert!(text.contains("allocated_here"), "{text}");
+    assert_eq!(wrong("water", "guards"), (true, String::new()));
+    let (lived, text) = wrong("nothing", "gaurds");
+    assert!(lived && text.contains("gaurds is not one of"), "{text}");
+}
+
+/// A program with more rights than its caller doesn't listen to its caller's environment.
+#[test]
+#[allow(clippy::print_stdout, reason = "says what was not tried")]
+fn debug_settings_of_a_lesser_user_are_ignored() {
+    // SAFETY: geteuid has no precondition.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("not tried: only root can make a set-uid program for another user");
+        return;
+    }
+    let program = std::env::temp_dir().join(format!("punctual-set-uid-{}", std::process::id()));
+    // By another process: what this one has open for writing, children of other tests
+    // inherit for a moment, and then it can't be run.
+    succeeds(Command::new("cp").arg(wrong_program()).arg(&program));
+    let run = |mode| {
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("permissions");
+        let mut command = Command::new(&program);
+        command
+            .arg("double")
+            .env("PUNCTUAL_STACK_DEBUG", "audit")
+            .uid(65534)
+            .gid(65534);
+        command.output().expect("the program runs").status.success()
+    };
+    let (usual, set_uid) = (run(0o755), run(0o4755));
+    fs::remove_file(&program).expect("removed");
+    assert!(!usual, "without more rights the double free aborts");
+    assert!(set_uid);
+}

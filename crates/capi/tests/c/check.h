@@ -1,0 +1,27 @@
+/* What the C tests share: assertions that say where, in C11 and in C++17. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                  \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
+            fprintf(stderr, "%s:%d: %s (errno %d, %s)\n", __FILE__, __LINE__, #condition, \
+                    errno, strerror(errno));                                              \
+            exit(1);                                                                      \
+        }                                                                                 \
+    } while (0)
+
+/* The call fails with -1 and this errno. */
+#define FAILS(call, number) \
+    do {                    \
+        errno = 0;          \
+        CHECK((call) == -1); \
+        CHECK(errno == (number)); \
+    } while (0)
+
+#endif
