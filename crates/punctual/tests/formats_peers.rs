@@ -96,7 +96,8 @@ fn cyclictest_json_just_written() {
     };
     let run = detect_and_read(&file).unwrap();
     let threads = run.threads.len() as u64;
-    assert!(samples(&run) >= threads * 1990, "{}", samples(&run));
+    // It ends with the first thread that is done; the others began later.
+    assert!(samples(&run) > threads * 1000, "{}", samples(&run));
     assert_eq!(run.tool.name, "cyclictest");
     assert_eq!(run.request.priority, 80);
     assert!(run.knows("cpus"));

@@ -1,4 +1,5 @@
 //! Merging adds evidence up; nothing is averaged.
+#![allow(clippy::print_stderr, reason = "a measured figure is shown")]
 
 mod record_support;
 
@@ -218,12 +219,9 @@ fn a_thousand_runs() {
         merged.analysis.as_ref().unwrap().total.samples,
         runs * 20_000
     );
+    eprintln!("{runs} runs read and merged in {took:?}");
     if !cfg!(debug_assertions) {
         assert!(took.as_secs_f64() < 2.0, "{took:?}");
-        assert_eq!(
-            std::fs::write(parent.path().join("took"), format!("{took:?}")).ok(),
-            Some(())
-        );
     }
 }
 
