@@ -1,6 +1,7 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
 pub mod conditions;
+pub mod cpus;
 pub mod directory;
 pub mod error;
 pub mod evidence;
@@ -13,6 +14,7 @@ pub mod system;
 pub mod time;
 mod validate;
 
+pub use cpus::cpu_list;
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};

@@ -115,6 +115,7 @@ impl MergedThread {
             preemptions: self.preemptions,
             // The first half of many runs is no half of anything.
             first_half: None,
+            first_half_misses: None,
             error: self.error,
         }
     }
