@@ -62,11 +62,21 @@ fn stacks_of_threads_that_are_not_in_the_child_are_free_there() {
     assert!(live.mark_idle());
 }
 
+/// Lets the workers end, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn forks_in_the_midst_of_others_work() {
     let _alone = ALONE.lock().unwrap();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&over);
         for worker in 0..3 {
             let over = &over;
             scope.spawn(move || {
@@ -99,7 +109,6 @@ fn forks_in_the_midst_of_others_work() {
             });
             assert_eq!(ended, End::Exit(0));
         }
-        over.store(true, Ordering::Relaxed);
     });
     for class in Class::all().take(3) {
         assert_eq!(Stats::of(class).used, 0);
