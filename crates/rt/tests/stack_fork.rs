@@ -2,6 +2,7 @@
 
 mod stack_support;
 
+use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,6 +12,17 @@ use stack_support::{End, faults, in_child};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Writes to each page of 64 KB.
+#[inline(never)]
+fn write_each_page(base: NonNull<u8>) {
+    for page in 0..16 {
+        // SAFETY: there are sixteen pages.
+        let place = unsafe { base.add(page << 12) };
+        // SAFETY: the caller's own.
+        unsafe { place.write_volatile(1) };
+    }
+}
+
 #[test]
 fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
     let _alone = ALONE.lock().unwrap();
@@ -19,16 +31,14 @@ fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
     stack::reserve(class, 6).unwrap();
     let made = Stats::of(class).made;
     let ended = in_child(|| {
+        // The child's code and its own stack come first, then the count.
+        let mut room = [0_u8; 64 << 10];
+        write_each_page(NonNull::from(&mut room).cast());
         let taken: [_; 6] = std::array::from_fn(|_| stack::alloc(class).unwrap());
         faults();
         let before = faults();
         for base in taken {
-            for page in 0..16 {
-                // SAFETY: the stack has sixteen pages.
-                let place = unsafe { base.add(page << 12) };
-                // SAFETY: the stack is ours.
-                unsafe { place.write_volatile(1) };
-            }
+            write_each_page(base);
         }
         if faults() != before {
             return 1;
@@ -91,7 +101,7 @@ fn forks_in_the_midst_of_others_work() {
         for _ in 0..60 {
             let ended = in_child(|| {
                 // SAFETY: alarm ends a child that hangs.
-                unsafe { libc::alarm(20) };
+                unsafe { libc::alarm(60) };
                 for class in Class::all().take(3) {
                     let taken: [_; 8] = std::array::from_fn(|_| stack::alloc(class).unwrap());
                     for base in taken {

@@ -45,6 +45,7 @@ mod options;
 mod pool;
 mod region;
 mod report;
+mod setup;
 mod stats;
 mod table;
 mod trace;
@@ -77,7 +78,7 @@ pub mod protocol {
 ///
 /// Every other function does it where it hasn't been done. Not for a real-time thread.
 pub fn init() {
-    pool::set_up();
+    setup::set_up();
 }
 
 /// Hands out a stack of `class`, the lowest address of which is returned.
