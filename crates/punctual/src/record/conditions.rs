@@ -45,11 +45,8 @@ fn numbers(numbers: &[usize]) -> String {
     let mut text = String::new();
     let mut rest = sorted.as_slice();
     while let Some(&first) = rest.first() {
-        let length = rest
-            .iter()
-            .zip(first..)
-            .take_while(|(number, next)| **number == *next)
-            .count();
+        let in_line = |(offset, number): &(usize, &usize)| **number - first == *offset;
+        let length = rest.iter().enumerate().take_while(in_line).count();
         let gap = if text.is_empty() { "" } else { "," };
         text += &match length {
             1 => format!("{gap}{first}"),
