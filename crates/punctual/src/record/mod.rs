@@ -6,6 +6,7 @@ pub mod directory;
 pub mod error;
 pub mod evidence;
 pub mod merge;
+mod peaks;
 pub mod read;
 pub mod run;
 pub mod samples;

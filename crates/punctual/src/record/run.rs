@@ -284,6 +284,7 @@ pub struct Thread {
     pub warm_up: u64,
     /// The highest latencies, kept whole, in order of time: all of them above
     /// `peaks_above_ns`. `asked_ns` is CLOCK_MONOTONIC.
+    #[serde(with = "super::peaks")]
     pub peaks: Vec<Peak>,
     /// Every latency above this stands in `peaks`; 0 where all of them do.
     pub peaks_above_ns: u64,
