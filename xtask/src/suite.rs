@@ -1,0 +1,168 @@
+//! All checks and tests, run one after another and counted.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use crate::root;
+use crate::tally::Tally;
+
+/// `cargo xtask test [MORE FOR CARGO TEST]`.
+pub fn test(more: &[String]) -> ExitCode {
+    let mut tally = Tally::default();
+    checks(&mut tally);
+    documents(&mut tally);
+    let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
+    tests(&arguments, &mut tally);
+    conclude(&tally)
+}
+
+/// `cargo xtask check [MORE FOR CARGO TEST]`.
+pub fn check(more: &[String]) -> ExitCode {
+    let mut tally = Tally::default();
+    checks(&mut tally);
+    let mut arguments = vec!["--lib", "--bins"];
+    arguments.extend(more.iter().map(String::as_str));
+    tests(&arguments, &mut tally);
+    conclude(&tally)
+}
+
+fn checks(tally: &mut Tally) {
+    if has("fmt", tally) {
+        step("format", &mut cargo(&["fmt", "--all", "--check"]), tally);
+    }
+    if has("clippy", tally) {
+        let lints = [
+            "clippy",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-Dwarnings",
+        ];
+        step("lints", &mut cargo(&lints), tally);
+    }
+}
+
+fn documents(tally: &mut Tally) {
+    let arguments = ["doc", "--quiet", "--locked", "--workspace", "--no-deps"];
+    let mut command = cargo(&arguments);
+    step(
+        "documents",
+        command.env("RUSTDOCFLAGS", "-Dwarnings"),
+        tally,
+    );
+}
+
+/// The cargo that runs us.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.current_dir(root()).args(arguments);
+    command
+}
+
+/// Whether this toolchain has a part that not all have.
+fn has(part: &str, tally: &mut Tally) -> bool {
+    let known = cargo(&[part, "--version"]).output();
+    let there = known.is_ok_and(|output| output.status.success());
+    if !there {
+        tally.skip_check(part, "this toolchain has none");
+    }
+    there
+}
+
+fn step(name: &str, command: &mut Command, tally: &mut Tally) {
+    let begin = Instant::now();
+    let well = command.status().is_ok_and(|status| status.success());
+    said(name, well, begin);
+    if !well {
+        tally.fail(format!("check: {name}"));
+    }
+}
+
+fn said(name: &str, well: bool, begin: Instant) {
+    println!(
+        "check {name} ... {} ({:.1} s)",
+        if well { "ok" } else { "FAILED" },
+        begin.elapsed().as_secs_f64()
+    );
+}
+
+/// Every test of the workspace; what they print goes whole into a file.
+fn tests(more: &[&str], tally: &mut Tally) {
+    let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
+    command.args(more);
+    if !more.contains(&"--") {
+        command.arg("--");
+    }
+    command.arg("--show-output");
+    hotplug(&mut command);
+    if let Err(error) = counted(command, tally) {
+        tally.fail(format!("cargo test: {error}"));
+    }
+}
+
+/// Taking a CPU offline is felt by the whole machine: a test that root may run, and that
+/// PUNCTUAL_TEST_HOTPLUG=0 spares a machine with other users.
+fn hotplug(command: &mut Command) {
+    const NAME: &str = "PUNCTUAL_TEST_HOTPLUG";
+    match std::env::var(NAME) {
+        Ok(value) if value == "0" => command.env_remove(NAME),
+        Err(_) if is_root() => command.env(NAME, "1"),
+        _ => command,
+    };
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|itself| itself.uid() == 0)
+}
+
+fn counted(mut command: Command, tally: &mut Tally) -> std::io::Result<()> {
+    let (reader, writer) = std::io::pipe()?;
+    let log = root().join("target/test.log");
+    std::fs::create_dir_all(root().join("target"))?;
+    let mut kept = File::create(&log)?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    // Its ends of the pipe are closed with it, and then the lines end.
+    drop(command);
+    let failed = tally.failed();
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line?;
+        kept.write_all(&line)?;
+        kept.write_all(b"\n")?;
+        let line = String::from_utf8_lossy(&line);
+        if tally.line(&line) {
+            println!("{line}");
+        }
+    }
+    tally.end();
+    let status = child.wait()?;
+    if !status.success() && tally.failed() == failed {
+        tally.fail(format!("cargo test: {status}"));
+    }
+    println!("\nall that the tests printed: {}", log.display());
+    Ok(())
+}
+
+/// Tells what was skipped and what failed; the last line is the sum of all.
+fn conclude(tally: &Tally) -> ExitCode {
+    for skipped in &tally.skipped {
+        println!(
+            "SKIPPED {}: {}: {}",
+            skipped.suite, skipped.test, skipped.reason
+        );
+    }
+    for failure in &tally.failures {
+        println!("FAILED {failure}");
+    }
+    println!("{}", tally.summary());
+    if tally.failed() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
