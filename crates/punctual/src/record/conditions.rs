@@ -39,32 +39,6 @@ fn stated(text: &str) -> Value {
     (!text.is_empty() && text != "unknown").then(|| text.to_owned())
 }
 
-<<<<<<< HEAD
-=======
-fn numbers(numbers: &[usize]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let mut text = String::new();
-    let mut rest = sorted.as_slice();
-    while let Some(&first) = rest.first() {
-        let in_line = |(offset, number): &(usize, &usize)| **number - first == *offset;
-        let length = rest.iter().enumerate().take_while(in_line).count();
-        let gap = if text.is_empty() { "" } else { "," };
-        text += &match length {
-            1 => format!("{gap}{first}"),
-            _ => format!("{gap}{first}-{}", rest[length - 1]),
-        };
-        rest = &rest[length..];
-    }
-    if text.is_empty() {
-        "none".to_owned()
-    } else {
-        text
-    }
-}
-
->>>>>>> formats
 fn interval(interval: &Interval) -> String {
     let us = interval.nominal_ns() as f64 / 1000.0;
     match interval {
