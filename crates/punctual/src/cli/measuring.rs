@@ -9,7 +9,7 @@ use super::out;
 use super::plan::{self, Defaults};
 use super::screen::Screen;
 use crate::conduct::{self, Plan};
-use crate::probe::source::Kind;
+use crate::probe::kinds::Kind;
 use crate::record::{RecordError, Run, RunDirectory};
 use crate::report::{summary_json, terminal};
 

@@ -6,7 +6,7 @@ use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
 use crate::load::{LoadClass, LoadSpec};
-use crate::probe::source::Kind;
+use crate::probe::kinds::Kind;
 use crate::record::Interval;
 
 /// A run that can be begun.
