@@ -220,11 +220,21 @@ fn a_thousand_runs() {
     // Processor time: whoever else is on the machine doesn't count.
     let begun = processor_time();
     let mut merger = Merger::new(false);
+    let mut reading = Duration::ZERO;
     for path in &paths {
-        merger.add(&read(path).unwrap()).unwrap();
+        let before = processor_time();
+        let run = read(path).unwrap();
+        reading += processor_time() - before;
+        merger.add(&run).unwrap();
     }
+    let added = processor_time() - begun;
     let merged = merger.finish(Vec::new()).unwrap();
     let took = processor_time() - begun;
+    let adding = added - reading;
+    eprintln!(
+        "reading {reading:?}, adding {adding:?}, analysing {:?}",
+        took - added
+    );
     assert_eq!(merged.merged.as_ref().unwrap().runs, runs);
     assert_eq!(
         merged.analysis.as_ref().unwrap().total.samples,
