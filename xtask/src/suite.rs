@@ -81,6 +81,7 @@ fn checks(tally: &mut Tally) {
         ];
         step("lints", &mut cargo(&lints), tally);
     }
+    scripts(tally);
     for (name, faults) in CHECKS {
         let begin = Instant::now();
         let faults = faults();
@@ -88,6 +89,22 @@ fn checks(tally: &mut Tally) {
             println!("{fault}");
         }
         concluded(name, faults.is_empty(), begin, tally);
+    }
+}
+
+fn scripts(tally: &mut Tally) {
+    let scripts: Vec<String> = tracked(root())
+        .into_iter()
+        .filter(|file| file.text.starts_with("#!/usr/bin/env bash") || file.path.ends_with(".sh"))
+        .map(|file| file.path)
+        .collect();
+    match Command::new("shellcheck").arg("--version").output() {
+        Ok(_) => {
+            let mut command = Command::new("shellcheck");
+            command.current_dir(root()).args(scripts);
+            step("scripts", &mut command, tally);
+        }
+        Err(error) => tally.skip_check("scripts", &format!("shellcheck: {error}")),
     }
 }
 
