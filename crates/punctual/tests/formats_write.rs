@@ -142,9 +142,12 @@ proptest! {
     }
 }
 
+/// An element's name and attributes.
+type Element = (String, Vec<(String, String)>);
+
 /// As much of an XML reader as it takes to see that tags match and nothing is
 /// unescaped: names of elements with their attributes.
-fn elements(xml: &str) -> Vec<(String, Vec<(String, String)>)> {
+fn elements(xml: &str) -> Vec<Element> {
     let body = xml
         .strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
         .expect("a prolog");
@@ -195,12 +198,12 @@ fn check_text(text: &str) {
     );
 }
 
-fn junit(run: &Run) -> (Vec<(String, Vec<(String, String)>)>, String) {
+fn junit(run: &Run) -> (Vec<Element>, String) {
     let xml = text(Format::Junit, run);
     (elements(&xml), xml)
 }
 
-fn attribute(element: &(String, Vec<(String, String)>), name: &str) -> String {
+fn attribute(element: &Element, name: &str) -> String {
     element
         .1
         .iter()

@@ -119,7 +119,7 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, String> {
     Ok(Comparison {
         first: side(first),
         second: side(second),
-        percentiles: percentiles(one, two),
+        percentiles: percentiles(one, two, resolution_ns),
         bands: bands(one, two),
         statistics,
         resolution_ns,
@@ -168,11 +168,13 @@ fn side(run: &Run) -> Side {
     }
 }
 
-fn percentiles(first: &Histogram, second: &Histogram) -> Vec<PercentilePair> {
+fn percentiles(first: &Histogram, second: &Histogram, resolution_ns: u64) -> Vec<PercentilePair> {
     let at = |histogram: &Histogram, percentile: f64| {
         let beyond = histogram.count() as f64 * (1.0 - percentile / 100.0);
         let enough = beyond + 1e-6 >= MIN_SAMPLES_BEYOND as f64;
-        histogram.quantile(percentile / 100.0).filter(|_| enough)
+        let value = histogram.quantile(percentile / 100.0).filter(|_| enough)?;
+        // The end of a bucket is no latency that a coarser tool can have seen.
+        Some(value - value % resolution_ns)
     };
     let pair = |percentile| PercentilePair {
         percentile,

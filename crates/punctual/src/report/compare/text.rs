@@ -128,7 +128,7 @@ impl Text {
         for quantile in &statistics.quantiles {
             let (low, high) = quantile.interval_ns;
             self.line(&format!(
-                "  p{:<6} {:>11} later, {} to {}",
+                "  p{:<6} second minus first {:>9}, interval {} to {}",
                 trimmed(quantile.quantile * 100.0),
                 signed(quantile.difference_ns),
                 signed(low),

@@ -1,0 +1,12 @@
+#![no_main]
+//! cyclictest's text, begun for the fuzzer so that it gets to the rows.
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use punctual::report::formats::detect_and_parse;
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = [b"# Histogram\n".as_slice(), bytes].concat();
+    let _ = detect_and_parse(Path::new("fuzz"), &text);
+});
