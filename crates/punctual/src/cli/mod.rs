@@ -5,6 +5,7 @@ mod failure;
 mod flags;
 mod load;
 mod looking;
+mod manual;
 mod measuring;
 mod out;
 mod plan;
@@ -75,11 +76,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Man => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command())
-                .render(&mut text)
-                .map_err(Failure::setup)?;
-            out::print(&String::from_utf8_lossy(&text));
+            out::print(&manual::page().map_err(Failure::setup)?);
             Ok(ExitCode::SUCCESS)
         }
     }
