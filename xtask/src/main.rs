@@ -1,2 +1,55 @@
-//! What a developer runs, and CI too.
-fn main() {}
+//! What a developer runs, and CI too: `cargo xtask TASK`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "talks to the developer, and is no part of what is shipped"
+)]
+
+mod bench;
+mod deps;
+mod direction;
+mod rules;
+mod source;
+mod suite;
+mod tally;
+mod words;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask TASK
+  test        every check and every test; the last line counts them
+  check       the same checks and the fast tests
+  direction   who may import whom
+  rules       where unsafe may stand, how long files are, who prints
+  deps        licences, versions and compilers of the crates we depend on
+  words       paths of one machine, hosts that nobody knows
+  bench       instructions, latencies and throughput beside the peers'";
+
+/// The root of the workspace.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace")
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = match arguments.split_first() {
+        Some((task, rest)) => (task.as_str(), rest),
+        None => ("", [].as_slice()),
+    };
+    if let Some(check) = suite::named(task) {
+        return suite::alone(check);
+    }
+    match task {
+        "test" => suite::test(rest),
+        "check" => suite::check(rest),
+        "bench" => bench::run(rest),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(64)
+        }
+    }
+}

@@ -62,7 +62,8 @@ fn cyclictest_text_just_written() {
         let rows = text
             .lines()
             .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
-        rows.filter(|row| !row.ends_with(" 000000"))
+        // From 2,048 µs on our histogram has a coarser step than 1 µs.
+        rows.filter(|row| !row.ends_with(" 000000") && &row[..6] < "002048")
             .map(str::to_owned)
             .collect()
     };

@@ -4,7 +4,7 @@
 mod record_support;
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use punctual::record::*;
@@ -190,34 +190,55 @@ fn rows_of_unequal_width_fit_or_are_left_out() {
     );
 }
 
+/// Of this thread; the first figure of its scheduling statistics.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
+}
+
 /// Time is asserted in release builds alone; `make bench` states the figure.
 #[test]
 fn a_thousand_runs() {
     let runs = if cfg!(debug_assertions) { 100 } else { 1000 };
     let parent = tempfile::tempdir().unwrap();
-    let paths: Vec<_> = (0..runs)
-        .map(|index| {
-            let directory = RunDirectory::create(
-                Some(&parent.path().join(index.to_string())),
-                "q",
-                std::time::UNIX_EPOCH,
-            )
-            .unwrap();
-            directory.save(&run(index % 10)).unwrap();
-            directory.path().to_owned()
+    // As full of peaks as the engine's records get.
+    let kinds: Vec<_> = (0..10)
+        .map(|seed| {
+            let of = |cpu| thread(cpu, &latencies(seed * 2 + cpu as u64, 20_000, 90_000), 8192);
+            run_of(vec![of(0), of(1)])
         })
         .collect();
-    let begun = Instant::now();
+    let paths: Vec<_> = (0..runs)
+        .map(|index| {
+            let path = parent.path().join(index.to_string());
+            let directory = RunDirectory::create(Some(&path), "q", std::time::UNIX_EPOCH).unwrap();
+            let text = serde_json::to_vec(&kinds[index as usize % 10]).unwrap();
+            std::fs::write(directory.path().join(RUN_FILE), text).unwrap();
+            path
+        })
+        .collect();
+    // Processor time: whoever else is on the machine doesn't count.
+    let begun = processor_time();
     let mut merger = Merger::new(false);
+    let mut reading = Duration::ZERO;
     for path in &paths {
-        merger.add(&read(path).unwrap()).unwrap();
+        let before = processor_time();
+        let run = read(path).unwrap();
+        reading += processor_time() - before;
+        merger.add(&run).unwrap();
     }
+    let added = processor_time() - begun;
     let merged = merger.finish(Vec::new()).unwrap();
-    let took = begun.elapsed();
+    let took = processor_time() - begun;
+    let adding = added - reading;
+    eprintln!(
+        "reading {reading:?}, adding {adding:?}, analysing {:?}",
+        took - added
+    );
     assert_eq!(merged.merged.as_ref().unwrap().runs, runs);
     assert_eq!(
         merged.analysis.as_ref().unwrap().total.samples,
-        runs * 20_000
+        runs * 40_000
     );
     eprintln!("{runs} runs read and merged in {took:?}");
     if !cfg!(debug_assertions) {

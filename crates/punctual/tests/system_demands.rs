@@ -80,7 +80,10 @@ fn what_was_asked_and_got_is_in_force() {
     );
     assert_eq!(named(&demands, "priority").asked, "fifo 80");
     assert_eq!(named(&demands, "priority").found, "fifo 80 on CPU 0-1");
-    assert_eq!(named(&demands, "locked-memory").found, "20 MiB locked");
+    assert_eq!(
+        named(&demands, "locked-memory").found,
+        "all of 18 MiB resident"
+    );
     // The rest is stated; a virtual machine is no reason for INVALID.
     let stated: Vec<&str> = demands[5..].iter().map(|demand| &*demand.name).collect();
     assert_eq!(
@@ -204,7 +207,7 @@ fn a_refusal_stands_beside_what_was_found() {
     let memory = named(&demands, "locked-memory");
     assert_eq!(
         memory.found,
-        "0 KiB locked, 5120 KiB resident and not locked (refused: cannot allocate memory)"
+        "5120 KiB of 5120 KiB resident not locked (refused: cannot allocate memory)"
     );
     let mend = memory.mend.as_deref().unwrap();
     assert!(
@@ -227,7 +230,7 @@ fn memory_that_is_locked_in_part_is_not_locked() {
     });
     let demand = demands::locked_memory(&asked(), &found, &machine("vm-2cpu"));
     assert_eq!(demand.standing, Standing::NotInForce);
-    assert_eq!(demand.found, "20 MiB locked, 4 KiB resident and not locked");
+    assert_eq!(demand.found, "4 KiB of 18 MiB resident not locked");
 }
 
 #[test]

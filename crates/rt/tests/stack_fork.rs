@@ -2,6 +2,7 @@
 
 mod stack_support;
 
+use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,6 +12,17 @@ use stack_support::{End, faults, in_child};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Writes to each page of 64 KB.
+#[inline(never)]
+fn write_each_page(base: NonNull<u8>) {
+    for page in 0..16 {
+        // SAFETY: there are sixteen pages.
+        let place = unsafe { base.add(page << 12) };
+        // SAFETY: the caller's own.
+        unsafe { place.write_volatile(1) };
+    }
+}
+
 #[test]
 fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
     let _alone = ALONE.lock().unwrap();
@@ -19,16 +31,14 @@ fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
     stack::reserve(class, 6).unwrap();
     let made = Stats::of(class).made;
     let ended = in_child(|| {
+        // The child's code and its own stack come first, then the count.
+        let mut room = [0_u8; 64 << 10];
+        write_each_page(NonNull::from(&mut room).cast());
         let taken: [_; 6] = std::array::from_fn(|_| stack::alloc(class).unwrap());
         faults();
         let before = faults();
         for base in taken {
-            for page in 0..16 {
-                // SAFETY: the stack has sixteen pages.
-                let place = unsafe { base.add(page << 12) };
-                // SAFETY: the stack is ours.
-                unsafe { place.write_volatile(1) };
-            }
+            write_each_page(base);
         }
         if faults() != before {
             return 1;
@@ -62,11 +72,21 @@ fn stacks_of_threads_that_are_not_in_the_child_are_free_there() {
     assert!(live.mark_idle());
 }
 
+/// Lets the workers end, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn forks_in_the_midst_of_others_work() {
     let _alone = ALONE.lock().unwrap();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&over);
         for worker in 0..3 {
             let over = &over;
             scope.spawn(move || {
@@ -81,7 +101,7 @@ fn forks_in_the_midst_of_others_work() {
         for _ in 0..60 {
             let ended = in_child(|| {
                 // SAFETY: alarm ends a child that hangs.
-                unsafe { libc::alarm(20) };
+                unsafe { libc::alarm(60) };
                 for class in Class::all().take(3) {
                     let taken: [_; 8] = std::array::from_fn(|_| stack::alloc(class).unwrap());
                     for base in taken {
@@ -99,7 +119,6 @@ fn forks_in_the_midst_of_others_work() {
             });
             assert_eq!(ended, End::Exit(0));
         }
-        over.store(true, Ordering::Relaxed);
     });
     for class in Class::all().take(3) {
         assert_eq!(Stats::of(class).used, 0);

@@ -10,7 +10,7 @@ use punctual_stats::requirement::Requirement;
 
 use super::units;
 use crate::load::{LoadClass, LoadSpec};
-use crate::probe::source::{KINDS, Kind};
+use crate::probe::kinds::{KINDS, Kind};
 use crate::report::formats::Format;
 use crate::system::cpus;
 

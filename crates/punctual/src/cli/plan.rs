@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::flags::{IntervalKind, PolicyName, RunFlags};
 use crate::conduct::Plan;
 use crate::load::LoadSpec;
-use crate::probe::source::Kind;
+use crate::probe::kinds::Kind;
 use crate::record::Interval;
 use crate::system::cpus::{self, Choice};
 use crate::system::{self, Root};

@@ -45,6 +45,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         verb: plan.verb.clone(),
         command: plan.command.clone(),
         started,
+        start_ns: None,
         state: State::Unfinished,
         request: Request {
             source: plan.kind.name.to_owned(),
@@ -85,6 +86,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
 
 /// Puts the figures as they stand into the record.
 pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
+    run.start_ns = Some(start_ns);
     run.threads = lanes.iter().map(|lane| thread(start_ns, lane)).collect();
     run.measured_ns = run
         .threads
@@ -137,6 +139,7 @@ fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
         faults: None,
         preemptions: None,
         first_half: Some(HistogramRecord::from(&tally.parts()[0])),
+        first_half_misses: Some(tally.part_misses()[0]),
         error: None,
     }
 }

@@ -16,6 +16,9 @@ use crate::probe::collector::Collector;
 /// is chosen for few wake-ups, not for speed.
 const NAP: Duration = Duration::from_millis(20);
 
+/// Nice value of the collector where it may be set.
+const NICE: i32 = -10;
+
 /// A collector at work.
 pub struct Gathering {
     collector: Arc<Mutex<Collector>>,
@@ -43,6 +46,9 @@ impl Gathering {
             .stack_size(256 << 10)
             .spawn(move || {
                 let _ = task::name_current_thread("collector");
+                // Still an ordinary thread, but one that a crowd of load processes
+                // can't keep waiting for long. A wish, too: the rings are large.
+                let _ = task::set_nice(NICE);
                 if let Some(cpu) = housekeeping {
                     // A wish: where it is refused the collector runs anywhere.
                     let _ = affinity::set_current(&[cpu]);

@@ -94,11 +94,12 @@ impl Collector {
         taken
     }
 
-    /// How many values a ring should hold: eight seconds of samples, for the
-    /// collector runs at ordinary priority and may have to wait for a processor.
+    /// How many values a ring should hold: half a minute of samples, for the
+    /// collector runs at ordinary priority and may have to wait for a processor
+    /// (loads on the loopback network have kept others off for as long).
     #[must_use]
     pub fn ring_capacity(interval_ns: u64) -> usize {
-        let wanted = 8_000_000_000 / interval_ns.max(1);
+        let wanted = 32_000_000_000 / interval_ns.max(1);
         usize::try_from(wanted)
             .unwrap_or(usize::MAX)
             .clamp(1 << 12, 1 << 18)
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn rings_hold_seconds_within_reason() {
-        assert_eq!(Collector::ring_capacity(1_000_000), 8_000);
+        assert_eq!(Collector::ring_capacity(1_000_000), 32_000);
         assert_eq!(Collector::ring_capacity(1_000_000_000), 1 << 12);
         assert_eq!(Collector::ring_capacity(0), 1 << 18);
     }

@@ -15,7 +15,8 @@ use punctual_rt::sys::time::clock_now;
 use punctual_rt::thread::{Builder, Handle, SpawnError};
 
 use super::cycle::{self, Bounds, Ended, Halt, Sample};
-use super::source::{self, Kind, WaitSource, WithSource};
+use super::kinds::{self, Kind, WithSource};
+use super::source::WaitSource;
 use crate::record::Interval;
 
 /// Cycles of the warm-up: the whole code and all its data are passed through
@@ -209,7 +210,7 @@ fn with_intervals<I: Intervals + Clone>(
             break_ns: u64::MAX,
         },
     };
-    let warmed = source::open(request.kind, warm_period_ns, warm);
+    let warmed = kinds::open(request.kind, warm_period_ns, warm);
     if let Err(error)
     | Ok(Outcome {
         ended: Ended::Failed(error),
@@ -229,7 +230,7 @@ fn with_intervals<I: Intervals + Clone>(
         halt,
         bounds: request.bounds,
     };
-    source::open(request.kind, period_ns, main).unwrap_or_else(|error| Outcome {
+    kinds::open(request.kind, period_ns, main).unwrap_or_else(|error| Outcome {
         ended: Ended::Failed(error),
         disturbances: None,
         cpu_ns: 0,

@@ -1,6 +1,7 @@
 //! Under which conditions a run was made, one by one, so that two runs can be held
 //! against each other.
 
+use super::cpus::cpu_list;
 use super::run::{Interval, Run};
 
 /// What a condition is to two runs side by side.
@@ -36,32 +37,6 @@ fn known(run: &Run, fact: &str, value: impl FnOnce() -> String) -> Value {
 
 fn stated(text: &str) -> Value {
     (!text.is_empty() && text != "unknown").then(|| text.to_owned())
-}
-
-fn numbers(numbers: &[usize]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let mut text = String::new();
-    let mut rest = sorted.as_slice();
-    while let Some(&first) = rest.first() {
-        let length = rest
-            .iter()
-            .zip(first..)
-            .take_while(|(number, next)| **number == *next)
-            .count();
-        let gap = if text.is_empty() { "" } else { "," };
-        text += &match length {
-            1 => format!("{gap}{first}"),
-            _ => format!("{gap}{first}-{}", rest[length - 1]),
-        };
-        rest = &rest[length..];
-    }
-    if text.is_empty() {
-        "none".to_owned()
-    } else {
-        text
-    }
 }
 
 fn interval(interval: &Interval) -> String {
@@ -144,18 +119,18 @@ fn detail(run: &Run) -> Vec<(&'static str, Value)> {
         names.join(", ")
     };
     vec![
-        ("CPUs", known(run, "cpus", || numbers(&run.request.cpus))),
+        ("CPUs", known(run, "cpus", || cpu_list(&run.request.cpus))),
         (
             "command line of the kernel",
             stated(&system.kernel.command_line),
         ),
         (
             "isolated CPUs",
-            ours.then(|| numbers(&system.processor.isolated)),
+            ours.then(|| cpu_list(&system.processor.isolated)),
         ),
         (
             "nohz_full",
-            ours.then(|| numbers(&system.processor.nohz_full)),
+            ours.then(|| cpu_list(&system.processor.nohz_full)),
         ),
         (
             "SMT",
@@ -194,16 +169,4 @@ pub fn differences(first: &Run, second: &Run) -> Vec<Difference> {
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::numbers;
-
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(numbers(&[]), "none");
-        assert_eq!(numbers(&[3, 1, 2, 7, 2]), "1-3,7");
-        assert_eq!(numbers(&[usize::MAX, 0]), format!("0,{}", usize::MAX));
-    }
 }

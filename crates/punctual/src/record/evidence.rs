@@ -1,7 +1,7 @@
 //! What a record hands to the statistics.
 
 use punctual_stats::analysis::{Analysis, Settings, analyse};
-use punctual_stats::evidence::{RunEvidence, ThreadEvidence};
+use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
 use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::peaks::{Peak, Peaks};
 
@@ -11,6 +11,15 @@ use super::run::{Run, Standing, Thread};
 #[derive(Debug)]
 pub struct Evidence {
     threads: Vec<ThreadParts>,
+    halves: Option<[Half; 2]>,
+    load: Option<String>,
+}
+
+/// One half of the run, all threads together.
+#[derive(Debug)]
+struct Half {
+    histogram: Histogram,
+    misses: u64,
 }
 
 #[derive(Debug)]
@@ -25,8 +34,16 @@ impl Evidence {
     /// # Errors
     /// [`DecodeError`]; a run that was read by [`super::read()`] has no such fault.
     pub fn of(run: &Run) -> Result<Self, DecodeError> {
-        let threads = run.threads.iter().map(parts).collect::<Result<_, _>>()?;
-        Ok(Self { threads })
+        let threads = run
+            .threads
+            .iter()
+            .map(parts)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            halves: halves(run, &threads)?,
+            load: load(run),
+            threads,
+        })
     }
 
     /// The histograms of the threads, in their order.
@@ -54,18 +71,79 @@ impl Evidence {
                 lost: thread.lost,
                 peaks: &parts.peaks,
             });
-        let loaded = run.request.load != "none" && run.knows("load");
+        let half = |half: &'a Half| HalfEvidence {
+            histogram: &half.histogram,
+            misses: half.misses,
+        };
         RunEvidence {
             threads: threads.collect(),
             duration_ns: run.measured_ns,
             deadline_ns,
             seconds: run.timeline.seconds,
             seconds_with_miss: run.timeline.seconds_with_miss,
-            // The record keeps the latencies of the first half, not its misses: the
-            // statement on stationarity is made while the run goes.
-            halves: None,
-            load: loaded.then_some(run.request.load.as_str()),
+            halves: self
+                .halves
+                .as_ref()
+                .map(|[first, second]| [half(first), half(second)]),
+            load: self.load.as_deref(),
         }
+    }
+}
+
+/// Both halves, where every thread kept its first.
+fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, DecodeError> {
+    let mut halves = [(); 2].map(|()| Half {
+        histogram: Histogram::new(),
+        misses: 0,
+    });
+    let [first, second] = &mut halves;
+    for (thread, parts) in run.threads.iter().zip(threads) {
+        let (Some(record), Some(misses)) = (&thread.first_half, thread.first_half_misses) else {
+            return Ok(None);
+        };
+        let half = Histogram::try_from(record)?;
+        merge_rest(&mut second.histogram, &parts.histogram, &half);
+        first.histogram.merge(&half);
+        first.misses = first.misses.saturating_add(misses);
+        let all = thread.late.saturating_add(thread.missed);
+        second.misses = second.misses.saturating_add(all.saturating_sub(misses));
+    }
+    Ok((!run.threads.is_empty()).then_some(halves))
+}
+
+/// Adds what a histogram holds beyond a part of it, to the width of a bucket.
+fn merge_rest(rest: &mut Histogram, whole: &Histogram, part: &Histogram) {
+    let mut part = part.buckets().peekable();
+    for bucket in whole.buckets() {
+        let mut count = bucket.count;
+        while let Some(known) = part.next_if(|known| known.low_ns <= bucket.low_ns) {
+            if known.low_ns == bucket.low_ns {
+                count = count.saturating_sub(known.count);
+            }
+        }
+        rest.record_n(bucket.high_ns, count);
+    }
+}
+
+/// The load in words, for the sentence of the verdict; what a best effort went
+/// without is part of it, so that nobody quotes the one without the other.
+fn load(run: &Run) -> Option<String> {
+    let label = run.request.load.as_str();
+    let loaded = !matches!(label, "none" | "no load") && run.knows("load");
+    let lacking: Vec<&str> = run
+        .demands
+        .iter()
+        .filter(|demand| run.request.best_effort && demand.standing == Standing::NotInForce)
+        .map(|demand| demand.name.as_str())
+        .collect();
+    match (loaded, lacking.is_empty()) {
+        (true, true) => Some(label.to_owned()),
+        (false, true) => None,
+        (true, false) => Some(format!(
+            "{label} at best effort, without {}",
+            lacking.join(", ")
+        )),
+        (false, false) => Some(format!("best effort, without {}", lacking.join(", "))),
     }
 }
 
@@ -99,7 +177,8 @@ fn restored(threshold_ns: u64, samples: &[Peak]) -> Peaks {
 }
 
 /// What makes a run invalid apart from its figures: demands not in force, unless
-/// the run was made with `--best-effort`, and events that ended the conditions.
+/// the run was made with `--best-effort`, events that ended the conditions, loads
+/// that did not do their work, and probe threads that broke off.
 #[must_use]
 pub fn invalid_reasons(run: &Run) -> Vec<String> {
     let demands = run
@@ -113,8 +192,19 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
         )
     });
     let events = run.events.iter().filter(|event| event.invalidates);
+    let loads = run.loads.iter().filter_map(|load| match &load.failed {
+        Some(reason) => Some(format!("the load {} failed: {reason}", load.name)),
+        None if load.work == 0 => Some(format!("the load {} did nothing", load.name)),
+        None => None,
+    });
+    let threads = run.threads.iter().filter_map(|thread| {
+        let reason = thread.error.as_ref()?;
+        Some(format!("the probe thread on CPU {}: {reason}", thread.cpu))
+    });
     demands
         .chain(events.map(|event| event.text.clone()))
+        .chain(loads)
+        .chain(threads)
         .collect()
 }
 

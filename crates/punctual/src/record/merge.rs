@@ -301,6 +301,7 @@ impl Merger {
             verb: "merge".to_owned(),
             command,
             started: self.merged.first_started.clone(),
+            start_ns: None,
             state,
             request,
             system: first.system,

@@ -1,10 +1,12 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
 pub mod conditions;
+pub mod cpus;
 pub mod directory;
 pub mod error;
 pub mod evidence;
 pub mod merge;
+mod peaks;
 pub mod read;
 pub mod run;
 pub mod samples;
@@ -13,6 +15,7 @@ pub mod system;
 pub mod time;
 mod validate;
 
+pub use cpus::cpu_list;
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};

@@ -37,6 +37,10 @@ pub struct Run {
     pub command: Vec<String>,
     /// When the run was begun, RFC 3339 in UTC.
     pub started: String,
+    /// The instant from which the measurement counts; absent where the record
+    /// doesn't say, as with merged and imported runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<u64>,
     /// Whether the record is whole.
     pub state: State,
     /// What was asked for.
@@ -280,6 +284,7 @@ pub struct Thread {
     pub warm_up: u64,
     /// The highest latencies, kept whole, in order of time: all of them above
     /// `peaks_above_ns`. `asked_ns` is CLOCK_MONOTONIC.
+    #[serde(with = "super::peaks")]
     pub peaks: Vec<Peak>,
     /// Every latency above this stands in `peaks`; 0 where all of them do.
     pub peaks_above_ns: u64,
@@ -291,6 +296,9 @@ pub struct Thread {
     pub preemptions: Option<u64>,
     /// First half of the run, for the statement on stationarity.
     pub first_half: Option<HistogramRecord>,
+    /// Late wake-ups and missed periods in the first half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_half_misses: Option<u64>,
     /// Why the thread ended early, if it did.
     pub error: Option<String>,
 }
@@ -364,8 +372,9 @@ pub struct Load {
 pub struct Event {
     /// Time since the start of the measurement.
     pub at_ns: u64,
-    /// A stable name: `cpu-offline`, `clock-set`, `stopped`, `continued`, `signal`,
-    /// `steal`, `throttled`, `save-failed`.
+    /// A stable name: `affinity`, `clock-set`, `clock-source`, `continued`,
+    /// `cpu-offline`, `cpu-online`, `governor`, `kernel-message`, `priority`,
+    /// `samples`, `save-failed`, `signal`, `steal`, `suspended` or `throttled`.
     pub kind: String,
     /// In words.
     pub text: String,

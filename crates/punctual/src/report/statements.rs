@@ -240,16 +240,16 @@ pub struct Worst {
 
 /// The worst samples of all threads, the highest first.
 ///
-/// The record holds instants of the monotonic clock; the start of a thread
-/// follows from its earliest peak and the mean time between its cycles.
+/// The record holds instants of the monotonic clock. Where it doesn't say when
+/// the measurement started, that follows from the earliest peak and the mean time
+/// between cycles.
 #[must_use]
 pub fn worst(run: &Run, most: usize) -> Vec<Worst> {
-    let start = run
-        .threads
-        .iter()
-        .filter_map(start_of)
-        .min_by_key(|s| s.0)
-        .map_or(0, |s| s.1);
+    let reckoned = || {
+        let starts = run.threads.iter().filter_map(start_of);
+        starts.min_by_key(|s| s.0).map(|s| s.1)
+    };
+    let start = run.start_ns.or_else(reckoned).unwrap_or(0);
     let mut all: Vec<Worst> = Vec::new();
     for (row, thread) in run.threads.iter().enumerate() {
         all.extend(thread.peaks.iter().map(|peak| Worst {

@@ -1,32 +1,8 @@
 //! Figures and names in words: `punctual_stats::format` and what reports need
 //! beside it.
 
+pub use crate::record::cpu_list;
 pub use punctual_stats::format::{count, duration, duration_f64, percent, probability};
-
-/// CPU numbers as people write them: `0-3,5`.
-#[must_use]
-pub fn cpu_list(cpus: &[usize]) -> String {
-    let mut sorted = cpus.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let mut out: Vec<String> = Vec::new();
-    let mut rest = sorted.as_slice();
-    while let Some(&first) = rest.first() {
-        let run = rest
-            .iter()
-            .enumerate()
-            .take_while(|(i, cpu)| first.checked_add(*i) == Some(**cpu))
-            .count();
-        let last = rest[run - 1];
-        out.push(if run > 1 {
-            format!("{first}-{last}")
-        } else {
-            first.to_string()
-        });
-        rest = &rest[run..];
-    }
-    out.join(",")
-}
 
 /// A latency as a bare number of µs with three significant digits, for tables
 /// whose heading names the unit: `1.93`, `12.4`, `104`, `26,012`.
@@ -97,6 +73,9 @@ pub fn rate(rate: f64, unit: &str) -> String {
     } else {
         0.0
     };
+    if unit == "bytes" {
+        return format!("{}/s", bytes(rate.round() as u64));
+    }
     if rate < 99.95 {
         format!("{rate:.1} {unit}/s")
     } else {
@@ -169,7 +148,7 @@ mod tests {
     #[test]
     fn cpu_lists_are_written_as_ranges() {
         assert_eq!(cpu_list(&[5, 0, 1, 2, 3, 3]), "0-3,5");
-        assert_eq!(cpu_list(&[]), "");
+        assert_eq!(cpu_list(&[]), "none");
         assert_eq!(cpu_list(&[usize::MAX]), usize::MAX.to_string());
     }
 

@@ -1,5 +1,6 @@
 //! CPU lists in cyclictest's manner, and the choice of CPUs to probe.
 
+pub use crate::record::cpu_list as format;
 use std::fmt;
 
 mod choice;
@@ -249,35 +250,4 @@ fn number(text: &str, part: &str) -> Result<usize, CpuListError> {
             part: part.to_owned(),
         }),
     }
-}
-
-/// Writes a CPU list the kernel's way: `0-3,8`; `none` for no CPU. The CPUs may
-/// come in any order.
-#[must_use]
-pub fn format(cpus: &[usize]) -> String {
-    let mut sorted = cpus.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let mut text = String::new();
-    let mut rest = sorted.as_slice();
-    while let Some(&first) = rest.first() {
-        let run = rest
-            .iter()
-            .zip(first..)
-            .take_while(|(cpu, expected)| **cpu == *expected)
-            .count();
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text.push_str(&first.to_string());
-        if run > 1 {
-            text.push('-');
-            text.push_str(&rest[run - 1].to_string());
-        }
-        rest = &rest[run..];
-    }
-    if text.is_empty() {
-        text.push_str("none");
-    }
-    text
 }

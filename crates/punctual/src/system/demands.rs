@@ -163,11 +163,17 @@ pub fn locked_memory(asked: &Asked, found: &Found, system: &SystemState) -> Dema
             // Locked mappings are counted whole, also what is not resident.
             None => memory.locked_bytes >= memory.resident_bytes,
         };
-    let mut words = format!("{} locked", bytes(memory.locked_bytes));
+    // The resident size: locked mappings also count address space that is merely
+    // set aside, as the C library does for each thread.
+    let mut words = format!("all of {} resident", bytes(memory.resident_bytes));
     if found.memory.is_none() {
         words = "not read back".to_owned();
     } else if let Some(loose) = memory.loose_bytes.filter(|loose| *loose > 0) {
-        words = format!("{words}, {} resident and not locked", bytes(loose));
+        words = format!(
+            "{} of {} resident not locked",
+            bytes(loose),
+            bytes(memory.resident_bytes)
+        );
     }
     Demand {
         name: "locked-memory".to_owned(),

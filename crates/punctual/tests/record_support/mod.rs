@@ -69,6 +69,7 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
         faults: Some(Faults { minor: 0, major: 0 }),
         preemptions: Some(0),
         first_half: Some(HistogramRecord::from(&first_half)),
+        first_half_misses: Some(0),
         error: None,
     }
 }
@@ -116,6 +117,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             "10".to_owned(),
         ],
         started: "2026-11-21T02:46:09Z".to_owned(),
+        start_ns: Some(1_000_000),
         state: State::Finished,
         request: Request {
             source: "nanosleep".to_owned(),

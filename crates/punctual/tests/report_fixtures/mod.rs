@@ -145,6 +145,7 @@ pub fn blank(cpus: usize, interval_ns: u64) -> Run {
             faults: Some(Faults { minor: 0, major: 0 }),
             preemptions: Some(0),
             first_half: Some(histogram.clone()),
+            first_half_misses: None,
             error: None,
         });
     }

@@ -59,6 +59,9 @@ static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 pub(super) fn set_up() {
     /// glibc keeps the values of the first 32 keys in the thread's control block.
     const IN_CONTROL_BLOCK: libc::pthread_key_t = 32;
+    if in_use() {
+        return;
+    }
     let mut key = 0;
     // SAFETY: the key is written before the call returns; the function given is one that
     // accepts any value the key is set to, which are pointers to caches.

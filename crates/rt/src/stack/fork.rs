@@ -6,14 +6,26 @@
 //! locked memory is not inherited, so every stack that the child hands out is made present
 //! again first.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::cache;
 use super::options::DebugOptions;
 use super::pool::{SHARED, TABLE, standing_on};
 use super::table::Slot;
 use super::word::{State, Word};
 
-/// Registers the handlers. Without memory for them the child is as safe as the moment of the
-/// fork was.
+/// The thread that holds the lock across its fork; 0 when there is none.
+static FORKING: AtomicUsize = AtomicUsize::new(0);
+
+fn this_thread() -> usize {
+    // The handle, for it is the same in the child.
+    // SAFETY: pthread_self has no precondition.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Registers the handlers. They bear being registered twice, which happens in a child that
+/// was forked while its parent was just here. Without memory for them a child is as safe as
+/// the moment of its fork was.
 pub(super) fn set_up() {
     // SAFETY: the handlers are functions of this library, which is never unloaded while
     // they are registered: glibc drops the handlers of a library that is closed.
@@ -21,15 +33,30 @@ pub(super) fn set_up() {
 }
 
 extern "C" fn before() {
-    SHARED.lock_raw();
+    if FORKING.load(Ordering::Relaxed) != this_thread() {
+        SHARED.lock_raw();
+        FORKING.store(this_thread(), Ordering::Relaxed);
+    }
+}
+
+/// Whether this is the first of the handlers to see that the fork is done.
+fn is_first() -> bool {
+    FORKING.load(Ordering::Relaxed) == this_thread()
 }
 
 extern "C" fn in_parent() {
-    // SAFETY: `before` took the lock on this thread.
-    unsafe { SHARED.unlock_raw() };
+    if is_first() {
+        FORKING.store(0, Ordering::Relaxed);
+        // SAFETY: `before` took the lock on this thread.
+        unsafe { SHARED.unlock_raw() };
+    }
 }
 
 extern "C" fn in_child() {
+    if !is_first() {
+        return;
+    }
+    FORKING.store(0, Ordering::Relaxed);
     // SAFETY: `before` took the lock on the thread that is this child's only one. It can't
     // be released, since the kernel knows it by the parent's thread id.
     unsafe { SHARED.init() };

@@ -27,8 +27,10 @@
 //! let it be made before the program is on duty. None may be called from a signal handler,
 //! [`locate`] excepted.
 //!
-//! In the child of a `fork`, stacks that the child takes are made present again, which costs
-//! one system call for each.
+//! A `fork` makes every page of the process copy-on-write: each thread of the *parent* takes a
+//! fault again at its next write to each page, stacks included. A program on duty doesn't
+//! fork (`posix_spawn` and `vfork` share the pages and are harmless). In the child, stacks that
+//! it takes are made present again, which costs one system call for each.
 
 mod cache;
 mod class;
@@ -43,6 +45,7 @@ mod options;
 mod pool;
 mod region;
 mod report;
+mod setup;
 mod stats;
 mod table;
 mod trace;
@@ -75,7 +78,7 @@ pub mod protocol {
 ///
 /// Every other function does it where it hasn't been done. Not for a real-time thread.
 pub fn init() {
-    pool::set_up();
+    setup::set_up();
 }
 
 /// Hands out a stack of `class`, the lowest address of which is returned.

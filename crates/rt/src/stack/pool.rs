@@ -1,18 +1,17 @@
 //! The allocator: magazines in front, the depot behind them, the kernel behind that.
 
 use std::ptr::NonNull;
-use std::sync::Once;
 use std::sync::atomic::AtomicU64;
 
 use super::cache::{self, Cache, Spare};
 use super::class::{CLASSES, Class};
 use super::debug;
 use super::error::StackError;
-use super::fork;
 use super::lock::{Held, PiLock};
 use super::magazine::{Depot, rounds};
-use super::options::{self, DebugOptions};
+use super::options::DebugOptions;
 use super::region;
+use super::setup::set_up;
 use super::stats::Counts;
 use super::table::{Slot, Table};
 use super::word::{State, Word};
@@ -32,25 +31,6 @@ pub(super) static COUNTS: [Counts; CLASSES] = [const { Counts::new() }; CLASSES]
 pub(super) struct Shared {
     pub(super) depot: Depot<AtomicU64>,
     pub(super) spare: Spare,
-}
-
-/// Makes the allocator ready. The first call works, the others are one load.
-pub(super) fn set_up() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: nothing uses the lock before set_up has run once.
-        unsafe { SHARED.init() };
-        options::set_up();
-        let options = DebugOptions::in_force();
-        if !options.any() {
-            // Watching wants every stack to pass through the slow path.
-            cache::set_up();
-        }
-        fork::set_up();
-        if options.leaks {
-            debug::report_leaks_at_exit();
-        }
-    });
 }
 
 /// The lowest address of a stack, as a pointer.

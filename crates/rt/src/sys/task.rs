@@ -178,6 +178,16 @@ pub fn name_current_thread(name: &str) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr()) }).map(drop)
 }
 
+/// Sets the nice value of the calling thread, −20 to 19 (on Linux it belongs to
+/// the thread, not to the process).
+///
+/// # Errors
+/// EACCES when it is lowered without the right to.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: takes no pointers; 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, nice) }).map(drop)
+}
+
 /// Sets the timer slack of the calling thread; 1 ns is the least.
 /// SCHED_FIFO, RR and DEADLINE have none whatever is set here.
 ///

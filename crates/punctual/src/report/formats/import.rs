@@ -67,6 +67,7 @@ impl Foreign {
             version: VERSION,
             verb: "import".to_owned(),
             started: self.started.unwrap_or_default(),
+            start_ns: None,
             state: match self.failed {
                 None => State::Finished,
                 Some(status) => State::Stopped {
@@ -235,6 +236,7 @@ impl ForeignThread {
             faults: None,
             preemptions: None,
             first_half: None,
+            first_half_misses: None,
             error: None,
         };
         let mean_ns = self

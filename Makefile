@@ -1,0 +1,63 @@
+# make              the static binary, target/punctual
+# make qualify      builds it and qualifies this machine: 60 s, a verdict, a report
+# make test         every test there is; installs what they lack
+# make check        the fast ones, for while one works
+# make help         all of them
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+ARGS    ?=
+
+RUN     := scripts/cargo
+XTASK   := $(RUN) run --quiet --locked --package xtask --
+
+.PHONY: all build qualify test check bench fuzz report-demo man completions library install \
+	uninstall clean help
+.DEFAULT_GOAL := all
+
+all: build
+
+build:
+	@scripts/build
+
+qualify: build
+	@scripts/qualify $(ARGS)
+
+test:
+	@scripts/need test
+	@scripts/test $(ARGS)
+
+check:
+	@scripts/need build
+	@$(XTASK) check $(ARGS)
+
+bench: build
+	@$(XTASK) bench $(ARGS)
+
+# For SECONDS on each kind of input; with plain stable Rust.
+fuzz:
+	@scripts/need build
+	@scripts/fuzz $(ARGS)
+
+report-demo: build
+	@scripts/report-demo $(ARGS)
+
+# Both come out of the binary's flags.
+man completions: build
+	@scripts/generate
+
+library:
+	@scripts/library
+
+install: build man library
+	@scripts/install install "$(DESTDIR)" "$(PREFIX)"
+
+uninstall:
+	@scripts/install uninstall "$(DESTDIR)" "$(PREFIX)"
+
+clean:
+	rm -rf target fuzz/target fuzz/corpus fuzz/artifacts
+	@test ! -n "$(CARGO_TARGET_DIR)" || $(RUN) clean
+
+help:
+	@scripts/help

@@ -1,0 +1,230 @@
+//! All checks and tests, run one after another and counted.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use crate::source::tracked;
+use crate::tally::Tally;
+use crate::{deps, direction, root, rules, words};
+
+/// A check of ours: what is wrong, a line each.
+type Check = (&'static str, fn() -> Vec<String>);
+
+const CHECKS: &[Check] = &[
+    ("direction", || direction::faults(&tracked(root()))),
+    ("rules", || rules::faults(&tracked(root()))),
+    ("words", || words::faults(&tracked(root()))),
+    ("deps", || {
+        deps::faults().unwrap_or_else(|error| vec![error])
+    }),
+];
+
+/// The check of that name.
+pub fn named(name: &str) -> Option<Check> {
+    CHECKS.iter().copied().find(|(known, _)| *known == name)
+}
+
+/// One check by itself.
+pub fn alone((name, faults): Check) -> ExitCode {
+    if name == "rules" {
+        for file in rules::long(&tracked(root())) {
+            println!("{file}");
+        }
+    }
+    let faults = faults();
+    for fault in &faults {
+        println!("{fault}");
+    }
+    println!("{name}: {} faults", faults.len());
+    if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// `cargo xtask test [MORE FOR CARGO TEST]`.
+pub fn test(more: &[String]) -> ExitCode {
+    let mut tally = Tally::default();
+    checks(&mut tally);
+    documents(&mut tally);
+    let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
+    tests(&arguments, &mut tally);
+    conclude(&tally)
+}
+
+/// `cargo xtask check [MORE FOR CARGO TEST]`.
+pub fn check(more: &[String]) -> ExitCode {
+    let mut tally = Tally::default();
+    checks(&mut tally);
+    let mut arguments = vec!["--lib", "--bins"];
+    arguments.extend(more.iter().map(String::as_str));
+    tests(&arguments, &mut tally);
+    conclude(&tally)
+}
+
+fn checks(tally: &mut Tally) {
+    if has("fmt", tally) {
+        step("format", &mut cargo(&["fmt", "--all", "--check"]), tally);
+    }
+    if has("clippy", tally) {
+        let lints = [
+            "clippy",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-Dwarnings",
+        ];
+        step("lints", &mut cargo(&lints), tally);
+    }
+    scripts(tally);
+    for (name, faults) in CHECKS {
+        let begin = Instant::now();
+        let faults = faults();
+        for fault in &faults {
+            println!("{fault}");
+        }
+        concluded(name, faults.is_empty(), begin, tally);
+    }
+}
+
+fn scripts(tally: &mut Tally) {
+    let scripts: Vec<String> = tracked(root())
+        .into_iter()
+        .filter(|file| file.text.starts_with("#!/usr/bin/env bash") || file.path.ends_with(".sh"))
+        .map(|file| file.path)
+        .collect();
+    match Command::new("shellcheck").arg("--version").output() {
+        Ok(_) => {
+            let mut command = Command::new("shellcheck");
+            command.current_dir(root()).args(scripts);
+            step("scripts", &mut command, tally);
+        }
+        Err(error) => tally.skip_check("scripts", &format!("shellcheck: {error}")),
+    }
+}
+
+fn documents(tally: &mut Tally) {
+    let arguments = ["doc", "--quiet", "--locked", "--workspace", "--no-deps"];
+    let mut command = cargo(&arguments);
+    step(
+        "documents",
+        command.env("RUSTDOCFLAGS", "-Dwarnings"),
+        tally,
+    );
+}
+
+/// The cargo that runs us.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.current_dir(root()).args(arguments);
+    command
+}
+
+/// Whether this toolchain has a part that not all have.
+fn has(part: &str, tally: &mut Tally) -> bool {
+    let known = cargo(&[part, "--version"]).output();
+    let there = known.is_ok_and(|output| output.status.success());
+    if !there {
+        tally.skip_check(part, "this toolchain has none");
+    }
+    there
+}
+
+fn step(name: &str, command: &mut Command, tally: &mut Tally) {
+    let begin = Instant::now();
+    let well = command.status().is_ok_and(|status| status.success());
+    concluded(name, well, begin, tally);
+}
+
+fn concluded(name: &str, well: bool, begin: Instant, tally: &mut Tally) {
+    println!(
+        "check {name} ... {} ({:.1} s)",
+        if well { "ok" } else { "FAILED" },
+        begin.elapsed().as_secs_f64()
+    );
+    if !well {
+        tally.fail(format!("check: {name}"));
+    }
+}
+
+/// Every test of the workspace; what they print goes whole into a file.
+fn tests(more: &[&str], tally: &mut Tally) {
+    let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
+    command.args(more);
+    if !more.contains(&"--") {
+        command.arg("--");
+    }
+    command.arg("--show-output");
+    hotplug(&mut command);
+    if let Err(error) = counted(command, tally) {
+        tally.fail(format!("cargo test: {error}"));
+    }
+}
+
+/// Taking a CPU offline is felt by the whole machine: a test that root may run, and that
+/// PUNCTUAL_TEST_HOTPLUG=0 spares a machine with other users.
+fn hotplug(command: &mut Command) {
+    const NAME: &str = "PUNCTUAL_TEST_HOTPLUG";
+    match std::env::var(NAME) {
+        Ok(value) if value == "0" => command.env_remove(NAME),
+        Err(_) if is_root() => command.env(NAME, "1"),
+        _ => command,
+    };
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|itself| itself.uid() == 0)
+}
+
+fn counted(mut command: Command, tally: &mut Tally) -> std::io::Result<()> {
+    let (reader, writer) = std::io::pipe()?;
+    let log = root().join("target/test.log");
+    std::fs::create_dir_all(root().join("target"))?;
+    let mut kept = File::create(&log)?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    // Its ends of the pipe are closed with it, and then the lines end.
+    drop(command);
+    let failed = tally.failed();
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line?;
+        kept.write_all(&line)?;
+        kept.write_all(b"\n")?;
+        let line = String::from_utf8_lossy(&line);
+        if tally.line(&line) {
+            println!("{line}");
+        }
+    }
+    tally.end();
+    let status = child.wait()?;
+    if !status.success() && tally.failed() == failed {
+        tally.fail(format!("cargo test: {status}"));
+    }
+    println!("\nall that the tests printed: {}", log.display());
+    Ok(())
+}
+
+/// Tells what was skipped and what failed; the last line is the sum of all.
+fn conclude(tally: &Tally) -> ExitCode {
+    for skipped in &tally.skipped {
+        println!(
+            "SKIPPED {}: {}: {}",
+            skipped.suite, skipped.test, skipped.reason
+        );
+    }
+    for failure in &tally.failures {
+        println!("FAILED {failure}");
+    }
+    println!("{}", tally.summary());
+    if tally.failed() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
