@@ -8,7 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use punctual::probe::cycle::{self, Bounds, Ended, Halt, Sample};
 use punctual::probe::scripted::Scripted;
-use punctual::probe::source::{self, KINDS, WaitSource, WithSource};
+use punctual::probe::kinds::{self, KINDS, WithSource};
+use punctual::probe::source::WaitSource;
 use punctual_rt::clock;
 use punctual_rt::periodic::{Fixed, Intervals, Primes, Schedule};
 use punctual_rt::ring::{Producer, ring};
@@ -115,7 +116,7 @@ fn the_loop_allocates_nothing_whatever_it_waits_on() {
                         ring: producer,
                         halt,
                     };
-                    source::open(kind, 0, count)
+                    kinds::open(kind, 0, count)
                 } else {
                     let schedule = Schedule::new(start_ns, Fixed(period_ns));
                     let count = Count {
@@ -123,7 +124,7 @@ fn the_loop_allocates_nothing_whatever_it_waits_on() {
                         ring: producer,
                         halt,
                     };
-                    source::open(kind, period_ns, count)
+                    kinds::open(kind, period_ns, count)
                 };
                 (counted.expect("a wait source"), consumer.drain(drop))
             });

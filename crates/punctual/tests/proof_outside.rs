@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 
 use common::{Going, Place, cpus, each, has, in_force, read_json, skip};
-use punctual::probe::source::KINDS;
+use punctual::probe::kinds::KINDS;
 
 #[test]
 fn no_page_fault_in_the_loop_of_any_wait_source() {

@@ -6,13 +6,8 @@ use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
 use crate::load::{LoadClass, LoadSpec};
-<<<<<<< HEAD
 use crate::probe::kinds::Kind;
-use crate::record::Interval;
-=======
-use crate::probe::source::Kind;
 use crate::record::{Demand, Interval, Standing};
->>>>>>> robust
 
 /// A run that can be begun.
 #[derive(Debug, Clone)]
