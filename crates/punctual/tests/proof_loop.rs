@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use punctual::probe::cycle::{self, Bounds, Ended, Halt, Sample};
-use punctual::probe::scripted::Scripted;
 use punctual::probe::kinds::{self, KINDS, WithSource};
+use punctual::probe::scripted::Scripted;
 use punctual::probe::source::WaitSource;
 use punctual_rt::clock;
 use punctual_rt::periodic::{Fixed, Intervals, Primes, Schedule};

@@ -297,7 +297,7 @@ fn completions_are_good_for_their_shells() {
         }
     }
     let mut command = place.command("bash");
-    let script = "source script; COMP_WORDS=(punctual measure --dead); COMP_CWORD=2; \
+    let script = "source ./script; COMP_WORDS=(punctual measure --dead); COMP_CWORD=2; \
                   _punctual punctual --dead measure; echo \"${COMPREPLY[@]}\"";
     let text = place.run(&["completions", "bash"]).expect(0).stdout;
     fs::write(place.path().join("script"), text).unwrap();
@@ -321,8 +321,19 @@ fn the_man_page_renders() {
         .env("MAN_KEEP_FORMATTING", "");
     let ended = Going::start(command).end().expect(0);
     assert_eq!(ended.stderr, "");
-    for words in ["QUALIFY", "MEASURE", "EXPORT", "--deadline", "--as-deployed", "EXIT STATUS"] {
-        assert!(ended.stdout.contains(words), "no {words} in {}", ended.stdout);
+    for words in [
+        "QUALIFY",
+        "MEASURE",
+        "EXPORT",
+        "--deadline",
+        "--as-deployed",
+        "EXIT STATUS",
+    ] {
+        assert!(
+            ended.stdout.contains(words),
+            "no {words} in {}",
+            ended.stdout
+        );
     }
     // Examples stand as they are typed.
     let example = "punctual qualify --deadline 50us -D 1h -a 2,3\n";

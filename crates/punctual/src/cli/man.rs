@@ -44,7 +44,10 @@ fn section(verb: &Command) -> io::Result<String> {
         .strip_prefix(".SH ")
         .map_or(inner.clone(), |rest| format!(".SS {rest}"));
     let name = verb.get_name().to_uppercase();
-    let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+    let about = verb
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let mut page = format!(".SH \"{name}\"\n{}\n{inner}", escaped(&about));
     if let Some(examples) = verb.get_after_help() {
         let examples = examples.to_string();

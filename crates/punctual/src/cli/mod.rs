@@ -32,8 +32,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (status, keeps_record) = match Cli::try_parse_from(&arguments) {
         Ok(cli) => {
             let status = act(&cli.verb).unwrap_or_else(|failure| end(&failure));
-            let keeps_record =
-                matches!(cli.verb, Verb::Qualify(_) | Verb::Measure(_) | Verb::Merge(_));
+            let keeps_record = matches!(
+                cli.verb,
+                Verb::Qualify(_) | Verb::Measure(_) | Verb::Merge(_)
+            );
             (status, keeps_record)
         }
         Err(error) if !error.use_stderr() => {
