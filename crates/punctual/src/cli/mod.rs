@@ -5,7 +5,7 @@ mod failure;
 mod flags;
 mod load;
 mod looking;
-mod man;
+mod manual;
 mod measuring;
 mod out;
 mod plan;
@@ -81,7 +81,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Man => {
-            out::print(&man::page().map_err(Failure::setup)?);
+            out::print(&manual::page().map_err(Failure::setup)?);
             Ok(ExitCode::SUCCESS)
         }
     }
