@@ -355,6 +355,25 @@ fn every_relative_link_leads_somewhere() {
     }
 }
 
+/// Files and folders that architecture.md names, from the root or within the tool.
+#[test]
+fn architecture_names_what_is_there() {
+    let mut named = 0;
+    for span in parse(&read("docs/architecture.md")).spans {
+        let is_path = span.ends_with(".rs") || span.ends_with('/') || span.starts_with("crates/");
+        // `crates/punctual/tests/load_*` names files by their beginning.
+        if !is_path || span.contains('*') {
+            continue;
+        }
+        named += 1;
+        let found = ["", "crates/punctual/src", "crates/capi", "crates/rt"]
+            .iter()
+            .any(|folder| root().join(folder).join(&span).exists());
+        assert!(found, "docs/architecture.md: `{span}`");
+    }
+    assert!(named >= 30, "only {named} places were found");
+}
+
 /// Numbers that measurement.md gives are those of the program.
 #[test]
 fn measurement_gives_the_programs_numbers() {
