@@ -312,6 +312,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
             histogram,
             late: 0,
             missed: 0,
+            missed_late: 0,
             lost: 0,
             peaks: &peaks,
         }],
@@ -548,6 +549,7 @@ fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
     );
     // SAFETY: sched_getscheduler takes an integer.
     assert_eq!(
+        // SAFETY: takes no pointers.
         unsafe { libc::sched_getscheduler(collector) },
         libc::SCHED_OTHER
     );
