@@ -170,7 +170,7 @@ mod tests {
     impl WaitSource for Interrupted {
         fn wait_until(&mut self, due_ns: u64) -> io::Result<()> {
             self.signals += 1;
-            if self.signals % 3 != 0 {
+            if !self.signals.is_multiple_of(3) {
                 return Err(io::Error::from_raw_os_error(libc::EINTR));
             }
             self.now_ns = due_ns - 5;
