@@ -4,8 +4,10 @@
 //! means: bounded, no allocation, no lock, no page fault once its arguments are
 //! resident, and no system call but the one it is named after.
 
+pub mod advice;
 pub mod affinity;
 pub mod clock;
+pub mod cpulist;
 pub mod memory;
 pub mod periodic;
 pub mod ring;
