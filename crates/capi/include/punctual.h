@@ -4,19 +4,41 @@
  * Made from the sources of the library; changes belong there.
  *
  * Functions answer 0, a count or a pointer, or else -1 or NULL with errno. Sizes are in
- * bytes. None may be called from a signal handler unless it says so.
+ * bytes, times in nanoseconds unless they are a timespec, which is then an instant of
+ * CLOCK_MONOTONIC. None may be called from a signal handler unless it says so.
  */
 
 #ifndef PUNCTUAL_H
 #define PUNCTUAL_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* As Solaris has it. */
 typedef unsigned int uint_t;
 
+
+// SCHED_OTHER: the time-sharing class; also what 0 means.
+#define PUNCTUAL_OTHER 0
+
+// SCHED_FIFO at a priority of 1 to 99.
+#define PUNCTUAL_FIFO 1
+
+// SCHED_RR at a priority of 1 to 99.
+#define PUNCTUAL_RR 2
+
+// SCHED_DEADLINE: a runtime within a deadline in each period.
+#define PUNCTUAL_DEADLINE 6
+
+// The thread takes signals. Without this flag all are blocked in it, so that handlers run in
+// threads that have no deadline.
+#define PUNCTUAL_THREAD_SIGNALS 1
+
+// A thread of punctual_thread_create().
+struct punctual_thread;
 
 // The stacks of one size. Exact when no other thread allocates or frees meanwhile.
 struct stack_stats {
@@ -66,6 +88,50 @@ struct stack_residency {
     size_t pages;
     // Those in memory now.
     size_t resident;
+};
+
+// How a thread is scheduled.
+struct punctual_sched {
+    // sizeof(struct punctual_sched), filled in by the caller.
+    size_t struct_size;
+    // PUNCTUAL_OTHER, _FIFO, _RR or _DEADLINE, which are the kernel's numbers.
+    int policy;
+    // 1 to 99 with FIFO and RR, 0 with the others.
+    int priority;
+    // DEADLINE: processor time in each period, ns, at least 1024; 0 with the others.
+    uint64_t runtime_ns;
+    // DEADLINE: from the beginning of the period, ns.
+    uint64_t deadline_ns;
+    // DEADLINE: ns; 0 means the deadline.
+    uint64_t period_ns;
+    // 0.
+    uint64_t reserved[4];
+};
+
+// What a new thread is to be. All 0 but for the size is an ordinary thread.
+struct punctual_thread_attr {
+    // sizeof(struct punctual_thread_attr), filled in by the caller.
+    size_t struct_size;
+    // Bytes of stack, at most 2 MB, rounded up to a class; 0 means 256 KB.
+    size_t stack_size;
+    // The kernel keeps 15 bytes of it; NULL: its creator's name.
+    const char *name;
+    // The CPUs it may use, as for punctual_affinity_set(); NULL: its creator's.
+    const char *cpus;
+    // PUNCTUAL_OTHER, _FIFO, _RR or _DEADLINE.
+    int policy;
+    // 1 to 99 with FIFO and RR, 0 with the others.
+    int priority;
+    // DEADLINE: ns, as in struct punctual_sched.
+    uint64_t runtime_ns;
+    // DEADLINE: ns.
+    uint64_t deadline_ns;
+    // DEADLINE: ns; 0 means the deadline.
+    uint64_t period_ns;
+    // PUNCTUAL_THREAD_SIGNALS or 0.
+    uint64_t flags;
+    // 0.
+    uint64_t reserved[8];
 };
 
 #ifdef __cplusplus
@@ -211,6 +277,126 @@ ssize_t stack_prefault(size_t bytes);
 // # Safety
 // The stack is not freed during the call.
 ssize_t stack_high_water(const void *stack);
+
+// Schedules the thread `tid`; 0 means the caller.
+//
+// For setting up: one system call. -1 with errno, and punctual_last_error() says what to
+// mend: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
+// deadline or deadline > period; EPERM no right to it, or DEADLINE for a thread that may not
+// use all CPUs; EBUSY DEADLINE is not admitted: too little processor time is left; ESRCH no
+// such thread.
+//
+// # Safety
+// `sched` is NULL, or `sched->struct_size` bytes can be read.
+int punctual_sched_set(pid_t tid,
+                       const struct punctual_sched *sched);
+
+// Reads back how the thread `tid` is scheduled, 0 means the caller. `out->struct_size` is
+// filled in by the caller.
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `out` is NULL;
+// EINVAL its size is too small; ENOTSUP another policy (BATCH, IDLE, an extension); ESRCH no
+// such thread.
+//
+// # Safety
+// `out` is NULL, or `out->struct_size` bytes are the caller's.
+int punctual_sched_get(pid_t tid,
+                       struct punctual_sched *out);
+
+// Puts policy and priority (OTHER, FIFO or RR) into the attributes for pthread_create(), and
+// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. DEADLINE is not for POSIX
+// attributes: punctual_thread_create(), or punctual_sched_set() in the thread itself.
+//
+// For setting up; no system call. -1 with errno: EFAULT a pointer is NULL; EINVAL a number
+// out of range; ENOTSUP DEADLINE.
+//
+// # Safety
+// `attr` is NULL or initialised; `sched` as for punctual_sched_set().
+int punctual_pthread_attr_sched(pthread_attr_t *attr,
+                                const struct punctual_sched *sched);
+
+// Places the thread `tid`, 0 means the caller, on CPUs: "3-5,0", "0-7:2" (every second),
+// "!1-2" (all but these of those it may use now), or "all" (that are online).
+//
+// For setting up: it allocates. -1 with errno, and punctual_last_error() says what to mend:
+// EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
+// use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
+// little left.
+//
+// # Safety
+// `cpus` is NULL or a string.
+int punctual_affinity_set(pid_t tid,
+                          const char *cpus);
+
+// Writes the CPUs that the thread `tid` may use, 0 means the caller, as a list like "0-3,8"
+// into the `size` bytes at `list`. Returns its length.
+//
+// For setting up: it allocates. -1 with errno: EFAULT `list` is NULL; ERANGE it doesn't fit,
+// and nothing is written; ESRCH no such thread.
+//
+// # Safety
+// `list` is NULL, or `size` bytes are the caller's.
+ssize_t punctual_affinity_get(pid_t tid,
+                              char *list,
+                              size_t size);
+
+// Starts a thread that calls `body(argument)` on a prefaulted guarded stack of stack_alloc(),
+// with the name, CPUs, policy and priority of `attr` in force; `attr` NULL means the
+// defaults. The creator waits until the thread has set itself up: `body` runs with all that
+// was asked for, or not at all. The policy is always explicit: a thread never inherits a
+// real-time priority. The thread must be joined, by punctual_thread_join(); it may call
+// pthread_exit() and be cancelled.
+//
+// Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
+// what to mend: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
+// list, DEADLINE with runtime > deadline or deadline > period; EPERM no right to the policy,
+// or DEADLINE with some of the CPUs alone; EBUSY DEADLINE is not admitted; ENOMEM no stack;
+// EAGAIN a limit of locked memory or of threads.
+//
+// # Safety
+// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them; `body`
+// may be called with `argument` on another thread.
+int punctual_thread_create(struct punctual_thread **out,
+                           const struct punctual_thread_attr *attr,
+                           void *(*body)(void*),
+                           void *argument);
+
+// Waits for the thread to end, puts what its function returned (or PTHREAD_CANCELED) into
+// `result` unless that is NULL, and takes its stack back.
+//
+// Not for a real-time thread: it waits. -1 with errno: EFAULT `thread` is NULL; EDEADLK the
+// thread is the caller.
+//
+// # Safety
+// `thread` comes from punctual_thread_create() and is joined once; `result` is NULL or the
+// caller's.
+int punctual_thread_join(struct punctual_thread *thread,
+                         void **result);
+
+// The thread's id, as the kernel and punctual_sched_get() know it.
+//
+// A real-time thread may call it. -1 with EFAULT: `thread` is NULL.
+//
+// # Safety
+// `thread` is NULL or was not joined yet.
+pid_t punctual_thread_tid(const struct punctual_thread *thread);
+
+// The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
+// for pthread_join() and pthread_detach().
+//
+// A real-time thread may call it.
+//
+// # Safety
+// `thread` was not joined yet.
+pthread_t punctual_thread_pthread(const struct punctual_thread *thread);
+
+// What the last failure of a punctual_...() function that sets something up meant in the
+// calling thread, and what to mend: one line without its end, "" before the first failure.
+// It is static: valid for ever, and not to be freed. Failures of stack_...() and of the
+// functions that a real-time thread calls in its loop are not kept.
+//
+// A real-time thread may call it: no system call, no lock.
+const char *punctual_last_error(void);
 
 #ifdef __cplusplus
 }  // extern "C"

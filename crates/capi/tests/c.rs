@@ -32,6 +32,11 @@ fn storms() {
     everywhere("tests/c/storm.c");
 }
 
+#[test]
+fn threads() {
+    everywhere("tests/c/thread.c");
+}
+
 /// The functions that the header declares.
 fn declared() -> Vec<String> {
     let header = fs::read_to_string(support::here().join("include/punctual.h"))

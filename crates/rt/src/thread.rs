@@ -60,6 +60,12 @@ impl Builder {
         self
     }
 
+    /// Bytes of stack that were asked for.
+    #[must_use]
+    pub fn stack_bytes(&self) -> usize {
+        self.stack_size
+    }
+
     /// Its scheduling policy.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
@@ -349,20 +355,10 @@ pub unsafe fn create_on(
     // SAFETY: the stack is mapped and outlives the thread: the caller's promise.
     let set =
         check_returned(unsafe { libc::pthread_attr_setstack(&mut attributes, base, stack.len()) });
-    let set = set.and_then(|()| {
-        // The default is to inherit: a real-time creator would give its priority away.
-        // SAFETY: the attributes are initialised.
-        check_returned(unsafe {
-            libc::pthread_attr_setinheritsched(&mut attributes, libc::PTHREAD_EXPLICIT_SCHED)
-        })
-    });
-    let set = set.and_then(|()| {
-        // Said although it is what the attributes hold: glibc acts on what was set alone.
-        // SAFETY: the attributes are initialised.
-        check_returned(unsafe {
-            libc::pthread_attr_setschedpolicy(&mut attributes, libc::SCHED_OTHER)
-        })
-    });
+    // The default is to inherit: a real-time creator would give its priority away. Said
+    // in full, for glibc acts on what was set alone.
+    // SAFETY: the attributes are initialised.
+    let set = set.and_then(|()| unsafe { explicit_sched(&mut attributes, Policy::Other) });
     let created = set.and_then(|()| {
         if !stack.mark_live() {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -380,6 +376,38 @@ pub unsafe fn create_on(
     // SAFETY: initialised above, destroyed once.
     unsafe { libc::pthread_attr_destroy(&mut attributes) };
     created
+}
+
+/// Puts policy and priority into attributes for `pthread_create`, and
+/// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. No system call.
+///
+/// # Safety
+/// `attributes` points to initialised ones.
+///
+/// # Errors
+/// ENOTSUP for SCHED_DEADLINE, which POSIX attributes don't know; EINVAL for a priority out
+/// of range.
+pub unsafe fn explicit_sched(
+    attributes: *mut libc::pthread_attr_t,
+    policy: Policy,
+) -> io::Result<()> {
+    let number = match policy {
+        Policy::Other => libc::SCHED_OTHER,
+        Policy::Fifo(_) => libc::SCHED_FIFO,
+        Policy::RoundRobin(_) => libc::SCHED_RR,
+        Policy::Deadline { .. } => return Err(io::Error::from_raw_os_error(libc::ENOTSUP)),
+    };
+    // SAFETY: the caller's promise.
+    check_returned(unsafe {
+        libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED)
+    })?;
+    // SAFETY: the caller's promise.
+    check_returned(unsafe { libc::pthread_attr_setschedpolicy(attributes, number) })?;
+    // SAFETY: all-zero bytes are a value of this plain C struct.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = policy.priority() as c_int;
+    // SAFETY: the caller's promise; the parameters are a live local.
+    check_returned(unsafe { libc::pthread_attr_setschedparam(attributes, &parameters) })
 }
 
 #[cfg(test)]
