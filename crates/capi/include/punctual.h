@@ -37,6 +37,13 @@ typedef unsigned int uint_t;
 // threads that have no deadline.
 #define PUNCTUAL_THREAD_SIGNALS 1
 
+// Periods that are gone are passed over, and the phase is kept: for control loops.
+#define PUNCTUAL_SKIP 0
+
+// Late cycles run back to back until the schedule is caught up: for work that must be done
+// for each period.
+#define PUNCTUAL_CATCH_UP 1
+
 // A thread of punctual_thread_create().
 struct punctual_thread;
 
@@ -132,6 +139,42 @@ struct punctual_thread_attr {
     uint64_t flags;
     // 0.
     uint64_t reserved[8];
+};
+
+// What a thread has suffered since it started.
+struct punctual_faults {
+    // sizeof(struct punctual_faults), filled in by the caller.
+    size_t struct_size;
+    // Page faults without I/O.
+    uint64_t minor;
+    // Page faults with I/O.
+    uint64_t major;
+    // Involuntary context switches.
+    uint64_t preemptions;
+    // 0.
+    uint64_t reserved[4];
+};
+
+// A periodic loop of one thread. Its content is the library's.
+struct punctual_loop {
+    // Not for programs.
+    uint64_t storage[16];
+};
+
+// One cycle of a loop.
+struct punctual_cycle {
+    // sizeof(struct punctual_cycle), filled in by the caller.
+    size_t struct_size;
+    // The instant that was asked for, ns of CLOCK_MONOTONIC.
+    uint64_t due_ns;
+    // The instant at which the thread ran again, ns of CLOCK_MONOTONIC.
+    uint64_t woke_ns;
+    // How late that is, ns.
+    uint64_t latency_ns;
+    // Periods that passed before this one because the last cycle ended too late.
+    uint64_t missed;
+    // 0.
+    uint64_t reserved[3];
 };
 
 #ifdef __cplusplus
@@ -389,6 +432,152 @@ pid_t punctual_thread_tid(const struct punctual_thread *thread);
 // # Safety
 // `thread` was not joined yet.
 pthread_t punctual_thread_pthread(const struct punctual_thread *thread);
+
+// Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
+// and malloc() told to keep it and to map nothing by itself; the calling thread's stack
+// present from here `stack` bytes down (0: to its limit); and all memory locked, what is
+// mapped later included. First thing in main(): a thread that came before may have a heap
+// of its own, and a later default stack of 8 MB is then made present at once, so give
+// threads a size.
+//
+// Not for a real-time thread. -1 with errno, and punctual_last_error() says what to mend:
+// ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, or above the limit
+// of locked memory; EAGAIN as that, while the stack was made present. What was done before
+// the failure stays done.
+int punctual_memory_prepare(size_t heap,
+                            size_t stack);
+
+// The part of punctual_memory_prepare() that is about malloc(): 0 bytes set it and grow
+// nothing.
+//
+// Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM.
+int punctual_heap_keep(size_t bytes);
+
+// Locks all memory that the process has and, unless `present_only` is 1, what it maps later.
+//
+// Not for a real-time thread: it makes everything present. -1 with errno, and
+// punctual_last_error() says what to mend: EPERM no right to; ENOMEM above the limit; EINVAL
+// `present_only` is neither 0 nor 1.
+int punctual_memory_lock(int present_only);
+
+// Undoes punctual_memory_lock(). Pages stay present until memory runs short.
+//
+// Not for a real-time thread.
+int punctual_memory_unlock(void);
+
+// Fills `out` with the calling thread's page faults so far: the end of its preparations, from
+// which punctual_late_faults() counts. `out->struct_size` is filled in by the caller.
+//
+// A real-time thread may call it: two system calls. -1 with errno: EFAULT `out` is NULL;
+// EINVAL its size is too small.
+//
+// # Safety
+// `out` is NULL, or `out->struct_size` bytes are the caller's.
+int punctual_faults_mark(struct punctual_faults *out);
+
+// How many page faults the calling thread has taken since it filled `mark` in: a thread whose
+// memory was prepared takes none, and a test asserts 0.
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `mark` is NULL;
+// EINVAL it wasn't filled in.
+//
+// # Safety
+// `mark` is NULL or was filled in by punctual_faults_mark() on this thread.
+int64_t punctual_late_faults(const struct punctual_faults *mark);
+
+// The time now on CLOCK_MONOTONIC, in ns.
+//
+// A real-time thread may call it, and a signal handler: no system call where the vDSO
+// answers.
+uint64_t punctual_now_ns(void);
+
+// An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
+//
+// A real-time thread may call it, and a signal handler: it is arithmetic.
+struct timespec punctual_timespec(uint64_t ns);
+
+// A timespec in ns.
+//
+// A real-time thread may call it, and a signal handler: it is arithmetic. UINT64_MAX with
+// errno: EFAULT `at` is NULL; EINVAL it is negative, malformed or beyond 584 years.
+//
+// # Safety
+// `at` is NULL or can be read.
+uint64_t punctual_ns(const struct timespec *at);
+
+// Sleeps until an instant of CLOCK_MONOTONIC; not at all when it has passed.
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `at` is NULL; EINVAL
+// it is malformed; EINTR a signal handler ran.
+//
+// # Safety
+// `at` is NULL or can be read.
+int punctual_sleep_until(const struct timespec *at);
+
+// Makes a loop whose first cycle is due one period from now. Nothing is to be undone.
+//
+// A real-time thread may call it: no system call. -1 with errno: EFAULT `wheel` is NULL; EINVAL
+// a period of 0 or of more than 2^62 ns, or `overrun` is neither PUNCTUAL_SKIP nor
+// PUNCTUAL_CATCH_UP.
+//
+// # Safety
+// `wheel` is NULL or the caller's.
+int punctual_loop_init(struct punctual_loop *wheel,
+                       uint64_t period_ns,
+                       int overrun);
+
+// Waits for the next due instant, and fills `out` unless it is NULL (`out->struct_size` is
+// filled in by the caller).
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `wheel` is NULL;
+// EINVAL it was not made, or the size of `out` is too small: nothing was waited for; EINTR a
+// signal handler ran: the same period is still due.
+//
+// # Safety
+// `wheel` is NULL, zeroed, or a loop that no other thread uses; `out` is NULL, or
+// `out->struct_size` bytes are the caller's.
+int punctual_loop_wait(struct punctual_loop *wheel,
+                       struct punctual_cycle *out);
+
+// Periods missed since the loop was made.
+//
+// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// punctual_loop_wait().
+//
+// # Safety
+// `wheel` is NULL, zeroed, or a loop.
+uint64_t punctual_loop_missed(const struct punctual_loop *wheel);
+
+// Cycles run since the loop was made.
+//
+// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// punctual_loop_wait().
+//
+// # Safety
+// `wheel` is NULL, zeroed, or a loop.
+uint64_t punctual_loop_cycles(const struct punctual_loop *wheel);
+
+// Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that whoever holds
+// the mutex runs at the priority of whoever waits for it, and PTHREAD_MUTEX_ERRORCHECK, for a
+// normal one hangs for ever when its holder locks it again. The rest is POSIX: lock it with
+// pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
+//
+// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
+// inheritance.
+//
+// # Safety
+// `attr` is NULL or the caller's.
+int punctual_mutexattr_init(pthread_mutexattr_t *attr);
+
+// Initialises attributes for pthread_cond_init(): pthread_cond_timedwait() counts on
+// CLOCK_MONOTONIC, which nobody sets. The rest is POSIX; end them with
+// pthread_condattr_destroy().
+//
+// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL.
+//
+// # Safety
+// `attr` is NULL or the caller's.
+int punctual_condattr_init(pthread_condattr_t *attr);
 
 // What the last failure of a punctual_...() function that sets something up meant in the
 // calling thread, and what to mend: one line without its end, "" before the first failure.

@@ -8,8 +8,10 @@
 //! its readers.
 
 mod advice;
+mod clock;
 mod errno;
 mod inspect;
+mod memory;
 mod sched;
 mod stack;
 mod thread;

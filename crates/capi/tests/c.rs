@@ -37,6 +37,11 @@ fn threads() {
     everywhere("tests/c/thread.c");
 }
 
+#[test]
+fn memory_clocks_and_loops() {
+    everywhere("tests/c/loop.c");
+}
+
 /// The functions that the header declares.
 fn declared() -> Vec<String> {
     let header = fs::read_to_string(support::here().join("include/punctual.h"))

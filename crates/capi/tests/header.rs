@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 
 /// Those with functions for C, in the order of the header.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 7] = [
     "stack.rs",
     "inspect.rs",
     "sched.rs",
     "thread.rs",
+    "memory.rs",
+    "clock.rs",
     "advice.rs",
 ];
 

@@ -8,6 +8,7 @@ pub mod advice;
 pub mod affinity;
 pub mod clock;
 pub mod cpulist;
+pub mod heap;
 pub mod memory;
 pub mod periodic;
 pub mod ring;
