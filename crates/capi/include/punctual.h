@@ -44,6 +44,15 @@ typedef unsigned int uint_t;
 // for each period.
 #define PUNCTUAL_CATCH_UP 1
 
+// Numbers that fit in one record of a log.
+#define PUNCTUAL_LOG_ARGUMENTS 6
+
+// The log of one real-time thread.
+struct punctual_log;
+
+// A ring of records of one size, from one thread to one other.
+struct punctual_ring;
+
 // A thread of punctual_thread_create().
 struct punctual_thread;
 
@@ -578,6 +587,96 @@ int punctual_mutexattr_init(pthread_mutexattr_t *attr);
 // # Safety
 // `attr` is NULL or the caller's.
 int punctual_condattr_init(pthread_condattr_t *attr);
+
+// Makes a ring for at least `capacity` records (rounded up to a power of two) of
+// `record_size` bytes each, every page of it present.
+//
+// Not for a real-time thread: it allocates. NULL with errno: EINVAL a size or capacity of 0,
+// or more than 1 GB in all.
+struct punctual_ring *punctual_ring_create(size_t record_size,
+                                           size_t capacity);
+
+// Gives the ring's memory back; NULL is allowed.
+//
+// Not for a real-time thread.
+//
+// # Safety
+// `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
+void punctual_ring_destroy(struct punctual_ring *ring);
+
+// Appends the record at `record`.
+//
+// A real-time thread may call it: wait-free, no system call. -1 with errno: EAGAIN the ring is
+// full: the record is lost, and counted; EFAULT a pointer is NULL.
+//
+// # Safety
+// `ring` is NULL or was not destroyed, and one thread at a time pushes; `record` is NULL or
+// has as many bytes as a record.
+int punctual_ring_push(struct punctual_ring *ring,
+                       const void *record);
+
+// Takes the oldest record into `record`: returns 1, or 0 when there is none.
+//
+// A real-time thread may call it: wait-free, no system call. -1 with EFAULT: a pointer is NULL.
+//
+// # Safety
+// `ring` is NULL or was not destroyed, and one thread at a time pops; `record` is NULL or has
+// room for a record.
+int punctual_ring_pop(struct punctual_ring *ring,
+                      void *record);
+
+// How many records were lost since the ring was made, because it was full.
+//
+// A real-time thread may call it. UINT64_MAX with EFAULT: `ring` is NULL.
+//
+// # Safety
+// `ring` is NULL or was not destroyed.
+uint64_t punctual_ring_lost(const struct punctual_ring *ring);
+
+// Opens a log for one real-time thread: at least `capacity` records, their memory present, and
+// an ordinary thread that writes a line for each to `fd`: its time in seconds of
+// CLOCK_MONOTONIC, and `formats[id]`. Formats have printf's letters for numbers of 64 bits: %u,
+// %d, %x, %f (see punctual_log_double()), %%. They are copied, and so is `fd`.
+//
+// Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
+// punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
+// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; EAGAIN no thread.
+//
+// # Safety
+// `formats` is NULL, or `count` strings.
+struct punctual_log *punctual_log_open(int fd,
+                                       const char *const *formats,
+                                       size_t count,
+                                       size_t capacity);
+
+// Logs a record for `formats[id]` with `count` numbers at `arguments`: integers as they are,
+// doubles by punctual_log_double().
+//
+// A real-time thread may call it: wait-free, no system call where the vDSO answers for the
+// time. -1 with errno: EAGAIN the log is full: the record is lost, and counted; EINVAL more
+// than PUNCTUAL_LOG_ARGUMENTS; EFAULT `log` is NULL, or `arguments` while `count` is not 0.
+//
+// # Safety
+// `log` is NULL or is open, and one thread at a time logs; `count` numbers can be read.
+int punctual_log_put(struct punctual_log *log,
+                     unsigned int id,
+                     size_t count,
+                     const uint64_t *arguments);
+
+// A double as an argument of punctual_log_put(), for %f.
+//
+// A real-time thread may call it: it changes nothing but the type.
+uint64_t punctual_log_double(double value);
+
+// Writes what is left, ends the writing thread and closes the log. Returns how many records
+// were lost.
+//
+// Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; what
+// write() on the file said first, after which nothing was written; the log is closed then too.
+//
+// # Safety
+// `log` is NULL, or open and not used any more.
+int64_t punctual_log_close(struct punctual_log *log);
 
 // What the last failure of a punctual_...() function that sets something up meant in the
 // calling thread, and what to mend: one line without its end, "" before the first failure.

@@ -12,6 +12,7 @@ mod clock;
 mod errno;
 mod inspect;
 mod memory;
+mod ring;
 mod sched;
 mod stack;
 mod thread;

@@ -42,6 +42,11 @@ fn memory_clocks_and_loops() {
     everywhere("tests/c/loop.c");
 }
 
+#[test]
+fn rings_and_logs() {
+    everywhere("tests/c/ring.c");
+}
+
 /// The functions that the header declares.
 fn declared() -> Vec<String> {
     let header = fs::read_to_string(support::here().join("include/punctual.h"))
@@ -120,7 +125,11 @@ fn address_sanitizer() {
         more,
         ..Build::PLAIN
     };
-    succeeds(&mut Command::new(clang.compile("tests/c/basic.c")));
+    for source in ["basic", "thread", "loop", "ring"] {
+        succeeds(&mut Command::new(
+            clang.compile(&format!("tests/c/{source}.c")),
+        ));
+    }
     let gcc = Build {
         more: &["-fsanitize=address", NO_FAULTS],
         ..Build::PLAIN
@@ -137,8 +146,11 @@ fn undefined_behaviour_sanitizer() {
             more,
             ..Build::PLAIN
         };
-        succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
-        succeeds(&mut Command::new(build.compile("tests/c/storm.c")));
+        for source in ["basic", "storm", "thread", "loop", "ring"] {
+            succeeds(&mut Command::new(
+                build.compile(&format!("tests/c/{source}.c")),
+            ));
+        }
     }
 }
 
@@ -150,7 +162,15 @@ fn thread_sanitizer() {
         more,
         ..Build::PLAIN
     };
-    succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
+    let suppressions = support::work().join("tsan");
+    fs::write(&suppressions, "called_from_lib:libpunctual.so\n").expect("a file");
+    let options = format!("suppressions={}", suppressions.display());
+    for source in ["basic", "loop", "ring"] {
+        let mut program = Command::new(build.compile(&format!("tests/c/{source}.c")));
+        // It doesn't see how the library keeps its threads apart, only what they call.
+        program.env("TSAN_OPTIONS", &options);
+        succeeds(&mut program);
+    }
 }
 
 fn wrong_program() -> PathBuf {

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 
 /// Those with functions for C, in the order of the header.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "stack.rs",
     "inspect.rs",
     "sched.rs",
     "thread.rs",
     "memory.rs",
     "clock.rs",
+    "ring.rs",
     "advice.rs",
 ];
 
