@@ -8,14 +8,11 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 ARGS    ?=
 
-# Where cargo puts things; the scripts know the variable too.
-TARGET  := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 RUN     := scripts/cargo
 XTASK   := $(RUN) run --quiet --locked --package xtask --
-BINARY  := $(TARGET)/punctual
 
 .PHONY: all build qualify test check bench fuzz report-demo man completions library install \
-	uninstall clean help FORCE
+	uninstall clean help
 .DEFAULT_GOAL := all
 
 all: build
@@ -45,36 +42,22 @@ fuzz:
 report-demo: build
 	@scripts/report-demo $(ARGS)
 
-man: $(TARGET)/man/punctual.1
-completions: $(TARGET)/completions/punctual
-
-$(TARGET)/man/punctual.1: $(BINARY)
-	@mkdir -p $(@D)
-	$(BINARY) man > $@
-
-# zsh and fish find theirs by other names.
-$(TARGET)/completions/punctual: $(BINARY)
-	@mkdir -p $(@D)
-	$(BINARY) completions bash > $@
-	$(BINARY) completions zsh > $(@D)/_punctual
-	$(BINARY) completions fish > $(@D)/punctual.fish
-
-$(BINARY):
-	@scripts/build
+# Both come out of the binary's flags.
+man completions: build
+	@scripts/generate
 
 library:
-	@scripts/need build
 	@scripts/library
 
-# Installs what was built, and builds nothing: `sudo make install` after `make`.
-install:
+install: build man library
 	@scripts/install install "$(DESTDIR)" "$(PREFIX)"
 
 uninstall:
 	@scripts/install uninstall "$(DESTDIR)" "$(PREFIX)"
 
 clean:
-	rm -rf $(TARGET) fuzz/target fuzz/corpus fuzz/artifacts
+	rm -rf target fuzz/target fuzz/corpus fuzz/artifacts
+	@test ! -n "$(CARGO_TARGET_DIR)" || $(RUN) clean
 
 help:
 	@scripts/help

@@ -1,5 +1,6 @@
 # Sourced by the other scripts: words for the user, administrator's rights, and
-# the Rust toolchain. shellcheck shell=bash
+# the Rust toolchain.
+# shellcheck shell=bash disable=SC2034
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -29,6 +30,21 @@ owner() {
         id -nu "$SUDO_UID" 2>/dev/null
     fi
 }
+
+# Runs a command as that user, so that no file of root's is left in the tree.
+as_owner() {
+    local user home
+    user=$(owner)
+    if [ -z "$user" ]; then
+        "$@"
+        return
+    fi
+    home=$(getent passwd "$user" | cut -d: -f6)
+    runuser -u "$user" -- env -u SUDO_UID -u CARGO -u CARGO_HOME -u RUSTUP_HOME HOME="$home" "$@"
+}
+
+# Where cargo puts things.
+target=${CARGO_TARGET_DIR:-target}
 
 # The oldest Rust that Cargo.toml accepts.
 rust_version() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml"; }
@@ -69,15 +85,13 @@ find_cargo() {
             rust_found=${rust_found:-"$path does not run"}
             continue
         fi
-        compiled=$(PATH="$(dirname "$path"):$PATH" version_of "$compiler")
+        compiled=$(PATH="${path%/*}:$PATH" version_of "$compiler")
         if [ -z "$compiled" ]; then
             rust_found=${rust_found:-"cargo $version ($path) has no rustc"}
         elif at_least "$wanted" "$version" && at_least "$wanted" "$compiled"; then
             cargo=$path
-            case $(dirname "$path") in
-            /usr/bin) ;;
-            *) export PATH="$(dirname "$path"):$PATH" ;;
-            esac
+            # Its rustc and its other parts are beside it.
+            [[ $path == /usr/bin/* ]] || export PATH="${path%/*}:$PATH"
             if [ "$compiler" != rustc ]; then export RUSTC=$compiler; fi
             return 0
         else

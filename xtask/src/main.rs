@@ -6,8 +6,13 @@
 )]
 
 mod bench;
+mod deps;
+mod direction;
+mod rules;
+mod source;
 mod suite;
 mod tally;
+mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +21,10 @@ const USAGE: &str = "\
 cargo xtask TASK
   test        every check and every test; the last line counts them
   check       the same checks and the fast tests
+  direction   who may import whom
+  rules       where unsafe may stand, how long files are, who prints
+  deps        licences, versions and compilers of the crates we depend on
+  words       paths of one machine, hosts that nobody knows
   bench       instructions, latencies and throughput beside the peers'";
 
 /// The root of the workspace.
@@ -31,6 +40,9 @@ fn main() -> ExitCode {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("", [].as_slice()),
     };
+    if let Some(check) = suite::named(task) {
+        return suite::alone(check);
+    }
     match task {
         "test" => suite::test(rest),
         "check" => suite::check(rest),

@@ -5,8 +5,45 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use crate::root;
+use crate::source::tracked;
 use crate::tally::Tally;
+use crate::{deps, direction, root, rules, words};
+
+/// A check of ours: what is wrong, a line each.
+type Check = (&'static str, fn() -> Vec<String>);
+
+const CHECKS: &[Check] = &[
+    ("direction", || direction::faults(&tracked(root()))),
+    ("rules", || rules::faults(&tracked(root()))),
+    ("words", || words::faults(&tracked(root()))),
+    ("deps", || {
+        deps::faults().unwrap_or_else(|error| vec![error])
+    }),
+];
+
+/// The check of that name.
+pub fn named(name: &str) -> Option<Check> {
+    CHECKS.iter().copied().find(|(known, _)| *known == name)
+}
+
+/// One check by itself.
+pub fn alone((name, faults): Check) -> ExitCode {
+    if name == "rules" {
+        for file in rules::long(&tracked(root())) {
+            println!("{file}");
+        }
+    }
+    let faults = faults();
+    for fault in &faults {
+        println!("{fault}");
+    }
+    println!("{name}: {} faults", faults.len());
+    if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
 
 /// `cargo xtask test [MORE FOR CARGO TEST]`.
 pub fn test(more: &[String]) -> ExitCode {
@@ -39,10 +76,36 @@ fn checks(tally: &mut Tally) {
             "--locked",
             "--workspace",
             "--all-targets",
+            "--keep-going",
             "--",
             "-Dwarnings",
         ];
         step("lints", &mut cargo(&lints), tally);
+    }
+    scripts(tally);
+    for (name, faults) in CHECKS {
+        let begin = Instant::now();
+        let faults = faults();
+        for fault in &faults {
+            println!("{fault}");
+        }
+        concluded(name, faults.is_empty(), begin, tally);
+    }
+}
+
+fn scripts(tally: &mut Tally) {
+    let scripts: Vec<String> = tracked(root())
+        .into_iter()
+        .filter(|file| file.text.starts_with("#!/usr/bin/env bash") || file.path.ends_with(".sh"))
+        .map(|file| file.path)
+        .collect();
+    match Command::new("shellcheck").arg("--version").output() {
+        Ok(_) => {
+            let mut command = Command::new("shellcheck");
+            command.current_dir(root()).args(scripts);
+            step("scripts", &mut command, tally);
+        }
+        Err(error) => tally.skip_check("scripts", &format!("shellcheck: {error}")),
     }
 }
 
@@ -76,18 +139,18 @@ fn has(part: &str, tally: &mut Tally) -> bool {
 fn step(name: &str, command: &mut Command, tally: &mut Tally) {
     let begin = Instant::now();
     let well = command.status().is_ok_and(|status| status.success());
-    said(name, well, begin);
-    if !well {
-        tally.fail(format!("check: {name}"));
-    }
+    concluded(name, well, begin, tally);
 }
 
-fn said(name: &str, well: bool, begin: Instant) {
+fn concluded(name: &str, well: bool, begin: Instant, tally: &mut Tally) {
     println!(
         "check {name} ... {} ({:.1} s)",
         if well { "ok" } else { "FAILED" },
         begin.elapsed().as_secs_f64()
     );
+    if !well {
+        tally.fail(format!("check: {name}"));
+    }
 }
 
 /// Every test of the workspace; what they print goes whole into a file.
@@ -122,8 +185,10 @@ fn is_root() -> bool {
 
 fn counted(mut command: Command, tally: &mut Tally) -> std::io::Result<()> {
     let (reader, writer) = std::io::pipe()?;
-    let log = root().join("target/test.log");
-    std::fs::create_dir_all(root().join("target"))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
+    let target = root().join(target);
+    std::fs::create_dir_all(&target)?;
+    let log = target.join("test.log");
     let mut kept = File::create(&log)?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;

@@ -10,8 +10,9 @@ use punctual_stats::requirement::Requirement;
 
 use super::units;
 use crate::load::{LoadClass, LoadSpec};
-use crate::probe::source::{KINDS, Kind};
+use crate::probe::kinds::{KINDS, Kind};
 use crate::report::formats::Format;
+use crate::system::cpus;
 
 /// Is this machine on time, and how sure are we?
 #[derive(Debug, Parser)]
@@ -102,50 +103,50 @@ pub struct MeasureFlags {
 #[derive(Debug, Args)]
 pub struct RunFlags {
     /// Real-time priority of the probe threads, 1 to 99 [default: 80; none with --policy other]
-    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_negative_numbers = true, help_heading = PROBE)]
+    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true, help_heading = PROBE)]
     pub priority: Option<u32>,
     /// Scheduling policy of the probe threads
     #[arg(long, value_name = "POLICY", default_value = "fifo", help_heading = PROBE)]
     pub policy: PolicyName,
     /// Interval between wake-ups, in us [default: 1000]
-    #[arg(short, value_name = "US", value_parser = units::interval, allow_negative_numbers = true, help_heading = PROBE)]
+    #[arg(short, value_name = "US", value_parser = units::interval, allow_hyphen_values = true, help_heading = PROBE)]
     pub interval: Option<u64>,
     /// Every interval the same, or drawn from 24 primes around it [default: primes for qualify, fixed for measure]
     #[arg(long = "interval", value_name = "KIND", help_heading = PROBE)]
     pub interval_kind: Option<IntervalKind>,
     /// Seed of the draw of intervals [default: from the clock; it stands in the record]
-    #[arg(long, value_name = "N", help_heading = PROBE)]
+    #[arg(long, value_name = "N", value_parser = seed, allow_hyphen_values = true, help_heading = PROBE)]
     pub seed: Option<u64>,
     /// CPUs to probe: 3-5,0 or !1-2 [default: all allowed; one is spared where there are 4 or more]
-    #[arg(short, long, value_name = "CPUS", allow_hyphen_values = true, help_heading = PROBE)]
+    #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_hyphen_values = true, help_heading = PROBE)]
     pub affinity: Option<String>,
     /// Number of probe threads [default: one for each CPU]
-    #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true, help_heading = PROBE)]
+    #[arg(short, long, value_name = "N", value_parser = threads, allow_hyphen_values = true, help_heading = PROBE)]
     pub threads: Option<usize>,
     /// How long to measure: 60, 5m, 1h, 1d [default: 60 for qualify; measure goes on until Ctrl-C]
-    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_negative_numbers = true, help_heading = PROBE)]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true, help_heading = PROBE)]
     pub duration: Option<u64>,
     /// Cycles of each thread
-    #[arg(short, long, value_name = "N", value_parser = loops, allow_negative_numbers = true, help_heading = PROBE)]
+    #[arg(short, long, value_name = "N", value_parser = loops, allow_hyphen_values = true, help_heading = PROBE)]
     pub loops: Option<u64>,
     /// Stop at the first latency above, in us
-    #[arg(short, long = "breaktrace", value_name = "US", value_parser = units::latency, allow_negative_numbers = true, help_heading = PROBE)]
+    #[arg(short, long = "breaktrace", value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = PROBE)]
     pub break_value: Option<u64>,
 
     /// The deadline; later is a miss [default for qualify: 100us]
-    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_negative_numbers = true, help_heading = REQUIRE)]
+    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub deadline: Option<u64>,
     /// Allowed probability of a miss per cycle; 0: no miss seen [default: 1e-4]
-    #[arg(long, value_name = "P", value_parser = units::miss, allow_negative_numbers = true, help_heading = REQUIRE)]
+    #[arg(long, value_name = "P", value_parser = units::miss, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub miss: Option<f64>,
     /// No latency above this
-    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_negative_numbers = true, help_heading = REQUIRE)]
+    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub max: Option<u64>,
     /// A percentile and its limit, e.g. 99.99=50us; may be repeated
-    #[arg(long, value_name = "P=TIME", value_parser = units::percentile, help_heading = REQUIRE)]
+    #[arg(long, value_name = "P=TIME", value_parser = units::percentile, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub percentile: Vec<Requirement>,
     /// Confidence that every bound holds
-    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_negative_numbers = true, help_heading = REQUIRE)]
+    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub confidence: f64,
 
     /// standard, none, a list of loads, or a command [default: standard for qualify, none for measure]
@@ -235,10 +236,10 @@ pub struct LoadFlags {
     #[arg(value_name = "LOAD", default_value = "standard", value_parser = LoadSpec::parse)]
     pub load: LoadSpec,
     /// How long: 60, 5m, 1h [default: until Ctrl-C, or until a finite load is done]
-    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_negative_numbers = true)]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
     /// CPUs that the load may use: 3-5,0 or !1-2 [default: all allowed]
-    #[arg(short, long, value_name = "CPUS", allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_hyphen_values = true)]
     pub affinity: Option<String>,
     /// Scheduling class: other, batch or idle
     #[arg(long, value_name = "CLASS", default_value = "other", value_parser = str::parse::<LoadClass>)]
@@ -346,5 +347,18 @@ fn loops(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(loops @ 1..) => Ok(loops),
         _ => Err("accepted is a number of cycles from 1".to_owned()),
+    }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("accepted is a whole number from 0 to {}", u64::MAX))
+}
+
+/// Refused here if it is no list at all; held against the machine later.
+fn cpu_list(text: &str) -> Result<String, String> {
+    match cpus::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }

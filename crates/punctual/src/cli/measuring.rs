@@ -3,14 +3,16 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use punctual_stats::verdict::Outcome;
+
 use super::failure::{Failure, USAGE};
 use super::flags::RunFlags;
 use super::out;
 use super::plan::{self, Defaults};
 use super::screen::Screen;
 use crate::conduct::{self, Plan};
-use crate::probe::source::Kind;
-use crate::record::{RecordError, Run, RunDirectory};
+use crate::probe::kinds::Kind;
+use crate::record::{RecordError, Run, RunDirectory, State};
 use crate::report::{summary_json, terminal};
 
 /// Makes the run and shows it.
@@ -39,6 +41,13 @@ pub fn run(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<ExitCode,
             return Err(Failure::setup(error));
         }
     };
+    if broke(&run) {
+        let limit_ns = run.request.break_ns.unwrap_or(0);
+        out::complain(&format!(
+            "-b: a latency above {} ended the run",
+            punctual_stats::format::duration(limit_ns)
+        ));
+    }
     let place = directory.path().join("report.html").display().to_string();
     show(&run, flags, &place);
     Ok(exit_code(&run))
@@ -67,10 +76,17 @@ fn show(run: &Run, flags: &RunFlags, place: &str) {
     }
 }
 
-/// The exit status that a record stands for: its verdict's, or 0 where nothing
-/// was required and nothing was wrong.
+/// The exit status that a record stands for: its verdict's, or where nothing was
+/// required that of a FAIL if the break value was exceeded, and 0 otherwise.
 pub fn exit_code(run: &Run) -> ExitCode {
-    run.verdict.as_ref().map_or(ExitCode::SUCCESS, |verdict| {
-        ExitCode::from(verdict.outcome.exit_code())
-    })
+    match &run.verdict {
+        Some(verdict) => ExitCode::from(verdict.outcome.exit_code()),
+        None if broke(run) => ExitCode::from(Outcome::Fail.exit_code()),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// Whether the run ended because a latency was above the break value.
+fn broke(run: &Run) -> bool {
+    matches!(&run.state, State::Stopped { reason } if reason == conduct::BREAK_VALUE)
 }

@@ -1,14 +1,30 @@
 //! Writing to the terminal. A reader that has gone away is no error.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use crate::report::style::Style;
 
-/// Writes to standard output; what can't be written is let go, for the record is
-/// on disk and the exit status tells the rest.
+/// Why standard output did not take what was written.
+static TROUBLE: OnceLock<String> = OnceLock::new();
+
+/// Writes to standard output. What can't be written is let go, so that a run that
+/// goes on is not lost; [`trouble`] says at the end that it was.
 pub fn print(text: &str) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let done = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = done
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = TROUBLE.set(format!("standard output: {error}"));
+    }
+}
+
+/// Why not everything could be written to standard output, a reader that has gone
+/// away apart.
+#[must_use]
+pub fn trouble() -> Option<&'static str> {
+    TROUBLE.get().map(String::as_str)
 }
 
 /// Writes a line to standard error.

@@ -3,13 +3,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_rt::periodic::Primes;
+use punctual_stats::format::duration;
 use punctual_stats::requirement::Requirement;
 
 use super::failure::Failure;
 use super::flags::{IntervalKind, PolicyName, RunFlags};
 use crate::conduct::Plan;
 use crate::load::LoadSpec;
-use crate::probe::source::Kind;
+use crate::probe::kinds::Kind;
 use crate::record::Interval;
 use crate::system::cpus::{self, Choice};
 use crate::system::{self, Root};
@@ -61,6 +62,13 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
             "--priority goes with --policy fifo or rr: SCHED_OTHER has no real-time priority",
         ));
     }
+    if flags.seed.is_some()
+        && flags.interval_kind.unwrap_or(defaults.interval) == IntervalKind::Fixed
+    {
+        return Err(Failure::usage(
+            "--seed goes with --interval primes: intervals that are all the same are not drawn",
+        ));
+    }
     let root = Root::live();
     let allowed = system::allowed(&root);
     let choice = choose_cpus(flags, &root, &allowed)?;
@@ -71,13 +79,20 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
         // Loops and the break value end a run by themselves.
         _ => None,
     };
+    let interval = interval(flags, defaults);
+    if duration_ns.is_some_and(|duration_ns| duration_ns <= interval.nominal_ns()) {
+        return Err(Failure::usage(format!(
+            "-D must be longer than the interval of {}: not one wake-up would be measured",
+            duration(interval.nominal_ns())
+        )));
+    }
     Ok(Plan {
         verb: defaults.verb.to_owned(),
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         kind,
-        interval: interval(flags, defaults),
+        interval,
         cpus: choice
             .probed
             .iter()

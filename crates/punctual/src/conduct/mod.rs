@@ -14,5 +14,5 @@ mod view;
 
 pub use gather::Gathering;
 pub use plan::Plan;
-pub use session::{ConductError, Observer, conduct};
+pub use session::{BREAK_VALUE, ConductError, Observer, conduct};
 pub use signals::Signals;

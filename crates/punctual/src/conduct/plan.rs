@@ -6,7 +6,7 @@ use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
 use crate::load::{LoadClass, LoadSpec};
-use crate::probe::source::Kind;
+use crate::probe::kinds::Kind;
 use crate::record::Interval;
 
 /// A run that can be begun.
@@ -59,12 +59,5 @@ impl Plan {
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {
         self.requirements.first().map(Requirement::limit_ns)
-    }
-
-    /// The load in words; what `--best-effort` leaves undone is part of them, so
-    /// that it stands in the sentence of the verdict.
-    #[must_use]
-    pub fn load_label(&self) -> String {
-        self.load.label()
     }
 }

@@ -1,6 +1,7 @@
 //! A run from its first to its last moment.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,7 +18,7 @@ use crate::probe::collector::{Collector, Lane};
 use crate::probe::cycle::Ended;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, StartLine};
-use crate::record::{Event, Run, RunDirectory, Standing, State};
+use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
@@ -34,6 +35,9 @@ const LOADS_READY: Duration = Duration::from_secs(60);
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// The highest samples that are kept, over all threads.
 const PEAKS: usize = 16_384;
+
+/// The reason of a run that a latency above the break value stopped.
+pub const BREAK_VALUE: &str = "break-value";
 
 /// Told of a run while it goes.
 pub trait Observer {
@@ -106,13 +110,29 @@ pub fn conduct(
         priority: plan.policy.priority(),
     };
     observer.stage("looking at the machine");
-    let mut run = compose::begun(
+    let run = compose::begun(
         plan,
         crate::record::time::rfc3339(SystemTime::now()),
         system::survey(&root, &request),
     );
     save(directory, &run)?;
+    let outcome = begin(plan, directory, observer, signals, root, run);
+    if outcome.is_err() {
+        // Nothing was measured: nothing is left behind.
+        let _ = fs::remove_file(directory.path().join(RUN_FILE));
+    }
+    outcome
+}
 
+/// What follows once the directory holds a record.
+fn begin(
+    plan: &Plan,
+    directory: &RunDirectory,
+    observer: &mut dyn Observer,
+    signals: Signals,
+    root: Root,
+    mut run: Run,
+) -> Result<Run, ConductError> {
     let loads = start_loads(plan, observer)?;
     observer.stage("setting up the probe threads");
     let lined = prepare::line_up(plan)?;
@@ -261,9 +281,10 @@ impl Session<'_> {
             }
             let stood_still = last_tick.elapsed();
             last_tick = Instant::now();
-            if self.signals.take_continued() && stood_still > 2 * TICK {
+            if self.signals.take_continued() {
+                // Nobody is told when a stop begins; the last tick bounds it.
                 let text = format!(
-                    "stopped for about {:.1} s, then continued",
+                    "continued (SIGCONT) after a stop of at most {:.2} s",
                     stood_still.as_secs_f64()
                 );
                 self.event("continued", text, false);
@@ -367,11 +388,10 @@ impl Session<'_> {
         self.gathering.end();
         let loads = self.loads.take().map(LoadSet::stop).unwrap_or_default();
         self.run.loads = loads.into_iter().map(compose::load).collect();
+        self.tell_failed_loads();
+        // Probe threads that are gone by now are no event to the watch.
         let events = self.watch.poll(self.elapsed_ns());
-        // At the end the threads are gone, which is no event.
-        self.run
-            .events
-            .extend(events.into_iter().filter(|event| event.kind == "steal"));
+        self.run.events.extend(events);
         if let Some(stolen) = self.watch.stolen() {
             self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
             self.run.system.virtualisation.stolen_share = Some(stolen.share);
@@ -383,10 +403,11 @@ impl Session<'_> {
             .iter()
             .flatten()
             .any(|o| matches!(o.ended, Ended::Broke));
+        self.tell_failed_probes(&outcomes);
         compose::finish_threads(&mut self.run, outcomes);
         self.run.state = match state {
             State::Finished if broke => State::Stopped {
-                reason: "break-value".to_owned(),
+                reason: BREAK_VALUE.to_owned(),
             },
             other => other,
         };
@@ -406,6 +427,35 @@ impl Session<'_> {
         }
         self.observer.saved(&self.run, self.directory);
         self.run
+    }
+
+    /// A load that failed or did nothing was asked for and not there.
+    fn tell_failed_loads(&mut self) {
+        let failed: Vec<String> = self
+            .run
+            .loads
+            .iter()
+            .filter_map(|load| Some(format!("load {}: {}", load.name, load.failed.as_ref()?)))
+            .collect();
+        for text in failed {
+            self.event("load-failed", text, true);
+        }
+    }
+
+    /// A probe whose wait failed measured only until then.
+    fn tell_failed_probes(&mut self, outcomes: &[Option<Outcome>]) {
+        for (index, outcome) in outcomes.iter().enumerate() {
+            let Some(Outcome {
+                ended: Ended::Failed(error),
+                ..
+            }) = outcome
+            else {
+                continue;
+            };
+            let cpu = self.plan.cpus[index];
+            let text = format!("the probe of CPU {cpu} failed to wait: {error}");
+            self.event("probe-failed", text, true);
+        }
     }
 
     fn end_probes(&mut self) -> Vec<Option<Outcome>> {

@@ -26,6 +26,10 @@ impl Signals {
         let continued = Arc::new(AtomicBool::new(false));
         let mut ids = Vec::new();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // Under nohup a hang-up is to be survived.
+            if signal == SIGHUP && is_ignored(SIGHUP) {
+                continue;
+            }
             ids.push(flag::register_usize(
                 signal,
                 Arc::clone(&ending),
@@ -56,6 +60,16 @@ impl Signals {
     pub fn take_continued(&self) -> bool {
         self.continued.swap(false, Ordering::Relaxed)
     }
+}
+
+/// Whether this process was started with the signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }
 
 impl Drop for Signals {

@@ -15,7 +15,8 @@ use punctual_rt::sys::time::clock_now;
 use punctual_rt::thread::{Builder, Handle, SpawnError};
 
 use super::cycle::{self, Bounds, Ended, Halt, Sample};
-use super::source::{self, Kind, WaitSource, WithSource};
+use super::kinds::{self, Kind, WithSource};
+use super::source::WaitSource;
 use crate::record::Interval;
 
 /// Cycles of the warm-up: the whole code and all its data are passed through
@@ -198,18 +199,20 @@ fn with_intervals<I: Intervals + Clone>(
     intervals: I,
 ) -> Outcome {
     let warm_up_ns = request.interval.nominal_ns().min(WARM_UP_NS);
+    // However late this thread got a processor, the warm-up ends where measuring starts.
+    let start = Halt::at(start_ns);
     // The periodic timers of a warm-up must be armed with the warm-up's period.
     let warm_period_ns = if period_ns == 0 { 0 } else { warm_up_ns };
     let warm = Loop {
         schedule: Schedule::new(clock::now_ns() + warm_up_ns, Fixed(warm_up_ns)),
         ring: &mut ring,
-        halt,
+        halt: &start,
         bounds: Bounds {
             cycles: WARM_UP_CYCLES,
             break_ns: u64::MAX,
         },
     };
-    let warmed = source::open(request.kind, warm_period_ns, warm);
+    let warmed = kinds::open(request.kind, warm_period_ns, warm);
     if let Err(error)
     | Ok(Outcome {
         ended: Ended::Failed(error),
@@ -229,7 +232,7 @@ fn with_intervals<I: Intervals + Clone>(
         halt,
         bounds: request.bounds,
     };
-    source::open(request.kind, period_ns, main).unwrap_or_else(|error| Outcome {
+    kinds::open(request.kind, period_ns, main).unwrap_or_else(|error| Outcome {
         ended: Ended::Failed(error),
         disturbances: None,
         cpu_ns: 0,
@@ -247,16 +250,10 @@ struct Loop<'a, I> {
 impl<I: Intervals> WithSource for Loop<'_, I> {
     type Output = Outcome;
 
-    fn with<S: WaitSource>(mut self, mut source: S) -> Outcome {
+    fn with<S: WaitSource>(self, source: S) -> Outcome {
         let before = Disturbances::of_this_thread();
         let cpu_before_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
-        let ended = cycle::run(
-            &mut source,
-            &mut self.schedule,
-            self.ring,
-            self.halt,
-            self.bounds,
-        );
+        let ended = cycle::run(source, self.schedule, self.ring, self.halt, self.bounds);
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_before_ns);
         let after = Disturbances::of_this_thread();
         let disturbances = before

@@ -73,6 +73,9 @@ pub fn rate(rate: f64, unit: &str) -> String {
     } else {
         0.0
     };
+    if unit == "bytes" {
+        return format!("{}/s", bytes(rate.round() as u64));
+    }
     if rate < 99.95 {
         format!("{rate:.1} {unit}/s")
     } else {

@@ -43,7 +43,9 @@ impl MergedThread {
     ) {
         let cycles = self.histogram.count().saturating_add(self.missed);
         self.peaks_above_ns = self.peaks_above_ns.max(thread.peaks_above_ns);
-        self.peaks.extend(thread.peaks.iter().map(|peak| Peak {
+        let above = self.peaks_above_ns;
+        let kept = thread.peaks.iter().filter(|peak| peak.latency_ns > above);
+        self.peaks.extend(kept.map(|peak| Peak {
             cycle: peak.cycle.saturating_add(cycles),
             asked_ns: (peak.asked_ns.saturating_sub(shift.0)).saturating_add(shift.1),
             latency_ns: peak.latency_ns,

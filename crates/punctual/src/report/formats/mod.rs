@@ -104,7 +104,7 @@ impl FromStr for Format {
 ///
 /// # Errors
 /// A sentence, where a histogram of the run can't be decoded; a run that was read
-/// by [`detect_and_read`] or [`crate::record::read`] has none such.
+/// by [`detect_and_read`] or [`crate::record::read()`] has none such.
 pub fn write(format: Format, run: &Run) -> Result<String, String> {
     match format {
         Format::Cyclictest => cyclictest::write(run),

@@ -1,0 +1,362 @@
+//! Running the program itself: in a directory of its own, with deadlines, and
+//! nothing of it left at the end.
+
+#![allow(
+    dead_code,
+    unused_macros,
+    unused_imports,
+    clippy::print_stderr,
+    reason = "each test binary uses a part of it; a skipped test says so"
+)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long anything may take on a machine that others use too.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// By this variable every process that a test brought into being can be told.
+const MARKER: &str = "PUNCTUAL_TEST_RUN";
+
+/// Ends a test that can't be made here, and says why.
+macro_rules! skip {
+    ($($words:tt)*) => {{
+        eprintln!("SKIPPED: {}", format_args!($($words)*));
+        return;
+    }};
+}
+pub(crate) use skip;
+
+/// The program.
+pub fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_punctual"))
+}
+
+/// Whether the tests run as root.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid takes nothing and never fails.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// CPUs that this process may use.
+pub fn cpus() -> Vec<usize> {
+    punctual::system::allowed(&punctual::system::Root::live())
+}
+
+/// Whether a program can be started.
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An empty working directory and everything that is started in it.
+pub struct Place {
+    directory: tempfile::TempDir,
+    marker: String,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let directory = tempfile::tempdir().expect("a directory");
+        // Other users must come in, and write.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("its mode");
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            marker: format!("{}-{number}", std::process::id()),
+            directory,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What lies in it.
+    pub fn entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path()).expect("the directory");
+        let mut names: Vec<String> = entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .to_string_lossy()
+                    .into()
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// A command in this place.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.path())
+            .env(MARKER, &self.marker)
+            .env_remove("NO_COLOR")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the program.
+    pub fn start(&self, arguments: &[&str]) -> Going {
+        let mut command = self.command(program());
+        command.args(arguments);
+        Going::start(command)
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        self.start(arguments).end()
+    }
+
+    /// The only run directory here.
+    pub fn run_directory(&self) -> PathBuf {
+        let entries = fs::read_dir(self.path()).expect("the directory");
+        let runs: Vec<PathBuf> = entries
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.join("run.json").is_file())
+            .collect();
+        assert_eq!(runs.len(), 1, "run directories in {:?}", self.entries());
+        runs.into_iter().next().expect("one")
+    }
+
+    /// The record of the only run here.
+    pub fn record(&self) -> Value {
+        read_json(&self.run_directory().join("run.json"))
+    }
+
+    /// The record of the only run here, as the library reads it.
+    pub fn run_of(&self) -> punctual::record::Run {
+        punctual::record::read(&self.run_directory()).expect("a record")
+    }
+
+    /// The record of a run directory here, as the library reads it.
+    pub fn run_of_path(&self, name: &str) -> punctual::record::Run {
+        punctual::record::read(&self.path().join(name)).expect("a record")
+    }
+
+    /// Processes that were started here and live.
+    pub fn processes(&self) -> Vec<u32> {
+        let wanted = format!("{MARKER}={}", self.marker);
+        let entries = fs::read_dir("/proc").expect("/proc").flatten();
+        entries
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid: &u32| {
+                let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                environ.split(|&b| b == 0).any(|v| v == wanted.as_bytes())
+            })
+            .collect()
+    }
+
+    /// Waits until nothing that was started here lives.
+    pub fn await_silence(&self) {
+        until("every process gone", || self.processes().is_empty());
+    }
+}
+
+/// Reads a JSON file.
+pub fn read_json(path: &Path) -> Value {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A process that runs; killed when dropped.
+pub struct Going {
+    child: Child,
+    words: String,
+    stdout: Option<JoinHandle<Vec<u8>>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl Going {
+    pub fn start(mut command: Command) -> Self {
+        let words = format!("{command:?}");
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{words}: {error}"));
+        let stdout = child.stdout.take().map(read_all);
+        let stderr = child.stderr.take().map(read_all);
+        Self {
+            child,
+            words,
+            stdout,
+            stderr,
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill takes two integers; the child is not waited for yet, so the
+        // number is still its own.
+        let sent = unsafe { libc::kill(self.child.id() as i32, signal) };
+        assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    /// Waits until all probe threads measure, and returns their ids and CPUs.
+    pub fn await_probes(&mut self, count: usize) -> Vec<(i32, usize)> {
+        let mut found = Vec::new();
+        until("the probes", || {
+            assert!(
+                self.child.try_wait().expect("a child").is_none(),
+                "{} ended before it measured",
+                self.words
+            );
+            found = self
+                .threads()
+                .into_iter()
+                .filter_map(|(tid, name)| Some((tid, name.strip_prefix("probe/")?.parse().ok()?)))
+                .collect();
+            found.len() == count
+        });
+        found
+    }
+
+    /// Its threads and their names.
+    pub fn threads(&self) -> Vec<(i32, String)> {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.pid())) else {
+            return Vec::new();
+        };
+        tasks
+            .flatten()
+            .filter_map(|task| {
+                let name = fs::read_to_string(task.path().join("comm")).ok()?;
+                let tid = task.file_name().to_str()?.parse().ok()?;
+                Some((tid, name.trim().to_owned()))
+            })
+            .collect()
+    }
+
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
+    /// Waits for the end.
+    pub fn end(mut self) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "{} hangs", self.words);
+            thread::sleep(Duration::from_millis(5));
+        };
+        let text = |reader: Option<JoinHandle<Vec<u8>>>| {
+            let bytes = reader.map(|reader| reader.join().expect("a reader"));
+            String::from_utf8(bytes.unwrap_or_default()).expect("UTF-8")
+        };
+        Ended {
+            words: std::mem::take(&mut self.words),
+            status,
+            stdout: text(self.stdout.take()),
+            stderr: text(self.stderr.take()),
+        }
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub words: String,
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Its exit status; a signal is a failed test.
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .unwrap_or_else(|| panic!("signal {:?}: {self:?}", self.status.signal()))
+    }
+
+    /// Checks the exit status.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code(), code, "{self:#?}");
+        self
+    }
+
+    /// Standard output as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Whether a demand was met in a record.
+pub fn in_force(record: &Value, name: &str) -> bool {
+    let demands = record["demands"].as_array().expect("demands");
+    demands
+        .iter()
+        .any(|demand| demand["name"] == name && demand["standing"] == "in-force")
+}
+
+/// The kinds of the events of a record.
+pub fn event_kinds(record: &Value) -> Vec<&str> {
+    let events = record["events"].as_array().expect("events");
+    events
+        .iter()
+        .filter_map(|event| event["kind"].as_str())
+        .collect()
+}
+
+/// Samples of each thread of a record.
+pub fn counts(record: &Value) -> Vec<u64> {
+    let threads = record["threads"].as_array().expect("threads");
+    threads
+        .iter()
+        .map(|thread| thread["latency"]["count"].as_u64().expect("a count"))
+        .collect()
+}
+
+/// A number of each thread of a record.
+pub fn each(record: &Value, field: &str) -> Vec<u64> {
+    let threads = record["threads"].as_array().expect("threads");
+    threads
+        .iter()
+        .map(|thread| thread[field].as_u64().expect("a number"))
+        .collect()
+}

@@ -1,0 +1,269 @@
+//! Merging adds evidence up; nothing is averaged.
+#![allow(clippy::print_stderr, reason = "a measured figure is shown")]
+
+use super::support as record_support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use punctual::record::*;
+use punctual_stats::histogram::Histogram;
+use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::Outcome;
+use record_support::{latencies, run, run_of, thread};
+
+fn exact(runs: &[Run], force: bool) -> Run {
+    merge(runs, force, vec!["merge".to_owned()]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A record that passes its own reader.
+fn checked(run: &Run) {
+    let text = serde_json::to_vec(run).unwrap();
+    assert_eq!(&parse(Path::new("merged"), &text).unwrap(), run);
+}
+
+#[test]
+fn sums_and_maxima() {
+    let runs = [run(1), run(2), run(3)];
+    let merged = exact(&runs, false);
+    checked(&merged);
+    assert_eq!(merged.verb, "merge");
+    assert_eq!(merged.measured_ns, 30_000_000_000);
+    assert_eq!(merged.timeline.seconds, 30);
+    assert_eq!(merged.timeline.rows.len(), 30);
+    assert_eq!(merged.events.len(), 3);
+    assert_eq!(merged.events[2].text, "run 3: the host took 3 ms");
+    assert_eq!(merged.loads.len(), 1);
+    assert_eq!(merged.loads[0].work, 3_000_000);
+    assert_eq!(merged.loads[0].rate, 100_000.0);
+    assert_eq!(merged.demands.len(), 2);
+    assert!(
+        merged
+            .threads
+            .iter()
+            .all(|thread| thread.first_half.is_none())
+    );
+    for cpu in 0..2 {
+        let parts = runs
+            .iter()
+            .map(|run| Histogram::try_from(&run.threads[cpu].latency).unwrap());
+        let expected = Histogram::merged(&parts.collect::<Vec<_>>());
+        assert_eq!(
+            Histogram::try_from(&merged.threads[cpu].latency).unwrap(),
+            expected
+        );
+    }
+    assert_eq!(merged.merged.as_ref().unwrap().samples, [20_000; 3]);
+    assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Pass);
+    assert_eq!(merged.analysis.as_ref().unwrap().total.samples, 60_000);
+
+    let again = exact(&[merged.clone(), run(4)], false);
+    assert_eq!(again.merged.unwrap().runs, 4);
+}
+
+#[test]
+fn peaks_stay_complete_above_their_threshold() {
+    let all: Vec<Vec<u64>> = (0..5).map(|seed| latencies(seed, 8000, 400_000)).collect();
+    let runs: Vec<Run> = all
+        .iter()
+        .map(|list| run_of(vec![thread(3, list, 64)]))
+        .collect();
+    let merged = exact(&runs, false);
+    checked(&merged);
+    let thread = &merged.threads[0];
+    assert_eq!(thread.cpu, 3);
+    let above = all
+        .iter()
+        .flatten()
+        .filter(|latency| **latency > thread.peaks_above_ns)
+        .count();
+    assert_eq!(thread.peaks.len(), above);
+    assert!(above > 10);
+    // No burst may span two runs: a second of silence stands between them.
+    let gaps = thread
+        .peaks
+        .windows(2)
+        .map(|pair| pair[1].asked_ns - pair[0].asked_ns);
+    assert!(gaps.filter(|gap| *gap > 1_000_000_000).count() >= 4);
+}
+
+#[test]
+fn a_condition_not_in_force_in_one_run_is_not_in_force() {
+    let mut bad = run(2);
+    bad.demands[0].standing = Standing::NotInForce;
+    bad.demands[0].found = "other 0".to_owned();
+    let merged = exact(&[run(1), bad, run(3)], false);
+    assert_eq!(merged.demands[0].found, "other 0");
+    assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
+    let mut cut_off = run(2);
+    cut_off.state = State::Unfinished;
+    let merged = exact(&[run(1), cut_off], false);
+    assert_eq!(
+        merged.state,
+        State::Stopped {
+            reason: "1 of 2 runs are unfinished".to_owned()
+        }
+    );
+}
+
+#[test]
+fn unlike_runs_are_refused_by_name() {
+    type Change = fn(&mut Run);
+    let changes: [(&str, Change); 7] = [
+        ("source", |run| run.request.source = "futex".to_owned()),
+        ("kernel", |run| run.system.kernel.release = "7.0".to_owned()),
+        ("host", |run| run.system.hostname = "other".to_owned()),
+        ("priority", |run| run.request.priority = 7),
+        ("load", |run| run.request.load = "none".to_owned()),
+        ("requirement", |run| {
+            run.request.requirements[0] = Requirement::MissProbability {
+                deadline_ns: 20_000,
+                allowed: 1e-2,
+            };
+        }),
+        ("deployment", |run| run.request.as_deployed = true),
+    ];
+    for (name, change) in changes {
+        let mut other = run(2);
+        change(&mut other);
+        let error = merge(&[run(1), other.clone()], false, Vec::new()).unwrap_err();
+        let line = error.to_string();
+        assert!(
+            line.starts_with(&format!("run 2 differs from the first in {name} (")),
+            "{line}"
+        );
+        assert!(line.contains("--force"));
+        let forced = exact(&[run(1), other], true);
+        checked(&forced);
+        let stated = forced.merged.unwrap().differences;
+        assert!(
+            stated.iter().any(|text| text.starts_with(name)),
+            "{stated:?}"
+        );
+    }
+    assert_eq!(merge(&[], false, Vec::new()), Err(MergeError::Nothing));
+}
+
+#[test]
+fn another_deadline_is_counted_anew() {
+    let list = latencies(9, 10_000, 400_000);
+    let mut other = run_of(vec![thread(0, &list, 1024), thread(1, &list, 1024)]);
+    other.request.requirements[0] = Requirement::MissProbability {
+        deadline_ns: 50_000,
+        allowed: 1e-2,
+    };
+    for thread in &mut other.threads {
+        thread.late = list.iter().filter(|latency| **latency > 50_000).count() as u64;
+    }
+    let merged = exact(&[run(1), other], true);
+    let late = list.iter().filter(|latency| **latency > 100_000).count() as u64;
+    assert!(late > 0);
+    assert_eq!(merged.threads[0].late, late);
+}
+
+#[test]
+fn rows_of_unequal_width_fit_or_are_left_out() {
+    let mut wide = run(2);
+    wide.timeline.row_ns *= 4;
+    wide.timeline.rows.truncate(3);
+    let merged = exact(&[run(1), wide.clone()], false);
+    assert_eq!(merged.timeline.row_ns, 4_000_000_000);
+    assert_eq!(merged.timeline.rows.len(), 6);
+    assert_eq!(merged.timeline.rows[0].count, 8000);
+    wide.timeline.row_ns = 3_000_000_000;
+    let merged = exact(&[run(1), wide], false);
+    assert!(merged.timeline.rows.is_empty());
+    assert_eq!(merged.timeline.seconds, 20);
+    let many: Vec<_> = (0..300).map(|_| run(1)).collect();
+    let merged = exact(&many, false);
+    checked(&merged);
+    assert!(merged.timeline.rows.len() <= Timeline::ROWS);
+    assert_eq!(
+        merged
+            .timeline
+            .rows
+            .iter()
+            .map(|row| row.count)
+            .sum::<u64>(),
+        300 * 20_000
+    );
+}
+
+/// Of this thread; the first figure of its scheduling statistics.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
+}
+
+/// Time is asserted in release builds alone; `make bench` states the figure.
+#[test]
+fn a_thousand_runs() {
+    let runs = if cfg!(debug_assertions) { 100 } else { 1000 };
+    let parent = tempfile::tempdir().unwrap();
+    // As full of peaks as the engine's records get.
+    let kinds: Vec<_> = (0..10)
+        .map(|seed| {
+            let of = |cpu| thread(cpu, &latencies(seed * 2 + cpu as u64, 20_000, 90_000), 8192);
+            run_of(vec![of(0), of(1)])
+        })
+        .collect();
+    let paths: Vec<_> = (0..runs)
+        .map(|index| {
+            let path = parent.path().join(index.to_string());
+            let directory = RunDirectory::create(Some(&path), "q", std::time::UNIX_EPOCH).unwrap();
+            let text = serde_json::to_vec(&kinds[index as usize % 10]).unwrap();
+            std::fs::write(directory.path().join(RUN_FILE), text).unwrap();
+            path
+        })
+        .collect();
+    // Processor time: whoever else is on the machine doesn't count.
+    let begun = processor_time();
+    let mut merger = Merger::new(false);
+    let mut reading = Duration::ZERO;
+    for path in &paths {
+        let before = processor_time();
+        let run = read(path).unwrap();
+        reading += processor_time() - before;
+        merger.add(&run).unwrap();
+    }
+    let added = processor_time() - begun;
+    let merged = merger.finish(Vec::new()).unwrap();
+    let took = processor_time() - begun;
+    let adding = added - reading;
+    eprintln!(
+        "reading {reading:?}, adding {adding:?}, analysing {:?}",
+        took - added
+    );
+    assert_eq!(merged.merged.as_ref().unwrap().runs, runs);
+    assert_eq!(
+        merged.analysis.as_ref().unwrap().total.samples,
+        runs * 40_000
+    );
+    eprintln!("{runs} runs read and merged in {took:?}");
+    if !cfg!(debug_assertions) {
+        assert!(took.as_secs_f64() < 2.0, "{took:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// However the samples are cut into runs, the sum is the same.
+    #[test]
+    fn cutting_does_not_matter(seed in 0_u64..1000, cut in 1_usize..1999) {
+        let list = latencies(seed, 2000, 300_000);
+        let whole = run_of(vec![thread(0, &list, 4096)]);
+        let halves = [
+            run_of(vec![thread(0, &list[..cut], 4096)]),
+            run_of(vec![thread(0, &list[cut..], 4096)]),
+        ];
+        let merged = exact(&halves, false);
+        prop_assert_eq!(&merged.threads[0].latency, &whole.threads[0].latency);
+        prop_assert_eq!(merged.threads[0].late, whole.threads[0].late);
+        prop_assert_eq!(merged.threads[0].peaks.len(), whole.threads[0].peaks.len());
+        let cycles: Vec<_> = merged.threads[0].peaks.iter().map(|peak| peak.cycle).collect();
+        let expected: Vec<_> = whole.threads[0].peaks.iter().map(|peak| peak.cycle).collect();
+        prop_assert_eq!(cycles, expected);
+    }
+}

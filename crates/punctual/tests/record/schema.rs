@@ -1,0 +1,247 @@
+//! The published schema and the program's own types are the same thing: real
+//! records are valid under it, it names every field that they hold, and it names
+//! none that they don't.
+
+use super::support as record_support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use punctual::record::*;
+use punctual::report::formats::detect_and_read;
+use punctual_stats::evidence::HalfEvidence;
+use punctual_stats::histogram::Histogram;
+use record_support::{latencies, run, run_of, thread};
+use serde_json::{Value, json};
+
+fn schema() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/run-1.schema.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// Records of all kinds: with every optional field, of every state and verdict.
+fn records() -> Vec<Run> {
+    let mut full = run_of(vec![thread(0, &latencies(1, 60_000, 9_000_000), 4096)]);
+    full.request.duration_ns = Some(1);
+    full.request.loops = Some(1);
+    full.request.break_ns = Some(1);
+    full.request
+        .requirements
+        .push(punctual_stats::Requirement::Percentile {
+            percentile: 99.9,
+            limit_ns: 1_000_000,
+        });
+    full.request.interval = Interval::Primes {
+        interval_ns: 1_000_000,
+        seed: 7,
+        table_ns: vec![997_001],
+    };
+    full.demands[0].mend = Some("setcap".to_owned());
+    full.threads[0].error = Some("gone".to_owned());
+    full.loads[0].failed = Some("gone".to_owned());
+    full.state = State::Stopped {
+        reason: "interrupt".to_owned(),
+    };
+    full.system = full_system();
+    with_halves(&mut full);
+
+    let mut invalid = run(3);
+    invalid.demands[0].standing = Standing::NotInForce;
+    invalid.verdict = Some(analyse_record(&invalid).unwrap().verdict);
+    let mut unfinished = run_of(vec![thread(0, &[], 2)]);
+    unfinished.state = State::Unfinished;
+    unfinished.analysis = None;
+    unfinished.verdict = None;
+    let inconclusive = run_of(vec![thread(0, &latencies(1, 150, 90_000), 512)]);
+    let merged = merge(&[run(1), run(2)], false, Vec::new()).unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/formats");
+    let imported = [
+        "cyclictest-h200.txt",
+        "cyclictest-h20.json",
+        "jitterdebugger.json",
+    ]
+    .map(|name| detect_and_read(&data.join(name)).unwrap());
+    let mut records = vec![full, run(1), invalid, unfinished, inconclusive, merged];
+    records.extend(imported);
+    records
+}
+
+fn full_system() -> SystemState {
+    let mut system = record_support::system();
+    system.distribution = Some("Debian".to_owned());
+    system.kernel.tainted = Some(0);
+    system.processor.microcode = Some("0x1".to_owned());
+    system.processor.smt_active = Some(true);
+    system.processor.siblings = vec![system::Siblings {
+        cpu: 0,
+        others: vec![2],
+    }];
+    system.clock.event_device = Some("lapic".to_owned());
+    system.power.frequency_driver = Some("acpi".to_owned());
+    system.power.governors = vec![("performance".to_owned(), vec![0])];
+    system.power.idle_driver = Some("acpi".to_owned());
+    system.power.idle_states = vec![system::IdleState::default()];
+    system.power.boost = Some(true);
+    system.virtualisation.hypervisor = Some("kvm".to_owned());
+    system.virtualisation.container = Some("podman".to_owned());
+    system.virtualisation.stolen_ns = Some(1);
+    system.scheduler.rt_period_us = Some(1);
+    system.scheduler.rt_runtime_us = Some(-1);
+    system.scheduler.rt_group_runtime_us = Some(1);
+    system.scheduler.timer_slack_ns = Some(50_000);
+    system.scheduler.above = vec![system::TaskAbove::default()];
+    system.limits.rtprio = Some(1);
+    system.limits.memlock_bytes = Some(1);
+    system.limits.rttime_us = Some(1);
+    system.memory.transparent_huge_pages = Some("always".to_owned());
+    system.memory.numa_balancing = Some(false);
+    system.memory.ksm = Some(false);
+    system
+}
+
+/// An analysis with all that an analysis may hold.
+fn with_halves(run: &mut Run) {
+    let first = Histogram::try_from(run.threads[0].first_half.as_ref().unwrap()).unwrap();
+    let evidence = Evidence::of(run).unwrap();
+    let mut view = evidence.view(run);
+    view.halves = Some([0, 1].map(|_| HalfEvidence {
+        histogram: &first,
+        misses: 3,
+    }));
+    let settings = punctual_stats::Settings {
+        confidence: 0.95,
+        requirements: run.request.requirements.clone(),
+        invalid_reasons: Vec::new(),
+    };
+    let analysis = punctual_stats::analyse(&view, &settings);
+    run.verdict = Some(analysis.verdict.clone());
+    run.analysis = Some(analysis);
+}
+
+#[test]
+fn records_are_valid_under_the_schema() {
+    let schema = schema();
+    assert!(jsonschema::meta::is_valid(&schema));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (index, run) in records().iter().enumerate() {
+        let json = serde_json::to_value(run).unwrap();
+        let errors: Vec<_> = validator
+            .iter_errors(&json)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "record {index}: {errors:#?}");
+        parse(Path::new("run.json"), json.to_string().as_bytes()).unwrap();
+    }
+    for (pointer, value) in [
+        ("/version", json!(2)),
+        ("/request/confidence", json!(1)),
+        ("/threads/0/cpu", json!(-1)),
+        ("/threads/0/latency", json!({})),
+        ("/state", json!({"state": "imaginary"})),
+        ("/verdict/outcome", json!("MAYBE")),
+    ] {
+        let mut json = serde_json::to_value(run(1)).unwrap();
+        *json.pointer_mut(pointer).unwrap() = value;
+        assert!(!validator.is_valid(&json), "{pointer}");
+    }
+}
+
+/// Every field of a record with the place in the schema that describes it.
+fn walk(root: &Value, schema: &Value, value: &Value, place: &str, used: &mut BTreeSet<String>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.trim_start_matches("#/$defs/");
+        return walk(root, &root["$defs"][name], value, name, used);
+    }
+    for choice in ["anyOf", "oneOf"] {
+        if let Some(list) = schema[choice].as_array() {
+            let fits = |option: &&Value| match value {
+                Value::Null => option["type"] == "null",
+                Value::Object(fields) => {
+                    option["type"] != "null"
+                        && option["required"].as_array().is_none_or(|required| {
+                            required
+                                .iter()
+                                .all(|name| fields.contains_key(name.as_str().unwrap()))
+                        })
+                        && option["properties"].as_object().is_none_or(|properties| {
+                            properties.iter().all(|(name, rule)| {
+                                rule.get("const").is_none_or(|c| *c == value[name])
+                            })
+                        })
+                }
+                _ => false,
+            };
+            let option = list.iter().position(|option| fits(&option));
+            let option = option.unwrap_or_else(|| panic!("{place}: none of {choice} for {value}"));
+            return walk(
+                root,
+                &list[option],
+                value,
+                &format!("{place}#{option}"),
+                used,
+            );
+        }
+    }
+    match value {
+        Value::Object(fields) if schema["properties"].is_object() => {
+            for (name, value) in fields {
+                let rule = schema["properties"]
+                    .get(name)
+                    .unwrap_or_else(|| panic!("the schema doesn't name {place}.{name}"));
+                used.insert(format!("{place}.{name}"));
+                walk(root, rule, value, &format!("{place}.{name}"), used);
+            }
+        }
+        Value::Array(entries) => {
+            for entry in entries {
+                walk(root, &schema["items"], entry, &format!("{place}[]"), used);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Every field that the schema names.
+fn named(schema: &Value, place: &str, names: &mut BTreeSet<String>) {
+    for choice in ["anyOf", "oneOf"] {
+        for (index, option) in schema[choice].as_array().into_iter().flatten().enumerate() {
+            named(option, &format!("{place}#{index}"), names);
+        }
+    }
+    for (name, rule) in schema["properties"].as_object().into_iter().flatten() {
+        names.insert(format!("{place}.{name}"));
+        named(rule, &format!("{place}.{name}"), names);
+    }
+    if schema["items"].is_object() {
+        named(&schema["items"], &format!("{place}[]"), names);
+    }
+}
+
+#[test]
+fn the_schema_names_what_records_hold_and_nothing_else() {
+    let schema = schema();
+    let mut names = BTreeSet::new();
+    named(&schema, "run", &mut names);
+    for (name, definition) in schema["$defs"].as_object().unwrap() {
+        named(definition, name, &mut names);
+    }
+    let mut used = BTreeSet::new();
+    for run in records() {
+        walk(
+            &schema,
+            &schema,
+            &serde_json::to_value(run).unwrap(),
+            "run",
+            &mut used,
+        );
+    }
+    // An extrapolated tail needs a longer run than a test makes up.
+    let never = |name: &&String| {
+        !used.contains(*name)
+            && !name.starts_with("tail_estimate.")
+            && !name.starts_with("tail#0")
+            && !name.starts_with("tail#1")
+    };
+    let unused: Vec<_> = names.iter().filter(never).collect();
+    assert!(unused.is_empty(), "no record holds {unused:#?}");
+}

@@ -1,0 +1,158 @@
+//! What a person sees in a terminal, character by character.
+//!
+//! With `PUNCTUAL_BLESS=1` the files in `tests/data/report` are written anew.
+
+use super::fixtures as report_fixtures;
+
+use std::path::Path;
+
+use punctual::report::live::{self, LiveLoad, LiveThread, LiveView};
+use punctual::report::style::Style;
+use punctual::report::terminal;
+
+fn same_as_file(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/report")
+        .join(name);
+    if std::env::var_os("PUNCTUAL_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+        std::fs::write(&path, text).expect("written");
+    }
+    let expected =
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    assert_eq!(
+        text, expected,
+        "{name} differs; PUNCTUAL_BLESS=1 takes it as it is"
+    );
+}
+
+#[test]
+fn summaries_are_as_they_were_approved() {
+    let style = Style::plain().with_report("punctual-qualify-20261121T093000Z/report.html");
+    for (name, run) in report_fixtures::all() {
+        same_as_file(
+            &format!("summary-{name}.txt"),
+            &terminal::summary(&run, &style),
+        );
+    }
+}
+
+#[test]
+fn the_verdict_stands_first_and_last() {
+    for (name, run) in report_fixtures::all() {
+        let text = terminal::summary(&run, &Style::plain());
+        let sentence = terminal::verdict_line(&run, &Style::plain());
+        let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (text, sentence) = (flat(&text), flat(&sentence));
+        assert!(text.starts_with(&sentence), "{name}");
+        assert!(text.rfind(&sentence).is_some_and(|at| at > 0), "{name}");
+    }
+}
+
+#[test]
+fn colour_changes_no_character() {
+    let run = report_fixtures::virtual_machine();
+    let mut style = Style::plain();
+    let plain = terminal::summary(&run, &style);
+    style.colour = true;
+    let coloured = terminal::summary(&run, &style);
+    assert!(coloured.contains("\x1b[1;35mINVALID\x1b[0m"));
+    let mut bare = String::new();
+    let mut rest = coloured.as_str();
+    while let Some(at) = rest.find('\x1b') {
+        bare.push_str(&rest[..at]);
+        rest = rest[at..].split_once('m').map_or("", |pair| pair.1);
+    }
+    bare.push_str(rest);
+    assert_eq!(bare, plain);
+}
+
+/// A run under way on 4 CPUs, one of them late.
+pub fn view(cpus: usize) -> LiveView {
+    let thread = |cpu: usize| {
+        let mut spark = [0u64; live::SPARK_BUCKETS];
+        for (i, count) in [120, 8_000, 15_200, 9_800, 2_100, 410, 55, 6, 1]
+            .into_iter()
+            .enumerate()
+        {
+            spark[i + 1] = count;
+        }
+        if cpu == 2 {
+            spark[13] = 1;
+        }
+        LiveThread {
+            cpu,
+            tid: 4711 + cpu as i32,
+            priority: 80,
+            interval_ns: 1_000_000,
+            count: 36_000,
+            min_ns: 1_934,
+            act_ns: 3_104,
+            avg_ns: 3_421.5,
+            p999_ns: Some(12_440),
+            max_ns: if cpu == 2 { 2_104_000 } else { 48_100 },
+            late: u64::from(cpu == 2),
+            missed: if cpu == 2 { 2 } else { 0 },
+            lost: 0,
+            spark,
+        }
+    };
+    let load = |name: &str, unit: &str, rate: f64, failed| LiveLoad {
+        name: name.into(),
+        unit: unit.into(),
+        rate,
+        failed,
+    };
+    LiveView {
+        verb: "qualify".into(),
+        elapsed_ns: 36_000_000_000,
+        total_ns: Some(60_000_000_000),
+        deadline_ns: Some(100_000),
+        threads: (0..cpus).map(thread).collect(),
+        loads: vec![
+            load("hackbench", "messages", 412_345.6, false),
+            load("fork", "processes", 1_204.0, false),
+            load("files", "MB", 0.0, true),
+        ],
+        nanoseconds: false,
+        notes: vec!["not in force: priority (other 0)".into()],
+    }
+}
+
+#[test]
+fn live_lines_are_as_they_were_approved() {
+    let mut text = String::new();
+    let mut style = Style::plain();
+    let mut add = |title: &str, lines: Vec<String>| {
+        text += &format!("## {title}\n");
+        lines.iter().for_each(|line| text += &format!("{line}\n"));
+    };
+    add("80 columns", live::status_lines(&view(4), &style));
+    add("64 CPUs", live::status_lines(&view(64), &style));
+    style.unicode = false;
+    add("ASCII", live::status_lines(&view(4), &style));
+    style.width = 50;
+    add("50 columns", live::status_lines(&view(4), &style));
+    add(
+        "no end, no samples",
+        live::status_lines(
+            &LiveView {
+                verb: "measure".into(),
+                threads: vec![LiveThread::default()],
+                ..LiveView::default()
+            },
+            &style,
+        ),
+    );
+    add("plain", vec![live::plain_line(&view(4))]);
+    add("cyclictest", live::cyclictest_lines(&view(4)));
+    same_as_file("live.txt", &text);
+    if let Some(gallery) = std::env::var_os("PUNCTUAL_GALLERY") {
+        let style = Style {
+            colour: true,
+            ..Style::plain()
+        };
+        let lines = live::status_lines(&view(4), &style).join("\n");
+        std::fs::write(Path::new(&gallery).join("live.ansi"), lines).expect("written");
+    }
+}

@@ -1,0 +1,337 @@
+//! What was asked, held against what was read back.
+
+use super::support as system_support;
+
+use punctual::record::run::{Demand, Standing};
+use punctual::system::demands::{self, Asked, Found, ProbeFound, judge, mends};
+use punctual::system::memory::LockedMemory;
+use punctual::system::{Policy, SurveyRequest, SystemState, ThreadScheduling, survey};
+use system_support::Machine;
+
+fn machine(name: &str) -> SystemState {
+    let request = SurveyRequest {
+        probed_cpus: vec![0, 1],
+        priority: 80,
+    };
+    survey(&Machine::recorded(name).root, &request)
+}
+
+fn asked() -> Asked {
+    Asked {
+        policy: Policy::Fifo,
+        priority: 80,
+        lock_memory: true,
+        dma_latency_us: Some(0),
+        executable: "/opt/punctual".to_owned(),
+    }
+}
+
+fn probe(cpu: usize, policy: Policy, priority: u32, cpus: &[usize]) -> ProbeFound {
+    ProbeFound {
+        cpu,
+        scheduling: Ok(ThreadScheduling {
+            policy,
+            priority,
+            cpus: cpus.to_vec(),
+            timer_slack_ns: Some(50_000),
+        }),
+        priority_refused: None,
+        affinity_refused: None,
+    }
+}
+
+fn all_in_force() -> Found {
+    Found {
+        threads: vec![
+            probe(0, Policy::Fifo, 80, &[0]),
+            probe(1, Policy::Fifo, 80, &[1]),
+        ],
+        memory: Some(LockedMemory {
+            locked_bytes: 20 << 20,
+            resident_bytes: 18 << 20,
+            loose_bytes: Some(0),
+        }),
+        dma_latency_us: Some(Ok(0)),
+        ..Found::default()
+    }
+}
+
+fn named<'d>(demands: &'d [Demand], name: &str) -> &'d Demand {
+    demands.iter().find(|demand| demand.name == name).unwrap()
+}
+
+#[test]
+fn what_was_asked_and_got_is_in_force() {
+    let demands = judge(&asked(), &all_in_force(), &machine("vm-2cpu"));
+    let in_force: Vec<&str> = demands
+        .iter()
+        .filter(|demand| demand.standing == Standing::InForce)
+        .map(|demand| &*demand.name)
+        .collect();
+    assert_eq!(
+        in_force,
+        [
+            "priority",
+            "affinity",
+            "locked-memory",
+            "cpu-dma-latency",
+            "timers"
+        ]
+    );
+    assert_eq!(named(&demands, "priority").asked, "fifo 80");
+    assert_eq!(named(&demands, "priority").found, "fifo 80 on CPU 0-1");
+    assert_eq!(
+        named(&demands, "locked-memory").found,
+        "all of 18 MiB resident"
+    );
+    // The rest is stated; a virtual machine is no reason for INVALID.
+    let stated: Vec<&str> = demands[5..].iter().map(|demand| &*demand.name).collect();
+    assert_eq!(
+        stated,
+        [
+            "rt-throttling",
+            "virtual-machine",
+            "preemption",
+            "cgroup-limits"
+        ]
+    );
+    for demand in &demands {
+        assert!(demand.standing != Standing::InForce || demand.mend.is_none());
+        assert!(demand.standing != Standing::NotInForce, "{demand:?}");
+    }
+}
+
+#[test]
+fn one_thread_astray_is_named() {
+    let mut found = all_in_force();
+    found.threads[1] = probe(1, Policy::Other, 0, &[0, 1]);
+    let demands = judge(&asked(), &found, &machine("vm-2cpu"));
+    assert_eq!(demands[0].name, "priority");
+    assert_eq!(demands[0].standing, Standing::NotInForce);
+    assert_eq!(demands[0].found, "fifo 80 on CPU 0; other on CPU 1");
+    assert_eq!(demands[1].name, "affinity");
+    assert_eq!(demands[1].found, "the thread for CPU 1 may run on 0-1");
+    // The slack of the ordinary one is a reader's business now.
+    assert!(named(&demands, "timer-slack").found.contains("50000 ns"));
+}
+
+#[test]
+fn a_lower_priority_than_asked_is_not_in_force() {
+    let threads = [probe(0, Policy::Fifo, 79, &[0])];
+    let demand = demands::priority(&asked(), &threads, &machine("vm-2cpu"));
+    assert_eq!(demand.standing, Standing::NotInForce);
+    let threads = [probe(0, Policy::RoundRobin, 80, &[0])];
+    let demand = demands::priority(&asked(), &threads, &machine("vm-2cpu"));
+    assert_eq!(demand.standing, Standing::NotInForce);
+}
+
+#[test]
+fn no_thread_at_all_is_not_a_pass() {
+    let system = machine("vm-2cpu");
+    assert_eq!(
+        demands::priority(&asked(), &[], &system).standing,
+        Standing::NotInForce
+    );
+    assert_eq!(
+        demands::affinity(&[], &system).standing,
+        Standing::NotInForce
+    );
+    let nothing = Found::default();
+    for name in ["locked-memory", "cpu-dma-latency"] {
+        let demands = judge(&asked(), &nothing, &system);
+        assert_eq!(named(&demands, name).standing, Standing::NotInForce);
+    }
+}
+
+#[test]
+fn the_mend_for_a_priority_fits_its_reason() {
+    let refused = Some(libc::EPERM);
+    // Root, in a group of no runtime.
+    let mend = mends::priority(&asked(), refused, &machine("vm-2cpu"));
+    assert_eq!(
+        mend,
+        "this control group has no real-time runtime (CONFIG_RT_GROUP_SCHED): \
+         `echo 950000 | sudo tee /sys/fs/cgroup/cpu/rt/none/cpu.rt_runtime_us`, or run from the \
+         root group: `echo $$ | sudo tee /sys/fs/cgroup/cpu/tasks`"
+    );
+    // A user without rights.
+    let mend = mends::priority(&asked(), refused, &machine("server-16cpu"));
+    assert!(mend.contains("sudo setcap cap_sys_nice,cap_ipc_lock=ep /opt/punctual"));
+    assert!(mend.contains("rtprio 80"), "{mend}");
+    // A user whose limit suffices, so that something else refuses it.
+    let mend = mends::priority(&asked(), refused, &machine("raspberry-pi"));
+    assert!(mend.contains("a security policy"), "{mend}");
+    // A container.
+    let mend = mends::priority(&asked(), refused, &machine("rootless-container"));
+    assert!(mend.contains("--ulimit rtprio=99"), "{mend}");
+    let mut docker = machine("server-16cpu");
+    docker.virtualisation.container = Some("docker".to_owned());
+    let mend = mends::priority(&asked(), refused, &docker);
+    assert!(mend.contains("--cap-add sys_nice"), "{mend}");
+    // A number that no kernel takes.
+    let wrong = Asked {
+        priority: 100,
+        ..asked()
+    };
+    let mend = mends::priority(&wrong, Some(libc::EINVAL), &machine("vm-2cpu"));
+    assert!(mend.contains("1 to 99"), "{mend}");
+}
+
+#[test]
+fn an_odd_path_is_quoted_for_the_shell() {
+    let odd = Asked {
+        executable: "/home/o'neil/a b".to_owned(),
+        ..asked()
+    };
+    let mend = mends::priority(&odd, Some(libc::EPERM), &machine("server-16cpu"));
+    assert!(mend.contains(r"'/home/o'\''neil/a b'"), "{mend}");
+}
+
+#[test]
+fn a_refusal_stands_beside_what_was_found() {
+    let mut found = all_in_force();
+    found.threads.truncate(1);
+    found.threads[0] = probe(0, Policy::Other, 0, &[0]);
+    found.threads[0].priority_refused = Some(libc::EPERM);
+    found.memory_refused = Some(libc::ENOMEM);
+    found.memory = Some(LockedMemory {
+        locked_bytes: 0,
+        resident_bytes: 5 << 20,
+        loose_bytes: Some(5 << 20),
+    });
+    let demands = judge(&asked(), &found, &machine("server-16cpu"));
+    assert_eq!(
+        named(&demands, "priority").found,
+        "other on CPU 0 (refused: operation not permitted)"
+    );
+    let memory = named(&demands, "locked-memory");
+    assert_eq!(
+        memory.found,
+        "5120 KiB of 5120 KiB resident not locked (refused: cannot allocate memory)"
+    );
+    let mend = memory.mend.as_deref().unwrap();
+    assert!(
+        mend.contains("the limit on locked memory is 64 MiB"),
+        "{mend}"
+    );
+    assert!(
+        mend.contains("prlimit --pid $$ --memlock=unlimited"),
+        "{mend}"
+    );
+}
+
+#[test]
+fn memory_that_is_locked_in_part_is_not_locked() {
+    let mut found = all_in_force();
+    found.memory = Some(LockedMemory {
+        locked_bytes: 20 << 20,
+        resident_bytes: 18 << 20,
+        loose_bytes: Some(4096),
+    });
+    let demand = demands::locked_memory(&asked(), &found, &machine("vm-2cpu"));
+    assert_eq!(demand.standing, Standing::NotInForce);
+    assert_eq!(demand.found, "4 KiB of 18 MiB resident not locked");
+}
+
+#[test]
+fn affinity_mends_name_the_cpu() {
+    let system = machine("raspberry-pi");
+    let mend = mends::affinity(&[3], &system);
+    assert!(mend.starts_with("this process may not use CPU 3"), "{mend}");
+    let mend = mends::affinity(&[9], &system);
+    assert!(mend.starts_with("CPU 9 is offline"), "{mend}");
+}
+
+#[test]
+fn idle_bounds_by_what_is_in_force() {
+    let standing = |found: Result<i32, String>| demands::dma_latency(20, Some(&found)).standing;
+    assert_eq!(standing(Ok(20)), Standing::InForce);
+    // Another program holds a lower one.
+    assert_eq!(standing(Ok(0)), Standing::InForce);
+    assert_eq!(standing(Ok(2_000_000_000)), Standing::NotInForce);
+    assert_eq!(
+        standing(Err("there is no device".to_owned())),
+        Standing::NotInForce
+    );
+    let mut as_deployed = asked();
+    as_deployed.dma_latency_us = None;
+    let mut system = machine("vm-2cpu");
+    system.power.idle_states[1].exit_latency_us = 90;
+    let demands = judge(&as_deployed, &all_in_force(), &system);
+    assert!(
+        !demands
+            .iter()
+            .any(|demand| demand.name == "cpu-dma-latency")
+    );
+    assert!(named(&demands, "idle-states").found.contains("90 µs"));
+}
+
+#[test]
+fn timers_without_high_resolution() {
+    let mut system = machine("vm-2cpu");
+    system.clock.resolution_ns = 4_000_000;
+    system.kernel.command_line = "quiet highres=off".to_owned();
+    let demand = demands::timers(&system);
+    assert_eq!(demand.standing, Standing::NotInForce);
+    assert!(demand.mend.unwrap().contains("boot without `highres=off`"));
+}
+
+#[test]
+fn throttling_is_stated_and_only_not_in_force_when_it_cut() {
+    let mut system = machine("vm-2cpu");
+    let stated = demands::rt_throttling(&system, false).unwrap();
+    assert_eq!(stated.standing, Standing::Stated);
+    let cut = demands::rt_throttling(&system, true).unwrap();
+    assert_eq!(cut.standing, Standing::NotInForce);
+    system.scheduler.rt_runtime_us = Some(-1);
+    assert_eq!(demands::rt_throttling(&system, false), None);
+    system.scheduler.rt_runtime_us = None;
+    assert_eq!(demands::rt_throttling(&system, false), None);
+}
+
+#[test]
+fn a_server_states_clock_siblings_tasks_and_governors() {
+    let request = SurveyRequest {
+        probed_cpus: vec![5, 9],
+        priority: 80,
+    };
+    let mut system = survey(&Machine::recorded("server-16cpu").root, &request);
+    system.virtualisation.stolen_ns = Some(1_500_000_000);
+    system.virtualisation.stolen_share = Some(0.0125);
+    let threads = [
+        probe(5, Policy::Fifo, 80, &[5]),
+        probe(9, Policy::Fifo, 80, &[9]),
+    ];
+    let stated = demands::stated(&asked(), &threads, &system);
+    let found: Vec<(&str, &str)> = stated.iter().map(|d| (&*d.name, &*d.found)).collect();
+    assert_eq!(
+        found,
+        [
+            (
+                "virtual-machine",
+                "a virtual machine; its host took 1.25 % of the probed CPUs' time"
+            ),
+            (
+                "clock-source",
+                "hpet: reading the clock enters the kernel or a device"
+            ),
+            (
+                "tasks-above",
+                "2 tasks of other programs and 2 of the kernel may go before a probe or keep it \
+                 waiting: jack ) (rt (fifo 90) on CPU 5,9, deadliner (deadline) on CPU 5,9"
+            ),
+            ("smt-siblings", "CPU 5,9 share their cores with 1,13"),
+            (
+                "governor",
+                "the frequency follows the load: powersave on CPU 0-3,8-15"
+            ),
+            (
+                "cgroup-limits",
+                "the load is bounded by \
+                 /sys/fs/cgroup/user.slice/user-1000.slice/cpu.max = 200000 100000, \
+                 /sys/fs/cgroup/user.slice/user-1000.slice/memory.max = 4294967296"
+            ),
+        ]
+    );
+    assert!(stated.iter().all(|d| d.standing == Standing::Stated));
+}
