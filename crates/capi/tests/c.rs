@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use support::{Build, CXX17, Linked, succeeds};
+use support::{Build, C11, CXX17, Linked, succeeds};
 
 fn everywhere(source: &str) {
     for build in Build::all() {
@@ -106,6 +106,52 @@ fn examples() {
         assert!(text.contains("stack of the library"), "{text}");
         let ours = text.lines().last().expect("a line");
         assert!(ours.ends_with("64 pages, 64 resident, 0 not"), "{text}");
+    }
+}
+
+/// Runs a real-time example for a second; what it printed, unless it may not run here.
+#[allow(clippy::print_stderr, reason = "says what was not tried")]
+fn real_time(build: Build, source: &str) -> Option<String> {
+    let output = Command::new(build.compile(source))
+        .arg("1")
+        .output()
+        .expect("the program runs");
+    if output.status.code() == Some(77) {
+        let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+        eprintln!("SKIPPED: {source}: {reason}");
+        return None;
+    }
+    assert!(output.status.success(), "{source}: {output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(" 0 faults, "), "{text}");
+    Some(text)
+}
+
+#[test]
+fn real_time_examples_take_no_fault() {
+    for compiler in ["gcc", "clang"] {
+        for language in [C11, CXX17] {
+            let build = Build {
+                compiler,
+                language,
+                ..Build::PLAIN
+            };
+            let source = match language {
+                C11 => "examples/control_loop.c",
+                _ => "examples/control_loop.cpp",
+            };
+            if let Some(text) = real_time(build, source) {
+                assert!(text.starts_with("1000 cycles, "), "{text}");
+            }
+        }
+        let build = Build {
+            compiler,
+            linked: Linked::Static,
+            ..Build::PLAIN
+        };
+        if let Some(text) = real_time(build, "examples/injection.c") {
+            assert!(text.contains(" injections, "), "{text}");
+        }
     }
 }
 
