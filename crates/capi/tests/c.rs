@@ -1,5 +1,6 @@
 //! The C tests, compiled by both compilers as both languages with either library.
 
+mod documents;
 mod support;
 
 use std::fs;
