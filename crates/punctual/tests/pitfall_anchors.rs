@@ -35,20 +35,14 @@ const SECOND: u64 = 1_000 * MS;
 
 /// The whole way of a sample but the clock: loop, ring, collector, tally.
 fn collected(latencies_ns: &[i64], deadline_ns: u64) -> Tally {
-    let mut source = Scripted::new(latencies_ns.iter().copied());
-    let mut schedule = Schedule::new(0, Fixed(MS));
+    let source = Scripted::new(latencies_ns.iter().copied());
+    let schedule = Schedule::new(0, Fixed(MS));
     let (mut producer, consumer) = ring(1 << 16);
     let free = Bounds {
         cycles: u64::MAX,
         break_ns: u64::MAX,
     };
-    cycle::run(
-        &mut source,
-        &mut schedule,
-        &mut producer,
-        &Halt::at(u64::MAX),
-        free,
-    );
+    cycle::run(source, schedule, &mut producer, &Halt::at(u64::MAX), free);
     let tally = Tally::new(0, deadline_ns, Halves::At(u64::MAX), 1 << 12);
     let lane = Lane::new(0, 1, consumer, tally);
     let mut collector = Collector::new(vec![lane], 0, None);
@@ -318,6 +312,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
             histogram,
             late: 0,
             missed: 0,
+            missed_late: 0,
             lost: 0,
             peaks: &peaks,
         }],
@@ -377,6 +372,8 @@ fn pitfall_05_what_is_tuned_is_said_and_nothing_is_with_as_deployed() {
         };
         assert!(ended.stdout.contains(words), "{}", ended.stdout);
         let page = fs::read_to_string(place.path().join("run/report.html")).unwrap();
+        // No line is broken between a figure and its unit.
+        let page = page.replace('\u{a0}', " ");
         assert!(page.contains(words), "the page");
         assert!(page.contains(if tuned {
             "the tool tuned the machine"
@@ -552,6 +549,7 @@ fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
     );
     // SAFETY: sched_getscheduler takes an integer.
     assert_eq!(
+        // SAFETY: takes no pointers.
         unsafe { libc::sched_getscheduler(collector) },
         libc::SCHED_OTHER
     );

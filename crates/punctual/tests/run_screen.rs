@@ -135,8 +135,9 @@ fn a_small_terminal_holds_the_block() {
         during.lines().all(|line| line.chars().count() <= 50),
         "{during}"
     );
+    // The line before may have, to make room for the cursor.
     assert!(
-        during.lines().count() <= 8,
+        during.lines().count() <= 9,
         "nothing scrolled away: {during}"
     );
 }

@@ -39,6 +39,8 @@ pub struct Tally {
     pub late: u64,
     /// Periods that passed while the thread was late.
     pub missed: u64,
+    /// Those of them that a late wake-up passed over.
+    pub missed_late: u64,
     /// Wake-ups before their time.
     pub early: u64,
     /// Samples before the start.
@@ -68,6 +70,7 @@ impl Tally {
             rows: Rows::default(),
             late: 0,
             missed: 0,
+            missed_late: 0,
             early: 0,
             warm_up: 0,
             last_latency_ns: 0,
@@ -164,14 +167,20 @@ impl Tally {
         self.late += late;
         self.missed += sample.missed;
         self.cycle += sample.missed;
-        self.part_misses[self.part] += late + sample.missed;
+        // A period that passed misses the deadline if the wake-up that passed over
+        // it did: with a deadline longer than the interval both may be kept.
+        let missed_late = late * sample.missed;
+        self.missed_late += missed_late;
+        self.part_misses[self.part] += late + missed_late;
         if let Some(row) = self.rows.last() {
             row.late += late;
             row.missed += sample.missed;
         }
-        let from_ns = sample.asked_ns - self.start_ns;
-        self.rows
-            .mark_miss(from_ns, sample.woke_ns.saturating_sub(self.start_ns));
+        if late != 0 {
+            let from_ns = sample.asked_ns - self.start_ns;
+            self.rows
+                .mark_miss(from_ns, sample.woke_ns.saturating_sub(self.start_ns));
+        }
     }
 
     #[cold]

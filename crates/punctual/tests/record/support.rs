@@ -60,6 +60,7 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
             .filter(|latency| **latency > 100_000)
             .count() as u64,
         missed: 0,
+        missed_late: Some(0),
         lost: 0,
         early: 0,
         warm_up: 100,
