@@ -7,9 +7,16 @@
 //! The comments of the functions are those of `include/punctual.h`, so they are written for
 //! its readers.
 
+mod advice;
+mod clock;
 mod errno;
 mod inspect;
+mod memory;
+mod ring;
+mod sched;
 mod stack;
+mod thread;
+mod versioned;
 
 /// Makes the library ready when it is loaded: before there are threads, and before a fork
 /// could meet it half done. Where a linker leaves this out, the first call does it.
@@ -19,4 +26,5 @@ static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
     punctual_rt::stack::init();
+    advice::set_up();
 }
