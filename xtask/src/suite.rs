@@ -76,6 +76,7 @@ fn checks(tally: &mut Tally) {
             "--locked",
             "--workspace",
             "--all-targets",
+            "--keep-going",
             "--",
             "-Dwarnings",
         ];
@@ -184,8 +185,10 @@ fn is_root() -> bool {
 
 fn counted(mut command: Command, tally: &mut Tally) -> std::io::Result<()> {
     let (reader, writer) = std::io::pipe()?;
-    let log = root().join("target/test.log");
-    std::fs::create_dir_all(root().join("target"))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
+    let target = root().join(target);
+    std::fs::create_dir_all(&target)?;
+    let log = target.join("test.log");
     let mut kept = File::create(&log)?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;

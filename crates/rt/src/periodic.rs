@@ -224,7 +224,11 @@ mod tests {
 
     #[test]
     fn the_table_holds_24_primes_next_to_1000() {
-        let is_prime = |n: u64| (2..n).take_while(|d| d * d <= n).all(|d| n % d != 0);
+        let is_prime = |n: u64| {
+            (2..n)
+                .take_while(|d| d * d <= n)
+                .all(|d| !n.is_multiple_of(d))
+        };
         let below = (0..1000).rev().filter(|&n| is_prime(n)).take(12);
         let above = (1001..).filter(|&n| is_prime(n)).take(12);
         let mut expected: Vec<u64> = below.chain(above).collect();

@@ -34,8 +34,11 @@ unsafe impl<T: Send> Send for Shared<T> {}
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     pushed: usize,
-    /// The consumer's counter as last seen; looked at again only when the ring seems full.
-    popped_seen: usize,
+    /// The ring is full when `pushed` gets here, as far as the consumer's counter
+    /// was seen; it is looked at again only then.
+    full_at: usize,
+    /// Of the slots, here so that a push has no pointer to follow for it.
+    mask: usize,
 }
 
 /// The reading end.
@@ -71,7 +74,8 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
         Producer {
             shared: Arc::clone(&shared),
             pushed: 0,
-            popped_seen: 0,
+            full_at: capacity,
+            mask: capacity - 1,
         },
         Consumer { shared, popped: 0 },
     )
@@ -82,22 +86,33 @@ impl<T: Copy + Send> Producer<T> {
     /// Real-time safe: wait-free, no system call.
     #[inline]
     pub fn push(&mut self, value: T) -> bool {
-        let capacity = self.shared.slots.len();
-        if self.pushed.wrapping_sub(self.popped_seen) == capacity {
-            self.popped_seen = self.shared.popped.0.load(Ordering::Acquire);
-            if self.pushed.wrapping_sub(self.popped_seen) == capacity {
-                let refused = self.shared.refused.0.load(Ordering::Relaxed);
-                self.shared.refused.0.store(refused + 1, Ordering::Relaxed);
-                return false;
-            }
+        if self.pushed == self.full_at && !self.look_for_room() {
+            return false;
         }
-        let slot = self.shared.slots[self.pushed & (capacity - 1)].get();
+        let shared = &*self.shared;
+        // SAFETY: `mask` is one less than the number of slots, a power of two, so
+        // the position is that of a slot.
+        let slot = unsafe { shared.slots.get_unchecked(self.pushed & self.mask) };
         // SAFETY: the slot lies outside popped..pushed, so the consumer doesn't
         // look at it until the store below publishes it.
-        unsafe { slot.write(value) };
+        unsafe { slot.get().write(value) };
         self.pushed = self.pushed.wrapping_add(1);
-        self.shared.pushed.0.store(self.pushed, Ordering::Release);
+        shared.pushed.0.store(self.pushed, Ordering::Release);
         true
+    }
+
+    /// Sees how far the consumer has come; `false` when there is no room, which is
+    /// counted.
+    #[cold]
+    fn look_for_room(&mut self) -> bool {
+        let popped = self.shared.popped.0.load(Ordering::Acquire);
+        self.full_at = popped.wrapping_add(self.shared.slots.len());
+        let room = self.pushed != self.full_at;
+        if !room {
+            let refused = self.shared.refused.0.load(Ordering::Relaxed);
+            self.shared.refused.0.store(refused + 1, Ordering::Relaxed);
+        }
+        room
     }
 }
 
@@ -106,15 +121,26 @@ impl<T: Copy + Send> Consumer<T> {
     /// many. Wait-free; frees the slots as it returns.
     #[inline]
     pub fn drain(&mut self, mut take: impl FnMut(T)) -> usize {
+        self.drain_slices(|values| values.iter().copied().for_each(&mut take))
+    }
+
+    /// As [`Consumer::drain`], in at most two slices: the ring's end is between them.
+    #[inline]
+    pub fn drain_slices(&mut self, mut take: impl FnMut(&[T])) -> usize {
         let pushed = self.shared.pushed.0.load(Ordering::Acquire);
         let count = pushed.wrapping_sub(self.popped);
-        let mask = self.shared.slots.len() - 1;
-        for position in 0..count {
-            let slot = self.shared.slots[self.popped.wrapping_add(position) & mask].get();
-            // SAFETY: the slot lies within popped..pushed, published by the Acquire
-            // load above, and was written before it was published.
-            let value = unsafe { slot.read() };
-            take(value);
+        let capacity = self.shared.slots.len();
+        let from = self.popped & (capacity - 1);
+        let to_the_end = count.min(capacity - from);
+        for range in [from..from + to_the_end, 0..count - to_the_end] {
+            let slots = &self.shared.slots[range];
+            // SAFETY: the slots lie within popped..pushed: they were written before
+            // the Acquire load above saw them, and the producer leaves them alone
+            // until the store below. An `UnsafeCell<T>` is laid out as its `T`.
+            let values = unsafe { &*(std::ptr::from_ref(slots) as *const [T]) };
+            if !values.is_empty() {
+                take(values);
+            }
         }
         self.popped = pushed;
         self.shared.popped.0.store(pushed, Ordering::Release);
@@ -163,6 +189,23 @@ mod tests {
     }
 
     #[test]
+    fn slices_are_split_at_the_end_of_the_ring_alone() {
+        let (mut producer, mut consumer) = ring::<u32>(4);
+        let mut seen = Vec::new();
+        for (values, slices) in [
+            (0..3, vec![vec![0, 1, 2]]),
+            (3..6, vec![vec![3], vec![4, 5]]),
+            (6..6, vec![]),
+            (6..8, vec![vec![6, 7]]),
+        ] {
+            values.for_each(|value| assert!(producer.push(value)));
+            seen.clear();
+            consumer.drain_slices(|values| seen.push(values.to_vec()));
+            assert_eq!(seen, slices);
+        }
+    }
+
+    #[test]
     fn a_full_ring_refuses_and_counts() {
         let (mut producer, mut consumer) = ring::<u32>(4);
         assert_eq!(consumer.capacity(), 4);
@@ -181,7 +224,7 @@ mod tests {
     fn counters_survive_wrapping_around() {
         let (mut producer, mut consumer) = ring::<u32>(2);
         producer.pushed = usize::MAX - 1;
-        producer.popped_seen = usize::MAX - 1;
+        producer.full_at = 0;
         producer
             .shared
             .pushed

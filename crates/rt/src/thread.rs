@@ -304,7 +304,7 @@ mod tests {
         let handle = Builder::new()
             .spawn(|_| std::panic::resume_unwind(Box::new("as expected")))
             .unwrap();
-        let payload = handle.join().map(|()| ()).unwrap_err();
+        let payload = handle.join().unwrap_err();
         assert_eq!(*payload.downcast_ref::<&str>().unwrap(), "as expected");
     }
 

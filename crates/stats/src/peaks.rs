@@ -135,24 +135,32 @@ impl Peaks {
 
     fn note_worst(&mut self, peak: Peak) {
         let beats = |worst: &Peak| {
-            (peak.latency_ns, std::cmp::Reverse(peak.asked_ns))
-                > (worst.latency_ns, std::cmp::Reverse(worst.asked_ns))
+            peak.latency_ns > worst.latency_ns
+                || peak.latency_ns == worst.latency_ns && peak.asked_ns < worst.asked_ns
         };
         if self.worst.as_ref().is_none_or(beats) {
             self.worst = Some(peak);
         }
     }
 
-    /// Lifts the threshold so that about half of the samples remain.
+    /// Lifts the threshold so that about half of the samples remain: to the median
+    /// of up to 255 of them, which is had at a tenth of the price of all. At least
+    /// one sample goes, for the threshold is the latency of one.
     fn raise_threshold(&mut self) {
-        let half = self.samples.len() / 2;
-        if half == 0 {
+        const LOOKED_AT: usize = 255;
+        let mut latencies = [0; LOOKED_AT];
+        let step = self.samples.len().div_ceil(LOOKED_AT).max(1);
+        let some = self.samples.iter().step_by(step);
+        let looked_at = latencies
+            .iter_mut()
+            .zip(some)
+            .map(|(slot, peak)| *slot = peak.latency_ns)
+            .count();
+        if looked_at == 0 {
             return;
         }
-        let (_, middle, _) = self
-            .samples
-            .select_nth_unstable_by_key(half, |peak| peak.latency_ns);
-        self.threshold_ns = middle.latency_ns;
+        let (_, middle, _) = latencies[..looked_at].select_nth_unstable(looked_at / 2);
+        self.threshold_ns = *middle;
         let threshold_ns = self.threshold_ns;
         self.samples.retain(|peak| peak.latency_ns > threshold_ns);
     }

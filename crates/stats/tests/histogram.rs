@@ -120,6 +120,18 @@ proptest! {
     }
 
     #[test]
+    fn a_batch_is_its_samples_one_by_one(before in latencies(), values in proptest::collection::vec(latency(), 0..100)) {
+        let (mut batched, mut single) = (of(&before), of(&before));
+        let batch = batched.record_all(values.iter().copied());
+        values.iter().for_each(|value| single.record(*value));
+        prop_assert_eq!(&batched, &single);
+        prop_assert_eq!(batch.count, values.len() as u64);
+        prop_assert_eq!(batch.sum_ns, values.iter().map(|value| u128::from(*value)).sum::<u128>());
+        prop_assert_eq!(batch.min_ns, values.iter().copied().min().unwrap_or(u64::MAX));
+        prop_assert_eq!(batch.max_ns, values.iter().copied().max().unwrap_or(0));
+    }
+
+    #[test]
     fn quantiles_are_monotone(values in latencies(), a in 0.0f64..=1.0, b in 0.0f64..=1.0) {
         let histogram = of(&values);
         let (low, high) = if a < b { (a, b) } else { (b, a) };

@@ -11,13 +11,8 @@ use super::out;
 use super::plan::{self, Defaults};
 use super::screen::Screen;
 use crate::conduct::{self, Plan};
-<<<<<<< HEAD
 use crate::probe::kinds::Kind;
-use crate::record::{RecordError, Run, RunDirectory};
-=======
-use crate::probe::source::Kind;
 use crate::record::{RecordError, Run, RunDirectory, State};
->>>>>>> robust
 use crate::report::{summary_json, terminal};
 
 /// Makes the run and shows it.

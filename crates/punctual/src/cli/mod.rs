@@ -5,6 +5,7 @@ mod failure;
 mod flags;
 mod load;
 mod looking;
+mod manual;
 mod measuring;
 mod out;
 mod plan;
@@ -29,29 +30,34 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return crate::load::worker::main(arguments.into_iter().skip(2));
     }
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
+    let (status, keeps_record) = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => {
+            let status = act(&cli.verb).unwrap_or_else(|failure| end(&failure));
+            let keeps_record = matches!(
+                cli.verb,
+                Verb::Qualify(_) | Verb::Measure(_) | Verb::Merge(_)
+            );
+            (status, keeps_record)
+        }
         Err(error) if !error.use_stderr() => {
             out::print(&error.render().to_string());
-            return ExitCode::SUCCESS;
+            (ExitCode::SUCCESS, false)
         }
         Err(error) => {
             let verb = arguments.get(1).map(OsString::as_os_str);
             return end(&Failure::refused(&error, verb));
         }
     };
-    let status = act(&cli.verb).unwrap_or_else(|failure| end(&failure));
-    match out::trouble() {
-        None => status,
-        Some(trouble) => {
-            out::complain(trouble);
-            // A run has its record on disk, and its status is the verdict's; what
-            // other verbs print is all that they do.
-            match cli.verb {
-                Verb::Qualify(_) | Verb::Measure(_) | Verb::Merge(_) => status,
-                _ => ExitCode::from(failure::SETUP),
-            }
-        }
+    let Some(trouble) = out::trouble() else {
+        return status;
+    };
+    out::complain(trouble);
+    // A run has its record on disk, and its status is the verdict's; what other
+    // verbs print is all that they do.
+    if keeps_record {
+        status
+    } else {
+        ExitCode::from(failure::SETUP)
     }
 }
 
@@ -77,11 +83,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Man => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command())
-                .render(&mut text)
-                .map_err(Failure::setup)?;
-            out::print(&String::from_utf8_lossy(&text));
+            out::print(&manual::page().map_err(Failure::setup)?);
             Ok(ExitCode::SUCCESS)
         }
     }

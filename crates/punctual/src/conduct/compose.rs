@@ -56,7 +56,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
             duration_ns: plan.duration_ns,
             loops: plan.loops,
             break_ns: plan.break_ns,
-            load: plan.load_label(&[]),
+            load: plan.load.label(),
             load_class: plan.load_class.to_string(),
             requirements: plan.requirements.clone(),
             confidence: plan.confidence,

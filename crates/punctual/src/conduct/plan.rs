@@ -6,13 +6,8 @@ use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
 use crate::load::{LoadClass, LoadSpec};
-<<<<<<< HEAD
 use crate::probe::kinds::Kind;
 use crate::record::Interval;
-=======
-use crate::probe::source::Kind;
-use crate::record::{Demand, Interval, Standing};
->>>>>>> robust
 
 /// A run that can be begun.
 #[derive(Debug, Clone)]
@@ -64,33 +59,5 @@ impl Plan {
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {
         self.requirements.first().map(Requirement::limit_ns)
-    }
-
-    /// The load in words; what `--best-effort` leaves undone is part of them, so
-    /// that it stands in the sentence of the verdict.
-    #[must_use]
-    pub fn load_label(&self, demands: &[Demand]) -> String {
-        let undone: Vec<String> = demands
-            .iter()
-            .filter(|demand| self.best_effort && demand.standing == Standing::NotInForce)
-            .map(undone)
-            .collect();
-        let load = self.load.label();
-        if undone.is_empty() {
-            return load;
-        }
-        format!("{load}, at best effort ({})", undone.join(", "))
-    }
-}
-
-/// What a demand that was not met comes down to, in a word or two.
-fn undone(demand: &Demand) -> String {
-    match demand.name.as_str() {
-        "priority" if demand.found.starts_with("other") => "SCHED_OTHER".to_owned(),
-        "priority" => format!("not {}", demand.asked),
-        "affinity" => "not pinned".to_owned(),
-        "locked-memory" => "memory not locked".to_owned(),
-        "cpu-dma-latency" => "idle states not held off".to_owned(),
-        name => format!("no {name}"),
     }
 }

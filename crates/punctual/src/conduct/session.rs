@@ -172,8 +172,6 @@ fn begin(
     // Memory is locked when all of it is there, and before anything is measured.
     let (held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
     run.demands = demands;
-    // Before the first sentence is made: a verdict at best effort says so itself.
-    run.request.load = plan.load_label(&run.demands);
     let watched: Vec<watch::Probe> = plan
         .cpus
         .iter()

@@ -82,11 +82,13 @@ impl Collector {
         for lane in &mut self.lanes {
             let tally = &mut lane.tally;
             taken += match &mut self.sink {
-                None => lane.ring.drain(|sample| tally.record(sample)),
-                Some(sink) => lane.ring.drain(|sample| {
-                    tally.record(sample);
-                    if sample.asked_ns >= self.start_ns {
-                        sink.take(lane.cpu, &sample);
+                None => lane.ring.drain_slices(|samples| tally.record_all(samples)),
+                Some(sink) => lane.ring.drain_slices(|samples| {
+                    tally.record_all(samples);
+                    for sample in samples {
+                        if sample.asked_ns >= self.start_ns {
+                            sink.take(lane.cpu, sample);
+                        }
                     }
                 }),
             };

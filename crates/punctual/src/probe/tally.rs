@@ -30,6 +30,9 @@ pub struct Tally {
     part: usize,
     /// The next instant at which a row or a half ends.
     boundary_ns: u64,
+    /// A latency above is more than a figure: a peak, a miss, or an early wake-up,
+    /// whose difference wraps around.
+    ordinary_ns: u64,
     peaks: Peaks,
     rows: Rows,
     /// Wake-ups later than the deadline.
@@ -60,6 +63,7 @@ impl Tally {
             part_misses: [0; 2],
             part: 0,
             boundary_ns: start_ns,
+            ordinary_ns: 0,
             peaks: Peaks::with_capacity(peaks),
             rows: Rows::default(),
             late: 0,
@@ -79,45 +83,79 @@ impl Tally {
         self.last_asked_ns = start_ns;
     }
 
-    /// Takes a sample. A few tens of instructions; no allocation but one row of
-    /// the timeline now and then, in memory that is there already.
+    /// Takes samples in the order of their instants. A few tens of instructions
+    /// each; no allocation but one row of the timeline now and then, in memory that
+    /// is there already.
+    ///
+    /// What is known of a stretch of samples as a whole is not asked of each: they
+    /// are cut where a row or a half ends, and before each one that is not ordinary.
     #[inline]
-    pub fn record(&mut self, sample: Sample) {
-        if sample.asked_ns < self.start_ns {
-            self.warm_up += 1;
-            return;
-        }
-        if sample.asked_ns >= self.boundary_ns {
-            self.cross(sample.asked_ns - self.start_ns);
-        }
-        let latency_ns = match sample.woke_ns.checked_sub(sample.asked_ns) {
-            Some(latency_ns) => latency_ns,
-            None => self.early_wake_up(),
-        };
-        self.parts[self.part].record(latency_ns);
-        self.peaks.offer(self.cycle, sample.asked_ns, latency_ns);
-        if let Some(row) = self.rows.last() {
-            row.min_ns = if row.count == 0 {
-                latency_ns
+    pub fn record_all(&mut self, samples: &[Sample]) {
+        let mut rest = samples;
+        while let Some(first) = rest.first() {
+            if first.asked_ns < self.start_ns {
+                self.warm_up += 1;
+                rest = &rest[1..];
+                continue;
+            }
+            if first.asked_ns >= self.boundary_ns {
+                self.cross(first.asked_ns - self.start_ns);
+            }
+            let end = if rest[rest.len() - 1].asked_ns < self.boundary_ns {
+                rest.len()
             } else {
-                row.min_ns.min(latency_ns)
+                let boundary_ns = self.boundary_ns;
+                let within = rest.partition_point(|sample| sample.asked_ns < boundary_ns);
+                within.max(1)
             };
-            row.max_ns = row.max_ns.max(latency_ns);
-            row.count += 1;
-            row.sum_ns = row.sum_ns.wrapping_add(latency_ns);
-        }
-        self.last_latency_ns = latency_ns;
-        self.last_asked_ns = sample.asked_ns;
-        self.cycle += 1;
-        if latency_ns > self.deadline_ns || sample.missed != 0 {
-            self.miss(&sample, latency_ns);
+            let (row, later) = rest.split_at(end);
+            self.record_row(row);
+            rest = later;
         }
     }
 
+    /// Takes samples that fall into one row and one half.
+    fn record_row(&mut self, samples: &[Sample]) {
+        let mut rest = samples;
+        while !rest.is_empty() {
+            let ordinary_ns = self.ordinary_ns;
+            let ordinary = rest.iter().map_while(|sample| {
+                let latency_ns = sample.woke_ns.wrapping_sub(sample.asked_ns);
+                (latency_ns <= ordinary_ns && sample.missed == 0).then_some(latency_ns)
+            });
+            let batch = self.parts[self.part].record_all(ordinary);
+            self.rows.add(&batch);
+            self.cycle += batch.count;
+            rest = &rest[batch.count as usize..];
+            if let Some((sample, later)) = rest.split_first() {
+                self.record_notable(sample);
+                rest = later;
+            }
+        }
+        if let Some(last) = samples.last() {
+            self.last_latency_ns = last.woke_ns.saturating_sub(last.asked_ns);
+            self.last_asked_ns = last.asked_ns;
+        }
+    }
+
+    /// Takes a sample that is more than a figure.
     #[cold]
-    fn early_wake_up(&mut self) -> u64 {
-        self.early += 1;
-        0
+    #[inline(never)]
+    fn record_notable(&mut self, sample: &Sample) {
+        self.early += u64::from(sample.woke_ns < sample.asked_ns);
+        let latency_ns = sample.woke_ns.saturating_sub(sample.asked_ns);
+        let batch = self.parts[self.part].record_all(std::iter::once(latency_ns));
+        self.rows.add(&batch);
+        self.peaks.offer(self.cycle, sample.asked_ns, latency_ns);
+        self.ordinary_ns = self
+            .peaks
+            .threshold()
+            .min(self.deadline_ns)
+            .min(i64::MAX as u64);
+        self.cycle += 1;
+        if latency_ns > self.deadline_ns || sample.missed != 0 {
+            self.miss(sample, latency_ns);
+        }
     }
 
     #[cold]
@@ -216,14 +254,17 @@ mod tests {
     #[test]
     fn every_sample_counts_once_and_warm_up_not_at_all() {
         let mut tally = tally(100_000, Halves::At(2_000_000));
-        tally.record(Sample {
-            asked_ns: 999_999,
-            woke_ns: 9_000_000,
-            missed: 7,
-        });
-        for (period, latency) in [50_000, 100_000, 100_001, 20_000].into_iter().enumerate() {
-            tally.record(sample(period as u64, latency, 0));
-        }
+        tally.record_all(&[
+            Sample {
+                asked_ns: 999_999,
+                woke_ns: 9_000_000,
+                missed: 7,
+            },
+            sample(0, 50_000, 0),
+            sample(1, 100_000, 0),
+            sample(2, 100_001, 0),
+            sample(3, 20_000, 0),
+        ]);
         assert_eq!(
             (tally.warm_up, tally.count(), tally.late, tally.missed),
             (1, 4, 1, 0)
@@ -238,8 +279,7 @@ mod tests {
     #[test]
     fn one_stall_is_one_late_wake_up_and_its_missed_periods_mark_their_seconds() {
         let mut tally = tally(100_000, Halves::At(u64::MAX));
-        tally.record(sample(0, 3_000_000_000, 3_000));
-        tally.record(sample(3_001, 1_000, 0));
+        tally.record_all(&[sample(0, 3_000_000_000, 3_000), sample(3_001, 1_000, 0)]);
         assert_eq!((tally.count(), tally.late, tally.missed), (2, 1, 3_000));
         let timeline = timeline::merged([tally.rows()], 5_000_000_000);
         assert_eq!((timeline.seconds, timeline.seconds_with_miss), (5, 4));
@@ -251,11 +291,11 @@ mod tests {
     #[test]
     fn an_early_wake_up_is_counted_and_not_a_huge_one() {
         let mut tally = tally(u64::MAX, Halves::At(u64::MAX));
-        tally.record(Sample {
+        tally.record_all(&[Sample {
             asked_ns: 2_000_000,
             woke_ns: 1_999_999,
             missed: 0,
-        });
+        }]);
         assert_eq!((tally.early, tally.latency().max()), (1, Some(0)));
     }
 
@@ -263,10 +303,60 @@ mod tests {
     fn a_run_of_unknown_length_keeps_two_parts_of_similar_length() {
         let mut tally = tally(u64::MAX, Halves::Doubling(1_000_000));
         for period in 0..1_000 {
-            tally.record(sample(period, 1_000 + period, 0));
+            tally.record_all(&[sample(period, 1_000 + period, 0)]);
         }
         let [first, second] = tally.parts();
         assert_eq!((first.count(), second.count()), (512, 488));
         assert_eq!((first.max(), second.min()), (Some(1_511), Some(1_512)));
+    }
+
+    #[test]
+    fn however_samples_are_cut_into_batches_the_figures_are_the_same() {
+        // Every kind of sample, over rows, halves and a threshold that rises.
+        let samples: Vec<Sample> = (0..5_000)
+            .map(|period| {
+                let mut taken = sample(period, 1_000 + (period * 7_919) % 60_000, 0);
+                match period % 997 {
+                    3 => taken.woke_ns = taken.asked_ns - 1,
+                    5 => taken.woke_ns = taken.asked_ns + 100_001,
+                    7 => taken.missed = 2,
+                    _ => {}
+                }
+                taken
+            })
+            .collect();
+        let by = |length: usize| {
+            let mut tally = tally(100_000, Halves::Doubling(1_000_000));
+            samples
+                .chunks(length)
+                .for_each(|batch| tally.record_all(batch));
+            tally
+        };
+        let one = by(1);
+        assert_eq!((one.early, one.late, one.missed), (6, 6, 12));
+        assert_eq!(one.count(), 5_000);
+        let sum: u64 = samples
+            .iter()
+            .map(|sample| sample.woke_ns.saturating_sub(sample.asked_ns))
+            .sum();
+        assert_eq!(one.latency().sum(), u128::from(sum));
+        for length in [2, 3, 64, 1_000, 5_000] {
+            let other = by(length);
+            assert_eq!(other.parts(), one.parts());
+            assert_eq!(other.part_misses(), one.part_misses());
+            assert_eq!(other.peaks(), one.peaks());
+            assert_eq!(
+                (other.early, other.late, other.missed, other.cycle),
+                (one.early, one.late, one.missed, one.cycle)
+            );
+            assert_eq!(
+                (other.last_latency_ns, other.last_asked_ns),
+                (one.last_latency_ns, one.last_asked_ns)
+            );
+            assert_eq!(
+                timeline::merged([other.rows()], 5_000_000_000),
+                timeline::merged([one.rows()], 5_000_000_000)
+            );
+        }
     }
 }

@@ -199,12 +199,14 @@ fn with_intervals<I: Intervals + Clone>(
     intervals: I,
 ) -> Outcome {
     let warm_up_ns = request.interval.nominal_ns().min(WARM_UP_NS);
+    // However late this thread got a processor, the warm-up ends where measuring starts.
+    let start = Halt::at(start_ns);
     // The periodic timers of a warm-up must be armed with the warm-up's period.
     let warm_period_ns = if period_ns == 0 { 0 } else { warm_up_ns };
     let warm = Loop {
         schedule: Schedule::new(clock::now_ns() + warm_up_ns, Fixed(warm_up_ns)),
         ring: &mut ring,
-        halt,
+        halt: &start,
         bounds: Bounds {
             cycles: WARM_UP_CYCLES,
             break_ns: u64::MAX,
@@ -248,16 +250,10 @@ struct Loop<'a, I> {
 impl<I: Intervals> WithSource for Loop<'_, I> {
     type Output = Outcome;
 
-    fn with<S: WaitSource>(mut self, mut source: S) -> Outcome {
+    fn with<S: WaitSource>(self, source: S) -> Outcome {
         let before = Disturbances::of_this_thread();
         let cpu_before_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
-        let ended = cycle::run(
-            &mut source,
-            &mut self.schedule,
-            self.ring,
-            self.halt,
-            self.bounds,
-        );
+        let ended = cycle::run(source, self.schedule, self.ring, self.halt, self.bounds);
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_before_ns);
         let after = Disturbances::of_this_thread();
         let disturbances = before

@@ -1,6 +1,8 @@
 //! What happened when: rows of equal width, in constant memory however long the
 //! run, and the exact seconds in which a deadline was missed.
 
+use punctual_stats::histogram::Batch;
+
 use crate::record::{Timeline, TimelineRow};
 
 /// Width of a row at the start of a run: 100 ms.
@@ -45,6 +47,23 @@ impl Rows {
     #[inline]
     pub fn last(&mut self) -> Option<&mut TimelineRow> {
         self.rows.last_mut()
+    }
+
+    /// Adds a batch of samples to the last row.
+    #[inline]
+    pub fn add(&mut self, batch: &Batch) {
+        if batch.count == 0 {
+            return;
+        }
+        if let Some(row) = self.rows.last_mut() {
+            row.min_ns = match row.count {
+                0 => batch.min_ns,
+                _ => row.min_ns.min(batch.min_ns),
+            };
+            row.max_ns = row.max_ns.max(batch.max_ns);
+            row.count += batch.count;
+            row.sum_ns = row.sum_ns.wrapping_add(batch.sum_ns as u64);
+        }
     }
 
     /// Marks the seconds from one instant to another as having held a miss.

@@ -5,7 +5,7 @@ use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
 use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::peaks::{Peak, Peaks};
 
-use super::run::{Run, Standing, Thread};
+use super::run::{Demand, Run, Standing, Thread};
 
 /// The histograms and peaks of a record, decoded.
 #[derive(Debug)]
@@ -130,20 +130,28 @@ fn merge_rest(rest: &mut Histogram, whole: &Histogram, part: &Histogram) {
 fn load(run: &Run) -> Option<String> {
     let label = run.request.load.as_str();
     let loaded = !matches!(label, "none" | "no load") && run.knows("load");
-    let lacking: Vec<&str> = run
+    let undone: Vec<String> = run
         .demands
         .iter()
         .filter(|demand| run.request.best_effort && demand.standing == Standing::NotInForce)
-        .map(|demand| demand.name.as_str())
+        .map(undone)
         .collect();
-    match (loaded, lacking.is_empty()) {
-        (true, true) => Some(label.to_owned()),
-        (false, true) => None,
-        (true, false) => Some(format!(
-            "{label} at best effort, without {}",
-            lacking.join(", ")
-        )),
-        (false, false) => Some(format!("best effort, without {}", lacking.join(", "))),
+    if undone.is_empty() {
+        return loaded.then(|| label.to_owned());
+    }
+    let label = if loaded { label } else { "no load" };
+    Some(format!("{label}, at best effort ({})", undone.join(", ")))
+}
+
+/// What a demand that was not met comes down to, in a word or two.
+fn undone(demand: &Demand) -> String {
+    match demand.name.as_str() {
+        "priority" if demand.found.starts_with("other") => "SCHED_OTHER".to_owned(),
+        "priority" => format!("not {}", demand.asked),
+        "affinity" => "not pinned".to_owned(),
+        "locked-memory" => "memory not locked".to_owned(),
+        "cpu-dma-latency" => "idle states not held off".to_owned(),
+        name => format!("no {name}"),
     }
 }
 

@@ -135,17 +135,7 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
             words::percent(bound.confidence)
         ),
     ));
-    if let (Some(bursts), true) = (bound.bursts, bound.misses > 0) {
-        let largest = bound
-            .largest_burst
-            .map(|n| format!(", at most {} in one", words::count(n)));
-        let text = format!(
-            "{}{}",
-            words::plural(bursts, "burst", "bursts"),
-            largest.unwrap_or_default()
-        );
-        facts.push(fact("Bursts", text));
-    }
+    facts.extend(bursts(bound));
     if let Some(with_miss) = bound.seconds_with_miss {
         let share = if bound.seconds > 0 {
             with_miss as f64 / bound.seconds as f64
@@ -161,6 +151,36 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
         facts.push(fact("Seconds", text));
     }
     facts
+}
+
+/// The bursts that misses came in, and how many an hour there may be. A stall that
+/// is yet to be seen is one burst of many misses, which the bound on cycles can't
+/// know of; the bound on bursts holds for it too.
+fn bursts(bound: &MissBound) -> Option<Fact> {
+    let seen = match bound.bursts? {
+        0 => "none seen".to_owned(),
+        bursts => {
+            let largest = bound
+                .largest_burst
+                .map(|n| format!(", at most {} in one", words::count(n)));
+            let count = words::plural(bursts, "burst", "bursts");
+            format!("{count}{}", largest.unwrap_or_default())
+        }
+    };
+    let hours = bound.duration_ns as f64 / 3.6e12;
+    let hourly = bound
+        .burst_upper
+        .map(|upper| upper * bound.cycles as f64 / hours)
+        .filter(|hourly| hourly.is_finite());
+    let text = match hourly {
+        Some(hourly) => format!(
+            "{seen}; fewer than {} an hour with {} confidence",
+            words::count(hourly.ceil() as u64),
+            words::percent(bound.confidence)
+        ),
+        None => seen,
+    };
+    Some(fact("Bursts", text))
 }
 
 /// What the statistics say: misses, bursts, stationarity, the tail.

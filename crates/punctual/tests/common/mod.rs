@@ -154,6 +154,11 @@ impl Place {
         punctual::record::read(&self.run_directory()).expect("a record")
     }
 
+    /// The record of a run directory here, as the library reads it.
+    pub fn run_of_path(&self, name: &str) -> punctual::record::Run {
+        punctual::record::read(&self.path().join(name)).expect("a record")
+    }
+
     /// Processes that were started here and live.
     pub fn processes(&self) -> Vec<u32> {
         let wanted = format!("{MARKER}={}", self.marker);

@@ -31,8 +31,7 @@ pub(super) fn set_up() {
 
 #[cold]
 fn set_up_once() {
-    // SAFETY: getpid has no precondition.
-    let process = unsafe { libc::getpid() };
+    let process = std::process::id().cast_signed();
     loop {
         let state = STATE.load(Ordering::Acquire);
         if state == DONE {

@@ -5,6 +5,7 @@
 
 pub mod futex;
 pub mod map;
+mod raw;
 pub mod task;
 pub mod time;
 
@@ -26,8 +27,14 @@ pub(crate) fn check_returned(result: libc::c_int) -> io::Result<()> {
     if result == 0 {
         Ok(())
     } else {
-        Err(io::Error::from_raw_os_error(result))
+        Err(refused(result))
     }
+}
+
+/// Out of the way of loops that meet no error.
+#[cold]
+fn refused(errno: libc::c_int) -> io::Error {
+    io::Error::from_raw_os_error(errno)
 }
 
 /// A boxed value of all-zero bytes, for the C library's structs.

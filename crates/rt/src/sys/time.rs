@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::{check, check_returned};
+use super::{check, check_returned, raw};
 
 /// Nanoseconds in a second.
 pub const NS_PER_S: u64 = 1_000_000_000;
@@ -62,16 +62,10 @@ pub fn clock_resolution(clock: libc::clockid_t) -> io::Result<u64> {
 /// EINTR when a signal handler ran.
 #[inline]
 pub fn sleep_until(at_ns: u64) -> io::Result<()> {
-    let at = timespec(at_ns);
-    // SAFETY: `at` outlives the call; a null remainder is allowed for absolute sleeps.
-    check_returned(unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &at,
-            std::ptr::null_mut(),
-        )
-    })
+    check_returned(raw::clock_nanosleep_until(
+        libc::CLOCK_MONOTONIC,
+        &timespec(at_ns),
+    ))
 }
 
 /// Sleeps for a length of time on CLOCK_MONOTONIC. Real-time safe; one system call.

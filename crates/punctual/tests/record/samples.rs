@@ -1,7 +1,7 @@
 //! `--samples`: what is written is what another reader of Parquet finds.
 #![allow(clippy::print_stderr, reason = "a test that can't run says why")]
 
-mod record_support;
+use super::support as record_support;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Reading is total: what is damaged is named with its place.
 
-mod record_support;
+use super::support as record_support;
 
 use std::path::Path;
 

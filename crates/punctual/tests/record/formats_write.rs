@@ -1,6 +1,6 @@
 //! What other tools shall read: round trips, and each format's own rules.
 
-mod record_support;
+use super::support as record_support;
 
 use std::path::Path;
 

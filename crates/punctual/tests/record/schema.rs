@@ -2,7 +2,7 @@
 //! records are valid under it, it names every field that they hold, and it names
 //! none that they don't.
 
-mod record_support;
+use super::support as record_support;
 
 use std::collections::BTreeSet;
 use std::path::Path;

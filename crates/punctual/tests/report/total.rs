@@ -1,6 +1,6 @@
 //! Whatever stands in a record, no report panics, hangs or prints nonsense.
 
-mod report_fixtures;
+use super::fixtures as report_fixtures;
 
 use proptest::prelude::*;
 use punctual::record::{Event, Interval, Load, Run, State, TimelineRow};

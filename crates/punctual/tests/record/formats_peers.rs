@@ -5,7 +5,7 @@
 //! Debian doesn't ship, python3-matplotlib and python3-pandas besides.
 #![allow(clippy::print_stderr, reason = "a test that can't run says why")]
 
-mod record_support;
+use super::support as record_support;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

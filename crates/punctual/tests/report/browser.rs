@@ -4,7 +4,7 @@
 // A test that is skipped says so.
 #![allow(clippy::print_stderr)]
 
-mod report_fixtures;
+use super::fixtures as report_fixtures;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Draws every kind of report of every fixture. With `PUNCTUAL_GALLERY=DIR`
 //! they are kept there, to be looked at.
 
-mod report_fixtures;
+use super::fixtures as report_fixtures;
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! Two runs held against each other.
 
-mod record_support;
+use super::support as record_support;
 
 use std::path::Path;
 

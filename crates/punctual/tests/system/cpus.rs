@@ -1,6 +1,6 @@
 //! CPU lists and the choice of CPUs to probe.
 
-mod system_support;
+use super::support as system_support;
 
 use proptest::prelude::*;
 use punctual::system::cpus::{

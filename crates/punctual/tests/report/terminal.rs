@@ -2,7 +2,7 @@
 //!
 //! With `PUNCTUAL_BLESS=1` the files in `tests/data/report` are written anew.
 
-mod report_fixtures;
+use super::fixtures as report_fixtures;
 
 use std::path::Path;
 

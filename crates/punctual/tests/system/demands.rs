@@ -1,6 +1,6 @@
 //! What was asked, held against what was read back.
 
-mod system_support;
+use super::support as system_support;
 
 use punctual::record::run::{Demand, Standing};
 use punctual::system::demands::{self, Asked, Found, ProbeFound, judge, mends};

@@ -1,7 +1,7 @@
 //! Damaged inputs by the ten thousand, the same ones every time: no parser may
 //! panic, and what it accepts must keep its promises.
 
-mod record_support;
+use super::support as record_support;
 
 use std::path::Path;
 

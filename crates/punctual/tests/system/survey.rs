@@ -1,7 +1,7 @@
 //! Surveys of recorded machines, of a machine of which nothing can be read, and of
 //! trees full of garbage.
 
-mod system_support;
+use super::support as system_support;
 
 use punctual::record::system::{IdleState, Node, Siblings};
 use punctual::system::{self, READ_LIMIT, SurveyRequest, SystemState, cpus, survey};

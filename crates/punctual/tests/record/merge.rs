@@ -1,7 +1,7 @@
 //! Merging adds evidence up; nothing is averaged.
 #![allow(clippy::print_stderr, reason = "a measured figure is shown")]
 
-mod record_support;
+use super::support as record_support;
 
 use std::path::Path;
 use std::time::Duration;

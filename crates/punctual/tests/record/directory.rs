@@ -1,7 +1,7 @@
 //! The run directory: made first, whole at every moment.
 #![allow(clippy::print_stderr, reason = "a test that can't run says why")]
 
-mod record_support;
+use super::support as record_support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -210,7 +210,13 @@ fn kill_at_any_moment() {
     let until = Instant::now() + Duration::from_secs(4);
     for _ in 0..60 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "save_forever", "--ignored", "--nocapture", "-q"])
+            .args([
+                "--exact",
+                "directory::save_forever",
+                "--ignored",
+                "--nocapture",
+                "-q",
+            ])
             .env("PUNCTUAL_TEST_SAVE", directory.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,0 +1,84 @@
+//! The man page, out of the flags: one page with a section for each verb.
+
+use std::io;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use super::flags::Cli;
+
+/// The page in roff.
+///
+/// # Errors
+/// None in practice: it is written to memory.
+pub fn page() -> io::Result<String> {
+    let command = command();
+    let whole = Man::new(command.clone());
+    let mut text = Vec::new();
+    whole.render_title(&mut text)?;
+    whole.render_name_section(&mut text)?;
+    whole.render_synopsis_section(&mut text)?;
+    whole.render_description_section(&mut text)?;
+    let mut verbs = Vec::new();
+    whole.render_subcommands_section(&mut verbs)?;
+    // They are sections of this page, not pages of their own.
+    let verbs = String::from_utf8_lossy(&verbs)
+        .replace("punctual\\-", "")
+        .replace("(1)", "");
+    text.extend(verbs.replace(".SH SUBCOMMANDS", ".SH VERBS").bytes());
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        text.extend(section(verb)?.bytes());
+    }
+    whole.render_extra_section(&mut text)?;
+    whole.render_version_section(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn command() -> Command {
+    let mut command = Cli::command().disable_help_flag(true);
+    command.build();
+    command
+}
+
+/// One verb: its own sections, a level lower.
+fn section(verb: &Command) -> io::Result<String> {
+    let name = verb.get_name().to_uppercase();
+    let man = Man::new(verb.clone());
+    let mut text = Vec::new();
+    man.render_synopsis_section(&mut text)?;
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    man.render_extra_section(&mut text)?;
+    let lower = String::from_utf8_lossy(&text)
+        .lines()
+        .map(|line| match line.strip_prefix(".SH ") {
+            Some(heading) => format!(".SS {heading}\n"),
+            None => format!("{line}\n"),
+        })
+        .collect::<String>();
+    Ok(format!(".SH {name}\n{lower}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_has_its_section_and_every_flag_its_line() {
+        let page = page().unwrap();
+        for verb in command()
+            .get_subcommands()
+            .filter(|verb| !verb.is_hide_set())
+        {
+            assert!(page.contains(&format!(".SH {}\n", verb.get_name().to_uppercase())));
+            for flag in verb.get_arguments().filter(|flag| !flag.is_hide_set()) {
+                let Some(long) = flag.get_long() else {
+                    continue;
+                };
+                // Hyphens are escaped in roff.
+                let long = format!("\\-\\-{}", long.replace('-', "\\-"));
+                assert!(page.contains(&long), "{} of {}", long, verb.get_name());
+            }
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! The pitfalls of measuring latency that other tools fall into, one by one:
+//!
+//! 1. a stall that hides, or counts as a thousand samples;
+//! 2. a histogram that overflows;
+//! 3. a tripped limit, or a thread that never ran, that reads as a pass;
+//! 4. a maximum without its sample size;
+//! 5. a tool that tunes the machine it measures, and doesn't say so;
+//! 6. no priority by default, threads staggered and each below the other;
+//! 7. no load, or a load of one kind;
+//! 8. populations mixed, percentiles averaged;
+//! 9. the tool's own threads on the measured CPU, siblings and throttling unsaid;
+//! 10. windows that are never complete, and a cost of the observer that nobody states.
+
+mod common;
+
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{Ended, Going, Place, counts, cpus, each, event_kinds, in_force, read_json, skip};
+use punctual::probe::collector::{Collector, Lane};
+use punctual::probe::cycle::{self, Bounds, Halt};
+use punctual::probe::scripted::Scripted;
+use punctual::probe::tally::{Halves, Tally};
+use punctual::record;
+use punctual_rt::periodic::{Fixed, Schedule};
+use punctual_rt::ring::ring;
+use punctual_stats::evidence::{RunEvidence, ThreadEvidence};
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::{Outcome, judge};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+/// The whole way of a sample but the clock: loop, ring, collector, tally.
+fn collected(latencies_ns: &[i64], deadline_ns: u64) -> Tally {
+    let mut source = Scripted::new(latencies_ns.iter().copied());
+    let mut schedule = Schedule::new(0, Fixed(MS));
+    let (mut producer, consumer) = ring(1 << 16);
+    let free = Bounds {
+        cycles: u64::MAX,
+        break_ns: u64::MAX,
+    };
+    cycle::run(
+        &mut source,
+        &mut schedule,
+        &mut producer,
+        &Halt::at(u64::MAX),
+        free,
+    );
+    let tally = Tally::new(0, deadline_ns, Halves::At(u64::MAX), 1 << 12);
+    let lane = Lane::new(0, 1, consumer, tally);
+    let mut collector = Collector::new(vec![lane], 0, None);
+    collector.collect();
+    let lane = collector.lanes.remove(0);
+    assert_eq!(lane.lost(), 0);
+    lane.tally
+}
+
+fn measure(place: &Place, flags: &[&str]) -> Ended {
+    place.run(&[&["measure"], flags].concat())
+}
+
+#[test]
+fn pitfall_01_one_stall_is_one_late_wake_up_and_its_missed_periods() {
+    let mut latencies = vec![5_000; 3_000];
+    latencies[1_000] = SECOND as i64;
+    let tally = collected(&latencies, 100_000);
+    assert_eq!((tally.late, tally.missed), (1, 1_000));
+    assert_eq!(tally.count(), 3_000);
+    let latency = tally.latency();
+    assert_eq!(latency.max(), Some(SECOND));
+    // Neither skipped nor inflated: the mean is that of 3,000 wake-ups, one of them late.
+    let mean = (2_999.0 * 5_000.0 + SECOND as f64) / 3_000.0;
+    assert!((latency.mean().unwrap() - mean).abs() < 1.0);
+    assert!(latency.quantile(0.99).unwrap() < 5_100);
+}
+
+#[test]
+fn pitfall_01_a_process_that_is_stopped_and_continued_says_so() {
+    let place = Place::new();
+    let mut going = place.start(&[
+        "measure",
+        "-D",
+        "2",
+        "-q",
+        "-o",
+        "run",
+        "--deadline",
+        "100ms",
+    ]);
+    let probes = going.await_probes(cpus().len().min(3)).len();
+    sleep(Duration::from_millis(500));
+    going.signal(libc::SIGSTOP);
+    sleep(Duration::from_millis(300));
+    going.signal(libc::SIGCONT);
+    going.end();
+    let record = read_json(&place.path().join("run/run.json"));
+    assert!(
+        event_kinds(&record).contains(&"continued"),
+        "{}",
+        record["events"]
+    );
+    let threads = record["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), probes);
+    for thread in threads {
+        let max = thread["latency"]["max_ns"].as_u64().unwrap();
+        let late = thread["late"].as_u64().unwrap();
+        let missed = thread["missed"].as_u64().unwrap();
+        assert!(max > 290 * MS, "{max}");
+        assert!(
+            (1..5).contains(&late),
+            "one stall is not {late} late wake-ups"
+        );
+        assert!(missed >= 290, "{missed} missed");
+    }
+}
+
+#[test]
+fn pitfall_02_no_latency_is_beyond_the_histogram() {
+    let stall = 2_500 * MS as i64 + 7;
+    let day = 86_400 * SECOND as i64 + 1;
+    let tally = collected(&[20_000, stall, 20_000, day], u64::MAX);
+    let latency = tally.latency();
+    assert_eq!(latency.count(), 4);
+    assert_eq!(latency.max(), Some(day as u64), "exact");
+    assert_eq!(latency.count_surely_above(2_400 * MS), 2);
+    // Nor on its way through the record.
+    let kept = HistogramRecord::from(&latency);
+    let back = Histogram::try_from(&kept).unwrap();
+    assert_eq!((back.count(), back.max()), (4, Some(day as u64)));
+}
+
+#[test]
+fn pitfall_02_exports_keep_the_tail() {
+    let place = Place::new();
+    let mut going = place.start(&["measure", "-D", "3", "-q", "-o", "run"]);
+    going.await_probes(cpus().len().min(3));
+    sleep(Duration::from_millis(300));
+    going.signal(libc::SIGSTOP);
+    sleep(Duration::from_millis(2100));
+    going.signal(libc::SIGCONT);
+    going.end();
+    let record = read_json(&place.path().join("run/run.json"));
+    let max = |thread: &serde_json::Value| thread["latency"]["max_ns"].as_u64().unwrap();
+    let highest = record["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(max)
+        .max()
+        .unwrap();
+    assert!(highest > 2 * SECOND, "{highest}");
+    for format in ["cyclictest", "rt-tests-json", "jitterdebugger"] {
+        place
+            .run(&["export", "run", "--format", format, "-o", format])
+            .expect(0);
+        let summary = place.run(&["report", format, "--json"]).expect(0).json();
+        let kept = summary["threads"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(max)
+            .max()
+            .unwrap();
+        assert_eq!(kept / 1_000, highest / 1_000, "{format}");
+        assert_eq!(
+            counts(&summary).iter().sum::<u64>(),
+            counts(&record).iter().sum::<u64>(),
+            "{format}"
+        );
+    }
+}
+
+#[test]
+fn pitfall_03_a_tripped_limit_is_no_success() {
+    for (flags, code) in [
+        (&[][..], 2),
+        (&["--deadline", "1us"], 2),
+        (&["--deadline", "1h", "--miss", "1e-6"], 3),
+    ] {
+        let place = Place::new();
+        let ended = measure(&place, &[&["-D", "60", "-b", "1", "-q"], flags].concat());
+        let record = place.record();
+        assert_eq!(record["state"]["state"], "stopped");
+        assert_eq!(record["state"]["reason"], "break-value");
+        assert!(record["measured_ns"].as_u64().unwrap() < 10 * SECOND);
+        assert_eq!(
+            ended.stderr,
+            "punctual: -b: a latency above 1 µs ended the run\n"
+        );
+        let invalid = record["verdict"]["outcome"] == "INVALID";
+        assert_eq!(ended.code(), if invalid { 4 } else { code }, "{ended:#?}");
+        let run = place.run_directory();
+        let shown = place
+            .run(&["report", run.to_str().unwrap()])
+            .expect(0)
+            .stdout;
+        assert!(shown.contains("Stopped early (break-value)"), "{shown}");
+    }
+    let place = Place::new();
+    let ended = measure(&place, &["-l", "50", "-b", "1h", "-q"]);
+    assert_eq!(ended.stderr, "");
+    assert_eq!(place.record()["state"]["state"], "finished");
+}
+
+#[test]
+fn pitfall_03_a_thread_that_never_woke_up_is_no_pass() {
+    // Ended before the first wake-up of any thread.
+    let place = Place::new();
+    let mut going = place.start(&["measure", "-i", "5s", "-q", "--deadline", "1h", "-o", "run"]);
+    going.await_probes(cpus().len().min(3));
+    sleep(Duration::from_millis(400));
+    going.signal(libc::SIGINT);
+    let ended = going.end().expect(4);
+    assert!(ended.stdout.starts_with("INVALID: "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("not one wake-up was measured"),
+        "{}",
+        ended.stdout
+    );
+
+    // One thread among others.
+    let place = Place::new();
+    measure(
+        &place,
+        &[
+            "-l",
+            "100",
+            "-t",
+            "2",
+            "-q",
+            "--deadline",
+            "1h",
+            "--miss",
+            "0.9",
+        ],
+    );
+    let mut run = place.run_of();
+    run.threads[1].latency = HistogramRecord::from(&Histogram::new());
+    run.threads[1].peaks.clear();
+    run.threads[1].late = 0;
+    let verdict = record::analyse_record(&run).unwrap().verdict;
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    assert!(
+        verdict.sentence.contains("never woke up"),
+        "{}",
+        verdict.sentence
+    );
+}
+
+#[test]
+fn pitfall_04_no_maximum_without_its_sample_size() {
+    let place = Place::new();
+    let line = measure(
+        &place,
+        &["-l", "123", "-a", &cpus()[0].to_string(), "-q", "-o", "run"],
+    )
+    .stdout;
+    assert!(
+        line.contains("123 wake-ups") || line.starts_with("INVALID"),
+        "{line}"
+    );
+    let shown = place.run(&["report", "run"]).expect(0).stdout;
+    let heading = shown
+        .lines()
+        .find(|line| line.contains(" max "))
+        .expect("a table");
+    assert!(heading.contains("samples"), "{heading}");
+    assert!(shown.contains("123 "), "{shown}");
+    let page = fs::read_to_string(place.path().join("run/report.html")).unwrap();
+    assert!(page.contains("123"), "the page");
+    let summary = place.run(&["report", "run", "--json"]).expect(0).json();
+    assert_eq!(summary["analysis"]["total"]["samples"], 123);
+    for (format, count) in [
+        ("cyclictest", "# Total: 000000123"),
+        ("junit", "name=\"samples\" value=\"123\""),
+        ("openmetrics", "punctual_latency_seconds_count"),
+        ("rt-tests-json", "\"cycles\": 123"),
+    ] {
+        let text = place
+            .run(&["export", "run", "--format", format])
+            .expect(0)
+            .stdout;
+        assert!(text.contains(count), "{format}: {text}");
+    }
+    let compared = place.run(&["compare", "run", "run"]).expect(0).stdout;
+    assert!(
+        compared.contains("samples") && compared.contains("123"),
+        "{compared}"
+    );
+}
+
+#[test]
+fn pitfall_04_no_miss_seen_is_a_bound_by_sample_size_and_bursts() {
+    // Five minutes at 1 kHz without a miss: below 3 in N, and no more than that.
+    let histogram = histogram(&[20_000; 300_000]);
+    let verdict = judged(&histogram, 1e-5, 300);
+    assert_ne!(verdict.0, Outcome::Fail);
+    let rule_of_three = 3.0 / 300_000.0;
+    assert!(verdict.1 >= 0.99 * rule_of_three, "{verdict:?}");
+    assert_ne!(judged(&histogram, 1e-6, 300).0, Outcome::Pass, "not shown");
+}
+
+fn histogram(latencies_ns: &[u64]) -> Histogram {
+    let mut histogram = Histogram::new();
+    latencies_ns.iter().for_each(|ns| histogram.record(*ns));
+    histogram
+}
+
+/// The verdict on 100 µs, and the upper bound.
+fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
+    let peaks = punctual_stats::peaks::Peaks::with_capacity(16);
+    let evidence = RunEvidence {
+        threads: vec![ThreadEvidence {
+            cpu: 0,
+            histogram,
+            late: 0,
+            missed: 0,
+            lost: 0,
+            peaks: &peaks,
+        }],
+        duration_ns: seconds * SECOND,
+        deadline_ns: Some(100_000),
+        seconds,
+        seconds_with_miss: 0,
+        halves: None,
+        load: None,
+    };
+    let requirement = Requirement::MissProbability {
+        deadline_ns: 100_000,
+        allowed,
+    };
+    let verdict = judge(&[requirement], &evidence, &[], 0.95);
+    (verdict.outcome, verdict.requirements[0].bound.upper)
+}
+
+/// Whether a process holds the bound on idle wake-up time.
+fn holds_dma_latency(going: &Going) -> bool {
+    let entries = fs::read_dir(format!("/proc/{}/fd", going.pid())).expect("its descriptors");
+    entries
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|target| target.ends_with("cpu_dma_latency"))
+}
+
+#[test]
+fn pitfall_05_what_is_tuned_is_said_and_nothing_is_with_as_deployed() {
+    for tuned in [true, false] {
+        let place = Place::new();
+        let flags: &[&str] = if tuned { &[] } else { &["--as-deployed"] };
+        let mut going = place.start(&[&["measure", "-D", "1", "-o", "run"], flags].concat());
+        going.await_probes(cpus().len().min(3));
+        sleep(Duration::from_millis(400));
+        let held = holds_dma_latency(&going);
+        let ended = going.end();
+        let record = read_json(&place.path().join("run/run.json"));
+        if tuned && !in_force(&record, "cpu-dma-latency") {
+            skip!("the device can't be opened");
+        }
+        assert_eq!(held, tuned);
+        assert_eq!(record["request"]["as_deployed"], !tuned);
+        let stated = &record["system"]["power"]["cpu_dma_latency_held_us"];
+        let words = if tuned {
+            assert_eq!(stated, 0);
+            "cpu_dma_latency held at 0 µs"
+        } else {
+            assert!(stated.is_null(), "{stated}");
+            let demands = record["demands"].as_array().unwrap();
+            assert!(
+                demands
+                    .iter()
+                    .all(|demand| demand["name"] != "cpu-dma-latency")
+            );
+            "cpu_dma_latency left alone"
+        };
+        assert!(ended.stdout.contains(words), "{}", ended.stdout);
+        let page = fs::read_to_string(place.path().join("run/report.html")).unwrap();
+        assert!(page.contains(words), "the page");
+        assert!(page.contains(if tuned {
+            "the tool tuned the machine"
+        } else {
+            "measured as deployed"
+        }));
+    }
+}
+
+#[test]
+fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
+    let place = Place::new();
+    let mut going = place.start(&["measure", "-D", "1", "-t", "4", "-q", "-o", "run"]);
+    let probes = going.await_probes(4);
+    sleep(Duration::from_millis(400));
+    let seen: Vec<(i32, i32)> = probes
+        .iter()
+        .map(|(tid, _)| {
+            let mut parameter = libc::sched_param { sched_priority: -1 };
+            // SAFETY: the parameter is valid and outlives the call.
+            let policy = unsafe { libc::sched_getscheduler(*tid) };
+            // SAFETY: as above.
+            unsafe { libc::sched_getparam(*tid, &raw mut parameter) };
+            (policy, parameter.sched_priority)
+        })
+        .collect();
+    going.end();
+    let record = read_json(&place.path().join("run/run.json"));
+    assert_eq!(record["request"]["policy"], "fifo");
+    assert_eq!(record["request"]["priority"], 80);
+    assert_eq!(record["request"]["interval"]["interval_ns"], MS);
+    if !in_force(&record, "priority") {
+        skip!("no privilege");
+    }
+    assert_eq!(seen, [(libc::SCHED_FIFO, 80); 4]);
+    // Not staggered: all instants that were asked for lie on one grid.
+    let run = place.run_of_path("run");
+    let instants: Vec<u64> = run
+        .threads
+        .iter()
+        .filter_map(|thread| Some(thread.peaks.first()?.asked_ns % MS))
+        .collect();
+    assert_eq!(instants.len(), 4);
+    assert!(
+        instants.iter().all(|phase| *phase == instants[0]),
+        "{instants:?}"
+    );
+}
+
+#[test]
+fn pitfall_07_qualify_loads_the_machine_in_many_ways() {
+    let place = Place::new();
+    place.run(&["qualify", "-D", "1", "-q", "-o", "run"]);
+    let record = read_json(&place.path().join("run/run.json"));
+    assert_eq!(record["request"]["load"], "standard load v1");
+    let loads = record["loads"].as_array().unwrap();
+    assert!(loads.len() >= 5, "{loads:?}");
+    for load in loads {
+        assert!(load["work"].as_u64().is_some_and(|work| work > 0), "{load}");
+    }
+    assert!(loads.iter().any(|load| load["name"] != "cpu"));
+    place.await_silence();
+}
+
+#[test]
+fn pitfall_07_a_load_that_did_nothing_makes_the_run_invalid() {
+    let flags = [
+        "-D",
+        "1",
+        "-q",
+        "--deadline",
+        "1h",
+        "--miss",
+        "0.99",
+        "-o",
+        "run",
+        "--load",
+    ];
+    for (load, reason) in [
+        ("sleep 1000", "it did no work"),
+        ("sleep 0.2", "it ended before it was stopped"),
+        ("exit 3 # now", "it ended before it was stopped"),
+        ("/nonexistent/command", "load command: "),
+        ("hackbench:loops=3", "it was done after"),
+    ] {
+        let place = Place::new();
+        let ended = measure(&place, &[&flags[..], &[load]].concat()).expect(4);
+        assert!(
+            ended.stdout.starts_with("INVALID: "),
+            "{load}: {}",
+            ended.stdout
+        );
+        assert!(ended.stdout.contains(reason), "{load}: {}", ended.stdout);
+        place.await_silence();
+    }
+}
+
+#[test]
+fn pitfall_07_a_run_without_load_says_so() {
+    let place = Place::new();
+    let ended = measure(&place, &["-l", "50", "--deadline", "1h", "-o", "run"]);
+    assert!(ended.stdout.contains("no load"), "{}", ended.stdout);
+}
+
+#[test]
+fn pitfall_08_threads_are_merged_and_percentiles_never_averaged() {
+    let place = Place::new();
+    measure(&place, &["-l", "300", "-t", "2", "-q", "-o", "run"]);
+    let mut run = place.run_of_path("run");
+    // Two threads that have nothing in common: the mean of their p99 is neither's.
+    let fast = histogram(&[10_000; 9_900]);
+    let slow = histogram(&[1_000_000; 100]);
+    for (thread, histogram) in run.threads.iter_mut().zip([&fast, &slow]) {
+        thread.latency = HistogramRecord::from(histogram);
+        thread.peaks.clear();
+        thread.peaks_above_ns = 1_000_000;
+        thread.first_half = None;
+    }
+    let total = record::analyse_record(&run).unwrap().total;
+    let merged = Histogram::merged([&fast, &slow]);
+    assert_eq!(total.samples, 10_000);
+    assert_eq!(total.max_ns, Some(1_000_000));
+    for percentile in &total.percentiles {
+        let value = serde_json::to_value(percentile).unwrap();
+        let (Some(at), Some(ns)) = (value["percentile"].as_f64(), value["value_ns"].as_u64())
+        else {
+            continue;
+        };
+        assert_eq!(Some(ns), merged.quantile(at / 100.0), "p{at}");
+    }
+    assert!(merged.quantile(0.98).unwrap() < 11_000);
+    // As each thread stands by itself, so does each in the record.
+    assert_eq!(each(&serde_json::to_value(&run).unwrap(), "cpu").len(), 2);
+}
+
+#[test]
+fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
+    let cpus = cpus();
+    let (Some(&probed), true) = (cpus.last(), cpus.len() > 1) else {
+        skip!("one CPU alone");
+    };
+    let place = Place::new();
+    let mut going = place.start(&[
+        "measure",
+        "-D",
+        "1",
+        "-q",
+        "-a",
+        &probed.to_string(),
+        "-o",
+        "run",
+    ]);
+    let tid = going.await_probes(1)[0].0;
+    sleep(Duration::from_millis(300));
+    let status = |tid: i32, field: &str| {
+        let path = format!("/proc/{}/task/{tid}/status", going.pid());
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(field).map(str::to_owned));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let (collector, _) = going
+        .threads()
+        .into_iter()
+        .find(|(_, name)| name == "collector")
+        .expect("a collector");
+    assert_eq!(status(tid, "Cpus_allowed_list:"), probed.to_string());
+    assert_ne!(status(collector, "Cpus_allowed_list:"), probed.to_string());
+    assert!(
+        !status(collector, "Cpus_allowed_list:").contains(['-', ',']),
+        "pinned"
+    );
+    // SAFETY: sched_getscheduler takes an integer.
+    assert_eq!(
+        unsafe { libc::sched_getscheduler(collector) },
+        libc::SCHED_OTHER
+    );
+    going.end();
+}
+
+#[test]
+fn pitfall_09_siblings_and_throttling_are_stated() {
+    let place = Place::new();
+    measure(&place, &["-l", "50", "-q", "-o", "run"]);
+    let record = read_json(&place.path().join("run/run.json"));
+    assert!(record["system"]["processor"]["siblings"].is_array());
+    let runtime = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
+    let Ok(runtime) = runtime.unwrap_or_default().trim().parse::<i64>() else {
+        skip!("no throttling to be read");
+    };
+    assert_eq!(record["system"]["scheduler"]["rt_runtime_us"], runtime);
+    let demands = record["demands"].as_array().unwrap();
+    let stated = demands
+        .iter()
+        .any(|demand| demand["name"] == "rt-throttling");
+    assert_eq!(stated, (0..1_000_000).contains(&runtime), "{demands:?}");
+}
+
+#[test]
+fn pitfall_10_no_window_is_left_out() {
+    // Every period from the first to the last is a sample or a missed one.
+    let place = Place::new();
+    measure(&place, &["-D", "1", "-q", "-o", "run"]);
+    let record = read_json(&place.path().join("run/run.json"));
+    for thread in record["threads"].as_array().unwrap() {
+        let measured = thread["measured_ns"].as_u64().unwrap();
+        let periods =
+            thread["latency"]["count"].as_u64().unwrap() + thread["missed"].as_u64().unwrap();
+        assert_eq!(measured % MS, 0, "{thread}");
+        // The last wake-up may have been late for periods after it.
+        assert!(periods >= measured / MS, "{thread}");
+        assert!(
+            periods <= measured / MS + thread["missed"].as_u64().unwrap(),
+            "{thread}"
+        );
+        assert!(periods >= 999, "{thread}");
+    }
+}
+
+#[test]
+fn pitfall_10_the_tool_states_its_own_cost() {
+    let place = Place::new();
+    measure(&place, &["-l", "200", "-q", "-o", "run"]);
+    let record = read_json(&place.path().join("run/run.json"));
+    for name in [
+        "collector_cpu_ns",
+        "probes_cpu_ns",
+        "peak_resident_bytes",
+        "clock_read_ns",
+    ] {
+        assert!(
+            record["own_cost"][name]
+                .as_u64()
+                .is_some_and(|cost| cost > 0),
+            "{name}"
+        );
+    }
+}
