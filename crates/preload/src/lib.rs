@@ -40,7 +40,8 @@ extern "C" fn at_load() {
 static AT_END: extern "C" fn() = at_end;
 
 extern "C" fn at_end() {
-    if wishes::in_force().report {
+    let asked = wishes::in_force().report;
+    if asked != 0 && (asked == std::process::id() || report::any()) {
         report::summary();
     }
 }

@@ -82,6 +82,20 @@ pub(crate) fn end(reason: &str, word: &str) -> ! {
     unsafe { libc::_exit(1) }
 }
 
+/// Whether a thread was started, or should have been.
+pub(crate) fn any() -> bool {
+    let counts = [
+        &COUNTS.pooled,
+        &COUNTS.wrapped,
+        &COUNTS.own,
+        &COUNTS.not_present,
+        &COUNTS.refused,
+    ];
+    counts
+        .iter()
+        .any(|count| count.load(Ordering::Relaxed) != 0)
+}
+
 /// What was done in this process.
 pub(crate) fn summary() {
     let made: u64 = Class::all().map(|class| Stats::of(class).made).sum();

@@ -1,8 +1,9 @@
 //! What the environment asks for, in `PUNCTUAL_RUN`: words separated by commas,
-//! `stack=pool`, `stack=wrap` or `stack=none`, `size=BYTES`, `lock`, `report`.
+//! `stack=pool`, `stack=wrap` or `stack=none`, `size=BYTES`, `lock`,
+//! `report=PROCESS`: the process that tells of itself even where it had no threads.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 /// Which stacks threads get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,8 @@ pub(crate) struct Wishes {
     /// that isn't ours.
     pub(crate) size: usize,
     pub(crate) lock: bool,
-    pub(crate) report: bool,
+    /// The process that was run; 0 when nothing is to be told.
+    pub(crate) report: u32,
 }
 
 /// The largest size that the pool has.
@@ -34,7 +36,7 @@ impl Wishes {
         stacks: Stacks::Pool,
         size: LARGEST,
         lock: false,
-        report: false,
+        report: 0,
     };
 
     /// The first word that isn't understood is the error.
@@ -43,13 +45,16 @@ impl Wishes {
         for word in words.split(',').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
                 None if word == "lock" => wishes.lock = true,
-                None if word == "report" => wishes.report = true,
                 Some(("stack", "none")) => wishes.stacks = Stacks::None,
                 Some(("stack", "wrap")) => wishes.stacks = Stacks::Wrap,
                 Some(("stack", "pool")) => wishes.stacks = Stacks::Pool,
                 Some(("size", bytes)) => match bytes.parse() {
                     Ok(bytes) if bytes > 0 && bytes <= LARGEST => wishes.size = bytes,
                     _ => return Err(word),
+                },
+                Some(("report", process)) => match process.parse() {
+                    Ok(process) => wishes.report = process,
+                    Err(_) => return Err(word),
                 },
                 _ => return Err(word),
             }
@@ -63,7 +68,7 @@ static FLAGS: AtomicU8 = AtomicU8::new(0);
 const WRAP: u8 = 1;
 const POOL: u8 = 2;
 const LOCK: u8 = 4;
-const REPORT: u8 = 8;
+static REPORT: AtomicU32 = AtomicU32::new(0);
 
 /// What [`read`] found.
 pub(crate) fn in_force() -> Wishes {
@@ -76,7 +81,7 @@ pub(crate) fn in_force() -> Wishes {
         },
         size: SIZE.load(Ordering::Relaxed),
         lock: flags & LOCK != 0,
-        report: flags & REPORT != 0,
+        report: REPORT.load(Ordering::Relaxed),
     }
 }
 
@@ -101,8 +106,8 @@ pub(crate) fn read() -> Wishes {
         Stacks::Pool => POOL,
     };
     let lock = if wishes.lock { LOCK } else { 0 };
-    let report = if wishes.report { REPORT } else { 0 };
     SIZE.store(wishes.size, Ordering::Relaxed);
-    FLAGS.store(stacks | lock | report, Ordering::Relaxed);
+    FLAGS.store(stacks | lock, Ordering::Relaxed);
+    REPORT.store(wishes.report, Ordering::Relaxed);
     wishes
 }

@@ -14,3 +14,4 @@ pub mod stack;
 pub mod sync;
 pub mod sys;
 pub mod thread;
+pub mod watchpoint;

@@ -279,13 +279,24 @@ pub struct RunProgramFlags {
     #[arg(long)]
     pub lock: bool,
     /// CPUs of the program: 3-5,0 or !1-2 [default: all allowed]
-    #[arg(short = 'a', long = "cpus", visible_alias = "affinity", value_name = "CPUS", allow_hyphen_values = true)]
+    #[arg(
+        short = 'a',
+        long = "cpus",
+        visible_alias = "affinity",
+        value_name = "CPUS",
+        allow_hyphen_values = true
+    )]
     pub cpus: Option<String>,
     /// Real-time priority, 1 to 99 [default: scheduled as punctual is]
     #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_negative_numbers = true)]
     pub priority: Option<u32>,
     /// Scheduling policy at that priority
-    #[arg(long, value_name = "POLICY", default_value = "fifo", requires = "priority")]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        default_value = "fifo",
+        requires = "priority"
+    )]
     pub policy: PolicyName,
     /// At the end of each process, say on standard error how many threads got which stack
     #[arg(short, long)]

@@ -94,7 +94,10 @@ mod tests {
     #[test]
     fn scripts_name_their_interpreter() {
         let script = |text: &str| image(text.as_bytes());
-        assert_eq!(script("#! /usr/bin/env python3\n"), Image::Script("/usr/bin/env".into()));
+        assert_eq!(
+            script("#! /usr/bin/env python3\n"),
+            Image::Script("/usr/bin/env".into())
+        );
         assert_eq!(script("#!\n"), Image::Unknown);
         assert_eq!(script("echo\n"), Image::Unknown);
         assert_eq!(script(""), Image::Unknown);

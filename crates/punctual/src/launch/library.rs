@@ -75,7 +75,7 @@ impl Library {
     /// Leaves the file in memory open for the program that we become.
     pub(super) fn keep(self) {
         if let Some(file) = self.memory {
-            file.into_raw_fd();
+            let _ = file.into_raw_fd();
         }
     }
 
@@ -99,7 +99,9 @@ impl Library {
         let listed = String::from_utf8_lossy(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
         let path = self.path.to_string_lossy();
-        if listed.lines().any(|line| line.trim_start().starts_with(&*path))
+        if listed
+            .lines()
+            .any(|line| line.trim_start().starts_with(&*path))
             && !complaint.contains("cannot be preloaded")
         {
             return Ok(());

@@ -15,8 +15,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use punctual_rt::sched::{self, Policy};
 use punctual_rt::affinity;
+use punctual_rt::sched::{self, Policy};
 
 pub use library::Library;
 pub use program::Program;
@@ -101,9 +101,9 @@ impl Launch {
         let mut command = Command::new(program.path());
         command.arg0(name).args(arguments);
         if self.wants_library() {
-            let loaded = program.examine(name).map_err(|reason| {
-                Refusal::new(CANNOT_RUN, format!("{}: {reason}", name.to_string_lossy()))
-            })?;
+            let loaded = program
+                .examine()
+                .map_err(|reason| Refusal::new(CANNOT_RUN, reason))?;
             let library = Library::find().map_err(|reason| Refusal::new(SETUP, reason))?;
             library
                 .try_with(&loaded)
@@ -140,7 +140,7 @@ impl Launch {
             words.push_str(",lock");
         }
         if self.report {
-            words.push_str(",report");
+            words.push_str(&format!(",report={}", std::process::id()));
         }
         words
     }

@@ -76,7 +76,7 @@ impl Program {
     }
 
     /// Whether a library can be loaded into it, and by which loader; else why not.
-    pub(super) fn examine(&self, name: &OsStr) -> Result<Loaded, String> {
+    pub(super) fn examine(&self) -> Result<Loaded, String> {
         let mut path = self.path.clone();
         for _ in 0..=SCRIPTS {
             unprivileged(&path)?;
@@ -91,7 +91,8 @@ impl Program {
                         ));
                     }
                     return Ok(Loaded {
-                        path,
+                        // A program looks for its libraries from where it really is.
+                        path: path.canonicalize().unwrap_or(path),
                         loader: PathBuf::from(loader),
                     });
                 }
@@ -118,7 +119,10 @@ impl Program {
                 }
             }
         }
-        Err(format!("{} is a script of a script", name.to_string_lossy()))
+        Err(format!(
+            "{} is a script whose interpreters are scripts",
+            self.path.display()
+        ))
     }
 }
 
