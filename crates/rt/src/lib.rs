@@ -6,6 +6,8 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod cpuset;
+pub mod irq;
 pub mod memory;
 pub mod periodic;
 pub mod ring;
