@@ -1,3 +1,4 @@
+#![allow(clippy::print_stdout, reason = "a test that can't run says why")]
 //! `punctual run`: programs of all kinds, unchanged, on the tool's stacks.
 
 use std::fs;
