@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod conduct;
+pub mod launch;
 pub mod load;
 pub mod probe;
 pub mod record;

@@ -456,7 +456,7 @@ fn pitfall_07_a_load_that_did_nothing_makes_the_run_invalid() {
         ("sleep 1000", "it did no work"),
         ("sleep 0.2", "it ended before it was stopped"),
         ("exit 3 # now", "it ended before it was stopped"),
-        ("/nonexistent/command", "load command: "),
+        ("/nonexistent/command", "load command failed: "),
         ("hackbench:loops=3", "it was done after"),
     ] {
         let place = Place::new();
@@ -548,11 +548,8 @@ fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
         "pinned"
     );
     // SAFETY: sched_getscheduler takes an integer.
-    assert_eq!(
-        // SAFETY: takes no pointers.
-        unsafe { libc::sched_getscheduler(collector) },
-        libc::SCHED_OTHER
-    );
+    let policy = unsafe { libc::sched_getscheduler(collector) };
+    assert_eq!(policy, libc::SCHED_OTHER);
     going.end();
 }
 

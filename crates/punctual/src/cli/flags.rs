@@ -1,6 +1,7 @@
 //! The flags as plain data: parsed, not yet acted on. Help, man page and shell
 //! completions come out of them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -9,6 +10,7 @@ use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
 use super::units;
+use crate::launch::Stacks;
 use crate::load::{LoadClass, LoadSpec};
 use crate::probe::kinds::{KINDS, Kind};
 use crate::report::formats::Format;
@@ -43,6 +45,9 @@ pub enum Verb {
     /// Run the standard loads alone
     #[command(after_help = LOAD_EXAMPLES)]
     Load(LoadFlags),
+    /// Run an unmodified program fit for real time: stacks, locked memory, priority, CPUs
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunProgramFlags),
     /// Look at what was recorded
     Report(ReportFlags),
     /// Hold two runs against each other, also those of other tools
@@ -76,6 +81,15 @@ Examples:
   punctual load -D 30                       standard load for 30 s
   punctual load fork,net:pairs=4 -D 10
   punctual load hackbench -- -g 10 -l 1000  as hackbench itself: its arguments, its one line";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  punctual run ./controller                 its threads on prefaulted, guarded stacks
+  punctual run --lock -p 80 --cpus 2,3 -- ./controller --rate 1000
+  punctual run --stack none -p 10 ./static  scheduled alone, as chrt does
+
+What the program's children start is run in the same way. The exit status is the program's;
+126 when it can't be run so, 127 when it isn't there.";
 
 /// Flags of `qualify`.
 #[derive(Debug, Args)]
@@ -250,6 +264,62 @@ pub struct LoadFlags {
     /// For hackbench: the arguments of rt-tests' program of that name
     #[arg(last = true, value_name = "HACKBENCH-ARGS")]
     pub classic: Vec<String>,
+}
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+pub struct RunProgramFlags {
+    /// Stacks of the program's threads
+    #[arg(long, value_name = "KIND", default_value = "pool")]
+    pub stack: Stacks,
+    /// Stack of a thread that names no size, 32K to 2M
+    #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = stack_size, allow_negative_numbers = true)]
+    pub stack_size: usize,
+    /// Lock the memory of the program, present and future
+    #[arg(long)]
+    pub lock: bool,
+    /// CPUs of the program: 3-5,0 or !1-2 [default: all allowed]
+    #[arg(
+        short = 'a',
+        long = "cpus",
+        visible_alias = "affinity",
+        value_name = "CPUS",
+        allow_hyphen_values = true
+    )]
+    pub cpus: Option<String>,
+    /// Real-time priority, 1 to 99 [default: scheduled as punctual is]
+    #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_negative_numbers = true)]
+    pub priority: Option<u32>,
+    /// Scheduling policy at that priority
+    #[arg(
+        long,
+        value_name = "POLICY",
+        default_value = "fifo",
+        requires = "priority"
+    )]
+    pub policy: PolicyName,
+    /// At the end of each process, say on standard error how many threads got which stack
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Bytes, with K or M behind them; one of the sizes that stacks have, or rounded up to one.
+fn stack_size(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.trim_end_matches(['B', 'b']) {
+        text if text.ends_with(['K', 'k']) => (&text[..text.len() - 1], 10),
+        text if text.ends_with(['M', 'm']) => (&text[..text.len() - 1], 20),
+        text => (text, 0),
+    };
+    digits
+        .parse::<usize>()
+        .ok()
+        .filter(|number| digits.bytes().all(|byte| byte.is_ascii_digit()) && *number > 0)
+        .and_then(|number| number.checked_mul(1 << shift))
+        .and_then(punctual_rt::stack::class_of)
+        .ok_or_else(|| "a size of 32K to 2M".to_owned())
 }
 
 /// Flags of `report`.

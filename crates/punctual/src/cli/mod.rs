@@ -9,6 +9,7 @@ mod manual;
 mod measuring;
 mod out;
 mod plan;
+mod run;
 mod screen;
 mod units;
 
@@ -70,6 +71,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Qualify(flags) => measuring::run(flags.source, &flags.run, plan::QUALIFY),
         Verb::Measure(flags) => measuring::run(flags.source, &flags.run, plan::MEASURE),
         Verb::Load(flags) => load::run(flags),
+        Verb::Run(flags) => run::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => looking::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),

@@ -157,7 +157,8 @@ fn begin(
         .zip(&ready)
         .zip(rings)
         .map(|((&cpu, ready), ring)| {
-            let tally = Tally::new(u64::MAX, deadline_ns, halves(plan), peaks);
+            let tally = Tally::new(u64::MAX, deadline_ns, halves(plan), peaks)
+                .with_shortest_interval(plan.interval.shortest_ns());
             Lane::new(cpu, ready.tid, ring, tally)
         })
         .collect();

@@ -110,7 +110,9 @@ fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, Decod
         let all = thread.late.saturating_add(missed_late(thread));
         second.misses = second.misses.saturating_add(all.saturating_sub(misses));
     }
-    Ok((!run.threads.is_empty()).then_some(halves))
+    // A run that was ended in its first half has no second.
+    let both = halves.iter().all(|half| !half.histogram.is_empty());
+    Ok(both.then_some(halves))
 }
 
 /// Adds what a histogram holds beyond a part of it, to the width of a bucket.

@@ -249,6 +249,15 @@ impl Interval {
             Self::Fixed { interval_ns } | Self::Primes { interval_ns, .. } => *interval_ns,
         }
     }
+
+    /// The shortest length in nanoseconds.
+    #[must_use]
+    pub fn shortest_ns(&self) -> u64 {
+        match self {
+            Self::Fixed { interval_ns } => *interval_ns,
+            Self::Primes { table_ns, .. } => table_ns.iter().copied().min().unwrap_or(0),
+        }
+    }
 }
 
 /// One thing that was asked of the kernel, and what was read back.

@@ -1,6 +1,8 @@
 //! Runs with known figures, without measuring anything.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use std::collections::BTreeMap;
 
 use punctual::record::*;
@@ -95,6 +97,8 @@ pub fn system() -> SystemState {
     system
 }
 
+static STARTS: AtomicU64 = AtomicU64::new(1);
+
 /// A finished run of `threads`.
 pub fn run_of(threads: Vec<Thread>) -> Run {
     let measured_ns = threads
@@ -118,7 +122,8 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             "10".to_owned(),
         ],
         started: "2026-11-21T02:46:09Z".to_owned(),
-        start_ns: Some(1_000_000),
+        // No two runs start at the same instant.
+        start_ns: Some(STARTS.fetch_add(1, Ordering::Relaxed)),
         state: State::Finished,
         request: Request {
             source: "nanosleep".to_owned(),

@@ -5,6 +5,7 @@
 
 pub mod futex;
 pub mod map;
+pub mod perf;
 mod raw;
 pub mod task;
 pub mod time;

@@ -1,0 +1,98 @@
+//! The functions of the C library that ours stand before, found when they are first used.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::transmute;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{clockid_t, pthread_attr_t, pthread_t, timespec};
+
+/// What a thread runs. It may be unwound: by pthread_exit, by cancellation.
+pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+fn next(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = place.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    // SAFETY: the name is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        crate::report::end(
+            "the C library lacks a function: ",
+            name.to_str().unwrap_or("?"),
+        );
+    }
+    place.store(found, Ordering::Relaxed);
+    found
+}
+
+macro_rules! real {
+    ($(#[$doc:meta])* $name:ident($($argument:ident: $kind:ty),*)) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the C library's function of this name.
+        pub(crate) unsafe fn $name($($argument: $kind),*) -> c_int {
+            static PLACE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            const NAME: &CStr = match CStr::from_bytes_with_nul(
+                concat!(stringify!($name), "\0").as_bytes()
+            ) {
+                Ok(name) => name,
+                Err(_) => c"",
+            };
+            let found = next(&PLACE, NAME);
+            // SAFETY: the C library's function of this name has this type.
+            let found: unsafe extern "C-unwind" fn($($kind),*) -> c_int =
+                unsafe { transmute(found) };
+            // SAFETY: the caller's promise.
+            unsafe { found($($argument),*) }
+        }
+    };
+}
+
+real! {
+    /// Starts a thread.
+    pthread_create(
+        thread: *mut pthread_t,
+        attributes: *const pthread_attr_t,
+        start: Start,
+        argument: *mut c_void
+    )
+}
+real! {
+    /// Waits for a thread.
+    pthread_join(thread: pthread_t, value: *mut *mut c_void)
+}
+real! {
+    /// Takes the value of a thread that has ended.
+    pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_void)
+}
+real! {
+    /// Waits for a thread until a time on CLOCK_REALTIME.
+    pthread_timedjoin_np(thread: pthread_t, value: *mut *mut c_void, until: *const timespec)
+}
+real! {
+    /// Waits for a thread until a time on a clock.
+    pthread_clockjoin_np(
+        thread: pthread_t,
+        value: *mut *mut c_void,
+        clock: clockid_t,
+        until: *const timespec
+    )
+}
+real! {
+    /// Gives a thread's value up.
+    pthread_detach(thread: pthread_t)
+}
+real! {
+    /// The attributes of a running thread.
+    pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t)
+}
+real! {
+    /// The attributes of a thread for which none are given.
+    pthread_getattr_default_np(attributes: *mut pthread_attr_t)
+}
+real! {
+    /// Sets the attributes of threads for which none are given.
+    pthread_setattr_default_np(attributes: *const pthread_attr_t)
+}

@@ -1,0 +1,113 @@
+//! What the environment asks for, in `PUNCTUAL_RUN`: words separated by commas,
+//! `stack=pool`, `stack=wrap` or `stack=none`, `size=BYTES`, `lock`,
+//! `report=PROCESS`: the process that tells of itself even where it had no threads.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+/// Which stacks threads get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stacks {
+    /// Their own, untouched.
+    None,
+    /// Their own, made present.
+    Wrap,
+    /// Ours.
+    Pool,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    pub(crate) stacks: Stacks,
+    /// Bytes for a thread that names no size, and the most that is made present of a stack
+    /// that isn't ours.
+    pub(crate) size: usize,
+    pub(crate) lock: bool,
+    /// The process that was run; 0 when nothing is to be told.
+    pub(crate) report: u32,
+}
+
+/// The largest size that the pool has.
+pub(crate) const LARGEST: usize = 2 << 20;
+
+impl Wishes {
+    const DEFAULT: Self = Self {
+        stacks: Stacks::Pool,
+        size: LARGEST,
+        lock: false,
+        report: 0,
+    };
+
+    /// The first word that isn't understood is the error.
+    fn parse(words: &str) -> Result<Self, &str> {
+        let mut wishes = Self::DEFAULT;
+        for word in words.split(',').filter(|word| !word.is_empty()) {
+            match word.split_once('=') {
+                None if word == "lock" => wishes.lock = true,
+                Some(("stack", "none")) => wishes.stacks = Stacks::None,
+                Some(("stack", "wrap")) => wishes.stacks = Stacks::Wrap,
+                Some(("stack", "pool")) => wishes.stacks = Stacks::Pool,
+                Some(("size", bytes)) => match bytes.parse() {
+                    Ok(bytes) if bytes > 0 && bytes <= LARGEST => wishes.size = bytes,
+                    _ => return Err(word),
+                },
+                Some(("report", process)) => match process.parse() {
+                    Ok(process) => wishes.report = process,
+                    Err(_) => return Err(word),
+                },
+                _ => return Err(word),
+            }
+        }
+        Ok(wishes)
+    }
+}
+
+static SIZE: AtomicUsize = AtomicUsize::new(0);
+static FLAGS: AtomicU8 = AtomicU8::new(0);
+const WRAP: u8 = 1;
+const POOL: u8 = 2;
+const LOCK: u8 = 4;
+static REPORT: AtomicU32 = AtomicU32::new(0);
+
+/// What [`read`] found.
+pub(crate) fn in_force() -> Wishes {
+    let flags = FLAGS.load(Ordering::Relaxed);
+    Wishes {
+        stacks: match flags & (WRAP | POOL) {
+            POOL => Stacks::Pool,
+            WRAP => Stacks::Wrap,
+            _ => Stacks::None,
+        },
+        size: SIZE.load(Ordering::Relaxed),
+        lock: flags & LOCK != 0,
+        report: REPORT.load(Ordering::Relaxed),
+    }
+}
+
+/// Reads the environment; what isn't understood ends the program, for it would run
+/// otherwise than was asked.
+pub(crate) fn read() -> Wishes {
+    // SAFETY: the name is a C string, and no other thread changes the environment yet.
+    let value = unsafe { libc::getenv(c"PUNCTUAL_RUN".as_ptr()) };
+    let words = if value.is_null() {
+        ""
+    } else {
+        // SAFETY: getenv returned a C string that lives as long as the environment.
+        unsafe { CStr::from_ptr(value) }.to_str().unwrap_or("?")
+    };
+    let wishes = match Wishes::parse(words) {
+        Ok(wishes) => wishes,
+        Err(word) => crate::report::end("PUNCTUAL_RUN has a word that is not known: ", word),
+    };
+    let stacks = match wishes.stacks {
+        Stacks::None => 0,
+        Stacks::Wrap => WRAP,
+        Stacks::Pool => POOL,
+    };
+    let lock = if wishes.lock { LOCK } else { 0 };
+    SIZE.store(wishes.size, Ordering::Relaxed);
+    FLAGS.store(stacks | lock, Ordering::Relaxed);
+    REPORT.store(wishes.report, Ordering::Relaxed);
+    wishes
+}

@@ -1,0 +1,336 @@
+//! Interrupts away from the CPUs of a real-time program, and back again.
+//!
+//! What an interrupt's affinity was is written to a journal, and to disk, before anything is
+//! changed, so that [`Interrupts::restore`] puts it back also after a crash or a `kill -9`.
+//! Nothing is restored by itself: a rollback in the midst of service does harm. Restoring is
+//! idempotent, and tells what it couldn't do.
+//!
+//! Managed interrupts (those of NVMe queues, for one) belong to the kernel and can't be
+//! steered: they are skipped and listed, which is no error. `isolcpus=managed_irq` keeps
+//! those away.
+//!
+//! Nothing here is for a real-time thread: all of it reads and writes files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The interrupts of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interrupts {
+    folder: PathBuf,
+}
+
+/// An interrupt that was left as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its number; `None` is the default for interrupts to come.
+    pub irq: Option<u32>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Interrupts whose affinity was changed.
+    pub changed: Vec<u32>,
+    /// Those that could not be changed.
+    pub skipped: Vec<Skipped>,
+}
+
+/// The first line of a journal.
+const HEAD: &str = "punctual irq journal 1";
+/// How the default is called in it.
+const DEFAULT: &str = "default";
+
+impl Default for Interrupts {
+    fn default() -> Self {
+        Self::of_this_machine()
+    }
+}
+
+impl Interrupts {
+    /// Those in `/proc/irq`.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        Self::at("/proc/irq")
+    }
+
+    /// Those in another folder that is made up in the same way.
+    #[must_use]
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+        }
+    }
+
+    /// The numbers of all that have an affinity, ascending.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn numbers(&self) -> io::Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let number = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            if let Some(number) = number
+                && self.file(Some(number)).exists()
+            {
+                numbers.push(number);
+            }
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The CPUs that may serve an interrupt, as the kernel writes lists: `0-3,5`.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such interrupt.
+    pub fn affinity(&self, irq: u32) -> io::Result<String> {
+        self.read(Some(irq))
+    }
+
+    /// Lets the CPUs `onto` alone serve the interrupts, or all there are and all that come,
+    /// where none are named. An interrupt takes its new place when it next occurs.
+    ///
+    /// A `journal` that exists keeps the values that it has: those from before the first
+    /// change.
+    ///
+    /// # Errors
+    /// EINVAL or EOVERFLOW when no CPU is named or one doesn't exist; what prevents the
+    /// journal from being written, and then nothing was changed.
+    pub fn steer(&self, irqs: &[u32], onto: &[usize], journal: &Path) -> io::Result<Outcome> {
+        if onto.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let mut wanted: Vec<Option<u32>> = irqs.iter().copied().map(Some).collect();
+        if irqs.is_empty() {
+            wanted.push(None);
+            wanted.extend(self.numbers()?.into_iter().map(Some));
+        }
+        let mut kept = read_journal(journal)?;
+        let mut outcome = Outcome::default();
+        let mut todo = Vec::new();
+        for irq in wanted {
+            match self.read(irq) {
+                Ok(before) => {
+                    kept.entry(irq).or_insert(before);
+                    todo.push(irq);
+                }
+                Err(error) => outcome.skipped.push(Skipped {
+                    irq,
+                    reason: reason(&error),
+                }),
+            }
+        }
+        write_journal(journal, &kept)?;
+        let list: Vec<String> = onto.iter().map(ToString::to_string).collect();
+        for irq in todo {
+            let value = if irq.is_some() {
+                list.join(",")
+            } else {
+                mask(onto)
+            };
+            self.change(irq, &value, &mut outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    /// What [`Interrupts::restore`] would put back: each interrupt (`None`: the default),
+    /// and the CPUs that it had.
+    ///
+    /// # Errors
+    /// When the journal can't be read or isn't one.
+    pub fn preview(&self, journal: &Path) -> io::Result<Vec<(Option<u32>, String)>> {
+        let kept = read_journal(journal)?;
+        let differs = |(irq, before): &(Option<u32>, String)| {
+            self.read(*irq).map_or(true, |now| now != *before)
+        };
+        Ok(kept.into_iter().filter(differs).collect())
+    }
+
+    /// Puts back what the journal holds, and removes it when everything is back. Interrupts
+    /// that exist no more are listed, and forgotten. Without a journal nothing is done.
+    ///
+    /// # Errors
+    /// When the journal can't be read, isn't one, or can't be removed.
+    pub fn restore(&self, journal: &Path) -> io::Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let mut left = false;
+        for (irq, before) in read_journal(journal)? {
+            match self.read(irq) {
+                Ok(now) if now == before => {}
+                Ok(_) => {
+                    let skipped = outcome.skipped.len();
+                    if let Err(error) = self.change(irq, &before, &mut outcome) {
+                        outcome.skipped.push(Skipped {
+                            irq,
+                            reason: reason(&error),
+                        });
+                    }
+                    left |= outcome.skipped.len() > skipped;
+                }
+                Err(error) => outcome.skipped.push(Skipped {
+                    irq,
+                    reason: reason(&error),
+                }),
+            }
+        }
+        if !left {
+            match fs::remove_file(journal) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn file(&self, irq: Option<u32>) -> PathBuf {
+        match irq {
+            Some(irq) => self.folder.join(irq.to_string()).join("smp_affinity_list"),
+            None => self.folder.join("default_smp_affinity"),
+        }
+    }
+
+    fn read(&self, irq: Option<u32>) -> io::Result<String> {
+        Ok(fs::read_to_string(self.file(irq))?.trim().to_owned())
+    }
+
+    fn change(&self, irq: Option<u32>, value: &str, outcome: &mut Outcome) -> io::Result<()> {
+        // One write, and never a file that isn't there: the kernel takes each as a whole.
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(self.file(irq))
+            .and_then(|mut file| file.write_all(value.as_bytes()));
+        match written {
+            Ok(()) => outcome.changed.extend(irq),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOVERFLOW)) => {
+                return Err(error);
+            }
+            Err(error) => outcome.skipped.push(Skipped {
+                irq,
+                reason: reason(&error),
+            }),
+        }
+        Ok(())
+    }
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        // EIO before Linux 6.
+        Some(libc::EPERM | libc::EIO) => {
+            "the kernel manages it (or it belongs to one CPU) and lets nobody steer it".to_owned()
+        }
+        Some(libc::EACCES) => "not permitted: steering interrupts is root's".to_owned(),
+        Some(libc::ENOENT) => "it is there no more".to_owned(),
+        Some(libc::ENOSPC) => "no interrupt vector is left on these CPUs".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// CPUs as the kernel writes masks: 32 bits at a time in hexadecimal, the highest first.
+fn mask(cpus: &[usize]) -> String {
+    let words = cpus.iter().max().map_or(0, |last| last / 32) + 1;
+    let mut mask = vec![0_u32; words];
+    for cpu in cpus {
+        mask[cpu / 32] |= 1 << (cpu % 32);
+    }
+    let words: Vec<String> = mask
+        .iter()
+        .rev()
+        .map(|word| format!("{word:08x}"))
+        .collect();
+    words.join(",")
+}
+
+type Journal = BTreeMap<Option<u32>, String>;
+
+fn read_journal(path: &Path) -> io::Result<Journal> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Journal::new()),
+        text => text?,
+    };
+    parse_journal(&text).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{} is not a journal of interrupts", path.display()),
+        )
+    })
+}
+
+fn parse_journal(text: &str) -> Option<Journal> {
+    let mut lines = text.lines();
+    if lines.next()? != HEAD {
+        return None;
+    }
+    let mut journal = Journal::new();
+    for line in lines {
+        let (name, value) = line.split_once(' ')?;
+        let irq = match name {
+            DEFAULT => None,
+            number => Some(number.parse().ok()?),
+        };
+        let known = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b',' | b'-');
+        if value.is_empty() || !value.bytes().all(known) {
+            return None;
+        }
+        journal.insert(irq, value.to_owned());
+    }
+    Some(journal)
+}
+
+/// Whole or not at all, and on disk when this returns.
+fn write_journal(path: &Path, journal: &Journal) -> io::Result<()> {
+    let mut text = format!("{HEAD}\n");
+    for (irq, value) in journal {
+        let name = irq.map_or(DEFAULT.to_owned(), |irq| irq.to_string());
+        text.push_str(&format!("{name} {value}\n"));
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut file = fs::File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_written_as_the_kernel_does() {
+        assert_eq!(mask(&[0]), "00000001");
+        assert_eq!(mask(&[1, 31]), "80000002");
+        assert_eq!(mask(&[0, 33]), "00000002,00000001");
+    }
+
+    #[test]
+    fn journals_are_read_or_refused_as_a_whole() {
+        let good = format!("{HEAD}\ndefault 3\n4 0-1\n17 0,2-3\n");
+        let journal = parse_journal(&good).unwrap();
+        assert_eq!(journal.len(), 3);
+        assert_eq!(journal[&Some(17)], "0,2-3");
+        for bad in [
+            String::new(),
+            "punctual irq journal 2\n".to_owned(),
+            format!("{HEAD}\n4\n"),
+            format!("{HEAD}\nx 0\n"),
+            format!("{HEAD}\n4 ../../etc\n"),
+        ] {
+            assert!(parse_journal(&bad).is_none(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Hardware breakpoints, as `perf_event_open` offers them.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::check;
+
+/// The kernel's `struct perf_event_attr`, in the size that has `sig_data` (128 bytes).
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint_type: u32,
+    address: u64,
+    length: u64,
+    branch_sample_type: u64,
+    user_registers: u64,
+    user_stack: u32,
+    clock: i32,
+    interrupt_registers: u64,
+    aux_watermark: u32,
+    max_stack: u16,
+    reserved: u16,
+    aux_sample_size: u32,
+    reserved_too: u32,
+    signal_data: u64,
+}
+
+const PERF_TYPE_BREAKPOINT: u32 = 5;
+const INHERIT: u64 = 1 << 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const INHERIT_THREAD: u64 = 1 << 35;
+const REMOVE_ON_EXEC: u64 = 1 << 36;
+const SIGTRAP: u64 = 1 << 37;
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+
+/// A breakpoint to be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Breakpoint {
+    /// The first byte that is watched, aligned to `length`.
+    pub address: usize,
+    /// 1, 2, 4 or 8 bytes.
+    pub length: usize,
+    /// Reads too, not writes alone.
+    pub reads: bool,
+    /// Each hit ends in SIGTRAP on the thread that hit, at once; else hits are counted.
+    pub signal: bool,
+    /// What the signal carries, beside the address.
+    pub data: u64,
+}
+
+/// Sets a breakpoint for one thread of this process (0: the caller), and those that it
+/// starts from then on. What the kernel does on the thread's behalf isn't seen.
+///
+/// Not real-time safe: it allocates in the kernel and may interrupt other CPUs.
+///
+/// # Errors
+/// ENOSPC when the slots are used up, EINVAL for a length or an alignment that the hardware
+/// hasn't or a kernel without signals (before 5.13), ENOENT, ENODEV or EOPNOTSUPP without
+/// such hardware, ESRCH for a dead thread, EACCES or EPERM when `perf_event_paranoid` or a
+/// security policy forbids it.
+pub fn set_breakpoint(tid: libc::pid_t, breakpoint: &Breakpoint) -> io::Result<OwnedFd> {
+    const HW_BREAKPOINT_R: u32 = 1;
+    const HW_BREAKPOINT_W: u32 = 2;
+    let mut flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
+    if breakpoint.signal {
+        // The kernel accepts signals for threads of one process alone, and no others.
+        flags |= SIGTRAP | REMOVE_ON_EXEC | INHERIT | INHERIT_THREAD;
+    }
+    let attributes = Attributes {
+        kind: PERF_TYPE_BREAKPOINT,
+        size: size_of::<Attributes>() as u32,
+        period: 1,
+        flags,
+        breakpoint_type: HW_BREAKPOINT_W | if breakpoint.reads { HW_BREAKPOINT_R } else { 0 },
+        address: breakpoint.address as u64,
+        length: breakpoint.length as u64,
+        signal_data: breakpoint.data,
+        ..Attributes::default()
+    };
+    // SAFETY: the kernel reads `size` bytes of a live struct of that size. A breakpoint that
+    // isn't the kernel's changes nothing but the thread's debug registers.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(&attributes),
+            tid,
+            -1 as libc::c_int,
+            -1 as libc::c_int,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    let descriptor = check(descriptor as libc::c_int)?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// How often a breakpoint was hit: one that sends no signals. One system call.
+///
+/// # Errors
+/// None in practice.
+pub fn hits(breakpoint: &OwnedFd) -> io::Result<u64> {
+    let mut count = 0_u64;
+    // SAFETY: the kernel writes at most 8 bytes into a live integer.
+    let read = unsafe {
+        libc::read(
+            breakpoint.as_raw_fd(),
+            std::ptr::from_mut(&mut count).cast(),
+            size_of::<u64>(),
+        )
+    };
+    check(read as libc::c_int)?;
+    Ok(count)
+}

@@ -1,0 +1,398 @@
+//! Hardware watchpoints: who writes this?
+//!
+//! A [`Watchpoint`] watches 1, 2, 4 or 8 aligned bytes with the processor's debug registers,
+//! at no cost to any other access. Each write by a thread of this process ends in SIGTRAP on
+//! that thread, right behind the instruction that wrote; the handler that [`watch`] installs
+//! notes who, where and when, and the program goes on. That finds who tramples a stack: watch
+//! the word that is found destroyed, at the lowest part that should never be reached or in a
+//! frame that is trampled, and read [`Watchpoint::hits`].
+//!
+//! A processor has few of them: four on x86-64. Writes that the kernel makes for a thread
+//! (`read` into the variable) are not seen.
+//!
+//! Threads that are there when it is set are watched, and those that they start afterwards;
+//! of one that starts just while it is set, a write may count twice.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::sys::perf::{self, Breakpoint};
+
+/// Which accesses are hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Writes.
+    Write,
+    /// Reads and writes.
+    ReadWrite,
+}
+
+/// One access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hit {
+    /// The thread.
+    pub tid: libc::pid_t,
+    /// Its instruction pointer when the access was done: the instruction after it.
+    pub instruction: usize,
+    /// Its stack pointer then.
+    pub stack: usize,
+    /// When, in ns of CLOCK_MONOTONIC.
+    pub time_ns: u64,
+}
+
+/// Why nothing is watched.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// The processor's slots are used up, by this or another process (ENOSPC).
+    NoSlot,
+    /// The address isn't aligned to the length, or the length isn't one of 1, 2, 4 and 8
+    /// (EINVAL).
+    Misaligned,
+    /// The processor or the kernel has no watchpoints, or no signals of them: Linux 5.13
+    /// has (ENOTSUP).
+    NoHardware,
+    /// Not permitted (EACCES, EPERM): see `kernel.perf_event_paranoid`.
+    Forbidden(io::Error),
+    /// Anything else.
+    System(io::Error),
+}
+
+impl WatchError {
+    /// The number that the C functions put into `errno`.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::NoSlot => libc::ENOSPC,
+            Self::Misaligned => libc::EINVAL,
+            Self::NoHardware => libc::ENOTSUP,
+            Self::Forbidden(error) | Self::System(error) => {
+                error.raw_os_error().unwrap_or(libc::EIO)
+            }
+        }
+    }
+
+    /// The address and the length are known to be good.
+    fn of(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ENOSPC) => Self::NoSlot,
+            Some(
+                libc::EINVAL
+                | libc::ENOENT
+                | libc::ENODEV
+                | libc::EOPNOTSUPP
+                | libc::ENOSYS
+                | libc::E2BIG,
+            ) => Self::NoHardware,
+            Some(libc::EACCES | libc::EPERM) => Self::Forbidden(error),
+            _ => Self::System(error),
+        }
+    }
+}
+
+impl fmt::Display for WatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSlot => write!(
+                f,
+                "the processor's watchpoints are used up: x86-64 has four; drop one, or end the \
+                 debugger"
+            ),
+            Self::Misaligned => write!(
+                f,
+                "a watchpoint covers 1, 2, 4 or 8 bytes at an address that is a multiple of that"
+            ),
+            Self::NoHardware => write!(
+                f,
+                "no hardware watchpoints with signals here: Linux 5.13 and a processor with debug \
+                 registers have them, some virtual machines don't"
+            ),
+            Self::Forbidden(_) => write!(
+                f,
+                "watchpoints are not permitted: look at kernel.perf_event_paranoid and at seccomp \
+                 (containers)"
+            ),
+            Self::System(error) => write!(f, "the watchpoint can't be set: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for WatchError {}
+
+/// Watchpoints that a process can have at a time; no processor has more.
+const SLOTS: usize = 16;
+/// Hits of each that are kept: the first ones. The others are counted.
+pub const KEPT: usize = 64;
+
+struct Entry {
+    /// 0 while it is being written.
+    tid: AtomicU64,
+    instruction: AtomicUsize,
+    stack: AtomicUsize,
+    time_ns: AtomicU64,
+}
+
+struct Slot {
+    used: AtomicBool,
+    count: AtomicUsize,
+    entries: [Entry; KEPT],
+}
+
+static HITS: [Slot; SLOTS] = [const {
+    Slot {
+        used: AtomicBool::new(false),
+        count: AtomicUsize::new(0),
+        entries: [const {
+            Entry {
+                tid: AtomicU64::new(0),
+                instruction: AtomicUsize::new(0),
+                stack: AtomicUsize::new(0),
+                time_ns: AtomicU64::new(0),
+            }
+        }; KEPT],
+    }
+}; SLOTS];
+
+/// Our signals carry this in their upper half, the slot in the lower.
+const MARK: u64 = 0x7075_6e63 << 32;
+/// `TRAP_PERF`.
+const TRAP_PERF: i32 = 6;
+
+/// A watchpoint, until it is dropped.
+#[derive(Debug)]
+pub struct Watchpoint {
+    slot: usize,
+    /// One for each thread that was there.
+    threads: Vec<OwnedFd>,
+}
+
+/// Watches the `length` bytes at `address` in all threads of the process.
+///
+/// The first call takes over SIGTRAP; signals that aren't ours go to the handler that was
+/// there. Not real-time safe.
+///
+/// # Errors
+/// See [`WatchError`].
+pub fn watch(address: usize, length: usize, access: Access) -> Result<Watchpoint, WatchError> {
+    if !matches!(length, 1 | 2 | 4 | 8) || !address.is_multiple_of(length) {
+        return Err(WatchError::Misaligned);
+    }
+    let free = |slot: &Slot| !slot.used.swap(true, Ordering::AcqRel);
+    let slot = HITS.iter().position(free).ok_or(WatchError::NoSlot)?;
+    let attached = install_handler()
+        .map_err(WatchError::System)
+        .and_then(|()| attach(slot, address, length, access));
+    match attached {
+        Ok(threads) => Ok(Watchpoint { slot, threads }),
+        Err(error) => {
+            release(slot);
+            Err(error)
+        }
+    }
+}
+
+/// Sets it for every thread that there is. New ones inherit it from those that have it, so
+/// it is looked again until no thread is new.
+fn attach(
+    slot: usize,
+    address: usize,
+    length: usize,
+    access: Access,
+) -> Result<Vec<OwnedFd>, WatchError> {
+    let breakpoint = Breakpoint {
+        address,
+        length,
+        reads: access == Access::ReadWrite,
+        signal: true,
+        data: MARK | slot as u64,
+    };
+    let mut seen = Vec::new();
+    let mut threads = Vec::new();
+    loop {
+        let known = seen.len();
+        for tid in tasks().map_err(WatchError::System)? {
+            if seen.contains(&tid) {
+                continue;
+            }
+            seen.push(tid);
+            match perf::set_breakpoint(tid, &breakpoint) {
+                Ok(descriptor) => threads.push(descriptor),
+                // It has ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                // A second one on a thread that inherited the first takes a slot in vain.
+                Err(error) if known > 0 && error.raw_os_error() == Some(libc::ENOSPC) => {}
+                Err(error) => return Err(WatchError::of(error)),
+            }
+        }
+        if seen.len() == known {
+            return Ok(threads);
+        }
+    }
+}
+
+/// The threads of this process.
+fn tasks() -> io::Result<Vec<libc::pid_t>> {
+    let mut tasks = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/task")? {
+        if let Some(tid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        {
+            tasks.push(tid);
+        }
+    }
+    Ok(tasks)
+}
+
+fn release(slot: usize) {
+    for entry in &HITS[slot].entries {
+        entry.tid.store(0, Ordering::Relaxed);
+    }
+    HITS[slot].count.store(0, Ordering::Relaxed);
+    HITS[slot].used.store(false, Ordering::Release);
+}
+
+impl Watchpoint {
+    /// Hits so far. A real-time thread may call it: it is one load.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        HITS[self.slot].count.load(Ordering::Acquire)
+    }
+
+    /// The first hits, at most [`KEPT`]. Not real-time safe: it allocates.
+    #[must_use]
+    pub fn hits(&self) -> Vec<Hit> {
+        (0..KEPT).map_while(|index| self.hit(index)).collect()
+    }
+
+    /// The hit of this number, from 0; `None` where there are not so many, or it isn't kept.
+    /// Real-time safe.
+    #[must_use]
+    pub fn hit(&self, index: usize) -> Option<Hit> {
+        let entry = HITS[self.slot].entries.get(index)?;
+        let tid = entry.tid.load(Ordering::Acquire);
+        if tid == 0 {
+            return None;
+        }
+        Some(Hit {
+            tid: tid as libc::pid_t,
+            instruction: entry.instruction.load(Ordering::Relaxed),
+            stack: entry.stack.load(Ordering::Relaxed),
+            time_ns: entry.time_ns.load(Ordering::Relaxed),
+        })
+    }
+}
+
+impl Drop for Watchpoint {
+    fn drop(&mut self) {
+        // Before the slot is another's: the kernel delivers no signal of it after this.
+        self.threads.clear();
+        release(self.slot);
+    }
+}
+
+/// What SIGTRAP did before; kept for signals that aren't ours.
+static BEFORE: Mutex<Option<()>> = Mutex::new(None);
+static BEFORE_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+static BEFORE_TELLS: AtomicBool = AtomicBool::new(false);
+
+fn install_handler() -> io::Result<()> {
+    let mut installed = BEFORE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if installed.is_some() {
+        return Ok(());
+    }
+    // SAFETY: all-zero is a value of this plain C struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_trap as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: as above.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: both structs are live; the handler calls async-signal-safe functions alone.
+    super::sys::check(unsafe { libc::sigaction(libc::SIGTRAP, &action, &mut before) })?;
+    BEFORE_TELLS.store(before.sa_flags & libc::SA_SIGINFO != 0, Ordering::Relaxed);
+    BEFORE_HANDLER.store(before.sa_sigaction, Ordering::Release);
+    *installed = Some(());
+    Ok(())
+}
+
+/// The beginning of the kernel's `siginfo_t` for SIGTRAP of a perf event.
+#[repr(C)]
+struct TrapInfo {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    _pad: i32,
+    _address: usize,
+    data: u64,
+}
+
+extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel hands over a whole siginfo_t, which begins like this.
+    let told = unsafe { info.cast::<TrapInfo>().read() };
+    let slot = (told.data & 0xffff_ffff) as usize;
+    let ours = told.code == TRAP_PERF && told.data & !0xffff_ffff == MARK && slot < SLOTS;
+    if !ours {
+        pass_on(signal, info, context);
+        return;
+    }
+    let number = HITS[slot].count.fetch_add(1, Ordering::AcqRel);
+    let Some(entry) = HITS[slot].entries.get(number) else {
+        return;
+    };
+    let (instruction, stack) = place(context);
+    entry.instruction.store(instruction, Ordering::Relaxed);
+    entry.stack.store(stack, Ordering::Relaxed);
+    entry
+        .time_ns
+        .store(crate::clock::now_ns(), Ordering::Relaxed);
+    let tid = crate::sys::task::current_tid();
+    entry.tid.store(tid as u64, Ordering::Release);
+}
+
+/// Instruction and stack pointer of the interrupted code.
+fn place(context: *mut libc::c_void) -> (usize, usize) {
+    // SAFETY: the kernel hands the context over as a ucontext_t.
+    let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    return (
+        machine.gregs[libc::REG_RIP as usize] as usize,
+        machine.gregs[libc::REG_RSP as usize] as usize,
+    );
+    #[cfg(target_arch = "aarch64")]
+    return (machine.pc as usize, machine.sp as usize);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return {
+        let _ = machine;
+        (0, 0)
+    };
+}
+
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    type Telling = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+    type Plain = extern "C" fn(libc::c_int);
+    match BEFORE_HANDLER.load(Ordering::Acquire) {
+        libc::SIG_IGN => {}
+        libc::SIG_DFL => {
+            // SAFETY: async-signal-safe; the signal ends the process when this returns.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+            // SAFETY: as above.
+            unsafe { libc::raise(signal) };
+        }
+        handler if BEFORE_TELLS.load(Ordering::Relaxed) => {
+            // SAFETY: this is what was installed with SA_SIGINFO.
+            let handler: Telling = unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: this is what was installed without it.
+            let handler: Plain = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Processor sets of this machine, made and removed.
+
+use std::process::{Child, Command};
+
+use punctual_rt::affinity;
+use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets, Version};
+
+/// The sets of this machine, and a CPU for one; none where there can be none.
+fn sets() -> Option<(Cpusets, usize)> {
+    // SAFETY: geteuid has no precondition.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIPPED: processor sets are root's");
+        return None;
+    }
+    let sets = match Cpusets::of_this_machine() {
+        Ok(sets) => sets,
+        Err(error) => {
+            assert_eq!(error.errno(), libc::ENOTSUP);
+            println!("SKIPPED: {error}");
+            return None;
+        }
+    };
+    let cpus = affinity::of(0).expect("affinity");
+    if cpus.len() < 2 {
+        println!("SKIPPED: one CPU alone");
+        return None;
+    }
+    Some((sets, cpus[cpus.len() - 1]))
+}
+
+/// Removes a set also when a test fails.
+struct Removed(Cpuset);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = self.0.remove();
+    }
+}
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn name(part: &str) -> String {
+    format!("punctual-test-{part}-{}", std::process::id())
+}
+
+#[test]
+fn a_set_is_made_used_and_removed() {
+    let Some((sets, cpu)) = sets() else { return };
+    let name = name("used");
+    let set = match sets.create(&name, &[cpu]) {
+        Ok(set) => Removed(set),
+        Err(error @ CpusetError::Invalid(_)) => {
+            assert_eq!(error.errno(), libc::EBUSY);
+            assert!(sets.find(&name).is_err(), "it was removed again");
+            println!("SKIPPED: {error}");
+            return;
+        }
+        Err(CpusetError::System(path, error))
+            if matches!(error.raw_os_error(), Some(libc::EROFS | libc::EACCES)) =>
+        {
+            println!("SKIPPED: {}: {error}", path.display());
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    set.0.state().expect("isolated");
+    assert_eq!(set.0.cpus().expect("read"), cpu.to_string());
+    assert!(matches!(
+        sets.create(&name, &[cpu]),
+        Err(error) if error.errno() == libc::EEXIST
+    ));
+    let child = Ended(Command::new("sleep").arg("60").spawn().expect("sleep"));
+    let process = child.0.id() as libc::pid_t;
+    set.0.take(process).expect("moved");
+    assert_eq!(affinity::of(process).expect("affinity"), [cpu]);
+    // By another process, which knows the name alone; with a task inside.
+    let found = sets.find(&name).expect("found");
+    found.remove().expect("removed");
+    found.remove().expect("removing again does nothing");
+    assert!(sets.find(&name).is_err());
+    assert!(
+        affinity::of(process).expect("affinity").len() > 1,
+        "the task is back"
+    );
+}
+
+#[test]
+fn what_is_taken_is_refused_with_the_kernels_reason() {
+    let Some((sets, cpu)) = sets() else { return };
+    let first = name("first");
+    let Ok(set) = sets.create(&first, &[cpu]) else {
+        println!("SKIPPED: no set can be made here");
+        return;
+    };
+    let _set = Removed(set);
+    let second = name("second");
+    match sets.create(&second, &[cpu]) {
+        Ok(set) => {
+            let _ = set.remove();
+            panic!("two sets have CPU {cpu}");
+        }
+        Err(error) if sets.version() == Version::Two => assert_eq!(error.errno(), libc::EBUSY),
+        Err(error) => assert!(
+            matches!(error.errno(), libc::EBUSY | libc::EINVAL),
+            "{error}"
+        ),
+    }
+    assert!(sets.find(&second).is_err(), "nothing is left behind");
+}
+
+#[test]
+fn wrong_names_and_no_cpus() {
+    let sets = Cpusets::at("/no/such/hierarchy", Version::Two);
+    for name in ["", ".", "..", "a/b", "a\nb"] {
+        assert!(
+            matches!(sets.create(name, &[0]), Err(CpusetError::Wrong)),
+            "{name:?}"
+        );
+    }
+    assert!(matches!(sets.create("a", &[]), Err(CpusetError::Wrong)));
+    let gone = sets.find("a").expect_err("no such set");
+    assert_eq!(gone.errno(), libc::ENOENT);
+}
+
+/// A hierarchy of version 2 that answers as kernels do: the write succeeds.
+#[test]
+fn the_state_is_read_back() {
+    let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpuset");
+    let _ = std::fs::remove_dir_all(&root);
+    let folder = root.join("set");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let set = Cpusets::at(&root, Version::Two).find("set").expect("there");
+    let state = folder.join("cpuset.cpus.partition");
+    std::fs::write(&state, "isolated\n").expect("written");
+    set.state().expect("isolated");
+    let reason = "isolated invalid (Cpu list in cpuset.cpus not exclusive)\n";
+    std::fs::write(&state, reason).expect("written");
+    let error = set.state().expect_err("invalid");
+    assert_eq!(error.errno(), libc::EBUSY);
+    assert!(
+        error
+            .to_string()
+            .ends_with("Cpu list in cpuset.cpus not exclusive")
+    );
+    std::fs::write(&state, "member\n").expect("written");
+    assert_eq!(set.state().expect_err("a member").errno(), libc::EBUSY);
+}

@@ -1,0 +1,143 @@
+//! Steering interrupts and putting them back: of this machine, and of made-up ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_rt::irq::Interrupts;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("irq")
+        .join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+fn made_up(name: &str) -> (PathBuf, Interrupts) {
+    let folder = folder(name);
+    for (irq, cpus) in [("1", "0-3\n"), ("9", "2\n"), ("40", "0-1,3\n")] {
+        fs::create_dir_all(folder.join(irq)).expect("a folder");
+        fs::write(folder.join(irq).join("smp_affinity_list"), cpus).expect("written");
+    }
+    fs::create_dir_all(folder.join("77")).expect("a folder without an affinity");
+    fs::write(folder.join("default_smp_affinity"), "f\n").expect("written");
+    let interrupts = Interrupts::at(&folder);
+    (folder, interrupts)
+}
+
+#[test]
+fn all_are_steered_and_all_come_back() {
+    let (folder, interrupts) = made_up("all");
+    let journal = folder.join("journal");
+    let done = interrupts.steer(&[], &[0, 1], &journal).expect("steered");
+    assert_eq!(done.changed, [1, 9, 40]);
+    assert!(done.skipped.is_empty());
+    assert_eq!(interrupts.affinity(9).expect("read"), "0,1");
+    // A second change keeps what was before the first.
+    interrupts.steer(&[9], &[3], &journal).expect("steered");
+    assert_eq!(interrupts.preview(&journal).expect("a journal").len(), 4);
+    let back = interrupts.restore(&journal).expect("restored");
+    assert_eq!(back.changed, [1, 9, 40]);
+    assert_eq!(interrupts.affinity(9).expect("read"), "2");
+    assert_eq!(interrupts.affinity(40).expect("read"), "0-1,3");
+    let default = fs::read_to_string(folder.join("default_smp_affinity")).expect("read");
+    assert_eq!(default.trim(), "f");
+    assert!(!journal.exists());
+    assert_eq!(
+        interrupts.restore(&journal).expect("again"),
+        Default::default()
+    );
+}
+
+#[test]
+fn one_that_is_gone_is_listed() {
+    let (folder, interrupts) = made_up("gone");
+    let journal = folder.join("journal");
+    interrupts
+        .steer(&[9, 40, 1000], &[0], &journal)
+        .expect("steered");
+    fs::remove_dir_all(folder.join("40")).expect("removed");
+    let back = interrupts.restore(&journal).expect("restored");
+    assert_eq!(back.changed, [9]);
+    assert_eq!(back.skipped.len(), 1);
+    assert_eq!(back.skipped[0].irq, Some(40));
+    assert!(!journal.exists());
+}
+
+#[test]
+fn without_a_journal_nothing_is_changed() {
+    let (folder, interrupts) = made_up("no-journal");
+    let nowhere = folder.join("no/such/folder/journal");
+    assert!(interrupts.steer(&[9], &[0], &nowhere).is_err());
+    assert_eq!(interrupts.affinity(9).expect("read"), "2");
+    let rubbish = folder.join("rubbish");
+    fs::write(&rubbish, "rubbish").expect("written");
+    assert!(interrupts.steer(&[9], &[0], &rubbish).is_err());
+    assert!(interrupts.restore(&rubbish).is_err());
+    assert_eq!(interrupts.affinity(9).expect("read"), "2");
+    assert!(
+        interrupts
+            .steer(&[9], &[], &folder.join("journal"))
+            .is_err()
+    );
+}
+
+/// The real ones, for a moment.
+#[test]
+fn this_machine() {
+    // SAFETY: geteuid has no precondition.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIPPED: steering interrupts is root's");
+        return;
+    }
+    let interrupts = Interrupts::of_this_machine();
+    let numbers = match interrupts.numbers() {
+        Ok(numbers) if !numbers.is_empty() => numbers,
+        _ => {
+            println!("SKIPPED: no interrupts in /proc/irq");
+            return;
+        }
+    };
+    let before: Vec<_> = numbers
+        .iter()
+        .map(|&irq| interrupts.affinity(irq).ok())
+        .collect();
+    let journal = folder("machine").join("journal");
+    let absent = interrupts.steer(&numbers[..1], &[8000], &journal);
+    let done = interrupts.steer(&numbers, &[0], &journal);
+    let steered: Vec<_> = numbers
+        .iter()
+        .map(|&irq| interrupts.affinity(irq).ok())
+        .collect();
+    // As if the first process had been killed: another one, with the journal alone.
+    let back = Interrupts::of_this_machine()
+        .restore(&journal)
+        .expect("restored");
+    let after: Vec<_> = numbers
+        .iter()
+        .map(|&irq| interrupts.affinity(irq).ok())
+        .collect();
+    assert_eq!(before, after);
+    assert!(!journal.exists());
+    let done = done.expect("steered");
+    assert_eq!(done.changed.len() + done.skipped.len(), numbers.len());
+    for (irq, now) in numbers.iter().zip(&steered) {
+        if done.changed.contains(irq) {
+            assert_eq!(now.as_deref(), Some("0"), "{irq}");
+        }
+    }
+    assert!(back.skipped.is_empty(), "{back:?}");
+    match absent {
+        Err(error) => assert!(matches!(
+            error.raw_os_error(),
+            Some(libc::EOVERFLOW | libc::EINVAL)
+        )),
+        Ok(outcome) => assert!(outcome.changed.is_empty(), "{outcome:?}"),
+    }
+    println!(
+        "{} changed, {} skipped",
+        done.changed.len(),
+        done.skipped.len()
+    );
+}
