@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::{Build, C11, CXX17, Linked, succeeds};
 
@@ -110,13 +111,24 @@ fn examples() {
     }
 }
 
-/// Runs a real-time example for a second; what it printed, unless it may not run here.
+/// Runs a real-time example for a second beside a load; what it printed, unless it may not run here.
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn real_time(build: Build, source: &str) -> Option<String> {
-    let output = Command::new(build.compile(source))
-        .arg("1")
-        .output()
-        .expect("the program runs");
+    let mut program = Command::new(build.compile(source));
+    let ends = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        // A load beside it: memory that comes and goes.
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                let mut block = vec![0_u8; 8 << 20];
+                block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+                std::hint::black_box(&mut block);
+            }
+        });
+        let output = program.arg("1").output();
+        ends.store(true, Ordering::Relaxed);
+        output.expect("the program runs")
+    });
     if output.status.code() == Some(77) {
         let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
         eprintln!("SKIPPED: {source}: {reason}");

@@ -112,6 +112,8 @@ fn by_rtrb() -> f64 {
     )
 }
 
+type Variant = (&'static str, fn() -> f64);
+
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
@@ -135,7 +137,7 @@ fn main() {
             drop(of_std.lock().expect("not poisoned"));
         }),
     ];
-    let rings: [(&str, fn() -> f64); 3] = [
+    let rings: [Variant; 3] = [
         ("ring of this library", by_ring),
         ("records of this library", by_records),
         ("rtrb", by_rtrb),

@@ -70,3 +70,42 @@ fn a_slot_is_never_in_two_hands_and_nothing_is_lost_uncounted() {
         assert_eq!(ring.turns.refused(), 3 - taken.len() as u64);
     });
 }
+
+/// How the log ends: its writer asks whether this is the end before it empties the ring, and
+/// so sees all that was logged before.
+#[test]
+fn what_was_logged_before_the_end_is_written() {
+    loom::model(|| {
+        let ring = Arc::new(Model {
+            turns: Turns::new(2),
+            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let ends = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let writer = {
+            let (ring, ends) = (Arc::clone(&ring), Arc::clone(&ends));
+            thread::spawn(move || {
+                let mut seen = Vec::new();
+                loop {
+                    let last = ends.load(Ordering::Acquire);
+                    while let Some(slot) = ring.turns.to_read() {
+                        // SAFETY: loom reports a race here.
+                        seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
+                        ring.turns.read();
+                    }
+                    if last {
+                        return seen;
+                    }
+                    thread::yield_now();
+                }
+            })
+        };
+        for value in 1..=2 {
+            let slot = ring.turns.to_write().expect("two slots");
+            // SAFETY: loom reports a race here.
+            ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
+            ring.turns.written();
+        }
+        ends.store(true, Ordering::Release);
+        assert_eq!(writer.join().unwrap(), [1, 2]);
+    });
+}
