@@ -31,7 +31,9 @@ unsafe extern "C" {
 unsafe extern "C-unwind" fn enter_pooled(record: *mut c_void) -> *mut c_void {
     let record = record.cast::<Record>();
     // SAFETY: the record was filled before the thread was made, and lives until it is joined.
-    let (start, argument) = unsafe { ((*record).start, (*record).argument) };
+    let start = unsafe { (*record).start };
+    // SAFETY: as above.
+    let argument = unsafe { (*record).argument };
     threads::enter(record);
     // SAFETY: what the program asked to be run.
     unsafe { start(argument) }
@@ -41,7 +43,9 @@ unsafe extern "C-unwind" fn enter_pooled(record: *mut c_void) -> *mut c_void {
 unsafe extern "C-unwind" fn enter_wrapped(record: *mut c_void) -> *mut c_void {
     let record = record.cast::<Record>();
     // SAFETY: the record was filled before the thread was made, and is this thread's now.
-    let (start, argument) = unsafe { ((*record).start, (*record).argument) };
+    let start = unsafe { (*record).start };
+    // SAFETY: as above.
+    let argument = unsafe { (*record).argument };
     if let Some(record) = NonNull::new(record) {
         threads::drop_record(record);
     }
@@ -372,7 +376,9 @@ pub unsafe extern "C-unwind" fn pthread_getattr_np(
 unsafe extern "C-unwind" fn enter_c11(argument: *mut c_void) -> *mut c_void {
     let record = argument.cast::<Record>();
     // SAFETY: `thrd_create` filled the record, and gave it to this thread.
-    let (start, argument) = unsafe { ((*record).start, (*record).argument) };
+    let start = unsafe { (*record).start };
+    // SAFETY: as above.
+    let argument = unsafe { (*record).argument };
     if let Some(record) = NonNull::new(record) {
         threads::drop_record(record);
     }

@@ -41,9 +41,9 @@ macro_rules! real {
                 Err(_) => c"",
             };
             let found = next(&PLACE, NAME);
+            type Found = unsafe extern "C-unwind" fn($($kind),*) -> c_int;
             // SAFETY: the C library's function of this name has this type.
-            let found: unsafe extern "C-unwind" fn($($kind),*) -> c_int =
-                unsafe { transmute(found) };
+            let found = unsafe { transmute::<*mut c_void, Found>(found) };
             // SAFETY: the caller's promise.
             unsafe { found($($argument),*) }
         }

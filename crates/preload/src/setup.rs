@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Once;
 
+use punctual_rt::sys::task;
 use punctual_rt::{memory, stack};
 
 use crate::wishes::{self, Stacks, Wishes};
@@ -28,8 +29,7 @@ fn work() {
         // from none afterwards.
         set_default_size(wishes.size);
     }
-    // SAFETY: both have no precondition.
-    let primary = unsafe { libc::getpid() == libc::gettid() };
+    let primary = std::process::id() as libc::pid_t == task::current_tid();
     if wishes.stacks != Stacks::None && primary {
         make_primary_present(wishes);
     }

@@ -158,11 +158,15 @@ impl Threads {
         let mut place: *mut *mut Record = &mut self.buckets[bucket_of(thread)];
         // SAFETY: `place` is the bucket or the `next` of a record in it, and `found` is there.
         while unsafe { *place } != found.as_ptr() {
-            // SAFETY: as above, so what it points to is a record.
-            place = unsafe { &raw mut (**place).next };
+            // SAFETY: as above.
+            let record = unsafe { *place };
+            // SAFETY: as above, so it is a record.
+            place = unsafe { &raw mut (*record).next };
         }
         // SAFETY: as above.
-        unsafe { *place = (*found.as_ptr()).next };
+        let next = unsafe { found.as_ref() }.next;
+        // SAFETY: as above.
+        unsafe { *place = next };
         Some(found)
     }
 
@@ -372,7 +376,8 @@ pub(crate) fn reap() {
         let mut record = std::mem::replace(&mut threads.ended, null_mut());
         while let Some(found) = NonNull::new(record) {
             // SAFETY: records in the list are whole and in the map.
-            let (thread, next) = unsafe { (found.as_ref().thread, found.as_ref().next_ended) };
+            let fields = unsafe { found.as_ref() };
+            let (thread, next) = (fields.thread, fields.next_ended);
             // Never waits, and is no cancellation point.
             // SAFETY: the thread is joinable for the C library, and joined by nobody else.
             if unsafe { real::pthread_tryjoin_np(thread, null_mut()) } == 0 {

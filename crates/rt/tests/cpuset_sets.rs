@@ -1,4 +1,5 @@
 //! Processor sets of this machine, made and removed.
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::process::{Child, Command};
 

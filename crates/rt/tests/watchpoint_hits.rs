@@ -1,4 +1,5 @@
 //! Watchpoints of the processor, on variables and on stacks.
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::ptr::{read_volatile, write_volatile};
 use std::sync::{Mutex, MutexGuard};
