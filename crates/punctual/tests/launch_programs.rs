@@ -1,4 +1,3 @@
-#![allow(clippy::print_stdout, reason = "a test that can't run says why")]
 //! `punctual run`: programs of all kinds, unchanged, on the tool's stacks.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
