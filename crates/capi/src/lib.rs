@@ -7,9 +7,12 @@
 //! The comments of the functions are those of `include/punctual.h`, so they are written for
 //! its readers.
 
+mod cpuset;
 mod errno;
 mod inspect;
+mod irq;
 mod stack;
+mod watchpoint;
 
 /// Makes the library ready when it is loaded: before there are threads, and before a fork
 /// could meet it half done. Where a linker leaves this out, the first call does it.

@@ -11,6 +11,9 @@ fn the_committed_header_is_the_generated_one() {
         .with_config(config)
         .with_src(here.join("src/stack.rs"))
         .with_src(here.join("src/inspect.rs"))
+        .with_src(here.join("src/watchpoint.rs"))
+        .with_src(here.join("src/irq.rs"))
+        .with_src(here.join("src/cpuset.rs"))
         .generate()
         .expect("the sources are read");
     let mut made = Vec::new();
