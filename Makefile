@@ -34,7 +34,6 @@ check:
 bench: build
 	@$(XTASK) bench $(ARGS)
 
-# For SECONDS on each kind of input; with plain stable Rust.
 fuzz:
 	@scripts/need build
 	@scripts/fuzz $(ARGS)

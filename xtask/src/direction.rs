@@ -9,6 +9,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("rt", &["stats"]),
     ("capi", &["rt"]),
+    ("preload", &["rt"]),
     ("punctual", &["stats", "rt"]),
 ];
 
@@ -27,6 +28,7 @@ const ROOMS: &[Room] = &[
     Room::plain("trace", &["record"], BOTH),
     Room::plain("lab", &["record"], BOTH),
     Room::plain("system", &["record"], BOTH),
+    Room::plain("launch", &[], &["punctual_rt"]),
     Room::plain("report", &["record"], &["punctual_stats"]),
     // It hands the live view its data.
     Room::plain(
@@ -45,7 +47,7 @@ const ROOMS: &[Room] = &[
     Room::plain(
         "cli",
         &[
-            "probe", "load", "trace", "lab", "system", "record", "report", "conduct",
+            "probe", "load", "trace", "lab", "system", "record", "report", "conduct", "launch",
         ],
         BOTH,
     ),

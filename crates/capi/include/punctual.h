@@ -4,22 +4,60 @@
  * Made from the sources of the library; changes belong there.
  *
  * Functions answer 0, a count or a pointer, or else -1 or NULL with errno. Sizes are in
- * bytes. None may be called from a signal handler unless it says so.
+ * bytes, times in nanoseconds unless they are a timespec, which is then an instant of
+ * CLOCK_MONOTONIC. None may be called from a signal handler unless it says so.
  */
 
 #ifndef PUNCTUAL_H
 #define PUNCTUAL_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* As Solaris has it. */
 typedef unsigned int uint_t;
 
 
+// SCHED_OTHER: the time-sharing class; also what 0 means.
+#define PUNCTUAL_OTHER 0
+
+// SCHED_FIFO at a priority of 1 to 99.
+#define PUNCTUAL_FIFO 1
+
+// SCHED_RR at a priority of 1 to 99.
+#define PUNCTUAL_RR 2
+
+// SCHED_DEADLINE: a runtime within a deadline in each period.
+#define PUNCTUAL_DEADLINE 6
+
+// The thread takes signals. Without this flag all are blocked in it, so that handlers run in
+// threads that have no deadline.
+#define PUNCTUAL_THREAD_SIGNALS 1
+
+// Periods that are gone are passed over, and the phase is kept: for control loops.
+#define PUNCTUAL_SKIP 0
+
+// Late cycles run back to back until the schedule is caught up: for work that must be done
+// for each period.
+#define PUNCTUAL_CATCH_UP 1
+
+// Numbers that fit in one record of a log.
+#define PUNCTUAL_LOG_ARGUMENTS 6
+
+// The log of one real-time thread.
+struct punctual_log;
+
+// A ring of records of one size, from one thread to one other.
+struct punctual_ring;
+
+// A thread of punctual_thread_create().
+struct punctual_thread;
+
 // A watchpoint; opaque.
-struct watchpoint;
+struct punctual_watchpoint;
 
 // The stacks of one size. Exact when no other thread allocates or frees meanwhile.
 struct stack_stats {
@@ -71,8 +109,88 @@ struct stack_residency {
     size_t resident;
 };
 
+// How a thread is scheduled.
+struct punctual_sched {
+    // sizeof(struct punctual_sched), filled in by the caller.
+    size_t struct_size;
+    // PUNCTUAL_OTHER, _FIFO, _RR or _DEADLINE, which are the kernel's numbers.
+    int policy;
+    // 1 to 99 with FIFO and RR, 0 with the others.
+    int priority;
+    // DEADLINE: processor time in each period, ns, at least 1024; 0 with the others.
+    uint64_t runtime_ns;
+    // DEADLINE: from the beginning of the period, ns.
+    uint64_t deadline_ns;
+    // DEADLINE: ns; 0 means the deadline.
+    uint64_t period_ns;
+    // 0.
+    uint64_t reserved[4];
+};
+
+// What a new thread is to be. All 0 but for the size is an ordinary thread.
+struct punctual_thread_attr {
+    // sizeof(struct punctual_thread_attr), filled in by the caller.
+    size_t struct_size;
+    // Bytes of stack, at most 2 MB, rounded up to a class; 0 means 256 KB.
+    size_t stack_size;
+    // The kernel keeps 15 bytes of it; NULL: its creator's name.
+    const char *name;
+    // The CPUs it may use, as for punctual_affinity_set(); NULL: its creator's.
+    const char *cpus;
+    // PUNCTUAL_OTHER, _FIFO, _RR or _DEADLINE.
+    int policy;
+    // 1 to 99 with FIFO and RR, 0 with the others.
+    int priority;
+    // DEADLINE: ns, as in struct punctual_sched.
+    uint64_t runtime_ns;
+    // DEADLINE: ns.
+    uint64_t deadline_ns;
+    // DEADLINE: ns; 0 means the deadline.
+    uint64_t period_ns;
+    // PUNCTUAL_THREAD_SIGNALS or 0.
+    uint64_t flags;
+    // 0.
+    uint64_t reserved[8];
+};
+
+// What a thread has suffered since it started.
+struct punctual_faults {
+    // sizeof(struct punctual_faults), filled in by the caller.
+    size_t struct_size;
+    // Page faults without I/O.
+    uint64_t minor;
+    // Page faults with I/O.
+    uint64_t major;
+    // Involuntary context switches.
+    uint64_t preemptions;
+    // 0.
+    uint64_t reserved[4];
+};
+
+// A periodic loop of one thread. Its content is the library's.
+struct punctual_loop {
+    // Not for programs.
+    uint64_t storage[16];
+};
+
+// One cycle of a loop.
+struct punctual_cycle {
+    // sizeof(struct punctual_cycle), filled in by the caller.
+    size_t struct_size;
+    // The instant that was asked for, ns of CLOCK_MONOTONIC.
+    uint64_t due_ns;
+    // The instant at which the thread ran again, ns of CLOCK_MONOTONIC.
+    uint64_t woke_ns;
+    // How late that is, ns.
+    uint64_t latency_ns;
+    // Periods that passed before this one because the last cycle ended too late.
+    uint64_t missed;
+    // 0.
+    uint64_t reserved[3];
+};
+
 // One access to what is watched.
-struct watchpoint_hit {
+struct punctual_watchpoint_hit {
     // The thread.
     pid_t tid;
     // The instruction after the one that accessed it.
@@ -84,8 +202,9 @@ struct watchpoint_hit {
 };
 
 // Told of an interrupt that was left as it is: its number, or -1 for the default of those to
-// come, and why. The text is valid during the call.
-typedef void (*irq_skipped)(int irq, const char *reason, void *context);
+// come, and why. The text is valid during the call,
+// which isn't made on a real-time thread unless one steers.
+typedef void (*punctual_irq_skipped)(int irq, const char *reason, void *context);
 
 #ifdef __cplusplus
 extern "C" {
@@ -231,6 +350,362 @@ ssize_t stack_prefault(size_t bytes);
 // The stack is not freed during the call.
 ssize_t stack_high_water(const void *stack);
 
+// Schedules the thread `tid`; 0 means the caller.
+//
+// For setting up: one system call. -1 with errno, and punctual_last_error() says what to
+// mend: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
+// deadline or deadline > period; EPERM no right to it, or DEADLINE for a thread that may not
+// use all CPUs; EBUSY DEADLINE is not admitted: too little processor time is left; ESRCH no
+// such thread.
+//
+// # Safety
+// `sched` is NULL, or `sched->struct_size` bytes can be read.
+int punctual_sched_set(pid_t tid,
+                       const struct punctual_sched *sched);
+
+// Reads back how the thread `tid` is scheduled, 0 means the caller. `out->struct_size` is
+// filled in by the caller.
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `out` is NULL;
+// EINVAL its size is too small; ENOTSUP another policy (BATCH, IDLE, an extension); ESRCH no
+// such thread.
+//
+// # Safety
+// `out` is NULL, or `out->struct_size` bytes are the caller's.
+int punctual_sched_get(pid_t tid,
+                       struct punctual_sched *out);
+
+// Puts policy and priority (OTHER, FIFO or RR) into the attributes for pthread_create(), and
+// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. DEADLINE is not for POSIX
+// attributes: punctual_thread_create(), or punctual_sched_set() in the thread itself.
+//
+// For setting up; no system call. -1 with errno: EFAULT a pointer is NULL; EINVAL a number
+// out of range; ENOTSUP DEADLINE.
+//
+// # Safety
+// `attr` is NULL or initialised; `sched` as for punctual_sched_set().
+int punctual_pthread_attr_sched(pthread_attr_t *attr,
+                                const struct punctual_sched *sched);
+
+// Places the thread `tid`, 0 means the caller, on CPUs: "3-5,0", "0-7:2" (every second),
+// "!1-2" (all but these of those it may use now), or "all" (that are online).
+//
+// For setting up: it allocates. -1 with errno, and punctual_last_error() says what to mend:
+// EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
+// use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
+// little left.
+//
+// # Safety
+// `cpus` is NULL or a string.
+int punctual_affinity_set(pid_t tid,
+                          const char *cpus);
+
+// Writes the CPUs that the thread `tid` may use, 0 means the caller, as a list like "0-3,8"
+// into the `size` bytes at `list`. Returns its length.
+//
+// For setting up: it allocates. -1 with errno: EFAULT `list` is NULL; ERANGE it doesn't fit,
+// and nothing is written; ESRCH no such thread.
+//
+// # Safety
+// `list` is NULL, or `size` bytes are the caller's.
+ssize_t punctual_affinity_get(pid_t tid,
+                              char *list,
+                              size_t size);
+
+// Starts a thread that calls `body(argument)` on a prefaulted guarded stack of stack_alloc(),
+// with the name, CPUs, policy and priority of `attr` in force; `attr` NULL means the
+// defaults. The creator waits until the thread has set itself up: `body` runs with all that
+// was asked for, or not at all. The policy is always explicit: a thread never inherits a
+// real-time priority. The thread must be joined, by punctual_thread_join(); it may call
+// pthread_exit() and be cancelled.
+//
+// Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
+// what to mend: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
+// list, DEADLINE with runtime > deadline or deadline > period; EPERM no right to the policy,
+// or DEADLINE with some of the CPUs alone; EBUSY DEADLINE is not admitted; ENOMEM no stack;
+// EAGAIN a limit of locked memory or of threads.
+//
+// # Safety
+// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them; `body`
+// may be called with `argument` on another thread.
+int punctual_thread_create(struct punctual_thread **out,
+                           const struct punctual_thread_attr *attr,
+                           void *(*body)(void*),
+                           void *argument);
+
+// Waits for the thread to end, puts what its function returned (or PTHREAD_CANCELED) into
+// `result` unless that is NULL, and takes its stack back.
+//
+// Not for a real-time thread: it waits. -1 with errno: EFAULT `thread` is NULL; EDEADLK the
+// thread is the caller.
+//
+// # Safety
+// `thread` comes from punctual_thread_create() and is joined once; `result` is NULL or the
+// caller's.
+int punctual_thread_join(struct punctual_thread *thread,
+                         void **result);
+
+// The thread's id, as the kernel and punctual_sched_get() know it.
+//
+// A real-time thread may call it. -1 with EFAULT: `thread` is NULL.
+//
+// # Safety
+// `thread` is NULL or was not joined yet.
+pid_t punctual_thread_tid(const struct punctual_thread *thread);
+
+// The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
+// for pthread_join() and pthread_detach().
+//
+// A real-time thread may call it.
+//
+// # Safety
+// `thread` was not joined yet.
+pthread_t punctual_thread_pthread(const struct punctual_thread *thread);
+
+// Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
+// and malloc() told to keep it and to map nothing by itself; the calling thread's stack
+// present from here `stack` bytes down (0: to its limit); and all memory locked, what is
+// mapped later included. First thing in main(): a thread that came before may have a heap
+// of its own, and a later default stack of 8 MB is then made present at once, so give
+// threads a size.
+//
+// Not for a real-time thread. -1 with errno, and punctual_last_error() says what to mend:
+// ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, or above the limit
+// of locked memory; EAGAIN as that, while the stack was made present. What was done before
+// the failure stays done.
+int punctual_memory_prepare(size_t heap,
+                            size_t stack);
+
+// The part of punctual_memory_prepare() that is about malloc(): 0 bytes set it and grow
+// nothing.
+//
+// Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM.
+int punctual_heap_keep(size_t bytes);
+
+// Locks all memory that the process has and, unless `present_only` is 1, what it maps later.
+//
+// Not for a real-time thread: it makes everything present. -1 with errno, and
+// punctual_last_error() says what to mend: EPERM no right to; ENOMEM above the limit; EINVAL
+// `present_only` is neither 0 nor 1.
+int punctual_memory_lock(int present_only);
+
+// Undoes punctual_memory_lock(). Pages stay present until memory runs short.
+//
+// Not for a real-time thread.
+int punctual_memory_unlock(void);
+
+// Fills `out` with the calling thread's page faults so far: the end of its preparations, from
+// which punctual_late_faults() counts. `out->struct_size` is filled in by the caller.
+//
+// A real-time thread may call it: two system calls. -1 with errno: EFAULT `out` is NULL;
+// EINVAL its size is too small.
+//
+// # Safety
+// `out` is NULL, or `out->struct_size` bytes are the caller's.
+int punctual_faults_mark(struct punctual_faults *out);
+
+// How many page faults the calling thread has taken since it filled `mark` in: a thread whose
+// memory was prepared takes none, and a test asserts 0.
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `mark` is NULL;
+// EINVAL it wasn't filled in.
+//
+// # Safety
+// `mark` is NULL or was filled in by punctual_faults_mark() on this thread.
+int64_t punctual_late_faults(const struct punctual_faults *mark);
+
+// The time now on CLOCK_MONOTONIC, in ns.
+//
+// A real-time thread may call it, and a signal handler: no system call where the vDSO
+// answers.
+uint64_t punctual_now_ns(void);
+
+// An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
+//
+// A real-time thread may call it, and a signal handler: it is arithmetic.
+struct timespec punctual_timespec(uint64_t ns);
+
+// A timespec in ns.
+//
+// A real-time thread may call it, and a signal handler: it is arithmetic. UINT64_MAX with
+// errno: EFAULT `at` is NULL; EINVAL it is negative, malformed or beyond 584 years.
+//
+// # Safety
+// `at` is NULL or can be read.
+uint64_t punctual_ns(const struct timespec *at);
+
+// Sleeps until an instant of CLOCK_MONOTONIC; not at all when it has passed.
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `at` is NULL; EINVAL
+// it is malformed; EINTR a signal handler ran.
+//
+// # Safety
+// `at` is NULL or can be read.
+int punctual_sleep_until(const struct timespec *at);
+
+// Makes a loop whose first cycle is due one period from now. Nothing is to be undone.
+//
+// A real-time thread may call it: no system call. -1 with errno: EFAULT `wheel` is NULL; EINVAL
+// a period of 0 or of more than 2^62 ns, or `overrun` is neither PUNCTUAL_SKIP nor
+// PUNCTUAL_CATCH_UP.
+//
+// # Safety
+// `wheel` is NULL or the caller's.
+int punctual_loop_init(struct punctual_loop *wheel,
+                       uint64_t period_ns,
+                       int overrun);
+
+// Waits for the next due instant, and fills `out` unless it is NULL (`out->struct_size` is
+// filled in by the caller).
+//
+// A real-time thread may call it: one system call. -1 with errno: EFAULT `wheel` is NULL;
+// EINVAL it was not made, or the size of `out` is too small: nothing was waited for; EINTR a
+// signal handler ran: the same period is still due.
+//
+// # Safety
+// `wheel` is NULL, zeroed, or a loop that no other thread uses; `out` is NULL, or
+// `out->struct_size` bytes are the caller's.
+int punctual_loop_wait(struct punctual_loop *wheel,
+                       struct punctual_cycle *out);
+
+// Periods missed since the loop was made.
+//
+// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// punctual_loop_wait().
+//
+// # Safety
+// `wheel` is NULL, zeroed, or a loop.
+uint64_t punctual_loop_missed(const struct punctual_loop *wheel);
+
+// Cycles run since the loop was made.
+//
+// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// punctual_loop_wait().
+//
+// # Safety
+// `wheel` is NULL, zeroed, or a loop.
+uint64_t punctual_loop_cycles(const struct punctual_loop *wheel);
+
+// Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that whoever holds
+// the mutex runs at the priority of whoever waits for it, and PTHREAD_MUTEX_ERRORCHECK, for a
+// normal one hangs for ever when its holder locks it again. The rest is POSIX: lock it with
+// pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
+//
+// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
+// inheritance.
+//
+// # Safety
+// `attr` is NULL or the caller's.
+int punctual_mutexattr_init(pthread_mutexattr_t *attr);
+
+// Initialises attributes for pthread_cond_init(): pthread_cond_timedwait() counts on
+// CLOCK_MONOTONIC, which nobody sets. The rest is POSIX; end them with
+// pthread_condattr_destroy().
+//
+// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL.
+//
+// # Safety
+// `attr` is NULL or the caller's.
+int punctual_condattr_init(pthread_condattr_t *attr);
+
+// Makes a ring for at least `capacity` records (rounded up to a power of two) of
+// `record_size` bytes each, every page of it present.
+//
+// Not for a real-time thread: it allocates. NULL with errno: EINVAL a size or capacity of 0,
+// or more than 1 GB in all.
+struct punctual_ring *punctual_ring_create(size_t record_size,
+                                           size_t capacity);
+
+// Gives the ring's memory back; NULL is allowed.
+//
+// Not for a real-time thread.
+//
+// # Safety
+// `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
+void punctual_ring_destroy(struct punctual_ring *ring);
+
+// Appends the record at `record`.
+//
+// A real-time thread may call it: wait-free, no system call. -1 with errno: EAGAIN the ring is
+// full: the record is lost, and counted; EFAULT a pointer is NULL.
+//
+// # Safety
+// `ring` is NULL or was not destroyed, and one thread at a time pushes; `record` is NULL or
+// has as many bytes as a record.
+int punctual_ring_push(struct punctual_ring *ring,
+                       const void *record);
+
+// Takes the oldest record into `record`: returns 1, or 0 when there is none.
+//
+// A real-time thread may call it: wait-free, no system call. -1 with EFAULT: a pointer is NULL.
+//
+// # Safety
+// `ring` is NULL or was not destroyed, and one thread at a time pops; `record` is NULL or has
+// room for a record.
+int punctual_ring_pop(struct punctual_ring *ring,
+                      void *record);
+
+// How many records were lost since the ring was made, because it was full.
+//
+// A real-time thread may call it. UINT64_MAX with EFAULT: `ring` is NULL.
+//
+// # Safety
+// `ring` is NULL or was not destroyed.
+uint64_t punctual_ring_lost(const struct punctual_ring *ring);
+
+// Opens a log for one real-time thread: at least `capacity` records, their memory present, and
+// an ordinary thread that writes a line for each to `fd`: its time in seconds of
+// CLOCK_MONOTONIC, and `formats[id]`. Formats have printf's letters for numbers of 64 bits: %u,
+// %d, %x, %f (see punctual_log_double()), %%. They are copied, and so is `fd`.
+//
+// Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
+// punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
+// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; EAGAIN no thread.
+//
+// # Safety
+// `formats` is NULL, or `count` strings.
+struct punctual_log *punctual_log_open(int fd,
+                                       const char *const *formats,
+                                       size_t count,
+                                       size_t capacity);
+
+// Logs a record for `formats[id]` with `count` numbers at `arguments`: integers as they are,
+// doubles by punctual_log_double().
+//
+// A real-time thread may call it: wait-free, no system call where the vDSO answers for the
+// time. -1 with errno: EAGAIN the log is full: the record is lost, and counted; EINVAL more
+// than PUNCTUAL_LOG_ARGUMENTS; EFAULT `log` is NULL, or `arguments` while `count` is not 0.
+//
+// # Safety
+// `log` is NULL or is open, and one thread at a time logs; `count` numbers can be read.
+int punctual_log_put(struct punctual_log *log,
+                     unsigned int id,
+                     size_t count,
+                     const uint64_t *arguments);
+
+// A double as an argument of punctual_log_put(), for %f.
+//
+// A real-time thread may call it: it changes nothing but the type.
+uint64_t punctual_log_double(double value);
+
+// Writes what is left, ends the writing thread and closes the log. Returns how many records
+// were lost.
+//
+// Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; what
+// write() on the file said first, after which nothing was written; the log is closed then too.
+//
+// # Safety
+// `log` is NULL, or open and not used any more.
+int64_t punctual_log_close(struct punctual_log *log);
+
+// What the last failure of a punctual_...() function that sets something up meant in the
+// calling thread, and what to mend: one line without its end, "" before the first failure.
+// It is static: valid for ever, and not to be freed. Failures of stack_...() and of the
+// functions that a real-time thread calls in its loop are not kept.
+//
+// A real-time thread may call it: no system call, no lock.
+const char *punctual_last_error(void);
+
 // Watches 1, 2, 4 or 8 bytes at `address`, a multiple of `length`, with the processor's
 // debug registers: each write of a thread of this process is noted, and with `reads` each
 // read, and the program goes on. It finds who tramples a stack: watch the word that is found
@@ -240,17 +715,17 @@ ssize_t stack_high_water(const void *stack);
 // Not for a real-time thread. NULL with errno: EINVAL the length or the alignment; ENOSPC
 // the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
 // EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
-struct watchpoint *watchpoint_set(const void *address,
-                                  size_t length,
-                                  int reads);
+struct punctual_watchpoint *punctual_watchpoint_set(const void *address,
+                                                    size_t length,
+                                                    int reads);
 
 // How often it was hit.
 //
 // A real-time thread may call it, and a signal handler: one load. -1 with EFAULT: NULL.
 //
 // # Safety
-// `watched` is NULL, or was returned by watchpoint_set() and not cleared.
-ssize_t watchpoint_count(const struct watchpoint *watched);
+// `watched` is NULL, or was returned by punctual_watchpoint_set() and not cleared.
+ssize_t punctual_watchpoint_count(const struct punctual_watchpoint *watched);
 
 // Tells the hit of the number `index`, from 0: returns 1 and fills `out`, or returns 0 where
 // there is none. The first 64 are kept.
@@ -258,18 +733,18 @@ ssize_t watchpoint_count(const struct watchpoint *watched);
 // A real-time thread may call it: a few loads. -1 with EFAULT: NULL.
 //
 // # Safety
-// As watchpoint_count(); `out` is NULL or the caller's.
-int watchpoint_read(const struct watchpoint *watched,
-                    size_t index,
-                    struct watchpoint_hit *out);
+// As punctual_watchpoint_count(); `out` is NULL or the caller's.
+int punctual_watchpoint_read(const struct punctual_watchpoint *watched,
+                             size_t index,
+                             struct punctual_watchpoint_hit *out);
 
 // Watches no more, and frees it. NULL is let be.
 //
 // Not for a real-time thread.
 //
 // # Safety
-// As watchpoint_count(); nobody uses it any more.
-void watchpoint_clear(struct watchpoint *watched);
+// As punctual_watchpoint_count(); nobody uses it any more.
+void punctual_watchpoint_clear(struct punctual_watchpoint *watched);
 
 // Lets the `cpus` alone serve the interrupts `irqs`, or, where `irqs` is NULL, all there are
 // and all that come. Returns how many were changed; each that could not be is told to
@@ -283,13 +758,13 @@ void watchpoint_clear(struct watchpoint *watched);
 //
 // # Safety
 // The arrays have as many elements as is said, and `journal` is a string.
-ssize_t irq_steer(const unsigned int *irqs,
-                  size_t irq_count,
-                  const unsigned int *cpus,
-                  size_t cpu_count,
-                  const char *journal,
-                  irq_skipped skipped,
-                  void *context);
+ssize_t punctual_irq_steer(const unsigned int *irqs,
+                           size_t irq_count,
+                           const unsigned int *cpus,
+                           size_t cpu_count,
+                           const char *journal,
+                           punctual_irq_skipped skipped,
+                           void *context);
 
 // Puts back what the file `journal` holds, and removes it when all is back. Returns how many
 // interrupts were changed; without a journal 0. May be called again, and by another process
@@ -300,9 +775,9 @@ ssize_t irq_steer(const unsigned int *irqs,
 //
 // # Safety
 // `journal` is NULL or a string.
-ssize_t irq_restore(const char *journal,
-                    irq_skipped skipped,
-                    void *context);
+ssize_t punctual_irq_restore(const char *journal,
+                             punctual_irq_skipped skipped,
+                             void *context);
 
 // Makes a processor set of this name: `count` CPUs for itself, an isolated partition where
 // control groups of version 2 have the cpuset controller, and in version 1 an exclusive set
@@ -316,39 +791,39 @@ ssize_t irq_restore(const char *journal,
 //
 // # Safety
 // `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
-int cpuset_make(const char *name,
-                const unsigned int *cpus,
-                size_t count,
-                char *reason,
-                size_t room);
+int punctual_cpuset_make(const char *name,
+                         const unsigned int *cpus,
+                         size_t count,
+                         char *reason,
+                         size_t room);
 
 // 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
-// as with cpuset_make(); ENOENT there is none.
+// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
 //
 // # Safety
-// As cpuset_make().
-int cpuset_state(const char *name,
-                 char *reason,
-                 size_t room);
+// As punctual_cpuset_make().
+int punctual_cpuset_state(const char *name,
+                          char *reason,
+                          size_t room);
 
 // Moves a process into the set of this name; 0 is the caller's.
 //
 // Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
-// ENOTSUP, EINVAL, EACCES as cpuset_make().
+// ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 //
 // # Safety
 // `name` is NULL or a string.
-int cpuset_take(const char *name, pid_t process);
+int punctual_cpuset_take(const char *name, pid_t process);
 
 // Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
 // it is gone already.
 //
 // Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
-// EACCES as cpuset_make().
+// EACCES as punctual_cpuset_make().
 //
 // # Safety
 // `name` is NULL or a string.
-int cpuset_remove(const char *name);
+int punctual_cpuset_remove(const char *name);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -58,7 +58,7 @@ unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
 /// # Safety
 /// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cpuset_make(
+pub unsafe extern "C" fn punctual_cpuset_make(
     name: *const c_char,
     cpus: *const c_uint,
     count: usize,
@@ -79,12 +79,12 @@ pub unsafe extern "C" fn cpuset_make(
 }
 
 /// 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
-/// as with cpuset_make(); ENOENT there is none.
+/// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
 ///
 /// # Safety
-/// As cpuset_make().
+/// As punctual_cpuset_make().
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cpuset_state(
+pub unsafe extern "C" fn punctual_cpuset_state(
     name: *const c_char,
     reason: *mut c_char,
     room: usize,
@@ -98,12 +98,12 @@ pub unsafe extern "C" fn cpuset_state(
 /// Moves a process into the set of this name; 0 is the caller's.
 ///
 /// Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
-/// ENOTSUP, EINVAL, EACCES as cpuset_make().
+/// ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 ///
 /// # Safety
 /// `name` is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cpuset_take(name: *const c_char, process: libc::pid_t) -> c_int {
+pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc::pid_t) -> c_int {
     // SAFETY: the caller's promise.
     let set = unsafe { found(name) };
     let done = set.and_then(|set| set.take(process));
@@ -114,12 +114,12 @@ pub unsafe extern "C" fn cpuset_take(name: *const c_char, process: libc::pid_t) 
 /// it is gone already.
 ///
 /// Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
-/// EACCES as cpuset_make().
+/// EACCES as punctual_cpuset_make().
 ///
 /// # Safety
 /// `name` is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cpuset_remove(name: *const c_char) -> c_int {
+pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     let done = match unsafe { found(name) } {
         Err(CpusetError::System(_, error)) if error.kind() == std::io::ErrorKind::NotFound => {

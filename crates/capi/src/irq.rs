@@ -10,9 +10,10 @@ use punctual_rt::irq::{Interrupts, Outcome};
 use crate::errno::fail;
 
 /// Told of an interrupt that was left as it is: its number, or -1 for the default of those to
-/// come, and why. The text is valid during the call.
+/// come, and why. The text is valid during the call,
+/// which isn't made on a real-time thread unless one steers.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
-pub type irq_skipped =
+pub type punctual_irq_skipped =
     Option<unsafe extern "C" fn(irq: c_int, reason: *const c_char, context: *mut c_void)>;
 
 /// # Safety
@@ -29,7 +30,7 @@ unsafe fn list<'a>(place: *const c_uint, count: usize) -> &'a [c_uint] {
 /// `skipped` may be called with `context`.
 unsafe fn tell(
     outcome: io::Result<Outcome>,
-    skipped: irq_skipped,
+    skipped: punctual_irq_skipped,
     context: *mut c_void,
 ) -> libc::ssize_t {
     match outcome {
@@ -64,13 +65,13 @@ unsafe fn tell(
 /// # Safety
 /// The arrays have as many elements as is said, and `journal` is a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn irq_steer(
+pub unsafe extern "C" fn punctual_irq_steer(
     irqs: *const c_uint,
     irq_count: usize,
     cpus: *const c_uint,
     cpu_count: usize,
     journal: *const c_char,
-    skipped: irq_skipped,
+    skipped: punctual_irq_skipped,
     context: *mut c_void,
 ) -> libc::ssize_t {
     if journal.is_null() {
@@ -102,9 +103,9 @@ pub unsafe extern "C" fn irq_steer(
 /// # Safety
 /// `journal` is NULL or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn irq_restore(
+pub unsafe extern "C" fn punctual_irq_restore(
     journal: *const c_char,
-    skipped: irq_skipped,
+    skipped: punctual_irq_skipped,
     context: *mut c_void,
 ) -> libc::ssize_t {
     if journal.is_null() {

@@ -7,11 +7,18 @@
 //! The comments of the functions are those of `include/punctual.h`, so they are written for
 //! its readers.
 
+mod advice;
+mod clock;
 mod cpuset;
 mod errno;
 mod inspect;
 mod irq;
+mod memory;
+mod ring;
+mod sched;
 mod stack;
+mod thread;
+mod versioned;
 mod watchpoint;
 
 /// Makes the library ready when it is loaded: before there are threads, and before a fork
@@ -22,4 +29,5 @@ static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
     punctual_rt::stack::init();
+    advice::set_up();
 }

@@ -9,13 +9,13 @@ use crate::errno::{fail, set};
 
 /// A watchpoint; opaque.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
-pub struct watchpoint {
+pub struct punctual_watchpoint {
     inner: Watchpoint,
 }
 
 /// One access to what is watched.
 #[repr(C)]
-pub struct watchpoint_hit {
+pub struct punctual_watchpoint_hit {
     /// The thread.
     pub tid: libc::pid_t,
     /// The instruction after the one that accessed it.
@@ -36,18 +36,18 @@ pub struct watchpoint_hit {
 /// the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
 /// EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
 #[unsafe(no_mangle)]
-pub extern "C" fn watchpoint_set(
+pub extern "C" fn punctual_watchpoint_set(
     address: *const c_void,
     length: usize,
     reads: c_int,
-) -> *mut watchpoint {
+) -> *mut punctual_watchpoint {
     let access = if reads == 0 {
         Access::Write
     } else {
         Access::ReadWrite
     };
     match watch(address as usize, length, access) {
-        Ok(inner) => Box::into_raw(Box::new(watchpoint { inner })),
+        Ok(inner) => Box::into_raw(Box::new(punctual_watchpoint { inner })),
         Err(error) => {
             set(error.errno());
             null_mut()
@@ -60,9 +60,11 @@ pub extern "C" fn watchpoint_set(
 /// A real-time thread may call it, and a signal handler: one load. -1 with EFAULT: NULL.
 ///
 /// # Safety
-/// `watched` is NULL, or was returned by watchpoint_set() and not cleared.
+/// `watched` is NULL, or was returned by punctual_watchpoint_set() and not cleared.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn watchpoint_count(watched: *const watchpoint) -> libc::ssize_t {
+pub unsafe extern "C" fn punctual_watchpoint_count(
+    watched: *const punctual_watchpoint,
+) -> libc::ssize_t {
     // SAFETY: the caller's promise.
     match unsafe { watched.as_ref() } {
         Some(watched) => watched.inner.count() as libc::ssize_t,
@@ -76,12 +78,12 @@ pub unsafe extern "C" fn watchpoint_count(watched: *const watchpoint) -> libc::s
 /// A real-time thread may call it: a few loads. -1 with EFAULT: NULL.
 ///
 /// # Safety
-/// As watchpoint_count(); `out` is NULL or the caller's.
+/// As punctual_watchpoint_count(); `out` is NULL or the caller's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn watchpoint_read(
-    watched: *const watchpoint,
+pub unsafe extern "C" fn punctual_watchpoint_read(
+    watched: *const punctual_watchpoint,
     index: usize,
-    out: *mut watchpoint_hit,
+    out: *mut punctual_watchpoint_hit,
 ) -> c_int {
     // SAFETY: the caller's promise.
     let Some(watched) = (unsafe { watched.as_ref() }) else {
@@ -93,7 +95,7 @@ pub unsafe extern "C" fn watchpoint_read(
     let Some(hit) = watched.inner.hit(index) else {
         return 0;
     };
-    let told = watchpoint_hit {
+    let told = punctual_watchpoint_hit {
         tid: hit.tid,
         instruction: hit.instruction as *const c_void,
         stack: hit.stack as *const c_void,
@@ -109,9 +111,9 @@ pub unsafe extern "C" fn watchpoint_read(
 /// Not for a real-time thread.
 ///
 /// # Safety
-/// As watchpoint_count(); nobody uses it any more.
+/// As punctual_watchpoint_count(); nobody uses it any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn watchpoint_clear(watched: *mut watchpoint) {
+pub unsafe extern "C" fn punctual_watchpoint_clear(watched: *mut punctual_watchpoint) {
     if !watched.is_null() {
         // SAFETY: the caller's promise: it comes from Box::into_raw, and comes here once.
         drop(unsafe { Box::from_raw(watched) });

@@ -1,5 +1,6 @@
 //! The C tests, compiled by both compilers as both languages with either library.
 
+mod documents;
 mod support;
 
 use std::fs;
@@ -8,8 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use support::{Build, CXX17, Linked, succeeds};
+use support::{Build, C11, CXX17, Linked, succeeds};
 
 fn everywhere(source: &str) {
     for build in Build::all() {
@@ -35,6 +37,21 @@ fn guards() {
 #[test]
 fn storms() {
     everywhere("tests/c/storm.c");
+}
+
+#[test]
+fn threads() {
+    everywhere("tests/c/thread.c");
+}
+
+#[test]
+fn memory_clocks_and_loops() {
+    everywhere("tests/c/loop.c");
+}
+
+#[test]
+fn rings_and_logs() {
+    everywhere("tests/c/ring.c");
 }
 
 /// The functions that the header declares.
@@ -100,6 +117,63 @@ fn examples() {
     }
 }
 
+/// Runs a real-time example for a second beside a load; what it printed, unless it may not run here.
+#[allow(clippy::print_stderr, reason = "says what was not tried")]
+fn real_time(build: Build, source: &str) -> Option<String> {
+    let mut program = Command::new(build.compile(source));
+    let ends = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        // A load beside it: memory that comes and goes.
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                let mut block = vec![0_u8; 8 << 20];
+                block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+                std::hint::black_box(&mut block);
+            }
+        });
+        let output = program.arg("1").output();
+        ends.store(true, Ordering::Relaxed);
+        output.expect("the program runs")
+    });
+    if output.status.code() == Some(77) {
+        let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+        eprintln!("SKIPPED: {source}: {reason}");
+        return None;
+    }
+    assert!(output.status.success(), "{source}: {output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(" 0 faults, "), "{text}");
+    Some(text)
+}
+
+#[test]
+fn real_time_examples_take_no_fault() {
+    for compiler in ["gcc", "clang"] {
+        for language in [C11, CXX17] {
+            let build = Build {
+                compiler,
+                language,
+                ..Build::PLAIN
+            };
+            let source = match language {
+                C11 => "examples/control_loop.c",
+                _ => "examples/control_loop.cpp",
+            };
+            if let Some(text) = real_time(build, source) {
+                assert!(text.starts_with("1000 cycles, "), "{text}");
+            }
+        }
+        let build = Build {
+            compiler,
+            linked: Linked::Static,
+            ..Build::PLAIN
+        };
+        if let Some(text) = real_time(build, "examples/injection.c") {
+            assert!(text.contains(" injections, "), "{text}");
+        }
+    }
+}
+
 /// Page faults are the sanitizer's too, and address space below the primary stack is taken.
 const NO_FAULTS: &str = "-DCHECK_NO_FAULTS_COUNTED";
 
@@ -116,7 +190,11 @@ fn address_sanitizer() {
         more,
         ..Build::PLAIN
     };
-    succeeds(&mut Command::new(clang.compile("tests/c/basic.c")));
+    for source in ["basic", "thread", "loop", "ring"] {
+        succeeds(&mut Command::new(
+            clang.compile(&format!("tests/c/{source}.c")),
+        ));
+    }
     let gcc = Build {
         more: &["-fsanitize=address", NO_FAULTS],
         ..Build::PLAIN
@@ -133,8 +211,11 @@ fn undefined_behaviour_sanitizer() {
             more,
             ..Build::PLAIN
         };
-        succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
-        succeeds(&mut Command::new(build.compile("tests/c/storm.c")));
+        for source in ["basic", "storm", "thread", "loop", "ring"] {
+            succeeds(&mut Command::new(
+                build.compile(&format!("tests/c/{source}.c")),
+            ));
+        }
     }
 }
 
@@ -146,7 +227,15 @@ fn thread_sanitizer() {
         more,
         ..Build::PLAIN
     };
-    succeeds(&mut Command::new(build.compile("tests/c/basic.c")));
+    let suppressions = support::work().join("tsan");
+    fs::write(&suppressions, "called_from_lib:libpunctual.so\n").expect("a file");
+    let options = format!("suppressions={}", suppressions.display());
+    for source in ["basic", "loop", "ring"] {
+        let mut program = Command::new(build.compile(&format!("tests/c/{source}.c")));
+        // It doesn't see how the library keeps its threads apart, only what they call.
+        program.env("TSAN_OPTIONS", &options);
+        succeeds(&mut program);
+    }
 }
 
 fn wrong_program() -> PathBuf {

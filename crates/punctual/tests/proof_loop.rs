@@ -75,19 +75,13 @@ struct Count<I> {
 impl<I: Intervals> WithSource for Count<I> {
     type Output = u64;
 
-    fn with<S: WaitSource>(mut self, mut source: S) -> u64 {
+    fn with<S: WaitSource>(mut self, source: S) -> u64 {
         let bounds = Bounds {
             cycles: CYCLES,
             break_ns: u64::MAX,
         };
         let before = calls();
-        let ended = cycle::run(
-            &mut source,
-            &mut self.schedule,
-            &mut self.ring,
-            &self.halt,
-            bounds,
-        );
+        let ended = cycle::run(source, self.schedule, &mut self.ring, &self.halt, bounds);
         let after = calls();
         assert!(matches!(ended, Ended::AsAsked), "{ended:?}");
         after - before
@@ -142,8 +136,8 @@ fn script(
     capacity: usize,
     break_ns: u64,
 ) -> (Vec<Sample>, u64, Ended) {
-    let mut source = Scripted::new(latencies_ns.iter().copied());
-    let mut schedule = Schedule::new(0, Fixed(interval_ns));
+    let source = Scripted::new(latencies_ns.iter().copied());
+    let schedule = Schedule::new(0, Fixed(interval_ns));
     let (mut producer, mut consumer) = ring(capacity);
     let bounds = Bounds {
         cycles: u64::MAX,
@@ -151,7 +145,7 @@ fn script(
     };
     let halt = Halt::at(u64::MAX);
     let before = calls();
-    let ended = cycle::run(&mut source, &mut schedule, &mut producer, &halt, bounds);
+    let ended = cycle::run(source, schedule, &mut producer, &halt, bounds);
     let after = calls();
     // The script itself notes what it was asked, doubling a vector now and then.
     assert!(after - before < 32, "{} allocations", after - before);
@@ -229,15 +223,15 @@ impl WaitSource for Failing {
 #[test]
 fn an_interrupted_wait_is_made_again_and_a_failed_one_ends_the_loop() {
     let (eintr, einval) = (libc::EINTR, libc::EINVAL);
-    let mut source = Failing(vec![einval, 0, eintr, 0, eintr, eintr]);
+    let source = Failing(vec![einval, 0, eintr, 0, eintr, eintr]);
     let (mut producer, mut consumer) = ring(8);
-    let mut schedule = Schedule::new(0, Fixed(10));
+    let schedule = Schedule::new(0, Fixed(10));
     let bounds = Bounds {
         cycles: 10,
         break_ns: u64::MAX,
     };
     let halt = Halt::at(u64::MAX);
-    let ended = cycle::run(&mut source, &mut schedule, &mut producer, &halt, bounds);
+    let ended = cycle::run(source, schedule, &mut producer, &halt, bounds);
     let mut asked = Vec::new();
     consumer.drain(|sample| asked.push(sample.asked_ns));
     assert_eq!(asked, [10, 20], "interruptions are no samples");

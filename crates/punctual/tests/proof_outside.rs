@@ -59,8 +59,14 @@ fn calls_in_loop(flags: &[&str]) -> (Vec<String>, serde_json::Value) {
         .filter(|&at| calls[at].starts_with("clock_gettime(CLOCK_THREAD_CPUTIME_ID"))
         .collect();
     assert_eq!(marks.len(), 4, "{calls:#?}");
-    let inside = calls[marks[2] + 1..marks[3]].iter();
-    (inside.map(|call| (*call).to_owned()).collect(), record)
+    let mut inside = calls[marks[2] + 1..marks[3]].to_vec();
+    // After the last wait the wait source is closed.
+    const WAITS: [&str; 4] = ["clock_nanosleep", "read(", "rt_sigtimedwait", "FUTEX_WAIT"];
+    while inside
+        .pop_if(|call| !WAITS.iter().any(|wait| call.contains(wait)))
+        .is_some()
+    {}
+    (inside.into_iter().map(str::to_owned).collect(), record)
 }
 
 #[test]

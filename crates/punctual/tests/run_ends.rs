@@ -390,7 +390,11 @@ fn a_load_that_is_killed_makes_the_run_invalid() {
         "{}",
         record["events"]
     );
-    assert!(ended.stdout.contains("load cpu: "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("load cpu failed: "),
+        "{}",
+        ended.stdout
+    );
     place.await_silence();
 }
 

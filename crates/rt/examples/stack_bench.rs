@@ -11,11 +11,12 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
 use punctual_rt::stack::{self, Class};
+use punctual_rt::sync::PiMutex;
 use punctual_rt::sys::map::{self, Access, page_size};
 
 const SIZE: usize = 256 << 10;
@@ -57,6 +58,7 @@ fn checked(count: usize) {
 }
 
 static LIST: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+static PI_LIST: OnceLock<PiMutex<Vec<usize>>> = OnceLock::new();
 
 fn mutex_list(count: usize) {
     for _ in 0..count {
@@ -69,6 +71,19 @@ fn mutex_list(count: usize) {
         LIST.lock()
             .expect("not poisoned")
             .push(base.as_ptr() as usize);
+    }
+}
+
+fn pi_list(count: usize) {
+    let list = PI_LIST.get_or_init(|| PiMutex::new(Vec::new()).expect("a mutex"));
+    for _ in 0..count {
+        let kept = list.lock().expect("not ours").pop();
+        let base = match kept {
+            Some(address) => NonNull::new(address as *mut u8).expect("a stack"),
+            None => stack::alloc(class()).expect("a stack"),
+        };
+        write_top(base);
+        list.lock().expect("not ours").push(base.as_ptr() as usize);
     }
 }
 
@@ -230,7 +245,7 @@ struct Variant {
     run: fn(usize),
 }
 
-const VARIANTS: [Variant; 7] = [
+const VARIANTS: [Variant; 8] = [
     Variant {
         name: "checked pair of this library",
         count: 400_000,
@@ -240,6 +255,11 @@ const VARIANTS: [Variant; 7] = [
         name: "list behind a mutex, unchecked",
         count: 400_000,
         run: mutex_list,
+    },
+    Variant {
+        name: "list behind a PI mutex, unchecked",
+        count: 400_000,
+        run: pi_list,
     },
     Variant {
         name: "mmap, mprotect, populate, munmap",

@@ -26,7 +26,16 @@ fn mask_of(cpus: &[usize]) -> io::Result<CpuMask> {
 /// # Errors
 /// EINVAL when none of them may be used (offline, outside the cpuset).
 pub fn set_current(cpus: &[usize]) -> io::Result<()> {
-    task::set_affinity(0, &mask_of(cpus)?)
+    set(0, cpus)
+}
+
+/// Places a thread (0: the caller) on a list of CPUs. One system call; meant for setting up.
+///
+/// # Errors
+/// EINVAL when none of them may be used, ESRCH for a dead thread, EPERM for another user's,
+/// EBUSY for a SCHED_DEADLINE thread that would have too little left.
+pub fn set(tid: i32, cpus: &[usize]) -> io::Result<()> {
+    task::set_affinity(tid, &mask_of(cpus)?)
 }
 
 /// Reads the CPUs of a thread (0: the caller) back, in ascending order.
@@ -38,6 +47,15 @@ pub fn of(tid: i32) -> io::Result<Vec<usize>> {
     Ok((0..MAX_CPUS)
         .filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1)
         .collect())
+}
+
+/// How many CPUs a thread (0: the caller) may use. Real-time safe; one system call.
+///
+/// # Errors
+/// ESRCH for a dead thread.
+pub fn count(tid: i32) -> io::Result<usize> {
+    let mask = task::affinity(tid)?;
+    Ok(mask.iter().map(|word| word.count_ones() as usize).sum())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub use time::{sleep_for, sleep_until};
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    time::clock_now(libc::CLOCK_MONOTONIC)
+    time::monotonic_now()
 }
 
 /// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers. 0 where

@@ -4,12 +4,17 @@
 //! means: bounded, no allocation, no lock, no page fault once its arguments are
 //! resident, and no system call but the one it is named after.
 
+pub mod advice;
 pub mod affinity;
 pub mod clock;
+pub mod cpulist;
 pub mod cpuset;
+pub mod heap;
 pub mod irq;
+pub mod log;
 pub mod memory;
 pub mod periodic;
+pub mod records;
 pub mod ring;
 pub mod sched;
 pub mod stack;

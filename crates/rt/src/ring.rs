@@ -60,10 +60,15 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
         "a ring of {capacity} values is beyond reason"
     );
     let capacity = capacity.max(2).next_power_of_two();
-    // Written, not just reserved: each page is faulted in here.
-    let slots = (0..capacity)
+    let slots: Box<[UnsafeCell<T>]> = (0..capacity)
         .map(|_| UnsafeCell::new(T::default()))
         .collect();
+    // Written, not just reserved: each page is faulted in here. Volatile, for the compiler
+    // makes of all the zeros above an allocation that is zero by being absent.
+    for slot in &slots {
+        // SAFETY: the slot is a live T, and nobody else's yet.
+        unsafe { slot.get().write_volatile(T::default()) };
+    }
     let shared = Arc::new(Shared {
         slots,
         pushed: Line(AtomicUsize::new(0)),

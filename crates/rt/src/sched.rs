@@ -82,7 +82,30 @@ impl Policy {
 /// EPERM without the right, EINVAL out of range, EBUSY when SCHED_DEADLINE's
 /// admission test refuses.
 pub fn set_current(policy: Policy) -> io::Result<()> {
-    task::set_scheduling(0, &policy.attributes())
+    set(0, policy)
+}
+
+/// Schedules a thread (0: the caller). One system call; meant for setting up.
+/// [`crate::advice`] says what an error means.
+///
+/// # Errors
+/// EPERM without the right, or for SCHED_DEADLINE when the thread may not use all CPUs;
+/// EINVAL out of range (runtime > deadline > period among them); EBUSY when
+/// SCHED_DEADLINE's admission test refuses; ESRCH for a dead thread.
+pub fn set(tid: i32, policy: Policy) -> io::Result<()> {
+    task::set_scheduling(tid, &policy.attributes())
+}
+
+/// Whether a thread (0: the caller) runs at a real-time policy of any kind. One system call.
+///
+/// # Errors
+/// ESRCH for a dead thread.
+pub fn is_real_time(tid: i32) -> io::Result<bool> {
+    let policy = task::scheduling(tid)?.policy as libc::c_int;
+    Ok(matches!(
+        policy,
+        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE
+    ))
 }
 
 /// Reads back how a thread (0: the caller) is scheduled. `None` for a policy that

@@ -12,6 +12,46 @@ use std::ops::{Deref, DerefMut};
 use crate::sys::time::timespec;
 use crate::sys::{check_returned, zeroed_boxed};
 
+/// Initialises mutex attributes with PTHREAD_PRIO_INHERIT and PTHREAD_MUTEX_ERRORCHECK. No
+/// system call; for setting up.
+///
+/// # Safety
+/// `attributes` is a writable place whose attributes, if it holds any, aren't used any more.
+///
+/// # Errors
+/// ENOTSUP where the C library has no priority inheritance.
+pub unsafe fn fill_mutex_attributes(attributes: *mut libc::pthread_mutexattr_t) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    check_returned(unsafe { libc::pthread_mutexattr_init(attributes) })?;
+    // SAFETY: the attributes were initialised just now.
+    check_returned(unsafe {
+        libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT)
+    })?;
+    // A normal mutex with priority inheritance hangs for ever when its holder
+    // locks it again (glibc waits on the kernel's EDEADLK); this type says so.
+    // SAFETY: the attributes were initialised above.
+    check_returned(unsafe {
+        libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK)
+    })
+}
+
+/// Initialises attributes of a condition variable whose timed wait counts on
+/// CLOCK_MONOTONIC. No system call; for setting up.
+///
+/// # Safety
+/// `attributes` is a writable place whose attributes, if it holds any, aren't used any more.
+///
+/// # Errors
+/// None in practice.
+pub unsafe fn fill_condition_attributes(
+    attributes: *mut libc::pthread_condattr_t,
+) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    check_returned(unsafe { libc::pthread_condattr_init(attributes) })?;
+    // SAFETY: the attributes were initialised just now.
+    check_returned(unsafe { libc::pthread_condattr_setclock(attributes, libc::CLOCK_MONOTONIC) })
+}
+
 /// A mutex whose holder inherits the priority of the highest thread that waits.
 pub struct PiMutex<T: ?Sized> {
     /// Boxed: a pthread mutex must not move once it is in use.
@@ -34,17 +74,7 @@ impl<T> PiMutex<T> {
     pub fn new(value: T) -> io::Result<Self> {
         let mut attributes = zeroed_boxed::<libc::pthread_mutexattr_t>();
         // SAFETY: the box is live and writable.
-        check_returned(unsafe { libc::pthread_mutexattr_init(&mut *attributes) })?;
-        // SAFETY: the attributes were initialised just now.
-        check_returned(unsafe {
-            libc::pthread_mutexattr_setprotocol(&mut *attributes, libc::PTHREAD_PRIO_INHERIT)
-        })?;
-        // A normal mutex with priority inheritance hangs for ever when its holder
-        // locks it again (glibc waits on the kernel's EDEADLK); this type says so.
-        // SAFETY: the attributes were initialised above.
-        check_returned(unsafe {
-            libc::pthread_mutexattr_settype(&mut *attributes, libc::PTHREAD_MUTEX_ERRORCHECK)
-        })?;
+        unsafe { fill_mutex_attributes(&mut *attributes) }?;
         let raw = zeroed_boxed::<UnsafeCell<libc::pthread_mutex_t>>();
         // SAFETY: the mutex lies in its final place and is initialised once.
         check_returned(unsafe { libc::pthread_mutex_init(raw.get(), &*attributes) })?;
@@ -132,11 +162,7 @@ impl Condvar {
     pub fn new() -> io::Result<Self> {
         let mut attributes = zeroed_boxed::<libc::pthread_condattr_t>();
         // SAFETY: the box is live and writable.
-        check_returned(unsafe { libc::pthread_condattr_init(&mut *attributes) })?;
-        // SAFETY: the attributes were initialised just now.
-        check_returned(unsafe {
-            libc::pthread_condattr_setclock(&mut *attributes, libc::CLOCK_MONOTONIC)
-        })?;
+        unsafe { fill_condition_attributes(&mut *attributes) }?;
         let raw = zeroed_boxed::<UnsafeCell<libc::pthread_cond_t>>();
         // SAFETY: the condition variable lies in its final place, initialised once.
         check_returned(unsafe { libc::pthread_cond_init(raw.get(), &*attributes) })?;

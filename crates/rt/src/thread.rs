@@ -5,10 +5,13 @@
 //! runs a line of yours; what the kernel refused is told to the parent step by
 //! step, so nothing degrades silently.
 
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
+use crate::advice::{Attempt, advice};
 use crate::sched::Policy;
 use crate::stack::{Stack, StackError};
 use crate::sys::{check_returned, task, time};
@@ -57,6 +60,12 @@ impl Builder {
         self
     }
 
+    /// Bytes of stack that were asked for.
+    #[must_use]
+    pub fn stack_bytes(&self) -> usize {
+        self.stack_size
+    }
+
     /// Its scheduling policy.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
@@ -88,20 +97,59 @@ impl Builder {
         self,
         body: impl FnOnce(Setup) -> R + Send + 'static,
     ) -> Result<Handle<R>, SpawnError> {
+        self.launch(None, body)
+    }
+
+    /// Starts the thread, waits until it has set itself up, and gives it up if anything was
+    /// refused: `body` runs with everything asked for in force, or not at all. Not real-time
+    /// safe.
+    ///
+    /// # Errors
+    /// As [`Builder::spawn`], and [`SpawnError::Refused`].
+    pub fn start<R: Send + 'static>(
+        self,
+        body: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<Handle<R>, SpawnError> {
+        let (tell, told) = sync_channel(1);
+        let handle = self.launch(Some(tell), |_| body())?;
+        match told.recv() {
+            Ok(refused) if refused.is_empty() => Ok(handle),
+            // The handle's drop joins the thread, which is about to end.
+            Ok(refused) => Err(SpawnError::Refused(refused)),
+            Err(_) => Err(SpawnError::Thread(io::Error::other("it ended at once"))),
+        }
+    }
+
+    fn launch<R: Send + 'static>(
+        self,
+        all_or_nothing: Option<SyncSender<Vec<Refusal>>>,
+        body: impl FnOnce(Setup) -> R + Send + 'static,
+    ) -> Result<Handle<R>, SpawnError> {
         let stack = Stack::new(self.stack_size).map_err(SpawnError::Stack)?;
         let result = Arc::new(Mutex::new(None));
         let told = Arc::clone(&result);
-        let main = Box::new(move || {
+        let main: Main = Box::new(move || {
+            let mut setup = self.apply();
+            if let Some(tell) = all_or_nothing {
+                let goes_on = setup.refused.is_empty();
+                if tell.send(std::mem::take(&mut setup.refused)).is_err() || !goes_on {
+                    return;
+                }
+            }
             // The panic must not cross the C library's frames.
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let setup = self.set_up();
-                body(setup)
-            }));
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(setup)));
             if let Ok(mut told) = told.lock() {
                 *told = Some(outcome);
             }
         });
-        let thread = create_on(&stack, main).map_err(SpawnError::Thread)?;
+        let argument = Box::into_raw(Box::new(main));
+        // SAFETY: `enter` takes back the box that the argument points to, and the handle
+        // keeps the stack until it has joined.
+        let thread = unsafe { create_on(&stack, enter, argument.cast()) }.map_err(|error| {
+            // SAFETY: no thread was made, so the box is still ours.
+            drop(unsafe { Box::from_raw(argument) });
+            SpawnError::Thread(error)
+        })?;
         Ok(Handle {
             thread: Some(thread),
             stack: Some(stack),
@@ -109,25 +157,42 @@ impl Builder {
         })
     }
 
-    fn set_up(&self) -> Setup {
+    /// Makes the calling thread what the builder says (its stack excepted), e.g. the primary
+    /// thread, and tells what was refused. Not for a real-time thread on duty.
+    #[must_use]
+    pub fn apply(&self) -> Setup {
         let mut refused = Vec::new();
-        let mut note = |step: &'static str, outcome: io::Result<()>| {
+        let mut note = |step, attempt, outcome: io::Result<()>| {
             if let Err(error) = outcome {
-                refused.push(Refusal { step, error });
+                refused.push(Refusal {
+                    step,
+                    error,
+                    attempt,
+                });
             }
         };
         if self.block_signals {
-            note("signals", time::block_all_signals());
+            note("signals", Attempt::Thread, time::block_all_signals());
         }
         if !self.name.is_empty() {
-            note("name", task::name_current_thread(&self.name));
+            note(
+                "name",
+                Attempt::Thread,
+                task::name_current_thread(&self.name),
+            );
         }
         if !self.cpus.is_empty() {
-            note("affinity", affinity::set_current(&self.cpus));
+            note(
+                "affinity",
+                Attempt::Affinity,
+                affinity::set_current(&self.cpus),
+            );
         }
-        // Last: from here on the thread competes at its own priority.
-        if self.policy != Policy::Other {
-            note("policy", sched::set_current(self.policy));
+        // Last: from here on the thread competes at its own priority. A thread that is to be
+        // an ordinary one doesn't inherit its creator's priority, and keeps its nice value.
+        if self.policy != Policy::Other || sched::is_real_time(0).unwrap_or(true) {
+            let outcome = sched::set_current(self.policy);
+            note("policy", Attempt::Policy(self.policy), outcome);
         }
         Setup {
             tid: task::current_tid(),
@@ -152,6 +217,29 @@ pub struct Refusal {
     pub step: &'static str,
     /// The kernel's answer.
     pub error: io::Error,
+    /// What was tried.
+    pub attempt: Attempt,
+}
+
+impl Refusal {
+    /// The number of the kernel's answer, EINVAL where it never got to the kernel.
+    #[must_use]
+    pub fn errno(&self) -> c_int {
+        self.error.raw_os_error().unwrap_or(libc::EINVAL)
+    }
+
+    /// What the answer means, and what to mend.
+    #[must_use]
+    pub fn advice(&self) -> &'static CStr {
+        advice(self.attempt, self.errno())
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let advice = self.advice().to_string_lossy();
+        write!(f, "{}: {} ({advice})", self.step, self.error)
+    }
 }
 
 /// Why a thread could not be started.
@@ -161,6 +249,8 @@ pub enum SpawnError {
     Stack(StackError),
     /// No thread.
     Thread(io::Error),
+    /// Something it was to be was refused; never an empty list.
+    Refused(Vec<Refusal>),
 }
 
 impl std::fmt::Display for SpawnError {
@@ -168,6 +258,12 @@ impl std::fmt::Display for SpawnError {
         match self {
             Self::Stack(error) => write!(f, "can't make a stack for the thread: {error}"),
             Self::Thread(error) => write!(f, "can't start the thread: {error}"),
+            Self::Refused(refused) => {
+                write!(f, "the thread can't be what it is to be")?;
+                refused
+                    .iter()
+                    .try_for_each(|refusal| write!(f, "; {refusal}"))
+            }
         }
     }
 }
@@ -213,6 +309,9 @@ impl<R> Handle<R> {
         if let Some(thread) = self.thread.take() {
             // SAFETY: joinable, ours, joined once: `take` sees to that.
             let _ = unsafe { task::join(thread) };
+            if let Some(stack) = &self.stack {
+                stack.mark_idle();
+            }
         }
     }
 }
@@ -225,40 +324,90 @@ impl<R> Drop for Handle<R> {
 
 type Main = Box<dyn FnOnce() + Send>;
 
-extern "C" fn enter(argument: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: `create_on` made this pointer from a box and handed it to us alone.
+extern "C" fn enter(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `launch` made this pointer from a box and handed it to us alone.
     let main = unsafe { Box::from_raw(argument.cast::<Main>()) };
     main();
     std::ptr::null_mut()
 }
 
-fn create_on(stack: &Stack, main: Main) -> io::Result<libc::pthread_t> {
+/// Starts a thread on `stack`, which is marked live: after the join comes
+/// [`Stack::mark_idle`]. The thread begins as an ordinary one on its creator's CPUs, whatever
+/// its creator's priority; [`Builder::apply`] is for its first line. Not real-time safe.
+///
+/// # Safety
+/// `entry` may be called with `argument` on another thread, and the stack is kept until the
+/// thread has been joined.
+///
+/// # Errors
+/// EAGAIN at a limit of threads, EBUSY when a thread runs on the stack already.
+pub unsafe fn create_on(
+    stack: &Stack,
+    entry: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> io::Result<libc::pthread_t> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: the memory is live and writable.
     check_returned(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
     // SAFETY: pthread_attr_init has succeeded.
     let mut attributes = unsafe { attributes.assume_init() };
     let base = stack.base().as_ptr().cast();
-    // SAFETY: the stack is mapped, unused, and outlives the thread: the handle
-    // joins before it frees it.
+    // SAFETY: the stack is mapped and outlives the thread: the caller's promise.
     let set =
         check_returned(unsafe { libc::pthread_attr_setstack(&mut attributes, base, stack.len()) });
+    // The default is to inherit: a real-time creator would give its priority away. Said
+    // in full, for glibc acts on what was set alone.
+    // SAFETY: the attributes are initialised.
+    let set = set.and_then(|()| unsafe { explicit_sched(&mut attributes, Policy::Other) });
     let created = set.and_then(|()| {
-        let argument = Box::into_raw(Box::new(main)).cast();
+        if !stack.mark_live() {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
         let mut thread: libc::pthread_t = 0;
-        // SAFETY: `enter` takes back the box that `argument` points to.
+        // SAFETY: the caller's promise.
         let created = check_returned(unsafe {
-            libc::pthread_create(&mut thread, &attributes, enter, argument)
+            libc::pthread_create(&mut thread, &attributes, entry, argument)
         });
         if created.is_err() {
-            // SAFETY: no thread was made, so the box is still ours.
-            drop(unsafe { Box::from_raw(argument.cast::<Main>()) });
+            stack.mark_idle();
         }
         created.map(|()| thread)
     });
     // SAFETY: initialised above, destroyed once.
     unsafe { libc::pthread_attr_destroy(&mut attributes) };
     created
+}
+
+/// Puts policy and priority into attributes for `pthread_create`, and
+/// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. No system call.
+///
+/// # Safety
+/// `attributes` points to initialised ones.
+///
+/// # Errors
+/// ENOTSUP for SCHED_DEADLINE, which POSIX attributes don't know; EINVAL for a priority out
+/// of range.
+pub unsafe fn explicit_sched(
+    attributes: *mut libc::pthread_attr_t,
+    policy: Policy,
+) -> io::Result<()> {
+    let number = match policy {
+        Policy::Other => libc::SCHED_OTHER,
+        Policy::Fifo(_) => libc::SCHED_FIFO,
+        Policy::RoundRobin(_) => libc::SCHED_RR,
+        Policy::Deadline { .. } => return Err(io::Error::from_raw_os_error(libc::ENOTSUP)),
+    };
+    // SAFETY: the caller's promise.
+    check_returned(unsafe {
+        libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED)
+    })?;
+    // SAFETY: the caller's promise.
+    check_returned(unsafe { libc::pthread_attr_setschedpolicy(attributes, number) })?;
+    // SAFETY: all-zero bytes are a value of this plain C struct.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = policy.priority() as c_int;
+    // SAFETY: the caller's promise; the parameters are a live local.
+    check_returned(unsafe { libc::pthread_attr_setschedparam(attributes, &parameters) })
 }
 
 #[cfg(test)]
@@ -297,6 +446,54 @@ mod tests {
             })
             .unwrap();
         assert_eq!(handle.join().unwrap(), ["affinity", "policy"]);
+    }
+
+    #[test]
+    fn a_thread_that_can_not_be_what_it_is_to_be_does_not_start() {
+        let started = Builder::new()
+            .policy(Policy::Fifo(100))
+            .start(|| unreachable!("the body runs"));
+        let Err(SpawnError::Refused(refused)) = started else {
+            panic!("not refused");
+        };
+        assert_eq!(refused[0].errno(), libc::EINVAL);
+        assert!(refused[0].to_string().contains("between 1 and 99"));
+        assert_eq!(Builder::new().start(|| 5).unwrap().join().unwrap(), 5);
+    }
+
+    #[test]
+    fn an_ordinary_thread_of_a_real_time_one_is_ordinary() {
+        let creator = Builder::new().policy(Policy::Fifo(3)).start(|| {
+            let made = Builder::new().start(|| sched::of(0)).unwrap();
+            (sched::of(0).unwrap(), made.join().unwrap().unwrap())
+        });
+        match creator {
+            Ok(creator) => assert_eq!(
+                creator.join().unwrap(),
+                (Some(Policy::Fifo(3)), Some(Policy::Other))
+            ),
+            Err(error) => {
+                #[allow(clippy::print_stderr, reason = "says what was not tried")]
+                {
+                    eprintln!("SKIPPED: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_stack_of_a_running_thread_can_not_be_freed() {
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let handle = Builder::new().start(move || told.recv().is_err()).unwrap();
+        let stack = handle.stack.as_ref().unwrap();
+        let (base, class) = (stack.base().as_ptr() as usize, stack.len());
+        let class = crate::stack::Class::exact(class).unwrap();
+        // SAFETY: a wrong free, which must change nothing.
+        let freed = unsafe { crate::stack::free(base, class) };
+        assert_eq!(freed, Err(StackError::InUse(base)));
+        drop(tell);
+        assert!(handle.join().unwrap());
+        assert!(!crate::stack::locate(base).unwrap().in_use);
     }
 
     #[test]

@@ -132,8 +132,9 @@ pub fn analyse(evidence: &RunEvidence<'_>, settings: &Settings) -> Analysis {
     let index = extremal_index(&peaks, evidence.cycles(), evidence.duration_ns, u64::MAX);
     let miss = evidence.deadline_ns.map(|deadline| {
         let (_, late) = evidence.late(deadline);
+        let (_, missed) = evidence.missed_late(deadline);
         evidence
-            .misses(deadline, late, true, &peaks)
+            .misses(deadline, late, Some(missed), &peaks)
             .bound(settings.confidence)
     });
     let stationarity = evidence.halves.as_ref().map(|halves| {

@@ -16,6 +16,10 @@ pub struct ThreadEvidence<'a> {
     pub late: u64,
     /// Periods that passed while the thread was late.
     pub missed: u64,
+    /// Those of them that a sample later than [`RunEvidence::deadline_ns`] passed
+    /// over: with a deadline longer than the period, a period may pass and the
+    /// deadline be kept. Ignored when there is no deadline.
+    pub missed_late: u64,
     /// Samples that were lost on their way to the collector.
     pub lost: u64,
     /// The highest samples.
@@ -114,27 +118,42 @@ impl RunEvidence<'_> {
             .fold((0, 0), |(low, high), (l, h)| (low + l, high + h))
     }
 
+    /// Periods that a sample later than `limit_ns` passed over: fewest and most
+    /// that agree with what was kept. They are equal for the deadline that the
+    /// collector counted.
+    pub fn missed_late(&self, limit_ns: u64) -> (u64, u64) {
+        let all = self.missed();
+        let counted = self.threads.iter().map(|t| t.missed_late).sum();
+        match self.deadline_ns {
+            Some(deadline_ns) if limit_ns == deadline_ns => (counted, counted),
+            Some(deadline_ns) if limit_ns < deadline_ns => (counted, all),
+            Some(_) => (0, counted),
+            None => (0, all),
+        }
+    }
+
     /// The evidence on misses of `limit_ns`.
     ///
     /// `peaks` are those of [`RunEvidence::peaks`]; `late` is a count out of
-    /// [`RunEvidence::late`]; with `count_missed`, a missed period is a miss.
+    /// [`RunEvidence::late`]; `missed` is one out of [`RunEvidence::missed_late`],
+    /// or `None` where a missed period is no cycle.
     pub fn misses<'p>(
         &self,
         limit_ns: u64,
         late: u64,
-        count_missed: bool,
+        missed: Option<u64>,
         peaks: &'p Peaks,
     ) -> MissEvidence<'p> {
-        let counted = self.deadline_ns == Some(limit_ns) && count_missed;
+        let counted = self.deadline_ns == Some(limit_ns) && missed.is_some();
         MissEvidence {
             limit_ns,
-            cycles: if count_missed {
+            cycles: if missed.is_some() {
                 self.cycles()
             } else {
                 self.samples()
             },
             late,
-            missed: if count_missed { self.missed() } else { 0 },
+            missed: missed.unwrap_or(0),
             peaks,
             threads: self.threads.len(),
             duration_ns: self.duration_ns,

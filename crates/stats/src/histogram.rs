@@ -26,6 +26,10 @@ const LINEAR_MASK: u64 = (1 << LINEAR_BITS) - 1;
 /// The number of buckets, enough for all of `u64`.
 pub const BUCKETS: usize = ((64 - LINEAR_BITS as usize) + 2) << HALF_BITS;
 
+/// A power of two above the index of every bucket for a `u32`.
+const SHORT_BUCKETS: usize = 1 << 15;
+const _: () = assert!(bucket_of(u32::MAX as u64) < SHORT_BUCKETS && SHORT_BUCKETS <= BUCKETS);
+
 /// Index of the bucket that holds `value`.
 #[inline]
 pub(crate) const fn bucket_of(value: u64) -> usize {
@@ -71,7 +75,7 @@ pub struct Batch {
     /// Samples.
     pub count: u64,
     /// Their sum in ns.
-    pub sum_ns: u128,
+    pub sum_ns: u64,
     /// The lowest in ns; `u64::MAX` without samples.
     pub min_ns: u64,
     /// The highest in ns; 0 without samples.
@@ -173,25 +177,25 @@ impl Histogram {
         self.max = self.max.max(value_ns);
     }
 
-    /// Counts a batch of latencies and says what it was: the exact figures are
-    /// brought up to date once for all of them.
+    /// Counts a batch of latencies below 4.3 s each and says what it was: the exact
+    /// figures are brought up to date once for all of them.
     #[inline]
-    pub fn record_all(&mut self, values_ns: impl Iterator<Item = u64>) -> Batch {
+    pub fn record_all(&mut self, values_ns: impl Iterator<Item = u32>) -> Batch {
         self.allocate();
-        let counts = self.counts.as_mut_slice();
         let mut batch = Batch::default();
-        for value_ns in values_ns {
-            // A bucket's index is always within; as a check it costs less than a panic.
-            if let Some(count) = counts.get_mut(bucket_of(value_ns)) {
-                *count += 1;
-            }
+        let Some(counts) = self.counts.first_chunk_mut::<SHORT_BUCKETS>() else {
+            return batch;
+        };
+        for value_ns in values_ns.map(u64::from) {
+            // The remainder changes nothing; it spares a comparison.
+            counts[bucket_of(value_ns) % SHORT_BUCKETS] += 1;
             batch.count += 1;
-            batch.sum_ns += u128::from(value_ns);
+            batch.sum_ns += value_ns;
             batch.min_ns = batch.min_ns.min(value_ns);
             batch.max_ns = batch.max_ns.max(value_ns);
         }
         self.count += batch.count;
-        self.sum += batch.sum_ns;
+        self.sum += u128::from(batch.sum_ns);
         self.min = self.min.min(batch.min_ns);
         self.max = self.max.max(batch.max_ns);
         batch

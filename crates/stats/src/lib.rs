@@ -17,7 +17,7 @@
 //!     peaks.offer(cycle, cycle * 1_000_000, latency_ns);
 //! }
 //! let thread = ThreadEvidence {
-//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, lost: 0, peaks: &peaks,
+//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0, peaks: &peaks,
 //! };
 //! let run = RunEvidence {
 //!     threads: vec![thread],

@@ -14,6 +14,7 @@
 //! level too far beyond the run.
 
 use crate::extremal::{intervals_estimator, ring_gaps, separating_gap};
+use crate::format;
 use crate::pareto::Pareto;
 use crate::peaks::{Peak, Peaks};
 use crate::random::Random;
@@ -116,7 +117,9 @@ impl std::fmt::Display for TailRefusal {
             }
             TailRefusal::TooFar { times } => write!(
                 f,
-                "once in 1e9 cycles lies {times:.0} times beyond this run, at most {MAX_EXTRAPOLATION} is sound"
+                "once in 1e9 cycles lies {} times beyond this run, at most {} is sound",
+                format::count(*times as u64),
+                format::count(MAX_EXTRAPOLATION as u64)
             ),
             TailRefusal::NotStationary => f.write_str("the run changed under way"),
             TailRefusal::TooCoarse { distinct, bursts } => {

@@ -196,12 +196,14 @@ fn judge_one(
     let limit_ns = requirement.limit_ns();
     let counts_missed = requirement.counts_missed();
     let (fewest, most) = evidence.late(limit_ns);
+    let (passed, may_have_passed) = evidence.missed_late(limit_ns);
+    let counted = |missed| counts_missed.then_some(missed);
     let mut bound = evidence
-        .misses(limit_ns, most, counts_missed, peaks)
+        .misses(limit_ns, most, counted(may_have_passed), peaks)
         .bound(confidence);
-    if fewest < most {
+    if fewest < most || counts_missed && passed < may_have_passed {
         // The histogram alone knows the count, up to the width of a bucket.
-        let low = evidence.misses(limit_ns, fewest, counts_missed, peaks);
+        let low = evidence.misses(limit_ns, fewest, counted(passed), peaks);
         bound.lower = low.bound(confidence).lower.min(bound.lower);
     }
     let allowed = requirement.allowed();
@@ -209,7 +211,7 @@ fn judge_one(
         Requirement::Max { limit_ns } => {
             u64::from(evidence.max_ns().is_some_and(|max| max > limit_ns))
         }
-        _ => fewest + bound.missed,
+        _ => fewest + passed,
     };
     let outcome = if allowed <= 0.0 {
         match (surely, bound.misses) {

@@ -33,6 +33,7 @@ fn two_cpus_with_full_peaks() {
                 histogram,
                 late: run.late,
                 missed: 0,
+                missed_late: 0,
                 lost: 0,
                 peaks: &run.peaks,
             })

@@ -50,6 +50,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
                 histogram: &t.histogram,
                 late: t.late,
                 missed: t.missed,
+                missed_late: t.missed,
                 lost: t.lost,
                 peaks: &t.peaks,
             })

@@ -29,7 +29,11 @@ pub fn page() -> io::Result<String> {
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         text.extend(section(verb)?.bytes());
     }
-    whole.render_extra_section(&mut text)?;
+    if let Some(statuses) = command.get_after_help() {
+        let statuses = statuses.to_string();
+        let statuses = statuses.strip_prefix("Exit status: ").unwrap_or(&statuses);
+        text.extend(format!(".SH \"EXIT STATUS\"\n{}\n", escaped(statuses)).bytes());
+    }
     whole.render_version_section(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
@@ -48,7 +52,13 @@ fn section(verb: &Command) -> io::Result<String> {
     man.render_synopsis_section(&mut text)?;
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
-    man.render_extra_section(&mut text)?;
+    if let Some(examples) = verb.get_after_help() {
+        // As they are typed: not filled.
+        let examples = examples.to_string();
+        let lines = examples.lines().filter(|line| *line != "Examples:");
+        let lines: Vec<String> = lines.map(escaped).collect();
+        text.extend(format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", lines.join("\n")).bytes());
+    }
     let lower = String::from_utf8_lossy(&text)
         .lines()
         .map(|line| match line.strip_prefix(".SH ") {
@@ -57,6 +67,16 @@ fn section(verb: &Command) -> io::Result<String> {
         })
         .collect::<String>();
     Ok(format!(".SH {name}\n{lower}"))
+}
+
+/// Text that roff sets as it is.
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) {
+        format!("\\&{text}")
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ impl Screen {
 fn redraw(standing: usize, lines: &[String]) -> String {
     let mut text = String::new();
     if standing > 0 {
-        text.push_str(&format!("\x1b[{standing}A"));
+        // What was typed, as the ^C that ends a run, has moved the cursor.
+        text.push_str(&format!("\r\x1b[{standing}A"));
     }
     // Each line is cleared as it is written, so that nothing flickers.
     for line in lines {
@@ -149,6 +150,6 @@ mod tests {
     #[test]
     fn a_block_is_drawn_over_the_one_before() {
         assert_eq!(redraw(0, &["a".to_owned()]), "a\x1b[K\n\x1b[J");
-        assert_eq!(redraw(2, &["b".to_owned()]), "\x1b[2Ab\x1b[K\n\x1b[J");
+        assert_eq!(redraw(2, &["b".to_owned()]), "\r\x1b[2Ab\x1b[K\n\x1b[J");
     }
 }

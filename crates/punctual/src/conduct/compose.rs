@@ -130,6 +130,7 @@ fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
         latency: HistogramRecord::from(&tally.latency()),
         late: tally.late,
         missed: tally.missed,
+        missed_late: Some(tally.missed_late),
         lost: lane.lost,
         early: tally.early,
         warm_up: tally.warm_up,
@@ -173,13 +174,7 @@ pub fn load_under_way(status: &LoadStatus) -> Load {
 /// Says what the figures mean: the analysis and, where something was required or
 /// the run is not valid, the verdict.
 pub fn judge(run: &mut Run) {
-    run.analysis = record::analyse_record(run).ok();
-    run.verdict = run
-        .analysis
-        .as_ref()
-        .map(|analysis| analysis.verdict.clone())
-        .filter(|verdict| {
-            !run.request.requirements.is_empty()
-                || verdict.outcome == punctual_stats::verdict::Outcome::Invalid
-        });
+    if let Ok(analysis) = record::analyse_record(run) {
+        run.conclude(analysis);
+    }
 }

@@ -14,7 +14,7 @@ use crate::probe::collector::Collector;
 
 /// How long the collector sleeps between two looks. Rings hold seconds, so this
 /// is chosen for few wake-ups, not for speed.
-const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(100);
 
 /// Nice value of the collector where it may be set.
 const NICE: i32 = -10;

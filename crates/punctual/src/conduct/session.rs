@@ -157,7 +157,8 @@ fn begin(
         .zip(&ready)
         .zip(rings)
         .map(|((&cpu, ready), ring)| {
-            let tally = Tally::new(u64::MAX, deadline_ns, halves(plan), peaks);
+            let tally = Tally::new(u64::MAX, deadline_ns, halves(plan), peaks)
+                .with_shortest_interval(plan.interval.shortest_ns());
             Lane::new(cpu, ready.tid, ring, tally)
         })
         .collect();
@@ -429,7 +430,8 @@ impl Session<'_> {
         self.run
     }
 
-    /// A load that failed or did nothing was asked for and not there.
+    /// A load that failed was asked for and not there; that it makes the run
+    /// invalid follows from the load itself.
     fn tell_failed_loads(&mut self) {
         let failed: Vec<String> = self
             .run
@@ -438,11 +440,12 @@ impl Session<'_> {
             .filter_map(|load| Some(format!("load {}: {}", load.name, load.failed.as_ref()?)))
             .collect();
         for text in failed {
-            self.event("load-failed", text, true);
+            self.event("load-failed", text, false);
         }
     }
 
-    /// A probe whose wait failed measured only until then.
+    /// A probe whose wait failed measured only until then; that this makes the run
+    /// invalid follows from the thread itself.
     fn tell_failed_probes(&mut self, outcomes: &[Option<Outcome>]) {
         for (index, outcome) in outcomes.iter().enumerate() {
             let Some(Outcome {
@@ -454,7 +457,7 @@ impl Session<'_> {
             };
             let cpu = self.plan.cpus[index];
             let text = format!("the probe of CPU {cpu} failed to wait: {error}");
-            self.event("probe-failed", text, true);
+            self.event("probe-failed", text, false);
         }
     }
 

@@ -22,6 +22,15 @@ pub struct Sample {
     pub missed: u64,
 }
 
+impl Sample {
+    /// How late the wake-up was; none where it was early.
+    #[inline]
+    #[must_use]
+    pub fn latency_ns(&self) -> u64 {
+        self.woke_ns.saturating_sub(self.asked_ns)
+    }
+}
+
 /// What ends a loop; shared by all probe threads of a run.
 #[derive(Debug)]
 pub struct Halt {
@@ -94,15 +103,19 @@ pub fn run<S: WaitSource, I: Intervals>(
 ) -> Ended {
     // Compared with a sign, for a wake-up may be early.
     let break_ns = i64::try_from(bounds.break_ns).unwrap_or(i64::MAX);
-    for _ in 0..bounds.cycles {
+    let mut left = bounds.cycles;
+    while left != 0 {
+        left -= 1;
         let asked_ns = schedule.advance();
         if asked_ns >= halt.end_ns.load(Ordering::Relaxed) {
             return Ended::AsAsked;
         }
-        if let Err(error) = source.wait_until(asked_ns)
-            && let Err(error) = wait_again(&mut source, asked_ns, error)
-        {
-            return Ended::Failed(error);
+        let mut waited = source.wait_until(asked_ns);
+        if waited.is_err() {
+            waited = wait_again(&mut source, asked_ns, waited);
+            if let Err(error) = waited {
+                return Ended::Failed(error);
+            }
         }
         let woke_ns = source.now_ns();
         let missed = schedule.pass_over(woke_ns);
@@ -124,17 +137,15 @@ pub fn run<S: WaitSource, I: Intervals>(
 fn wait_again<S: WaitSource>(
     source: &mut S,
     asked_ns: u64,
-    mut error: io::Error,
+    mut waited: io::Result<()>,
 ) -> io::Result<()> {
-    loop {
+    while let Err(error) = &waited {
         if error.raw_os_error() != Some(libc::EINTR) {
-            return Err(error);
+            break;
         }
-        match source.wait_until(asked_ns) {
-            Ok(()) => return Ok(()),
-            Err(another) => error = another,
-        }
+        waited = source.wait_until(asked_ns);
     }
+    waited
 }
 
 #[cfg(test)]

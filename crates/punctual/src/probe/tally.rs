@@ -1,7 +1,7 @@
 //! What the collector keeps of one probe thread: in constant memory, every
 //! sample counted, the maximum exact, the highest kept whole.
 
-use punctual_stats::histogram::Histogram;
+use punctual_stats::histogram::{Batch, Histogram};
 use punctual_stats::peaks::Peaks;
 
 use super::cycle::Sample;
@@ -17,6 +17,9 @@ pub enum Halves {
     Doubling(u64),
 }
 
+/// Samples that are counted at once.
+const NOTED: usize = 256;
+
 /// The figures of one thread.
 #[derive(Debug, Clone)]
 pub struct Tally {
@@ -30,15 +33,18 @@ pub struct Tally {
     part: usize,
     /// The next instant at which a row or a half ends.
     boundary_ns: u64,
-    /// A latency above is more than a figure: a peak, a miss, or an early wake-up,
-    /// whose difference wraps around.
+    /// A latency above is more than a figure: a peak, a miss, a period missed, or an
+    /// early wake-up, whose difference wraps around.
     ordinary_ns: u64,
+    shortest_interval_ns: u64,
     peaks: Peaks,
     rows: Rows,
     /// Wake-ups later than the deadline.
     pub late: u64,
     /// Periods that passed while the thread was late.
     pub missed: u64,
+    /// Those of them that a late wake-up passed over.
+    pub missed_late: u64,
     /// Wake-ups before their time.
     pub early: u64,
     /// Samples before the start.
@@ -64,16 +70,26 @@ impl Tally {
             part: 0,
             boundary_ns: start_ns,
             ordinary_ns: 0,
+            shortest_interval_ns: 1,
             peaks: Peaks::with_capacity(peaks),
             rows: Rows::default(),
             late: 0,
             missed: 0,
+            missed_late: 0,
             early: 0,
             warm_up: 0,
             last_latency_ns: 0,
             last_asked_ns: start_ns,
             cycle: 0,
         }
+    }
+
+    /// Says how long the shortest interval is: only who is as late as that can have
+    /// missed a period, and all others are not asked.
+    #[must_use]
+    pub fn with_shortest_interval(mut self, interval_ns: u64) -> Self {
+        self.shortest_interval_ns = interval_ns.max(1);
+        self
     }
 
     /// Moves the start to another instant, before anything was measured.
@@ -88,7 +104,8 @@ impl Tally {
     /// is there already.
     ///
     /// What is known of a stretch of samples as a whole is not asked of each: they
-    /// are cut where a row or a half ends, and before each one that is not ordinary.
+    /// are cut where a row or a half ends, and one comparison tells which of them is
+    /// more than a figure.
     #[inline]
     pub fn record_all(&mut self, samples: &[Sample]) {
         let mut rest = samples;
@@ -117,20 +134,13 @@ impl Tally {
     /// Takes samples that fall into one row and one half.
     fn record_row(&mut self, samples: &[Sample]) {
         let mut rest = samples;
-        while !rest.is_empty() {
-            let ordinary_ns = self.ordinary_ns;
-            let ordinary = rest.iter().map_while(|sample| {
-                let latency_ns = sample.woke_ns.wrapping_sub(sample.asked_ns);
-                (latency_ns <= ordinary_ns && sample.missed == 0).then_some(latency_ns)
-            });
-            let batch = self.parts[self.part].record_all(ordinary);
-            self.rows.add(&batch);
-            self.cycle += batch.count;
-            rest = &rest[batch.count as usize..];
-            if let Some((sample, later)) = rest.split_first() {
-                self.record_notable(sample);
-                rest = later;
+        while let Some(next) = rest.first() {
+            let chunk = &rest[..rest.len().min(NOTED)];
+            let taken = self.record_chunk(chunk);
+            if taken == 0 {
+                self.record_long(next);
             }
+            rest = &rest[taken.max(1)..];
         }
         if let Some(last) = samples.last() {
             self.last_latency_ns = last.woke_ns.saturating_sub(last.asked_ns);
@@ -138,21 +148,62 @@ impl Tally {
         }
     }
 
-    /// Takes a sample that is more than a figure.
-    #[cold]
-    #[inline(never)]
-    fn record_notable(&mut self, sample: &Sample) {
-        self.early += u64::from(sample.woke_ns < sample.asked_ns);
-        let latency_ns = sample.woke_ns.saturating_sub(sample.asked_ns);
-        let batch = self.parts[self.part].record_all(std::iter::once(latency_ns));
+    /// Counts samples up to the first of 4.3 s or more, and how many those are; it
+    /// notes which are more than figures, and then looks at them.
+    #[inline]
+    fn record_chunk(&mut self, samples: &[Sample]) -> usize {
+        let mut noted = [0u8; NOTED];
+        let mut notes = 0;
+        let ordinary_ns = self.ordinary_ns;
+        let latencies = samples.iter().enumerate().map_while(|(index, sample)| {
+            let latency_ns = sample.woke_ns.wrapping_sub(sample.asked_ns);
+            if latency_ns <= ordinary_ns {
+                return Some(latency_ns as u32);
+            }
+            let latency_ns = u32::try_from(sample.latency_ns()).ok()?;
+            noted[notes % NOTED] = index as u8;
+            notes += 1;
+            Some(latency_ns)
+        });
+        let batch = self.parts[self.part].record_all(latencies);
         self.rows.add(&batch);
-        self.peaks.offer(self.cycle, sample.asked_ns, latency_ns);
+        let first_cycle = self.cycle;
+        let missed = self.missed;
+        self.cycle += batch.count;
+        for &index in &noted[..notes] {
+            let index = usize::from(index);
+            let cycle = first_cycle + index as u64 + (self.missed - missed);
+            self.note(&samples[index], cycle);
+        }
+        batch.count as usize
+    }
+
+    /// Counts a sample of 4.3 s or more.
+    #[cold]
+    fn record_long(&mut self, sample: &Sample) {
+        let latency_ns = sample.latency_ns();
+        self.parts[self.part].record(latency_ns);
+        self.rows.add(&Batch {
+            count: 1,
+            sum_ns: latency_ns,
+            min_ns: latency_ns,
+            max_ns: latency_ns,
+        });
+        self.cycle += 1;
+        self.note(sample, self.cycle - 1);
+    }
+
+    /// Looks at a sample that is counted and is more than a figure.
+    fn note(&mut self, sample: &Sample, cycle: u64) {
+        let latency_ns = sample.latency_ns();
+        self.peaks.offer(cycle, sample.asked_ns, latency_ns);
         self.ordinary_ns = self
             .peaks
             .threshold()
             .min(self.deadline_ns)
-            .min(i64::MAX as u64);
-        self.cycle += 1;
+            .min(self.shortest_interval_ns - 1)
+            .min(u64::from(u32::MAX));
+        self.early += u64::from(sample.woke_ns < sample.asked_ns);
         if latency_ns > self.deadline_ns || sample.missed != 0 {
             self.miss(sample, latency_ns);
         }
@@ -164,14 +215,20 @@ impl Tally {
         self.late += late;
         self.missed += sample.missed;
         self.cycle += sample.missed;
-        self.part_misses[self.part] += late + sample.missed;
+        // A period that passed misses the deadline if the wake-up that passed over
+        // it did: with a deadline longer than the interval both may be kept.
+        let missed_late = late * sample.missed;
+        self.missed_late += missed_late;
+        self.part_misses[self.part] += late + missed_late;
         if let Some(row) = self.rows.last() {
             row.late += late;
             row.missed += sample.missed;
         }
-        let from_ns = sample.asked_ns - self.start_ns;
-        self.rows
-            .mark_miss(from_ns, sample.woke_ns.saturating_sub(self.start_ns));
+        if late != 0 {
+            let from_ns = sample.asked_ns - self.start_ns;
+            self.rows
+                .mark_miss(from_ns, sample.woke_ns.saturating_sub(self.start_ns));
+        }
     }
 
     #[cold]
@@ -320,6 +377,7 @@ mod tests {
                     3 => taken.woke_ns = taken.asked_ns - 1,
                     5 => taken.woke_ns = taken.asked_ns + 100_001,
                     7 => taken.missed = 2,
+                    9 => taken.woke_ns = taken.asked_ns + 5_000_000_000,
                     _ => {}
                 }
                 taken
@@ -333,7 +391,7 @@ mod tests {
             tally
         };
         let one = by(1);
-        assert_eq!((one.early, one.late, one.missed), (6, 6, 12));
+        assert_eq!((one.early, one.late, one.missed), (6, 12, 12));
         assert_eq!(one.count(), 5_000);
         let sum: u64 = samples
             .iter()
@@ -358,5 +416,20 @@ mod tests {
                 timeline::merged([one.rows()], 5_000_000_000)
             );
         }
+    }
+
+    #[test]
+    fn a_missed_period_is_seen_although_only_the_late_are_asked() {
+        let samples = [
+            sample(0, 5_000, 0),
+            sample(1, 999_999, 0),
+            sample(2, 1_000_000, 1),
+            sample(4, 7_000, 0),
+        ];
+        let mut tally = tally(u64::MAX, Halves::At(u64::MAX)).with_shortest_interval(1_000_000);
+        samples
+            .iter()
+            .for_each(|sample| tally.record_all(std::slice::from_ref(sample)));
+        assert_eq!((tally.count(), tally.missed, tally.cycle), (4, 1, 5));
     }
 }

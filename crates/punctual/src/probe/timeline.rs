@@ -62,7 +62,7 @@ impl Rows {
             };
             row.max_ns = row.max_ns.max(batch.max_ns);
             row.count += batch.count;
-            row.sum_ns = row.sum_ns.wrapping_add(batch.sum_ns as u64);
+            row.sum_ns = row.sum_ns.wrapping_add(batch.sum_ns);
         }
     }
 

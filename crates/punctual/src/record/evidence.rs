@@ -54,11 +54,7 @@ impl Evidence {
     /// The evidence as the statistics take it; `run` is the one that it was made of.
     #[must_use]
     pub fn view<'a>(&'a self, run: &'a Run) -> RunEvidence<'a> {
-        let deadline_ns = run
-            .request
-            .requirements
-            .first()
-            .map(|first| first.limit_ns());
+        let deadline_ns = run.deadline_ns();
         let threads = run
             .threads
             .iter()
@@ -68,6 +64,7 @@ impl Evidence {
                 histogram: &parts.histogram,
                 late: thread.late,
                 missed: thread.missed,
+                missed_late: missed_late(thread),
                 lost: thread.lost,
                 peaks: &parts.peaks,
             });
@@ -90,6 +87,11 @@ impl Evidence {
     }
 }
 
+/// Missed periods of a thread that miss the deadline.
+pub(super) fn missed_late(thread: &Thread) -> u64 {
+    thread.missed_late.unwrap_or(thread.missed)
+}
+
 /// Both halves, where every thread kept its first.
 fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, DecodeError> {
     let mut halves = [(); 2].map(|()| Half {
@@ -105,10 +107,12 @@ fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, Decod
         merge_rest(&mut second.histogram, &parts.histogram, &half);
         first.histogram.merge(&half);
         first.misses = first.misses.saturating_add(misses);
-        let all = thread.late.saturating_add(thread.missed);
+        let all = thread.late.saturating_add(missed_late(thread));
         second.misses = second.misses.saturating_add(all.saturating_sub(misses));
     }
-    Ok((!run.threads.is_empty()).then_some(halves))
+    // A run that was ended in its first half has no second.
+    let both = halves.iter().all(|half| !half.histogram.is_empty());
+    Ok(both.then_some(halves))
 }
 
 /// Adds what a histogram holds beyond a part of it, to the width of a bucket.

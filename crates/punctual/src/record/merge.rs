@@ -3,13 +3,13 @@
 
 mod parts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use super::conditions::{Role, differences};
-use super::evidence::analyse_record;
+use super::evidence::{analyse_record, missed_late};
 use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
 
@@ -30,6 +30,13 @@ pub enum MergeError {
         /// In what, in words.
         differences: Vec<String>,
     },
+    /// A run that is in the sum already: counted twice it would prove too much.
+    Twice {
+        /// Which, counted from 0.
+        run: usize,
+        /// When it was begun.
+        started: String,
+    },
     /// A run whose histograms can't be decoded.
     Damaged {
         /// Which, counted from 0.
@@ -49,6 +56,11 @@ impl fmt::Display for MergeError {
                 run + 1,
                 differences.join("; ")
             ),
+            Self::Twice { run, started } => write!(
+                f,
+                "run {} (begun {started}) is in the sum already: name each run once",
+                run + 1
+            ),
             Self::Damaged { run, reason } => write!(f, "run {}: {reason}", run + 1),
         }
     }
@@ -60,6 +72,7 @@ impl std::error::Error for MergeError {}
 #[derive(Debug)]
 pub struct Merger {
     force: bool,
+    seen: BTreeSet<Identity>,
     first: Option<Box<Run>>,
     threads: BTreeMap<usize, MergedThread>,
     timeline: MergedTimeline,
@@ -83,6 +96,7 @@ impl Merger {
     pub fn new(force: bool) -> Self {
         Self {
             force,
+            seen: BTreeSet::new(),
             first: None,
             threads: BTreeMap::new(),
             timeline: MergedTimeline::default(),
@@ -121,6 +135,7 @@ impl Merger {
                     reason: e.to_string(),
                 })?;
         self.check(number, run)?;
+        self.seen.extend(identity(run));
 
         let earliest = run
             .threads
@@ -134,22 +149,20 @@ impl Merger {
             .flat_map(|t| t.peaks.last())
             .map(|p| p.asked_ns)
             .max();
-        let limit_ns = self
-            .first
-            .as_deref()
-            .unwrap_or(run)
-            .request
-            .requirements
-            .first()
-            .map(|requirement| requirement.limit_ns());
+        let limit_ns = self.first.as_deref().unwrap_or(run).deadline_ns();
         for (index, (thread, histogram)) in run.threads.iter().zip(&histograms).enumerate() {
             let key = if run.knows("cpus") { thread.cpu } else { index };
             let late = late(run, thread, histogram, limit_ns);
+            let missed_late = if limit_ns == run.deadline_ns() {
+                missed_late(thread)
+            } else {
+                thread.missed
+            };
             let shift = (earliest.unwrap_or(0), self.offset_ns);
             self.threads
                 .entry(key)
                 .or_default()
-                .add(thread, histogram, late, shift);
+                .add(thread, histogram, (late, missed_late), shift);
         }
         self.timeline.add(&run.timeline);
         self.loads.add(&run.loads, run.measured_ns);
@@ -170,6 +183,12 @@ impl Merger {
     }
 
     fn check(&mut self, number: usize, run: &Run) -> Result<(), MergeError> {
+        if identity(run).is_some_and(|identity| self.seen.contains(&identity)) {
+            return Err(MergeError::Twice {
+                run: number,
+                started: run.started.clone(),
+            });
+        }
         let Some(first) = &self.first else {
             return Ok(());
         };
@@ -323,22 +342,25 @@ impl Merger {
         };
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;
-        if !run.request.requirements.is_empty() {
-            run.verdict = Some(analysis.verdict.clone());
-        }
-        run.analysis = Some(analysis);
+        run.conclude(analysis);
         Ok(run)
     }
+}
+
+/// Host, time of day and instant of a clock that starts with the machine: no two
+/// runs share them.
+type Identity = (String, String, u64);
+
+/// Absent for runs that don't say when they started: imported and merged ones.
+fn identity(run: &Run) -> Option<Identity> {
+    let start_ns = run.start_ns?;
+    Some((run.system.hostname.clone(), run.started.clone(), start_ns))
 }
 
 /// Wake-ups of a thread later than `limit_ns`. Where the run counted for another
 /// deadline, from its peaks or, as many as may be, from its histogram.
 fn late(run: &Run, thread: &super::Thread, histogram: &Histogram, limit_ns: Option<u64>) -> u64 {
-    let own = run
-        .request
-        .requirements
-        .first()
-        .map(|requirement| requirement.limit_ns());
+    let own = run.deadline_ns();
     match limit_ns {
         limit if limit == own => thread.late,
         None => 0,

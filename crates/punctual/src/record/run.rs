@@ -10,7 +10,7 @@ use punctual_stats::analysis::Analysis;
 use punctual_stats::histogram::HistogramRecord;
 use punctual_stats::peaks::Peak;
 use punctual_stats::requirement::Requirement;
-use punctual_stats::verdict::Verdict;
+use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::system::SystemState;
@@ -74,6 +74,21 @@ pub struct Run {
 }
 
 impl Run {
+    /// The deadline that late wake-ups were counted by: the first requirement's limit.
+    #[must_use]
+    pub fn deadline_ns(&self) -> Option<u64> {
+        self.request.requirements.first().map(Requirement::limit_ns)
+    }
+
+    /// Keeps what the statistics say, and the verdict where something was required
+    /// or the run is not valid.
+    pub fn conclude(&mut self, analysis: Analysis) {
+        let wanted =
+            !self.request.requirements.is_empty() || analysis.verdict.outcome == Outcome::Invalid;
+        self.verdict = wanted.then(|| analysis.verdict.clone());
+        self.analysis = Some(analysis);
+    }
+
     /// The step that latencies were rounded down to: 1 for our own figures.
     #[must_use]
     pub fn resolution_ns(&self) -> u64 {
@@ -234,6 +249,15 @@ impl Interval {
             Self::Fixed { interval_ns } | Self::Primes { interval_ns, .. } => *interval_ns,
         }
     }
+
+    /// The shortest length in nanoseconds.
+    #[must_use]
+    pub fn shortest_ns(&self) -> u64 {
+        match self {
+            Self::Fixed { interval_ns } => *interval_ns,
+            Self::Primes { table_ns, .. } => table_ns.iter().copied().min().unwrap_or(0),
+        }
+    }
 }
 
 /// One thing that was asked of the kernel, and what was read back.
@@ -276,6 +300,10 @@ pub struct Thread {
     pub late: u64,
     /// Periods that passed while the thread was late.
     pub missed: u64,
+    /// Those of them that a late wake-up passed over: only they miss the deadline.
+    /// Absent where all do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_late: Option<u64>,
     /// Samples that found the ring full; above zero the run is not valid.
     pub lost: u64,
     /// Wake-ups before the instant asked for; counted as a latency of zero.

@@ -2,7 +2,7 @@
 
 use super::statements::{Fact, fact};
 use super::words;
-use crate::record::{Interval, Run};
+use crate::record::{Interval, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
 #[must_use]
@@ -19,10 +19,18 @@ pub fn method(run: &Run) -> String {
             )
         }
     };
-    let policy = match request.priority {
+    let mut policy = match request.priority {
         0 => request.policy.clone(),
         priority => format!("{} {priority}", request.policy),
     };
+    // Not what was asked for, but what ran.
+    if let Some(demand) = run
+        .demands
+        .iter()
+        .find(|demand| demand.name == "priority" && demand.standing == Standing::NotInForce)
+    {
+        policy = format!("{} instead of {policy}", demand.found);
+    }
     let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
     // What another tool did not state is left out, not made up.
     let parts = [

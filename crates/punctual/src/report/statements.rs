@@ -126,12 +126,12 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
         ),
     };
     let mut facts = vec![fact("Misses", seen)];
-    let upper = words::probability(bound.upper);
     let independent = words::probability(bound.independent_upper);
     facts.push(fact(
         "Bound",
         format!(
-            "fewer than {upper} with {} confidence; {independent} if wake-ups were independent",
+            "{} with {} confidence; {independent} if wake-ups were independent",
+            range(bound),
             words::percent(bound.confidence)
         ),
     ));
@@ -151,6 +151,18 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
         facts.push(fact("Seconds", text));
     }
     facts
+}
+
+/// Between which probabilities a miss lies, each end at the bound's confidence.
+#[must_use]
+pub fn range(bound: &MissBound) -> String {
+    let upper = words::probability(bound.upper);
+    if bound.lower > 0.0 {
+        let lower = words::probability(bound.lower);
+        format!("more than {lower} and fewer than {upper}")
+    } else {
+        format!("fewer than {upper}")
+    }
 }
 
 /// The bursts that misses came in, and how many an hour there may be. A stall that

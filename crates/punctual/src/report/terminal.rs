@@ -346,21 +346,44 @@ struct Columns {
 }
 
 fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
-    let names = [
-        "CPU", "samples", "min", "mean", "p50", "p99", "99.9", "99.99", "99.999", "max", "late",
-        "missed", "lost",
+    let percentiles = percentiles(figures);
+    let mut names = vec!["CPU", "samples", "min", "mean"];
+    names.extend(percentiles.iter().map(|(_, name)| name));
+    names.extend(["max", "late", "missed", "lost"]);
+    let mut rows = vec![
+        names
+            .into_iter()
+            .map(|name| Cell::toned(name, Tone::Dim))
+            .collect(),
     ];
-    let mut rows = vec![names.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
     for &i in shown {
-        rows.push(row(&figures.rows[i], columns));
+        rows.push(row(&figures.rows[i], percentiles, columns));
     }
     if figures.rows.len() != 1 {
-        rows.push(row(&figures.merged, columns));
+        rows.push(row(&figures.merged, percentiles, columns));
     }
     rows
 }
 
-fn row(row: &Row, columns: &Columns) -> Vec<Cell> {
+/// The percentiles that have a column: as far as the samples of all CPUs support
+/// them, and one further, so that one sees where that ends.
+fn percentiles(figures: &Figures) -> &'static [(f64, &'static str)] {
+    const ALL: [(f64, &str); 6] = [
+        (50.0, "p50"),
+        (90.0, "p90"),
+        (99.0, "p99"),
+        (99.9, "99.9"),
+        (99.99, "99.99"),
+        (99.999, "99.999"),
+    ];
+    let supported = ALL
+        .iter()
+        .take_while(|(percentile, _)| figures.merged.percentile(*percentile).is_some())
+        .count();
+    &ALL[..(supported + 1).min(ALL.len())]
+}
+
+fn row(row: &Row, percentiles: &[(f64, &str)], columns: &Columns) -> Vec<Cell> {
     let latency = |ns: Option<u64>| match ns {
         Some(ns) => {
             let late = columns.deadline.is_some_and(|d| ns > d);
@@ -382,7 +405,7 @@ fn row(row: &Row, columns: &Columns) -> Vec<Cell> {
                 .map_or_else(|| "—".to_owned(), |ns| words::bare(ns, columns.unit)),
         ),
     ];
-    cells.extend([50.0, 99.0, 99.9, 99.99, 99.999].map(|p| latency(row.percentile(p))));
+    cells.extend(percentiles.iter().map(|(p, _)| latency(row.percentile(*p))));
     cells.push(latency(row.max));
     cells.push(if columns.deadline.is_some() {
         bad(row.late, Tone::Bad)

@@ -212,7 +212,9 @@ fn a_thousand_runs() {
         .map(|index| {
             let path = parent.path().join(index.to_string());
             let directory = RunDirectory::create(Some(&path), "q", std::time::UNIX_EPOCH).unwrap();
-            let text = serde_json::to_vec(&kinds[index as usize % 10]).unwrap();
+            let mut run = kinds[index as usize % 10].clone();
+            run.start_ns = Some(index + 1);
+            let text = serde_json::to_vec(&run).unwrap();
             std::fs::write(directory.path().join(RUN_FILE), text).unwrap();
             path
         })

@@ -1,6 +1,8 @@
 //! Runs with known figures, without measuring anything.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use std::collections::BTreeMap;
 
 use punctual::record::*;
@@ -60,6 +62,7 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
             .filter(|latency| **latency > 100_000)
             .count() as u64,
         missed: 0,
+        missed_late: Some(0),
         lost: 0,
         early: 0,
         warm_up: 100,
@@ -94,6 +97,8 @@ pub fn system() -> SystemState {
     system
 }
 
+static STARTS: AtomicU64 = AtomicU64::new(1);
+
 /// A finished run of `threads`.
 pub fn run_of(threads: Vec<Thread>) -> Run {
     let measured_ns = threads
@@ -117,7 +122,8 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             "10".to_owned(),
         ],
         started: "2026-11-21T02:46:09Z".to_owned(),
-        start_ns: Some(1_000_000),
+        // No two runs start at the same instant.
+        start_ns: Some(STARTS.fetch_add(1, Ordering::Relaxed)),
         state: State::Finished,
         request: Request {
             source: "nanosleep".to_owned(),

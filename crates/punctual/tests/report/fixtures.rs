@@ -136,6 +136,7 @@ pub fn blank(cpus: usize, interval_ns: u64) -> Run {
             latency: histogram.clone(),
             late: 0,
             missed: 0,
+            missed_late: None,
             lost: 0,
             early: 0,
             warm_up: 1000,
@@ -236,6 +237,7 @@ pub fn make(spec: &Spec<'_>) -> Run {
             histogram: &histograms[i],
             late: t.late,
             missed: t.missed,
+            missed_late: t.missed,
             lost: t.lost,
             peaks: &peaks[i],
         })

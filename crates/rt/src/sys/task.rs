@@ -212,14 +212,16 @@ pub fn policy_name(policy: u32) -> &'static str {
     }
 }
 
-/// Joins a thread made with `pthread_create`.
+/// Joins a thread made with `pthread_create` and returns what its function returned.
 ///
 /// # Safety
 /// `thread` was made joinable by this process and is joined once.
 ///
 /// # Errors
 /// EDEADLK when a thread joins itself.
-pub unsafe fn join(thread: libc::pthread_t) -> io::Result<()> {
-    // SAFETY: passed on to the caller.
-    check_returned(unsafe { libc::pthread_join(thread, std::ptr::null_mut()) })
+pub unsafe fn join(thread: libc::pthread_t) -> io::Result<*mut libc::c_void> {
+    let mut result = std::ptr::null_mut();
+    // SAFETY: passed on to the caller; the result is written to a live local.
+    check_returned(unsafe { libc::pthread_join(thread, &mut result) })?;
+    Ok(result)
 }

@@ -21,6 +21,7 @@ pub(super) struct MergedThread {
     runs: u64,
     late: u64,
     missed: u64,
+    missed_late: u64,
     lost: u64,
     early: u64,
     warm_up: u64,
@@ -38,7 +39,7 @@ impl MergedThread {
         &mut self,
         thread: &Thread,
         histogram: &Histogram,
-        late: u64,
+        (late, missed_late): (u64, u64),
         shift: (u64, u64),
     ) {
         let cycles = self.histogram.count().saturating_add(self.missed);
@@ -57,6 +58,7 @@ impl MergedThread {
         for (sum, term) in [
             (&mut self.late, late),
             (&mut self.missed, thread.missed),
+            (&mut self.missed_late, missed_late),
             (&mut self.lost, thread.lost),
             (&mut self.early, thread.early),
             (&mut self.warm_up, thread.warm_up),
@@ -107,6 +109,7 @@ impl MergedThread {
             latency: record(&self.histogram),
             late: self.late,
             missed: self.missed,
+            missed_late: Some(self.missed_late),
             lost: self.lost,
             early: self.early,
             warm_up: self.warm_up,

@@ -227,6 +227,7 @@ impl ForeignThread {
             latency: HistogramRecord::from(&histogram),
             late: 0,
             missed: 0,
+            missed_late: None,
             lost: unkept,
             early: 0,
             warm_up: 0,

@@ -44,8 +44,8 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
             });
             let shown = result.map_or_else(String::new, |r| {
                 format!(
-                    "fewer than {} ({} if independent)",
-                    words::probability(r.bound.upper),
+                    "{} ({} if independent)",
+                    statements::range(&r.bound),
                     words::probability(r.bound.independent_upper)
                 )
             });

@@ -1,0 +1,70 @@
+//! The last refusal of each thread, in words.
+//!
+//! The words are static, and the pointer to them is the value of a pthread key, which glibc
+//! keeps in the thread's control block: thread-local storage of a library that is opened
+//! late would be allocated at its first use.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual_rt::advice::{Attempt, advice};
+
+use crate::errno::fail;
+
+const NO_KEY: u32 = u32::MAX;
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+
+/// Makes the key; called once, when the library is loaded.
+pub(crate) fn set_up() {
+    if KEY.load(Ordering::Acquire) != NO_KEY {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: the key is written before the call returns; values need no destructor.
+    if unsafe { libc::pthread_key_create(&mut key, None) } == 0 {
+        KEY.store(key, Ordering::Release);
+    }
+}
+
+/// Keeps `words` for punctual_last_error().
+pub(crate) fn keep(words: &'static CStr) {
+    set_up();
+    let key = KEY.load(Ordering::Acquire);
+    if key != NO_KEY {
+        // SAFETY: the key exists for the life of the process; the value is never written to.
+        unsafe { libc::pthread_setspecific(key, words.as_ptr().cast::<c_void>()) };
+    }
+}
+
+/// -1 with `errno`, and words.
+pub(crate) fn refuse(number: c_int, words: &'static CStr) -> c_int {
+    keep(words);
+    fail(number)
+}
+
+/// -1 with `errno` for a system call's error, and what it means.
+pub(crate) fn refused(attempt: Attempt, error: &std::io::Error) -> c_int {
+    let number = error.raw_os_error().unwrap_or(libc::EINVAL);
+    refuse(number, advice(attempt, number))
+}
+
+/// What the last failure of a punctual_...() function that sets something up meant in the
+/// calling thread, and what to mend: one line without its end, "" before the first failure.
+/// It is static: valid for ever, and not to be freed. Failures of stack_...() and of the
+/// functions that a real-time thread calls in its loop are not kept.
+///
+/// A real-time thread may call it: no system call, no lock.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_last_error() -> *const c_char {
+    let key = KEY.load(Ordering::Acquire);
+    if key == NO_KEY {
+        return c"".as_ptr();
+    }
+    // SAFETY: the key exists for the life of the process.
+    let value = unsafe { libc::pthread_getspecific(key) };
+    if value.is_null() {
+        c"".as_ptr()
+    } else {
+        value.cast_const().cast()
+    }
+}

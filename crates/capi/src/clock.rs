@@ -1,0 +1,296 @@
+//! Clocks, periodic loops, and what POSIX objects need for real time.
+
+use std::ffi::c_int;
+use std::mem::offset_of;
+
+use libc::timespec;
+use punctual_rt::clock;
+use punctual_rt::periodic::{Fixed, Loop, Overrun};
+use punctual_rt::sync::{fill_condition_attributes, fill_mutex_attributes};
+use punctual_rt::sys::time;
+
+use crate::errno::fail;
+use crate::sched::error_number;
+use crate::versioned::{self, Versioned};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The time now on CLOCK_MONOTONIC, in ns.
+///
+/// A real-time thread may call it, and a signal handler: no system call where the vDSO
+/// answers.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_now_ns() -> u64 {
+    clock::now_ns()
+}
+
+/// An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
+///
+/// A real-time thread may call it, and a signal handler: it is arithmetic.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_timespec(ns: u64) -> timespec {
+    time::timespec(ns)
+}
+
+fn nanoseconds(at: &timespec) -> Option<u64> {
+    let rest = u64::try_from(at.tv_nsec)
+        .ok()
+        .filter(|&rest| rest < NS_PER_S)?;
+    let whole = u64::try_from(at.tv_sec).ok()?;
+    whole.checked_mul(NS_PER_S)?.checked_add(rest)
+}
+
+/// A timespec in ns.
+///
+/// A real-time thread may call it, and a signal handler: it is arithmetic. UINT64_MAX with
+/// errno: EFAULT `at` is NULL; EINVAL it is negative, malformed or beyond 584 years.
+///
+/// # Safety
+/// `at` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
+    // SAFETY: the caller's promise.
+    let Some(at) = (unsafe { at.as_ref() }) else {
+        fail(libc::EFAULT);
+        return u64::MAX;
+    };
+    nanoseconds(at).unwrap_or_else(|| {
+        fail(libc::EINVAL);
+        u64::MAX
+    })
+}
+
+/// Sleeps until an instant of CLOCK_MONOTONIC; not at all when it has passed.
+///
+/// A real-time thread may call it: one system call. -1 with errno: EFAULT `at` is NULL; EINVAL
+/// it is malformed; EINTR a signal handler ran.
+///
+/// # Safety
+/// `at` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_sleep_until(at: *const timespec) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(at) = (unsafe { at.as_ref() }) else {
+        return fail(libc::EFAULT);
+    };
+    let Some(at) = nanoseconds(at) else {
+        return fail(libc::EINVAL);
+    };
+    match clock::sleep_until(at) {
+        Ok(()) => 0,
+        Err(error) => fail(error_number(&error)),
+    }
+}
+
+/// Periods that are gone are passed over, and the phase is kept: for control loops.
+pub const PUNCTUAL_SKIP: c_int = 0;
+/// Late cycles run back to back until the schedule is caught up: for work that must be done
+/// for each period.
+pub const PUNCTUAL_CATCH_UP: c_int = 1;
+
+/// A periodic loop of one thread. Its content is the library's.
+#[repr(C)]
+pub struct punctual_loop {
+    /// Not for programs.
+    pub storage: [u64; 16],
+}
+
+/// What a `punctual_loop` holds.
+#[repr(C)]
+struct Inside {
+    magic: u64,
+    body: Loop<Fixed>,
+}
+
+const _: () = assert!(size_of::<Inside>() <= size_of::<punctual_loop>());
+const _: () = assert!(align_of::<Inside>() <= align_of::<punctual_loop>());
+/// Tells a loop that was made from other memory.
+const MAGIC: u64 = 0x7075_6e63_6c6f_6f70;
+
+/// One cycle of a loop.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct punctual_cycle {
+    /// sizeof(struct punctual_cycle), filled in by the caller.
+    pub struct_size: usize,
+    /// The instant that was asked for, ns of CLOCK_MONOTONIC.
+    pub due_ns: u64,
+    /// The instant at which the thread ran again, ns of CLOCK_MONOTONIC.
+    pub woke_ns: u64,
+    /// How late that is, ns.
+    pub latency_ns: u64,
+    /// Periods that passed before this one because the last cycle ended too late.
+    pub missed: u64,
+    /// 0.
+    pub reserved: [u64; 3],
+}
+
+// SAFETY: integers alone, the size first.
+unsafe impl Versioned for punctual_cycle {
+    const LEAST: usize = offset_of!(Self, reserved);
+}
+
+/// Makes a loop whose first cycle is due one period from now. Nothing is to be undone.
+///
+/// A real-time thread may call it: no system call. -1 with errno: EFAULT `wheel` is NULL; EINVAL
+/// a period of 0 or of more than 2^62 ns, or `overrun` is neither PUNCTUAL_SKIP nor
+/// PUNCTUAL_CATCH_UP.
+///
+/// # Safety
+/// `wheel` is NULL or the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_loop_init(
+    wheel: *mut punctual_loop,
+    period_ns: u64,
+    overrun: c_int,
+) -> c_int {
+    if wheel.is_null() {
+        return fail(libc::EFAULT);
+    }
+    let overrun = match overrun {
+        PUNCTUAL_SKIP => Overrun::Skip,
+        PUNCTUAL_CATCH_UP => Overrun::CatchUp,
+        _ => return fail(libc::EINVAL),
+    };
+    if period_ns == 0 || period_ns > 1 << 62 {
+        return fail(libc::EINVAL);
+    }
+    let made = Inside {
+        magic: MAGIC,
+        body: Loop::every(period_ns, overrun),
+    };
+    // SAFETY: the caller's memory, large and aligned enough: asserted above.
+    unsafe { wheel.cast::<Inside>().write(made) };
+    0
+}
+
+/// The loop in the caller's memory.
+///
+/// # Safety
+/// `wheel` is NULL, or a place that holds zeros, or a loop.
+unsafe fn inside<'a>(wheel: *const punctual_loop) -> Result<&'a Inside, c_int> {
+    if wheel.is_null() {
+        return Err(fail(libc::EFAULT));
+    }
+    // SAFETY: the first word of the place.
+    if unsafe { wheel.cast::<u64>().read() } != MAGIC {
+        return Err(fail(libc::EINVAL));
+    }
+    // SAFETY: punctual_loop_init() has been here.
+    Ok(unsafe { &*wheel.cast::<Inside>() })
+}
+
+/// Waits for the next due instant, and fills `out` unless it is NULL (`out->struct_size` is
+/// filled in by the caller).
+///
+/// A real-time thread may call it: one system call. -1 with errno: EFAULT `wheel` is NULL;
+/// EINVAL it was not made, or the size of `out` is too small: nothing was waited for; EINTR a
+/// signal handler ran: the same period is still due.
+///
+/// # Safety
+/// `wheel` is NULL, zeroed, or a loop that no other thread uses; `out` is NULL, or
+/// `out->struct_size` bytes are the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_loop_wait(
+    wheel: *mut punctual_loop,
+    out: *mut punctual_cycle,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    if let Err(failed) = unsafe { inside(wheel) } {
+        return failed;
+    }
+    if !out.is_null() {
+        // SAFETY: the size is the first field in every version.
+        let room = unsafe { out.cast::<usize>().read() };
+        if !(punctual_cycle::LEAST..=4096).contains(&room) {
+            return fail(libc::EINVAL);
+        }
+    }
+    // SAFETY: made, and the calling thread's own: the caller's promise.
+    let this = unsafe { &mut *wheel.cast::<Inside>() };
+    let cycle = match this.body.wait() {
+        Ok(cycle) => cycle,
+        Err(error) => return fail(error_number(&error)),
+    };
+    if !out.is_null() {
+        let told = punctual_cycle {
+            struct_size: 0,
+            due_ns: cycle.due_ns,
+            woke_ns: cycle.woke_ns,
+            latency_ns: cycle.latency_ns(),
+            missed: cycle.missed,
+            reserved: [0; 3],
+        };
+        // SAFETY: the caller's, and its size was looked at above.
+        unsafe { versioned::write(out, told) };
+    }
+    0
+}
+
+/// Periods missed since the loop was made.
+///
+/// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+/// punctual_loop_wait().
+///
+/// # Safety
+/// `wheel` is NULL, zeroed, or a loop.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_loop_missed(wheel: *const punctual_loop) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { inside(wheel) }.map_or(u64::MAX, |inside| inside.body.missed())
+}
+
+/// Cycles run since the loop was made.
+///
+/// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+/// punctual_loop_wait().
+///
+/// # Safety
+/// `wheel` is NULL, zeroed, or a loop.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_loop_cycles(wheel: *const punctual_loop) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { inside(wheel) }.map_or(u64::MAX, |inside| inside.body.cycles())
+}
+
+/// Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that whoever holds
+/// the mutex runs at the priority of whoever waits for it, and PTHREAD_MUTEX_ERRORCHECK, for a
+/// normal one hangs for ever when its holder locks it again. The rest is POSIX: lock it with
+/// pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
+///
+/// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
+/// inheritance.
+///
+/// # Safety
+/// `attr` is NULL or the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_mutexattr_init(attr: *mut libc::pthread_mutexattr_t) -> c_int {
+    if attr.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { fill_mutex_attributes(attr) } {
+        Ok(()) => 0,
+        Err(error) => fail(error_number(&error)),
+    }
+}
+
+/// Initialises attributes for pthread_cond_init(): pthread_cond_timedwait() counts on
+/// CLOCK_MONOTONIC, which nobody sets. The rest is POSIX; end them with
+/// pthread_condattr_destroy().
+///
+/// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL.
+///
+/// # Safety
+/// `attr` is NULL or the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_condattr_init(attr: *mut libc::pthread_condattr_t) -> c_int {
+    if attr.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { fill_condition_attributes(attr) } {
+        Ok(()) => 0,
+        Err(error) => fail(error_number(&error)),
+    }
+}

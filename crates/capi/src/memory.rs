@@ -1,0 +1,151 @@
+//! Memory that does not fault when time counts.
+
+use std::ffi::c_int;
+use std::mem::offset_of;
+
+use punctual_rt::advice::{Attempt, advice};
+use punctual_rt::heap::{self, Mark};
+use punctual_rt::memory::{self, Disturbances};
+
+use crate::advice::{refuse, refused};
+use crate::errno::fail;
+use crate::versioned::{self, Versioned};
+
+/// Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
+/// and malloc() told to keep it and to map nothing by itself; the calling thread's stack
+/// present from here `stack` bytes down (0: to its limit); and all memory locked, what is
+/// mapped later included. First thing in main(): a thread that came before may have a heap
+/// of its own, and a later default stack of 8 MB is then made present at once, so give
+/// threads a size.
+///
+/// Not for a real-time thread. -1 with errno, and punctual_last_error() says what to mend:
+/// ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, or above the limit
+/// of locked memory; EAGAIN as that, while the stack was made present. What was done before
+/// the failure stays done.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_memory_prepare(heap: usize, stack: usize) -> c_int {
+    match heap::prepare(heap, stack) {
+        Ok(()) => 0,
+        Err(unready) => {
+            let (attempt, number) = unready.attempt();
+            refuse(number, advice(attempt, number))
+        }
+    }
+}
+
+/// The part of punctual_memory_prepare() that is about malloc(): 0 bytes set it and grow
+/// nothing.
+///
+/// Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_heap_keep(bytes: usize) -> c_int {
+    match heap::keep(bytes) {
+        Ok(()) => 0,
+        Err(error) => refused(Attempt::Heap, &error),
+    }
+}
+
+/// Locks all memory that the process has and, unless `present_only` is 1, what it maps later.
+///
+/// Not for a real-time thread: it makes everything present. -1 with errno, and
+/// punctual_last_error() says what to mend: EPERM no right to; ENOMEM above the limit; EINVAL
+/// `present_only` is neither 0 nor 1.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_memory_lock(present_only: c_int) -> c_int {
+    let done = match present_only {
+        0 => memory::lock_all(),
+        1 => memory::lock_present(),
+        _ => return refuse(libc::EINVAL, c"present_only is 0 or 1"),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(error) => refused(Attempt::Lock, &error),
+    }
+}
+
+/// Undoes punctual_memory_lock(). Pages stay present until memory runs short.
+///
+/// Not for a real-time thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_memory_unlock() -> c_int {
+    match memory::unlock_all() {
+        Ok(()) => 0,
+        Err(error) => refused(Attempt::Lock, &error),
+    }
+}
+
+/// What a thread has suffered since it started.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct punctual_faults {
+    /// sizeof(struct punctual_faults), filled in by the caller.
+    pub struct_size: usize,
+    /// Page faults without I/O.
+    pub minor: u64,
+    /// Page faults with I/O.
+    pub major: u64,
+    /// Involuntary context switches.
+    pub preemptions: u64,
+    /// 0.
+    pub reserved: [u64; 4],
+}
+
+// SAFETY: integers alone, the size first.
+unsafe impl Versioned for punctual_faults {
+    const LEAST: usize = offset_of!(Self, reserved);
+}
+
+/// Fills `out` with the calling thread's page faults so far: the end of its preparations, from
+/// which punctual_late_faults() counts. `out->struct_size` is filled in by the caller.
+///
+/// A real-time thread may call it: two system calls. -1 with errno: EFAULT `out` is NULL;
+/// EINVAL its size is too small.
+///
+/// # Safety
+/// `out` is NULL, or `out->struct_size` bytes are the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_int {
+    if out.is_null() {
+        return fail(libc::EFAULT);
+    }
+    let now = Mark::now().map(|mark| mark.counts()).unwrap_or_default();
+    let found = punctual_faults {
+        struct_size: 0,
+        minor: now.minor_faults,
+        major: now.major_faults,
+        preemptions: now.preemptions,
+        reserved: [0; 4],
+    };
+    // SAFETY: the caller's promise.
+    if unsafe { versioned::write(out, found) } {
+        0
+    } else {
+        fail(libc::EINVAL)
+    }
+}
+
+/// How many page faults the calling thread has taken since it filled `mark` in: a thread whose
+/// memory was prepared takes none, and a test asserts 0.
+///
+/// A real-time thread may call it: one system call. -1 with errno: EFAULT `mark` is NULL;
+/// EINVAL it wasn't filled in.
+///
+/// # Safety
+/// `mark` is NULL or was filled in by punctual_faults_mark() on this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_late_faults(mark: *const punctual_faults) -> i64 {
+    if mark.is_null() {
+        return i64::from(fail(libc::EFAULT));
+    }
+    // SAFETY: the caller's promise.
+    let Some(mark) = (unsafe { versioned::read(mark) }) else {
+        return i64::from(fail(libc::EINVAL));
+    };
+    let mark = Mark::of(Disturbances {
+        minor_faults: mark.minor,
+        major_faults: mark.major,
+        preemptions: mark.preemptions,
+    });
+    let since = mark.since().unwrap_or_default();
+    i64::try_from(since.minor_faults + since.major_faults).unwrap_or(i64::MAX)
+}

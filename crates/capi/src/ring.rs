@@ -1,0 +1,258 @@
+//! Getting data out of a real-time thread: the ring, and the log over it.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::fs::File;
+use std::os::fd::FromRawFd;
+
+use punctual_rt::advice::Attempt;
+use punctual_rt::log::{self, ARGUMENTS, Logger, Writer};
+use punctual_rt::records::Records;
+
+use crate::advice::{refuse, refused};
+use crate::errno::{fail, set};
+use crate::sched::NULL;
+
+/// A ring of records of one size, from one thread to one other.
+#[expect(non_camel_case_types, reason = "the name that C programs use")]
+pub struct punctual_ring(Records);
+
+/// Makes a ring for at least `capacity` records (rounded up to a power of two) of
+/// `record_size` bytes each, every page of it present.
+///
+/// Not for a real-time thread: it allocates. NULL with errno: EINVAL a size or capacity of 0,
+/// or more than 1 GB in all.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *mut punctual_ring {
+    match Records::new(record_size, capacity) {
+        Some(ring) => Box::into_raw(Box::new(punctual_ring(ring))),
+        None => {
+            refuse(
+                libc::EINVAL,
+                c"a ring has records of at least 1 byte, and 1 GB in all at most",
+            );
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// Gives the ring's memory back; NULL is allowed.
+///
+/// Not for a real-time thread.
+///
+/// # Safety
+/// `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_ring_destroy(ring: *mut punctual_ring) {
+    if !ring.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(ring) });
+    }
+}
+
+/// Appends the record at `record`.
+///
+/// A real-time thread may call it: wait-free, no system call. -1 with errno: EAGAIN the ring is
+/// full: the record is lost, and counted; EFAULT a pointer is NULL.
+///
+/// # Safety
+/// `ring` is NULL or was not destroyed, and one thread at a time pushes; `record` is NULL or
+/// has as many bytes as a record.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_ring_push(
+    ring: *mut punctual_ring,
+    record: *const std::ffi::c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
+        return fail(libc::EFAULT);
+    };
+    // SAFETY: the caller's promise.
+    if unsafe { ring.0.push(record.cast()) } {
+        0
+    } else {
+        fail(libc::EAGAIN)
+    }
+}
+
+/// Takes the oldest record into `record`: returns 1, or 0 when there is none.
+///
+/// A real-time thread may call it: wait-free, no system call. -1 with EFAULT: a pointer is NULL.
+///
+/// # Safety
+/// `ring` is NULL or was not destroyed, and one thread at a time pops; `record` is NULL or has
+/// room for a record.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_ring_pop(
+    ring: *mut punctual_ring,
+    record: *mut std::ffi::c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
+        return fail(libc::EFAULT);
+    };
+    // SAFETY: the caller's promise.
+    c_int::from(unsafe { ring.0.pop(record.cast()) })
+}
+
+/// How many records were lost since the ring was made, because it was full.
+///
+/// A real-time thread may call it. UINT64_MAX with EFAULT: `ring` is NULL.
+///
+/// # Safety
+/// `ring` is NULL or was not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_ring_lost(ring: *const punctual_ring) -> u64 {
+    // SAFETY: the caller's promise.
+    match unsafe { ring.as_ref() } {
+        Some(ring) => ring.0.lost(),
+        None => {
+            set(libc::EFAULT);
+            u64::MAX
+        }
+    }
+}
+
+/// The log of one real-time thread.
+#[expect(non_camel_case_types, reason = "the name that C programs use")]
+pub struct punctual_log {
+    logger: Logger,
+    writer: Writer,
+}
+
+/// Numbers that fit in one record of a log.
+pub const PUNCTUAL_LOG_ARGUMENTS: usize = 6;
+const _: () = assert!(PUNCTUAL_LOG_ARGUMENTS == ARGUMENTS);
+
+/// Opens a log for one real-time thread: at least `capacity` records, their memory present, and
+/// an ordinary thread that writes a line for each to `fd`: its time in seconds of
+/// CLOCK_MONOTONIC, and `formats[id]`. Formats have printf's letters for numbers of 64 bits: %u,
+/// %d, %x, %f (see punctual_log_double()), %%. They are copied, and so is `fd`.
+///
+/// Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
+/// punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
+/// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; EAGAIN no thread.
+///
+/// # Safety
+/// `formats` is NULL, or `count` strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_log_open(
+    fd: c_int,
+    formats: *const *const c_char,
+    count: usize,
+    capacity: usize,
+) -> *mut punctual_log {
+    // SAFETY: the caller's promise.
+    match unsafe { open(fd, formats, count, capacity) } {
+        Ok(log) => Box::into_raw(Box::new(log)),
+        Err(_) => std::ptr::null_mut(),
+    }
+}
+
+/// # Safety
+/// As punctual_log_open().
+unsafe fn open(
+    fd: c_int,
+    formats: *const *const c_char,
+    count: usize,
+    capacity: usize,
+) -> Result<punctual_log, c_int> {
+    if capacity == 0 || capacity > 1 << 20 {
+        return Err(refuse(libc::EINVAL, c"a log has 1 to 1048576 records"));
+    }
+    if formats.is_null() && count != 0 {
+        return Err(refuse(libc::EFAULT, NULL));
+    }
+    let mut kept = Vec::new();
+    for number in 0..count {
+        // SAFETY: the caller's promise: below the count.
+        let place = unsafe { formats.add(number) };
+        // SAFETY: as above.
+        let format = unsafe { place.read() };
+        if format.is_null() {
+            return Err(refuse(libc::EFAULT, NULL));
+        }
+        // SAFETY: the caller's promise: a string.
+        let format = unsafe { CStr::from_ptr(format) };
+        kept.push(format.to_string_lossy().into_owned());
+    }
+    // SAFETY: takes two numbers.
+    let own = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
+    if own < 0 {
+        crate::advice::keep(c"the log's file descriptor is not open, or there are too many");
+        return Err(-1);
+    }
+    // SAFETY: just made, and nobody else's.
+    let sink = unsafe { File::from_raw_fd(own) };
+    let (logger, writer) =
+        log::open(capacity, kept, sink).map_err(|error| refused(Attempt::Thread, &error))?;
+    Ok(punctual_log { logger, writer })
+}
+
+/// Logs a record for `formats[id]` with `count` numbers at `arguments`: integers as they are,
+/// doubles by punctual_log_double().
+///
+/// A real-time thread may call it: wait-free, no system call where the vDSO answers for the
+/// time. -1 with errno: EAGAIN the log is full: the record is lost, and counted; EINVAL more
+/// than PUNCTUAL_LOG_ARGUMENTS; EFAULT `log` is NULL, or `arguments` while `count` is not 0.
+///
+/// # Safety
+/// `log` is NULL or is open, and one thread at a time logs; `count` numbers can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_log_put(
+    log: *mut punctual_log,
+    id: c_uint,
+    count: usize,
+    arguments: *const u64,
+) -> c_int {
+    // SAFETY: the caller's promise: the thread's own.
+    let Some(log) = (unsafe { log.as_mut() }) else {
+        return fail(libc::EFAULT);
+    };
+    if count > PUNCTUAL_LOG_ARGUMENTS {
+        return fail(libc::EINVAL);
+    }
+    let arguments = match (count, arguments.is_null()) {
+        (0, _) => &[],
+        (_, true) => return fail(libc::EFAULT),
+        // SAFETY: the caller's promise.
+        (_, false) => unsafe { std::slice::from_raw_parts(arguments, count) },
+    };
+    if log.logger.log(id, arguments) {
+        0
+    } else {
+        fail(libc::EAGAIN)
+    }
+}
+
+/// A double as an argument of punctual_log_put(), for %f.
+///
+/// A real-time thread may call it: it changes nothing but the type.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_log_double(value: f64) -> u64 {
+    value.to_bits()
+}
+
+/// Writes what is left, ends the writing thread and closes the log. Returns how many records
+/// were lost.
+///
+/// Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; what
+/// write() on the file said first, after which nothing was written; the log is closed then too.
+///
+/// # Safety
+/// `log` is NULL, or open and not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
+    if log.is_null() {
+        return i64::from(fail(libc::EFAULT));
+    }
+    // SAFETY: the caller's promise.
+    let log = unsafe { Box::from_raw(log) };
+    match log.writer.finish() {
+        Ok(lost) => i64::try_from(lost).unwrap_or(i64::MAX),
+        Err(error) => {
+            let number = error.raw_os_error().unwrap_or(libc::EIO);
+            crate::advice::keep(c"the log could not be written to its file");
+            i64::from(fail(number))
+        }
+    }
+}

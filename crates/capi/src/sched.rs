@@ -1,0 +1,314 @@
+//! Scheduling and places of threads.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt::Write;
+use std::io;
+use std::mem::offset_of;
+
+use punctual_rt::advice::{Attempt, of_list};
+use punctual_rt::affinity;
+use punctual_rt::cpulist::{CpuList, CpuListError, Listed};
+use punctual_rt::sched::{self, Policy};
+
+use crate::advice::{refuse, refused};
+use crate::errno::fail;
+use crate::versioned::{self, Versioned};
+
+/// SCHED_OTHER: the time-sharing class; also what 0 means.
+pub const PUNCTUAL_OTHER: c_int = 0;
+/// SCHED_FIFO at a priority of 1 to 99.
+pub const PUNCTUAL_FIFO: c_int = 1;
+/// SCHED_RR at a priority of 1 to 99.
+pub const PUNCTUAL_RR: c_int = 2;
+/// SCHED_DEADLINE: a runtime within a deadline in each period.
+pub const PUNCTUAL_DEADLINE: c_int = 6;
+
+/// How a thread is scheduled.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct punctual_sched {
+    /// sizeof(struct punctual_sched), filled in by the caller.
+    pub struct_size: usize,
+    /// PUNCTUAL_OTHER, _FIFO, _RR or _DEADLINE, which are the kernel's numbers.
+    pub policy: c_int,
+    /// 1 to 99 with FIFO and RR, 0 with the others.
+    pub priority: c_int,
+    /// DEADLINE: processor time in each period, ns, at least 1024; 0 with the others.
+    pub runtime_ns: u64,
+    /// DEADLINE: from the beginning of the period, ns.
+    pub deadline_ns: u64,
+    /// DEADLINE: ns; 0 means the deadline.
+    pub period_ns: u64,
+    /// 0.
+    pub reserved: [u64; 4],
+}
+
+// SAFETY: integers alone, the size first.
+unsafe impl Versioned for punctual_sched {
+    const LEAST: usize = offset_of!(Self, reserved);
+}
+
+const ODD: &CStr = c"the policy is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have \
+                     no priority, and FIFO and RR have no times";
+pub(crate) const RESERVED: &CStr =
+    c"struct_size is not the size of the struct, or what is reserved is not 0";
+pub(crate) const NULL: &CStr = c"a pointer is NULL that must not be";
+
+/// The policy that C's numbers mean; what is asked for beside it is an error, not ignored.
+pub(crate) fn policy(number: c_int, priority: c_int, times: [u64; 3]) -> Option<Policy> {
+    let level = u32::try_from(priority).ok()?;
+    let timeless = times == [0; 3];
+    match number {
+        PUNCTUAL_OTHER if level == 0 && timeless => Some(Policy::Other),
+        PUNCTUAL_FIFO if timeless => Some(Policy::Fifo(level)),
+        PUNCTUAL_RR if timeless => Some(Policy::RoundRobin(level)),
+        PUNCTUAL_DEADLINE if level == 0 => Some(Policy::Deadline {
+            runtime_ns: times[0],
+            deadline_ns: times[1],
+            period_ns: times[2],
+        }),
+        _ => None,
+    }
+}
+
+/// Reads and judges the caller's struct, or fails with `errno` and words.
+///
+/// # Safety
+/// As [`versioned::read`], or NULL.
+unsafe fn wanted(from: *const punctual_sched) -> Result<Policy, c_int> {
+    if from.is_null() {
+        return Err(refuse(libc::EFAULT, NULL));
+    }
+    // SAFETY: the caller's promise.
+    let read = unsafe { versioned::read(from) }.filter(|read| read.reserved == [0; 4]);
+    let Some(read) = read else {
+        return Err(refuse(libc::EINVAL, RESERVED));
+    };
+    let times = [read.runtime_ns, read.deadline_ns, read.period_ns];
+    policy(read.policy, read.priority, times).ok_or_else(|| refuse(libc::EINVAL, ODD))
+}
+
+/// Schedules the thread `tid`; 0 means the caller.
+///
+/// For setting up: one system call. -1 with errno, and punctual_last_error() says what to
+/// mend: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
+/// deadline or deadline > period; EPERM no right to it, or DEADLINE for a thread that may not
+/// use all CPUs; EBUSY DEADLINE is not admitted: too little processor time is left; ESRCH no
+/// such thread.
+///
+/// # Safety
+/// `sched` is NULL, or `sched->struct_size` bytes can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_sched_set(
+    tid: libc::pid_t,
+    sched: *const punctual_sched,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let policy = match unsafe { wanted(sched) } {
+        Ok(policy) => policy,
+        Err(failed) => return failed,
+    };
+    match sched::set(tid, policy) {
+        Ok(()) => 0,
+        Err(error) => refused(Attempt::Policy(policy), &error),
+    }
+}
+
+/// Reads back how the thread `tid` is scheduled, 0 means the caller. `out->struct_size` is
+/// filled in by the caller.
+///
+/// A real-time thread may call it: one system call. -1 with errno: EFAULT `out` is NULL;
+/// EINVAL its size is too small; ENOTSUP another policy (BATCH, IDLE, an extension); ESRCH no
+/// such thread.
+///
+/// # Safety
+/// `out` is NULL, or `out->struct_size` bytes are the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual_sched) -> c_int {
+    if out.is_null() {
+        return fail(libc::EFAULT);
+    }
+    let policy = match sched::of(tid) {
+        Ok(Some(policy)) => policy,
+        Ok(None) => return fail(libc::ENOTSUP),
+        Err(error) => return fail(error.raw_os_error().unwrap_or(libc::EINVAL)),
+    };
+    let (number, [runtime_ns, deadline_ns, period_ns]) = match policy {
+        Policy::Other => (PUNCTUAL_OTHER, [0; 3]),
+        Policy::Fifo(_) => (PUNCTUAL_FIFO, [0; 3]),
+        Policy::RoundRobin(_) => (PUNCTUAL_RR, [0; 3]),
+        Policy::Deadline {
+            runtime_ns,
+            deadline_ns,
+            period_ns,
+        } => (PUNCTUAL_DEADLINE, [runtime_ns, deadline_ns, period_ns]),
+    };
+    let found = punctual_sched {
+        struct_size: 0,
+        policy: number,
+        priority: policy.priority() as c_int,
+        runtime_ns,
+        deadline_ns,
+        period_ns,
+        reserved: [0; 4],
+    };
+    // SAFETY: the caller's promise.
+    if unsafe { versioned::write(out, found) } {
+        0
+    } else {
+        fail(libc::EINVAL)
+    }
+}
+
+/// Puts policy and priority (OTHER, FIFO or RR) into the attributes for pthread_create(), and
+/// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. DEADLINE is not for POSIX
+/// attributes: punctual_thread_create(), or punctual_sched_set() in the thread itself.
+///
+/// For setting up; no system call. -1 with errno: EFAULT a pointer is NULL; EINVAL a number
+/// out of range; ENOTSUP DEADLINE.
+///
+/// # Safety
+/// `attr` is NULL or initialised; `sched` as for punctual_sched_set().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_pthread_attr_sched(
+    attr: *mut libc::pthread_attr_t,
+    sched: *const punctual_sched,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let policy = match unsafe { wanted(sched) } {
+        Ok(policy) => policy,
+        Err(failed) => return failed,
+    };
+    if attr.is_null() {
+        return refuse(libc::EFAULT, NULL);
+    }
+    // SAFETY: as above.
+    match unsafe { punctual_rt::thread::explicit_sched(attr, policy) } {
+        Ok(()) => 0,
+        Err(error) => refused(Attempt::Policy(policy), &error),
+    }
+}
+
+/// The CPUs that a C list means for a thread that may use `allowed`.
+///
+/// # Safety
+/// `list` is a string.
+pub(crate) unsafe fn cpus(
+    list: *const c_char,
+    allowed: &[usize],
+) -> Result<Vec<usize>, CpuListError> {
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(list) };
+    let text = text.to_str().map_err(|_| CpuListError::Malformed)?;
+    text.parse::<CpuList>()?.choose(allowed)
+}
+
+/// The CPUs that a process may come to: those of its first thread's cpuset are not told, so
+/// this asks the kernel for all that are online.
+pub(crate) fn online() -> Vec<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let list = text.parse::<CpuList>();
+    match list {
+        Ok(CpuList::Only(cpus)) => cpus,
+        _ => affinity::of(0).unwrap_or_default(),
+    }
+}
+
+/// Places the thread `tid`, 0 means the caller, on CPUs: "3-5,0", "0-7:2" (every second),
+/// "!1-2" (all but these of those it may use now), or "all" (that are online).
+///
+/// For setting up: it allocates. -1 with errno, and punctual_last_error() says what to mend:
+/// EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
+/// use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
+/// little left.
+///
+/// # Safety
+/// `cpus` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_char) -> c_int {
+    if cpus.is_null() {
+        return refuse(libc::EFAULT, NULL);
+    }
+    let except = {
+        // SAFETY: a string, not empty or its NUL.
+        let first = unsafe { cpus.read() };
+        first == b'!' as c_char
+    };
+    let allowed = if except {
+        affinity::of(tid)
+    } else {
+        Ok(online())
+    };
+    let allowed = match allowed {
+        Ok(allowed) => allowed,
+        Err(error) => return refused(Attempt::Affinity, &error),
+    };
+    // SAFETY: the caller's promise.
+    let chosen = match unsafe { self::cpus(cpus, &allowed) } {
+        Ok(chosen) => chosen,
+        Err(error) => return refuse(libc::EINVAL, of_list(error)),
+    };
+    match affinity::set(tid, &chosen) {
+        Ok(()) => 0,
+        Err(error) => refused(Attempt::Affinity, &error),
+    }
+}
+
+/// A string of a fixed size.
+struct Room<'a> {
+    bytes: &'a mut [u8],
+    used: usize,
+}
+
+impl Write for Room<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.used + text.len();
+        // One byte is left for the NUL.
+        if end >= self.bytes.len() {
+            return Err(std::fmt::Error);
+        }
+        self.bytes[self.used..end].copy_from_slice(text.as_bytes());
+        self.used = end;
+        Ok(())
+    }
+}
+
+/// Writes the CPUs that the thread `tid` may use, 0 means the caller, as a list like "0-3,8"
+/// into the `size` bytes at `list`. Returns its length.
+///
+/// For setting up: it allocates. -1 with errno: EFAULT `list` is NULL; ERANGE it doesn't fit,
+/// and nothing is written; ESRCH no such thread.
+///
+/// # Safety
+/// `list` is NULL, or `size` bytes are the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_affinity_get(
+    tid: libc::pid_t,
+    list: *mut c_char,
+    size: usize,
+) -> libc::ssize_t {
+    let failed = |number| fail(number) as libc::ssize_t;
+    if list.is_null() {
+        return failed(libc::EFAULT);
+    }
+    let cpus = match affinity::of(tid) {
+        Ok(cpus) => cpus,
+        Err(error) => return failed(error_number(&error)),
+    };
+    let mut text = vec![0; size.min(64 << 10)];
+    let mut room = Room {
+        bytes: &mut text,
+        used: 0,
+    };
+    if write!(room, "{}", Listed(&cpus)).is_err() {
+        return failed(libc::ERANGE);
+    }
+    let used = room.used;
+    // SAFETY: `used` and the NUL after it are below `size`.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), list.cast::<u8>(), used + 1) };
+    used as libc::ssize_t
+}
+
+pub(crate) fn error_number(error: &io::Error) -> c_int {
+    error.raw_os_error().unwrap_or(libc::EINVAL)
+}

@@ -1,0 +1,68 @@
+//! docs/library.md names the functions of the header, each once, and the first program compiles.
+
+use std::fs;
+use std::process::Command;
+
+use crate::declared;
+use crate::support::{self, Build, succeeds};
+
+fn document(name: &str) -> String {
+    fs::read_to_string(support::here().join("../../docs").join(name)).expect("the document")
+}
+
+#[test]
+fn the_reference_has_a_row_for_each_function_of_the_header() {
+    let text = document("library.md");
+    let (text, _) = text.split_once("## In Rust").expect("a section on Rust");
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    let mut named: Vec<String> = rows
+        .iter()
+        .filter_map(|row| Some(row.strip_prefix("| `")?.split_once('(')?.0.to_owned()))
+        .collect();
+    named.sort();
+    assert_eq!(named, declared());
+    for row in rows {
+        // What it does, its errors, and whether a real-time thread may call it.
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        assert_eq!(cells.len(), 4, "{row}");
+        let safety = cells[3].trim();
+        let known = ["**yes**", "**1 call**", "**2 calls**", "setup", "as `"];
+        assert!(known.iter().any(|word| safety.starts_with(word)), "{row}");
+    }
+}
+
+/// The header says of each function whether a real-time thread may call it.
+#[test]
+fn the_header_says_what_is_safe_on_duty() {
+    let header = fs::read_to_string(support::here().join("include/punctual.h"));
+    let header = header.expect("the header");
+    for paragraph in header.split("\n\n").collect::<Vec<_>>().windows(2) {
+        let comment = paragraph[1];
+        let is_function = comment.starts_with("//") && comment.trim_end().ends_with(");");
+        let constants = comment.contains("#define") || comment.contains("struct punctual_loop {");
+        if is_function && !constants {
+            let said = ["real-time thread", "For setting up"];
+            assert!(
+                said.iter().any(|words| comment.contains(words)),
+                "{comment}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_first_program_compiles() {
+    let text = document("first-program.md");
+    let program = text
+        .split("```c\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let source = support::work().join("first.c");
+    fs::write(&source, program.expect("a program")).expect("written");
+    // An absolute path stays what it is.
+    let program = Build::PLAIN.compile(source.to_str().expect("a path"));
+    succeeds(Command::new("test").arg("-x").arg(program));
+}

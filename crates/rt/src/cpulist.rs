@@ -1,0 +1,217 @@
+//! CPU lists as people write them: `3-5,0`, `0-7:2`, `!1-2`, `all`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::affinity::MAX_CPUS;
+
+/// A CPU list before it is held against a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CpuList {
+    /// `all`: every CPU that may be used.
+    All,
+    /// `3-5,0`: these, ascending, each once.
+    Only(Vec<usize>),
+    /// `!1-2`: all that may be used but these.
+    Except(Vec<usize>),
+}
+
+/// Why a text is not a CPU list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CpuListError {
+    /// It names no CPU.
+    Empty,
+    /// A part is not `N`, `N-M` or `N-M:STRIDE`.
+    Malformed,
+    /// A range ends before it begins.
+    Backwards,
+    /// A number is above the last possible CPU.
+    TooLarge,
+    /// It leaves no CPU of those that may be used.
+    NoneLeft,
+    /// It names a CPU that may not be used: offline, or outside the cpuset.
+    NotAllowed(usize),
+}
+
+impl fmt::Display for CpuListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "the CPU list is empty"),
+            Self::Malformed => write!(f, "a CPU list is like 3, 0-2,5, 0-7:2, !1-2 or all"),
+            Self::Backwards => write!(f, "a range of the CPU list ends before it begins"),
+            Self::TooLarge => write!(f, "the CPU list goes beyond CPU {}", MAX_CPUS - 1),
+            Self::NoneLeft => write!(f, "the CPU list leaves none of the CPUs that may be used"),
+            Self::NotAllowed(cpu) => write!(
+                f,
+                "CPU {cpu} may not be used: it is offline, or outside the cpuset"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CpuListError {}
+
+impl FromStr for CpuList {
+    type Err = CpuListError;
+
+    fn from_str(text: &str) -> Result<Self, CpuListError> {
+        let text = text.trim();
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        match text.strip_prefix('!') {
+            Some(rest) => Ok(Self::Except(numbers(rest)?)),
+            None => Ok(Self::Only(numbers(text)?)),
+        }
+    }
+}
+
+impl CpuList {
+    /// The CPUs that are meant where `allowed` may be used (ascending).
+    ///
+    /// # Errors
+    /// [`CpuListError::NotAllowed`], [`CpuListError::NoneLeft`].
+    pub fn choose(&self, allowed: &[usize]) -> Result<Vec<usize>, CpuListError> {
+        let chosen = match self {
+            Self::All => allowed.to_vec(),
+            Self::Only(cpus) => {
+                if let Some(&cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+                    return Err(CpuListError::NotAllowed(cpu));
+                }
+                cpus.clone()
+            }
+            Self::Except(cpus) => {
+                let left = allowed.iter().filter(|cpu| !cpus.contains(cpu));
+                left.copied().collect()
+            }
+        };
+        if chosen.is_empty() {
+            return Err(CpuListError::NoneLeft);
+        }
+        Ok(chosen)
+    }
+}
+
+fn numbers(text: &str) -> Result<Vec<usize>, CpuListError> {
+    if text.trim().is_empty() {
+        return Err(CpuListError::Empty);
+    }
+    let mut named = vec![false; MAX_CPUS];
+    for part in text.split(',') {
+        let (range, stride) = match part.split_once(':') {
+            Some((range, stride)) => (range, number(stride)?),
+            None => (part, 1),
+        };
+        let (first, last) = match range.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None if part.contains(':') => return Err(CpuListError::Malformed),
+            None => (number(range)?, number(range)?),
+        };
+        if last < first {
+            return Err(CpuListError::Backwards);
+        }
+        if stride == 0 {
+            return Err(CpuListError::Malformed);
+        }
+        (first..=last)
+            .step_by(stride)
+            .for_each(|cpu| named[cpu] = true);
+    }
+    Ok((0..MAX_CPUS).filter(|&cpu| named[cpu]).collect())
+}
+
+/// A number below [`MAX_CPUS`].
+fn number(text: &str) -> Result<usize, CpuListError> {
+    let text = text.trim();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(CpuListError::Malformed);
+    }
+    match text.parse() {
+        Ok(number) if number < MAX_CPUS => Ok(number),
+        _ => Err(CpuListError::TooLarge),
+    }
+}
+
+/// Writes CPUs, ascending and each once, as the kernel does: `0-3,8`.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed<'a>(pub &'a [usize]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.0.chunk_by(|one, next| one + 1 == *next);
+        for (position, run) in runs.enumerate() {
+            let comma = if position == 0 { "" } else { "," };
+            match run {
+                [first, .., last] => write!(f, "{comma}{first}-{last}")?,
+                _ => write!(f, "{comma}{}", run[0])?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn only(text: &str) -> Vec<usize> {
+        match text.parse() {
+            Ok(CpuList::Only(cpus)) => cpus,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn lists_are_read() {
+        assert_eq!(only("3-5,0"), [0, 3, 4, 5]);
+        assert_eq!(only(" 1 , 1-2"), [1, 2]);
+        assert_eq!(only("0-7:3"), [0, 3, 6]);
+        assert_eq!("all".parse(), Ok(CpuList::All));
+        assert_eq!("!1-2".parse(), Ok(CpuList::Except(vec![1, 2])));
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        for (text, error) in [
+            ("", CpuListError::Empty),
+            ("!", CpuListError::Empty),
+            ("1,,2", CpuListError::Malformed),
+            ("-1", CpuListError::Malformed),
+            ("1-", CpuListError::Malformed),
+            ("+1", CpuListError::Malformed),
+            ("1:2", CpuListError::Malformed),
+            ("0-4:0", CpuListError::Malformed),
+            ("!!1", CpuListError::Malformed),
+            ("5-3", CpuListError::Backwards),
+            ("8192", CpuListError::TooLarge),
+            ("99999999999999999999999", CpuListError::TooLarge),
+        ] {
+            assert_eq!(text.parse::<CpuList>(), Err(error), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_held_against_what_may_be_used() {
+        let choose = |text: &str| text.parse::<CpuList>().unwrap().choose(&[0, 2, 3]);
+        assert_eq!(choose("all"), Ok(vec![0, 2, 3]));
+        assert_eq!(choose("2-3"), Ok(vec![2, 3]));
+        assert_eq!(choose("!2"), Ok(vec![0, 3]));
+        assert_eq!(choose("1-2"), Err(CpuListError::NotAllowed(1)));
+        assert_eq!(choose("!0-5"), Err(CpuListError::NoneLeft));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(cpus in proptest::collection::btree_set(0..300_usize, 1..40)) {
+            let cpus: Vec<usize> = cpus.into_iter().collect();
+            prop_assert_eq!(only(&Listed(&cpus).to_string()), cpus);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[-0-9,:! al]{0,24}") {
+            let _ = text.parse::<CpuList>().map(|list| list.choose(&[0, 1]));
+        }
+    }
+}

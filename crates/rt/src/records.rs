@@ -1,0 +1,266 @@
+//! A ring of records whose size is known when the program runs, for C and for whoever has no
+//! type for them: one producer, one consumer, wait-free.
+//!
+//! [`crate::ring`] is the one for Rust types. Both refuse and count what finds them full.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter of [`Turns`]: an atomic, or a model checker's.
+pub trait Counter {
+    /// At zero.
+    fn new() -> Self;
+    /// Reads it.
+    fn load(&self, order: Ordering) -> u64;
+    /// Writes it.
+    fn store(&self, value: u64, order: Ordering);
+}
+
+impl Counter for AtomicU64 {
+    fn new() -> Self {
+        Self::new(0)
+    }
+    #[inline]
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+    #[inline]
+    fn store(&self, value: u64, order: Ordering) {
+        self.store(value, order);
+    }
+}
+
+/// Keeps what two threads write on different cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// Whose turn each slot is: the protocol of the ring, without the memory.
+#[derive(Debug)]
+pub struct Turns<C> {
+    /// A power of two.
+    capacity: u64,
+    /// Written by the producer alone.
+    pushed: Line<C>,
+    /// Written by the consumer alone.
+    popped: Line<C>,
+    /// Written by the producer alone.
+    refused: Line<C>,
+}
+
+impl<C: Counter> Turns<C> {
+    /// For a number of slots that is a power of two.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        Self {
+            capacity,
+            pushed: Line(C::new()),
+            popped: Line(C::new()),
+            refused: Line(C::new()),
+        }
+    }
+
+    /// The slot that the producer may write to, `None` when all are full, which is counted.
+    #[inline]
+    pub fn to_write(&self) -> Option<u64> {
+        let pushed = self.pushed.0.load(Ordering::Relaxed);
+        if pushed.wrapping_sub(self.popped.0.load(Ordering::Acquire)) == self.capacity {
+            let refused = self.refused.0.load(Ordering::Relaxed);
+            self.refused.0.store(refused + 1, Ordering::Relaxed);
+            return None;
+        }
+        Some(pushed & (self.capacity - 1))
+    }
+
+    /// Hands the slot of [`Turns::to_write`] to the consumer.
+    #[inline]
+    pub fn written(&self) {
+        let pushed = self.pushed.0.load(Ordering::Relaxed);
+        self.pushed
+            .0
+            .store(pushed.wrapping_add(1), Ordering::Release);
+    }
+
+    /// The oldest full slot, which the consumer may read.
+    #[inline]
+    pub fn to_read(&self) -> Option<u64> {
+        let popped = self.popped.0.load(Ordering::Relaxed);
+        (popped != self.pushed.0.load(Ordering::Acquire)).then_some(popped & (self.capacity - 1))
+    }
+
+    /// Hands the slot of [`Turns::to_read`] back to the producer.
+    #[inline]
+    pub fn read(&self) {
+        let popped = self.popped.0.load(Ordering::Relaxed);
+        self.popped
+            .0
+            .store(popped.wrapping_add(1), Ordering::Release);
+    }
+
+    /// How often the producer found the ring full.
+    #[inline]
+    pub fn refused(&self) -> u64 {
+        self.refused.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The most bytes that a ring of records may take: 1 GB.
+pub const LARGEST: usize = 1 << 30;
+
+/// A ring of records of one size.
+#[derive(Debug)]
+pub struct Records {
+    turns: Turns<AtomicU64>,
+    slots: NonNull<u8>,
+    layout: Layout,
+    record: usize,
+    /// From one slot to the next: the record's size rounded up to 8.
+    stride: usize,
+}
+
+// SAFETY: each slot is the producer's or the consumer's, as the turns say; who is which is the
+// callers' promise.
+unsafe impl Send for Records {}
+// SAFETY: as above.
+unsafe impl Sync for Records {}
+
+impl Records {
+    /// A ring of at least `capacity` records of `record` bytes each, every page of it present.
+    /// `None` for 0, or more than [`LARGEST`] bytes in all. Not real-time safe.
+    #[must_use]
+    pub fn new(record: usize, capacity: usize) -> Option<Self> {
+        if record == 0 || capacity == 0 || record > LARGEST {
+            return None;
+        }
+        let stride = record.next_multiple_of(8);
+        let capacity = capacity.max(2).checked_next_power_of_two()?;
+        let bytes = stride.checked_mul(capacity).filter(|&all| all <= LARGEST)?;
+        let layout = Layout::from_size_align(bytes, 128).ok()?;
+        // SAFETY: the size is not 0.
+        let slots = unsafe { alloc_zeroed(layout) };
+        let Some(slots) = NonNull::new(slots) else {
+            handle_alloc_error(layout)
+        };
+        for offset in (0..bytes).step_by(4096) {
+            // SAFETY: within the allocation.
+            let page = unsafe { slots.add(offset) };
+            // SAFETY: ours alone. Zeroed memory may not be present until it is written to.
+            unsafe { page.write_volatile(0) };
+        }
+        Some(Self {
+            turns: Turns::new(capacity as u64),
+            slots,
+            layout,
+            record,
+            stride,
+        })
+    }
+
+    /// Appends a record; false when the ring is full, which is counted. Real-time safe:
+    /// wait-free, no system call.
+    ///
+    /// # Safety
+    /// One thread at a time pushes, and `record` has the size of a record.
+    #[inline]
+    pub unsafe fn push(&self, record: *const u8) -> bool {
+        let Some(slot) = self.turns.to_write() else {
+            return false;
+        };
+        // SAFETY: the slot is below the capacity.
+        let place = unsafe { self.slots.add(slot as usize * self.stride) };
+        // SAFETY: the slot is the producer's until the next line; the sizes are the caller's
+        // promise.
+        unsafe { place.as_ptr().copy_from_nonoverlapping(record, self.record) };
+        self.turns.written();
+        true
+    }
+
+    /// Takes the oldest record; false when there is none. Real-time safe: wait-free.
+    ///
+    /// # Safety
+    /// One thread at a time pops, and `record` has room for a record.
+    #[inline]
+    pub unsafe fn pop(&self, record: *mut u8) -> bool {
+        let Some(slot) = self.turns.to_read() else {
+            return false;
+        };
+        // SAFETY: the slot is below the capacity.
+        let place = unsafe { self.slots.add(slot as usize * self.stride) };
+        // SAFETY: the slot is the consumer's until the next line.
+        unsafe { place.as_ptr().copy_to_nonoverlapping(record, self.record) };
+        self.turns.read();
+        true
+    }
+
+    /// Records lost because the ring was full. Real-time safe.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.turns.refused()
+    }
+
+    /// Records that fit. Real-time safe.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.turns.capacity as usize
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout, and nobody uses it any more.
+        unsafe { dealloc(self.slots.as_ptr(), self.layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn impossible_rings_are_refused() {
+        for (record, capacity) in [
+            (0, 1),
+            (1, 0),
+            (8, usize::MAX),
+            (usize::MAX, 2),
+            (LARGEST, 2),
+        ] {
+            assert!(Records::new(record, capacity).is_none());
+        }
+        assert_eq!(Records::new(1, 1).unwrap().capacity(), 2);
+        assert_eq!(Records::new(24, 5).unwrap().capacity(), 8);
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_a_queue_does(
+            record in 1..40_usize,
+            capacity in 1..20_usize,
+            steps in proptest::collection::vec(any::<Option<u8>>(), 0..200),
+        ) {
+            let ring = Records::new(record, capacity).unwrap();
+            let (mut model, mut lost) = (VecDeque::new(), 0);
+            let mut seen = vec![0; record];
+            for step in steps {
+                match step {
+                    Some(byte) => {
+                        // SAFETY: one thread, and as many bytes as a record has.
+                        let taken = unsafe { ring.push(vec![byte; record].as_ptr()) };
+                        prop_assert_eq!(taken, model.len() < ring.capacity());
+                        if taken { model.push_back(byte) } else { lost += 1 }
+                    }
+                    None => {
+                        // SAFETY: as above.
+                        let there = unsafe { ring.pop(seen.as_mut_ptr()) };
+                        let expected = model.pop_front();
+                        prop_assert_eq!(there.then(|| seen.clone()), expected.map(|byte| vec![byte; record]));
+                    }
+                }
+                prop_assert_eq!(ring.lost(), lost);
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Priority inversion: a thread of low priority holds a lock that one of high priority waits
+//! for, while one in between computes. With inheritance the wait is the holder's work alone.
+
+use std::sync::{Arc, Mutex};
+
+use punctual_rt::clock::{now_ns, sleep_until};
+use punctual_rt::sched::Policy;
+use punctual_rt::sync::PiMutex;
+use punctual_rt::sys::task::current_cpu;
+use punctual_rt::sys::time::clock_now;
+use punctual_rt::thread::{Builder, Handle, SpawnError};
+
+const MS: u64 = 1_000_000;
+/// The holder's work, and that of the thread in between.
+const WORK: u64 = 20 * MS;
+const BETWEEN: u64 = 200 * MS;
+
+/// Runs something under a lock.
+trait Lock: Send + Sync + 'static {
+    fn under(&self, body: &dyn Fn());
+}
+
+impl Lock for PiMutex<()> {
+    fn under(&self, body: &dyn Fn()) {
+        let _held = self.lock().unwrap();
+        body();
+    }
+}
+
+impl Lock for Mutex<()> {
+    fn under(&self, body: &dyn Fn()) {
+        let _held = self.lock().unwrap();
+        body();
+    }
+}
+
+/// Uses the processor for `ns` of the thread's own time.
+fn compute(ns: u64) {
+    let used = || clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
+    let begun = used();
+    while used() - begun < ns {
+        std::hint::spin_loop();
+    }
+}
+
+/// How long the thread of high priority waited, ns.
+fn waited(lock: impl Lock) -> Result<u64, SpawnError> {
+    let lock = Arc::new(lock);
+    let cpu = current_cpu();
+    // All three are there before the first of them is on duty.
+    let begin = now_ns() + 50 * MS;
+    fn at<R: Send + 'static>(
+        priority: u32,
+        cpu: usize,
+        body: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<Handle<R>, SpawnError> {
+        let builder = Builder::new().cpus(&[cpu]).policy(Policy::Fifo(priority));
+        builder.start(body)
+    }
+    let low = {
+        let lock = Arc::clone(&lock);
+        at(10, cpu, move || {
+            sleep_until(begin).unwrap();
+            lock.under(&|| compute(WORK));
+        })?
+    };
+    let high = at(30, cpu, move || {
+        sleep_until(begin + 5 * MS).unwrap();
+        let begun = now_ns();
+        lock.under(&|| ());
+        now_ns() - begun
+    })?;
+    let between = at(20, cpu, move || {
+        sleep_until(begin + 10 * MS).unwrap();
+        compute(BETWEEN);
+    })?;
+    let waited = high.join().unwrap();
+    between.join().unwrap();
+    low.join().unwrap();
+    Ok(waited)
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "says what was not tried")]
+fn a_holder_inherits_the_priority_of_who_waits() {
+    let inheriting = match waited(PiMutex::new(()).unwrap()) {
+        Ok(waited) => waited,
+        Err(error) => return eprintln!("SKIPPED: {error}"),
+    };
+    let plain = waited(Mutex::new(())).unwrap();
+    // A plain one waits for all that the thread in between computes.
+    assert!(plain > BETWEEN, "{} ms", plain / MS);
+    assert!(
+        inheriting < plain / 2,
+        "{} of {} ms",
+        inheriting / MS,
+        plain / MS
+    );
+}

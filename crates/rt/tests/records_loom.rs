@@ -1,0 +1,111 @@
+//! Every interleaving of a producer and a consumer of the ring of records, by loom.
+
+use std::sync::atomic::Ordering;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+use punctual_rt::records::{Counter, Turns};
+
+/// A counter under the model checker's eyes.
+struct Watched(loom::sync::atomic::AtomicU64);
+
+impl Counter for Watched {
+    fn new() -> Self {
+        Self(loom::sync::atomic::AtomicU64::new(0))
+    }
+
+    fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        self.0.store(value, order);
+    }
+}
+
+struct Model {
+    turns: Turns<Watched>,
+    slots: [UnsafeCell<u64>; 2],
+}
+
+// SAFETY: whose turn a slot is, is what loom checks here.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+#[test]
+fn a_slot_is_never_in_two_hands_and_nothing_is_lost_uncounted() {
+    loom::model(|| {
+        let ring = Arc::new(Model {
+            turns: Turns::new(2),
+            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let producer = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mut taken = Vec::new();
+                for value in 1..=3 {
+                    if let Some(slot) = ring.turns.to_write() {
+                        // SAFETY: loom reports a race here.
+                        ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
+                        ring.turns.written();
+                        taken.push(value);
+                    }
+                }
+                taken
+            })
+        };
+        let pop = || {
+            let slot = ring.turns.to_read()?;
+            // SAFETY: loom reports a race here.
+            let value = ring.slots[slot as usize].with(|place| unsafe { *place });
+            ring.turns.read();
+            Some(value)
+        };
+        let mut seen: Vec<u64> = (0..2).filter_map(|_| pop()).collect();
+        let taken = producer.join().unwrap();
+        seen.extend(std::iter::from_fn(pop));
+        assert_eq!(seen, taken);
+        assert_eq!(ring.turns.refused(), 3 - taken.len() as u64);
+    });
+}
+
+/// How the log ends: its writer asks whether this is the end before it empties the ring, and
+/// so sees all that was logged before.
+#[test]
+fn what_was_logged_before_the_end_is_written() {
+    loom::model(|| {
+        let ring = Arc::new(Model {
+            turns: Turns::new(2),
+            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let ends = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let writer = {
+            let (ring, ends) = (Arc::clone(&ring), Arc::clone(&ends));
+            thread::spawn(move || {
+                let mut seen = Vec::new();
+                loop {
+                    let last = ends.load(Ordering::Acquire);
+                    while let Some(slot) = ring.turns.to_read() {
+                        // SAFETY: loom reports a race here.
+                        seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
+                        ring.turns.read();
+                    }
+                    if last {
+                        return seen;
+                    }
+                    thread::yield_now();
+                }
+            })
+        };
+        for value in 1..=2 {
+            let slot = ring.turns.to_write().expect("two slots");
+            // SAFETY: loom reports a race here.
+            ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
+            ring.turns.written();
+        }
+        ends.store(true, Ordering::Release);
+        assert_eq!(writer.join().unwrap(), [1, 2]);
+    });
+}

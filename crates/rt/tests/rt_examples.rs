@@ -1,0 +1,61 @@
+//! The real-time examples run beside a load, and take no page fault.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs an example for a second while other threads compute, map and fault.
+fn beside_a_load(example: &str) -> Option<String> {
+    // Built before the load.
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "punctual-rt"])
+        .args(["--example", example])
+        .status();
+    assert!(built.unwrap().success());
+    let ends = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                let mut block = vec![0_u8; 8 << 20];
+                block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+                std::hint::black_box(&mut block);
+            }
+        });
+        let output = Command::new(env!("CARGO"))
+            .args(["run", "--quiet", "--package", "punctual-rt"])
+            .args(["--example", example, "--", "1"])
+            .output();
+        ends.store(true, Ordering::Relaxed);
+        output.unwrap()
+    });
+    if output.status.code() == Some(77) {
+        #[allow(clippy::print_stderr, reason = "says what was not tried")]
+        {
+            eprintln!(
+                "SKIPPED: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        return None;
+    }
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn the_control_loop_takes_no_fault() {
+    if let Some(text) = beside_a_load("control_loop") {
+        assert!(text.starts_with("1000 cycles, "), "{text}");
+        assert!(text.contains(" 0 faults, "), "{text}");
+        assert!(text.contains("speed "), "{text}");
+    }
+}
+
+#[test]
+fn the_injection_takes_no_fault() {
+    if let Some(text) = beside_a_load("injection") {
+        let injections: u32 = text.split(' ').next().unwrap().parse().unwrap();
+        // 25 turns a second; a stall of the machine costs some.
+        assert!((5..=26).contains(&injections), "{text}");
+        assert!(text.contains(" 0 faults, "), "{text}");
+    }
+}
