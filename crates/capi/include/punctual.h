@@ -56,6 +56,9 @@ struct punctual_ring;
 // A thread of punctual_thread_create().
 struct punctual_thread;
 
+// A watchpoint; opaque.
+struct punctual_watchpoint;
+
 // The stacks of one size. Exact when no other thread allocates or frees meanwhile.
 struct stack_stats {
     // sizeof(struct stack_stats), filled in by the caller.
@@ -185,6 +188,23 @@ struct punctual_cycle {
     // 0.
     uint64_t reserved[3];
 };
+
+// One access to what is watched.
+struct punctual_watchpoint_hit {
+    // The thread.
+    pid_t tid;
+    // The instruction after the one that accessed it.
+    const void *instruction;
+    // The stack pointer then.
+    const void *stack;
+    // When, in ns of CLOCK_MONOTONIC.
+    uint64_t time_ns;
+};
+
+// Told of an interrupt that was left as it is: its number, or -1 for the default of those to
+// come, and why. The text is valid during the call,
+// which isn't made on a real-time thread unless one steers.
+typedef void (*punctual_irq_skipped)(int irq, const char *reason, void *context);
 
 #ifdef __cplusplus
 extern "C" {
@@ -685,6 +705,125 @@ int64_t punctual_log_close(struct punctual_log *log);
 //
 // A real-time thread may call it: no system call, no lock.
 const char *punctual_last_error(void);
+
+// Watches 1, 2, 4 or 8 bytes at `address`, a multiple of `length`, with the processor's
+// debug registers: each write of a thread of this process is noted, and with `reads` each
+// read, and the program goes on. It finds who tramples a stack: watch the word that is found
+// destroyed. What the kernel writes for a thread is not seen. The first call takes SIGTRAP
+// over; a debugger's breakpoints go on as before.
+//
+// Not for a real-time thread. NULL with errno: EINVAL the length or the alignment; ENOSPC
+// the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
+// EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
+struct punctual_watchpoint *punctual_watchpoint_set(const void *address,
+                                                    size_t length,
+                                                    int reads);
+
+// How often it was hit.
+//
+// A real-time thread may call it, and a signal handler: one load. -1 with EFAULT: NULL.
+//
+// # Safety
+// `watched` is NULL, or was returned by punctual_watchpoint_set() and not cleared.
+ssize_t punctual_watchpoint_count(const struct punctual_watchpoint *watched);
+
+// Tells the hit of the number `index`, from 0: returns 1 and fills `out`, or returns 0 where
+// there is none. The first 64 are kept.
+//
+// A real-time thread may call it: a few loads. -1 with EFAULT: NULL.
+//
+// # Safety
+// As punctual_watchpoint_count(); `out` is NULL or the caller's.
+int punctual_watchpoint_read(const struct punctual_watchpoint *watched,
+                             size_t index,
+                             struct punctual_watchpoint_hit *out);
+
+// Watches no more, and frees it. NULL is let be.
+//
+// Not for a real-time thread.
+//
+// # Safety
+// As punctual_watchpoint_count(); nobody uses it any more.
+void punctual_watchpoint_clear(struct punctual_watchpoint *watched);
+
+// Lets the `cpus` alone serve the interrupts `irqs`, or, where `irqs` is NULL, all there are
+// and all that come. Returns how many were changed; each that could not be is told to
+// `skipped`, unless NULL: those that the kernel manages are no error. What was before is
+// written to the file `journal`, and to disk, before anything is changed; a journal that
+// exists keeps what it has.
+//
+// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
+// that can't be had, or a file that is no journal; EOVERFLOW there is no such CPU; or what
+// prevents the journal from being written.
+//
+// # Safety
+// The arrays have as many elements as is said, and `journal` is a string.
+ssize_t punctual_irq_steer(const unsigned int *irqs,
+                           size_t irq_count,
+                           const unsigned int *cpus,
+                           size_t cpu_count,
+                           const char *journal,
+                           punctual_irq_skipped skipped,
+                           void *context);
+
+// Puts back what the file `journal` holds, and removes it when all is back. Returns how many
+// interrupts were changed; without a journal 0. May be called again, and by another process
+// than the one that steered.
+//
+// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
+// journal; or what prevents it from being read or removed.
+//
+// # Safety
+// `journal` is NULL or a string.
+ssize_t punctual_irq_restore(const char *journal,
+                             punctual_irq_skipped skipped,
+                             void *context);
+
+// Makes a processor set of this name: `count` CPUs for itself, an isolated partition where
+// control groups of version 2 have the cpuset controller, and in version 1 an exclusive set
+// without load balancing. Its state is read back; where it can't be isolated, nothing is
+// left behind. With `reason` not NULL, the words for an error are written there, of at most
+// `room` bytes with the 0 at the end.
+//
+// Not for a real-time thread. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
+// doesn't isolate it, for the reason told; EEXIST the name is taken; EINVAL no name, no CPU,
+// or one that can't be had; EACCES without the right.
+//
+// # Safety
+// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
+int punctual_cpuset_make(const char *name,
+                         const unsigned int *cpus,
+                         size_t count,
+                         char *reason,
+                         size_t room);
+
+// 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
+// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
+//
+// # Safety
+// As punctual_cpuset_make().
+int punctual_cpuset_state(const char *name,
+                          char *reason,
+                          size_t room);
+
+// Moves a process into the set of this name; 0 is the caller's.
+//
+// Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
+// ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
+//
+// # Safety
+// `name` is NULL or a string.
+int punctual_cpuset_take(const char *name, pid_t process);
+
+// Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
+// it is gone already.
+//
+// Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
+// EACCES as punctual_cpuset_make().
+//
+// # Safety
+// `name` is NULL or a string.
+int punctual_cpuset_remove(const char *name);
 
 #ifdef __cplusplus
 }  // extern "C"

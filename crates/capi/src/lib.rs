@@ -9,14 +9,17 @@
 
 mod advice;
 mod clock;
+mod cpuset;
 mod errno;
 mod inspect;
+mod irq;
 mod memory;
 mod ring;
 mod sched;
 mod stack;
 mod thread;
 mod versioned;
+mod watchpoint;
 
 /// Makes the library ready when it is loaded: before there are threads, and before a fork
 /// could meet it half done. Where a linker leaves this out, the first call does it.

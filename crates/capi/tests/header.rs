@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Those with functions for C, in the order of the header.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 11] = [
     "stack.rs",
     "inspect.rs",
     "sched.rs",
@@ -13,6 +13,9 @@ const SOURCES: [&str; 8] = [
     "clock.rs",
     "ring.rs",
     "advice.rs",
+    "watchpoint.rs",
+    "irq.rs",
+    "cpuset.rs",
 ];
 
 #[test]

@@ -1,0 +1,131 @@
+//! Processor sets.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+
+use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets};
+
+use crate::errno::fail;
+
+/// Answers, and writes the reason of an error into the caller's room.
+///
+/// # Safety
+/// `reason` is NULL or has `room` bytes.
+unsafe fn answer(done: Result<(), CpusetError>, reason: *mut c_char, room: usize) -> c_int {
+    let text = done.as_ref().err().map(ToString::to_string);
+    if !reason.is_null() && room > 0 {
+        let text = text.unwrap_or_default();
+        let length = text.len().min(room - 1);
+        // SAFETY: `length` is less than `room`, and the text has as many bytes.
+        unsafe { reason.copy_from_nonoverlapping(text.as_ptr().cast(), length) };
+        // SAFETY: as above.
+        let end = unsafe { reason.add(length) };
+        // SAFETY: as above.
+        unsafe { end.write(0) };
+    }
+    done.map_or_else(|error| fail(error.errno()), |()| 0)
+}
+
+/// # Safety
+/// `name` is NULL or a string.
+unsafe fn sets<'a>(name: *const c_char) -> Result<(Cpusets, &'a str), CpusetError> {
+    if name.is_null() {
+        return Err(CpusetError::Wrong);
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) }.to_str();
+    let name = name.map_err(|_| CpusetError::Wrong)?;
+    Cpusets::of_this_machine().map(|sets| (sets, name))
+}
+
+/// # Safety
+/// `name` is NULL or a string.
+unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
+    // SAFETY: the caller's promise.
+    let (sets, name) = unsafe { sets(name) }?;
+    sets.find(name)
+}
+
+/// Makes a processor set of this name: `count` CPUs for itself, an isolated partition where
+/// control groups of version 2 have the cpuset controller, and in version 1 an exclusive set
+/// without load balancing. Its state is read back; where it can't be isolated, nothing is
+/// left behind. With `reason` not NULL, the words for an error are written there, of at most
+/// `room` bytes with the 0 at the end.
+///
+/// Not for a real-time thread. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
+/// doesn't isolate it, for the reason told; EEXIST the name is taken; EINVAL no name, no CPU,
+/// or one that can't be had; EACCES without the right.
+///
+/// # Safety
+/// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_cpuset_make(
+    name: *const c_char,
+    cpus: *const c_uint,
+    count: usize,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    let mut list = Vec::new();
+    if !cpus.is_null() {
+        // SAFETY: the caller's promise.
+        let cpus = unsafe { std::slice::from_raw_parts(cpus, count) };
+        list.extend(cpus.iter().map(|&cpu| cpu as usize));
+    }
+    // SAFETY: the caller's promise.
+    let sets = unsafe { sets(name) };
+    let done = sets.and_then(|(sets, name)| sets.create(name, &list).map(drop));
+    // SAFETY: the caller's promise.
+    unsafe { answer(done, reason, room) }
+}
+
+/// 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
+/// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
+///
+/// # Safety
+/// As punctual_cpuset_make().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_cpuset_state(
+    name: *const c_char,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let set = unsafe { found(name) };
+    // SAFETY: the caller's promise.
+    unsafe { answer(set.and_then(|set| set.state()), reason, room) }
+}
+
+/// Moves a process into the set of this name; 0 is the caller's.
+///
+/// Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
+/// ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
+///
+/// # Safety
+/// `name` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc::pid_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let set = unsafe { found(name) };
+    let done = set.and_then(|set| set.take(process));
+    done.map_or_else(|error| fail(error.errno()), |()| 0)
+}
+
+/// Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
+/// it is gone already.
+///
+/// Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
+/// EACCES as punctual_cpuset_make().
+///
+/// # Safety
+/// `name` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let done = match unsafe { found(name) } {
+        Err(CpusetError::System(_, error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            Ok(())
+        }
+        other => other.and_then(|set| set.remove()),
+    };
+    done.map_or_else(|error| fail(error.errno()), |()| 0)
+}

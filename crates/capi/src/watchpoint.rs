@@ -1,0 +1,121 @@
+//! Hardware watchpoints.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use punctual_rt::watchpoint::{Access, Watchpoint, watch};
+
+use crate::errno::{fail, set};
+
+/// A watchpoint; opaque.
+#[expect(non_camel_case_types, reason = "the name that C programs use")]
+pub struct punctual_watchpoint {
+    inner: Watchpoint,
+}
+
+/// One access to what is watched.
+#[repr(C)]
+pub struct punctual_watchpoint_hit {
+    /// The thread.
+    pub tid: libc::pid_t,
+    /// The instruction after the one that accessed it.
+    pub instruction: *const c_void,
+    /// The stack pointer then.
+    pub stack: *const c_void,
+    /// When, in ns of CLOCK_MONOTONIC.
+    pub time_ns: u64,
+}
+
+/// Watches 1, 2, 4 or 8 bytes at `address`, a multiple of `length`, with the processor's
+/// debug registers: each write of a thread of this process is noted, and with `reads` each
+/// read, and the program goes on. It finds who tramples a stack: watch the word that is found
+/// destroyed. What the kernel writes for a thread is not seen. The first call takes SIGTRAP
+/// over; a debugger's breakpoints go on as before.
+///
+/// Not for a real-time thread. NULL with errno: EINVAL the length or the alignment; ENOSPC
+/// the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
+/// EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_watchpoint_set(
+    address: *const c_void,
+    length: usize,
+    reads: c_int,
+) -> *mut punctual_watchpoint {
+    let access = if reads == 0 {
+        Access::Write
+    } else {
+        Access::ReadWrite
+    };
+    match watch(address as usize, length, access) {
+        Ok(inner) => Box::into_raw(Box::new(punctual_watchpoint { inner })),
+        Err(error) => {
+            set(error.errno());
+            null_mut()
+        }
+    }
+}
+
+/// How often it was hit.
+///
+/// A real-time thread may call it, and a signal handler: one load. -1 with EFAULT: NULL.
+///
+/// # Safety
+/// `watched` is NULL, or was returned by punctual_watchpoint_set() and not cleared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_watchpoint_count(
+    watched: *const punctual_watchpoint,
+) -> libc::ssize_t {
+    // SAFETY: the caller's promise.
+    match unsafe { watched.as_ref() } {
+        Some(watched) => watched.inner.count() as libc::ssize_t,
+        None => fail(libc::EFAULT) as libc::ssize_t,
+    }
+}
+
+/// Tells the hit of the number `index`, from 0: returns 1 and fills `out`, or returns 0 where
+/// there is none. The first 64 are kept.
+///
+/// A real-time thread may call it: a few loads. -1 with EFAULT: NULL.
+///
+/// # Safety
+/// As punctual_watchpoint_count(); `out` is NULL or the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_watchpoint_read(
+    watched: *const punctual_watchpoint,
+    index: usize,
+    out: *mut punctual_watchpoint_hit,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(watched) = (unsafe { watched.as_ref() }) else {
+        return fail(libc::EFAULT);
+    };
+    if out.is_null() {
+        return fail(libc::EFAULT);
+    }
+    let Some(hit) = watched.inner.hit(index) else {
+        return 0;
+    };
+    let told = punctual_watchpoint_hit {
+        tid: hit.tid,
+        instruction: hit.instruction as *const c_void,
+        stack: hit.stack as *const c_void,
+        time_ns: hit.time_ns,
+    };
+    // SAFETY: not NULL, so the caller's place.
+    unsafe { out.write(told) };
+    1
+}
+
+/// Watches no more, and frees it. NULL is let be.
+///
+/// Not for a real-time thread.
+///
+/// # Safety
+/// As punctual_watchpoint_count(); nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_watchpoint_clear(watched: *mut punctual_watchpoint) {
+    if !watched.is_null() {
+        // SAFETY: the caller's promise: it comes from Box::into_raw, and comes here once.
+        drop(unsafe { Box::from_raw(watched) });
+    }
+}
