@@ -11,7 +11,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -195,9 +195,21 @@ pub struct Going {
 impl Going {
     pub fn start(mut command: Command) -> Self {
         let words = format!("{command:?}");
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{words}: {error}"));
+        let begin = Instant::now();
+        let mut child = loop {
+            match command.spawn() {
+                Ok(child) => break child,
+                // Another test forked while this program was being copied, and holds it
+                // open for writing until it executes its own.
+                Err(error)
+                    if error.kind() == ErrorKind::ExecutableFileBusy
+                        && begin.elapsed() < Duration::from_secs(10) =>
+                {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Err(error) => panic!("{words}: {error}"),
+            }
+        };
         let stdout = child.stdout.take().map(read_all);
         let stderr = child.stderr.take().map(read_all);
         Self {
