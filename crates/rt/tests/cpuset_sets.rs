@@ -2,12 +2,16 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_rt::affinity;
 use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets, Version};
 
 /// The sets of this machine, and a CPU for one; none where there can be none.
-fn sets() -> Option<(Cpusets, usize)> {
+fn sets() -> Option<(MutexGuard<'static, ()>, Cpusets, usize)> {
+    // Two tests want the same CPU for themselves.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: geteuid has no precondition.
     if unsafe { libc::geteuid() } != 0 {
         println!("SKIPPED: processor sets are root's");
@@ -26,7 +30,7 @@ fn sets() -> Option<(Cpusets, usize)> {
         println!("SKIPPED: one CPU alone");
         return None;
     }
-    Some((sets, cpus[cpus.len() - 1]))
+    Some((alone, sets, cpus[cpus.len() - 1]))
 }
 
 /// Removes a set also when a test fails.
@@ -53,7 +57,9 @@ fn name(part: &str) -> String {
 
 #[test]
 fn a_set_is_made_used_and_removed() {
-    let Some((sets, cpu)) = sets() else { return };
+    let Some((_alone, sets, cpu)) = sets() else {
+        return;
+    };
     let name = name("used");
     let set = match sets.create(&name, &[cpu]) {
         Ok(set) => Removed(set),
@@ -94,7 +100,9 @@ fn a_set_is_made_used_and_removed() {
 
 #[test]
 fn what_is_taken_is_refused_with_the_kernels_reason() {
-    let Some((sets, cpu)) = sets() else { return };
+    let Some((_alone, sets, cpu)) = sets() else {
+        return;
+    };
     let first = name("first");
     let Ok(set) = sets.create(&first, &[cpu]) else {
         println!("SKIPPED: no set can be made here");
