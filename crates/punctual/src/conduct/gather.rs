@@ -9,7 +9,7 @@ use punctual_rt::affinity;
 use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 
-use super::session::ConductError;
+use super::error::ConductError;
 use crate::probe::collector::Collector;
 
 /// How long the collector sleeps between two looks. Rings hold seconds, so this

@@ -4,6 +4,7 @@
 //! It prints nothing: whoever asked for the run is told through an [`Observer`].
 
 mod compose;
+mod error;
 mod gather;
 mod plan;
 mod prepare;
@@ -12,7 +13,8 @@ mod session;
 mod signals;
 mod view;
 
+pub use error::ConductError;
 pub use gather::Gathering;
 pub use plan::Plan;
-pub use session::{BREAK_VALUE, ConductError, Observer, conduct};
+pub use session::{BREAK_VALUE, Observer, conduct};
 pub use signals::Signals;

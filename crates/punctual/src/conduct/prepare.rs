@@ -8,8 +8,8 @@ use punctual_rt::memory;
 use punctual_rt::ring::{Consumer, ring};
 use punctual_rt::sched::Policy;
 
+use super::error::ConductError;
 use super::plan::Plan;
-use super::session::ConductError;
 use crate::probe::collector::Collector;
 use crate::probe::cycle::{Bounds, Halt, Sample};
 use crate::probe::thread::{Probe, ProbeRequest, Ready, StartLine};

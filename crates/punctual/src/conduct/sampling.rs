@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 
-use super::session::ConductError;
+use super::error::ConductError;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle;
 use crate::record::samples::{Sample, SampleWriter};

@@ -1,12 +1,11 @@
 //! A run from its first to its last moment.
 
-use std::fmt;
 use std::fs;
-use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
 
+use super::error::ConductError;
 use super::gather::Gathering;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
@@ -48,50 +47,6 @@ pub trait Observer {
     /// What is being done before and after the measurement, in a few words.
     fn stage(&mut self, words: &str);
 }
-
-/// Why a run could not be begun.
-#[derive(Debug)]
-pub enum ConductError {
-    /// The record can't be kept.
-    Record(String),
-    /// A load can't be started.
-    Load(String),
-    /// A probe thread can't be started.
-    Probe {
-        /// Its CPU.
-        cpu: usize,
-        /// The reason.
-        reason: String,
-    },
-    /// A probe thread did not set itself up in time.
-    NotReady {
-        /// How many did.
-        ready: usize,
-    },
-    /// The collector or another helper thread can't be started.
-    Collector(io::Error),
-    /// Signals can't be listened to.
-    Signals(io::Error),
-}
-
-impl fmt::Display for ConductError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Record(reason) => f.write_str(reason),
-            Self::Load(reason) => f.write_str(reason),
-            Self::Probe { cpu, reason } => write!(f, "the probe thread on CPU {cpu}: {reason}"),
-            Self::NotReady { ready } => write!(
-                f,
-                "only {ready} of the probe threads got ready within 30 s: \
-                 is a real-time task keeping a CPU to itself?"
-            ),
-            Self::Collector(error) => write!(f, "can't start a thread: {error}"),
-            Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ConductError {}
 
 /// Makes a run in a directory that exists already, and returns its record, judged
 /// and saved.
