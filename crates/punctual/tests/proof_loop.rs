@@ -72,7 +72,7 @@ struct Count<I> {
     halt: Halt,
 }
 
-impl<I: Intervals> WithSource for Count<I> {
+impl<I: Intervals + Clone> WithSource for Count<I> {
     type Output = u64;
 
     fn with<S: WaitSource>(mut self, source: S) -> u64 {
@@ -81,7 +81,7 @@ impl<I: Intervals> WithSource for Count<I> {
             break_ns: u64::MAX,
         };
         let before = calls();
-        let ended = cycle::run(source, self.schedule, &mut self.ring, &self.halt, bounds);
+        let ended = cycle::run(source, &self.schedule, &mut self.ring, &self.halt, bounds);
         let after = calls();
         assert!(matches!(ended, Ended::AsAsked), "{ended:?}");
         after - before
@@ -145,7 +145,7 @@ fn script(
     };
     let halt = Halt::at(u64::MAX);
     let before = calls();
-    let ended = cycle::run(source, schedule, &mut producer, &halt, bounds);
+    let ended = cycle::run(source, &schedule, &mut producer, &halt, bounds);
     let after = calls();
     // The script itself notes what it was asked, doubling a vector now and then.
     assert!(after - before < 32, "{} allocations", after - before);
@@ -171,7 +171,7 @@ proptest! {
         let mut due_ns = interval_ns;
         for (sample, latency_ns) in samples.iter().zip(&latencies_ns) {
             prop_assert_eq!(sample.asked_ns, due_ns);
-            prop_assert_eq!(sample.woke_ns, due_ns.saturating_add_signed(*latency_ns));
+            prop_assert_eq!(sample.woke_ns(), due_ns.saturating_add_signed(*latency_ns));
             prop_assert_eq!(sample.missed, (*latency_ns).max(0) as u64 / interval_ns);
             due_ns += (1 + sample.missed) * interval_ns;
         }
@@ -231,7 +231,7 @@ fn an_interrupted_wait_is_made_again_and_a_failed_one_ends_the_loop() {
         break_ns: u64::MAX,
     };
     let halt = Halt::at(u64::MAX);
-    let ended = cycle::run(source, schedule, &mut producer, &halt, bounds);
+    let ended = cycle::run(source, &schedule, &mut producer, &halt, bounds);
     let mut asked = Vec::new();
     consumer.drain(|sample| asked.push(sample.asked_ns));
     assert_eq!(asked, [10, 20], "interruptions are no samples");

@@ -2,7 +2,7 @@
 
 use crate::sys::time;
 
-pub use time::{sleep_for, sleep_until};
+pub use time::{Sleeper, sleep_for, sleep_until};
 
 /// The time now on CLOCK_MONOTONIC, in ns. Real-time safe.
 #[inline]
@@ -42,6 +42,27 @@ mod tests {
             let at = now_ns() + ahead;
             sleep_until(at).unwrap();
             assert!(now_ns() >= at);
+        }
+    }
+
+    #[test]
+    fn a_sleeper_finds_every_second() {
+        let mut sleeper = Sleeper::default();
+        // Into the next second, back to times long past, and on.
+        for ahead in [1, 1_000_100_000, 1_000_200_000] {
+            let at = now_ns() + ahead % 1_000_000_000;
+            sleeper.sleep_until(at).unwrap();
+            assert!(now_ns() >= at);
+            for past in [0, 999_999_999, 1_000_000_000, ahead] {
+                let before = now_ns();
+                sleeper.sleep_until(past).unwrap();
+                assert!(now_ns() - before < 1_000_000_000);
+            }
+        }
+        let start = now_ns();
+        for step in 1..=4 {
+            sleeper.sleep_until(start + step * 300_000_000).unwrap();
+            assert!(now_ns() >= start + step * 300_000_000);
         }
     }
 

@@ -120,8 +120,7 @@ impl Peaks {
         }
     }
 
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn keep(&mut self, peak: Peak) {
         self.note_worst(peak);
         if self.samples.len() >= self.capacity {
@@ -133,6 +132,7 @@ impl Peaks {
         self.samples.push(peak);
     }
 
+    #[inline]
     fn note_worst(&mut self, peak: Peak) {
         let beats = |worst: &Peak| {
             peak.latency_ns > worst.latency_ns
@@ -146,6 +146,8 @@ impl Peaks {
     /// Lifts the threshold so that about half of the samples remain: to the median
     /// of up to 255 of them, which is had at a tenth of the price of all. At least
     /// one sample goes, for the threshold is the latency of one.
+    #[cold]
+    #[inline(never)]
     fn raise_threshold(&mut self) {
         const LOOKED_AT: usize = 255;
         let mut latencies = [0; LOOKED_AT];

@@ -91,6 +91,14 @@ fn redraw(standing: usize, lines: &[String]) -> String {
 }
 
 impl Observer for Screen {
+    fn looks(&self) -> bool {
+        match self.manner {
+            Manner::Silent => false,
+            Manner::Plain => Instant::now() >= self.next_line,
+            Manner::Redraw(_) | Manner::Cyclictest(_) => true,
+        }
+    }
+
     fn tick(&mut self, view: &LiveView) {
         let view = &LiveView {
             nanoseconds: self.nanoseconds,

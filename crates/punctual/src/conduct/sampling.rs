@@ -103,7 +103,7 @@ impl SampleSink for Sink {
             cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
             cycle,
             asked_ns: sample.asked_ns,
-            latency_ns: sample.woke_ns.saturating_sub(sample.asked_ns),
+            latency_ns: sample.latency_ns(),
             missed: sample.missed,
         });
         if self.batch.len() == BATCH {

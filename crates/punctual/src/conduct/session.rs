@@ -40,6 +40,11 @@ pub const BREAK_VALUE: &str = "break-value";
 
 /// Told of a run while it goes.
 pub trait Observer {
+    /// Whether the next [`Observer::tick`] would be looked at: to make one takes more
+    /// than all else that is done between two of them.
+    fn looks(&self) -> bool {
+        true
+    }
     /// How the run stands, several times a second.
     fn tick(&mut self, view: &LiveView);
     /// What was just saved: every 5 s, and once at the end.
@@ -282,6 +287,9 @@ impl Session<'_> {
     }
 
     fn tick(&mut self) {
+        if !self.observer.looks() {
+            return;
+        }
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         let mut notes: Vec<String> = self
             .run

@@ -135,7 +135,7 @@ mod tests {
         for asked_ns in [5, 20, 30] {
             producer.push(Sample {
                 asked_ns,
-                woke_ns: asked_ns + 1,
+                late_ns: 1,
                 missed: 0,
             });
         }

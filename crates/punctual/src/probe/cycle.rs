@@ -16,18 +16,25 @@ use super::source::WaitSource;
 pub struct Sample {
     /// The instant that was asked for.
     pub asked_ns: u64,
-    /// The instant at which the thread ran again.
-    pub woke_ns: u64,
+    /// How long after it the thread ran again; negative where that was before.
+    pub late_ns: i64,
     /// Periods that have passed since the one asked for.
     pub missed: u64,
 }
 
 impl Sample {
-    /// How late the wake-up was; none where it was early.
+    /// The latency: none where the wake-up was early.
     #[inline]
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
-        self.woke_ns.saturating_sub(self.asked_ns)
+        self.late_ns.max(0) as u64
+    }
+
+    /// The instant at which the thread ran again.
+    #[inline]
+    #[must_use]
+    pub fn woke_ns(&self) -> u64 {
+        self.asked_ns.saturating_add_signed(self.late_ns)
     }
 }
 
@@ -91,16 +98,17 @@ pub enum Ended {
 
 /// Runs the loop. `refused` in the ring counts samples that found it full.
 ///
-/// It takes its parts by value where it can: what nobody else can see stays in
-/// registers over the wait.
-#[inline]
-pub fn run<S: WaitSource, I: Intervals>(
+/// It works on a schedule of its own: what nobody else can see stays in registers
+/// over the wait.
+#[inline(never)]
+pub fn run<S: WaitSource, I: Intervals + Clone>(
     mut source: S,
-    mut schedule: Schedule<I>,
+    schedule: &Schedule<I>,
     ring: &mut Producer<Sample>,
     halt: &Halt,
     bounds: Bounds,
 ) -> Ended {
+    let mut schedule = schedule.clone();
     // Compared with a sign, for a wake-up may be early.
     let break_ns = i64::try_from(bounds.break_ns).unwrap_or(i64::MAX);
     let mut left = bounds.cycles;
@@ -119,12 +127,13 @@ pub fn run<S: WaitSource, I: Intervals>(
         }
         let woke_ns = source.now_ns();
         let missed = schedule.pass_over(woke_ns);
+        let late_ns = woke_ns.wrapping_sub(asked_ns) as i64;
         ring.push(Sample {
             asked_ns,
-            woke_ns,
+            late_ns,
             missed,
         });
-        if woke_ns.wrapping_sub(asked_ns) as i64 > break_ns {
+        if late_ns > break_ns {
             halt.now();
             return Ended::Broke;
         }
@@ -194,10 +203,16 @@ mod tests {
             break_ns: 0,
         };
         let schedule = Schedule::new(0, Fixed(100));
-        let ended = run(source, schedule, &mut producer, &Halt::at(u64::MAX), bounds);
+        let ended = run(
+            source,
+            &schedule,
+            &mut producer,
+            &Halt::at(u64::MAX),
+            bounds,
+        );
         assert!(matches!(ended, Ended::AsAsked));
         let mut asked = Vec::new();
-        consumer.drain(|sample| asked.push((sample.asked_ns, sample.woke_ns)));
+        consumer.drain(|sample| asked.push((sample.asked_ns, sample.woke_ns())));
         assert_eq!(asked, [(100, 95), (200, 195), (300, 295), (400, 395)]);
     }
 
@@ -205,7 +220,7 @@ mod tests {
         let source = Scripted::new(latencies.iter().copied());
         let schedule = Schedule::new(0, Fixed(1_000_000));
         let (mut producer, mut consumer) = ring(1 << 12);
-        let ended = run(source, schedule, &mut producer, halt, bounds);
+        let ended = run(source, &schedule, &mut producer, halt, bounds);
         let mut samples = Vec::new();
         consumer.drain(|sample| samples.push(sample));
         (samples, ended)
@@ -214,7 +229,7 @@ mod tests {
     fn latencies(samples: &[Sample]) -> Vec<u64> {
         samples
             .iter()
-            .map(|sample| sample.woke_ns - sample.asked_ns)
+            .map(|sample| sample.woke_ns() - sample.asked_ns)
             .collect()
     }
 

@@ -89,7 +89,7 @@ pub trait WithSource {
 /// The kernel's errno, e.g. EMFILE.
 pub fn open<W: WithSource>(kind: Kind, period_ns: u64, then: W) -> io::Result<W::Output> {
     Ok(match kind.opener {
-        Opener::Nanosleep => then.with(Nanosleep),
+        Opener::Nanosleep => then.with(Nanosleep::default()),
         Opener::NanosleepRelative => then.with(NanosleepRelative),
         Opener::TimerFd => then.with(TimerFdWait::new(period_ns)?),
         Opener::TimerSignal => then.with(TimerSignal::new(period_ns)?),

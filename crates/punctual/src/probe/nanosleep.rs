@@ -2,17 +2,17 @@
 
 use std::io;
 
-use punctual_rt::clock;
+use punctual_rt::clock::Sleeper;
 
 use super::source::WaitSource;
 
 /// Sleeps until the instant itself.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Nanosleep;
+#[derive(Debug, Clone, Default)]
+pub struct Nanosleep(Sleeper);
 
 impl WaitSource for Nanosleep {
     #[inline]
     fn wait_until(&mut self, due_ns: u64) -> io::Result<()> {
-        clock::sleep_until(due_ns)
+        self.0.sleep_until(due_ns)
     }
 }

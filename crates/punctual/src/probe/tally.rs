@@ -34,7 +34,7 @@ pub struct Tally {
     /// The next instant at which a row or a half ends.
     boundary_ns: u64,
     /// A latency above is more than a figure: a peak, a miss, a period missed, or an
-    /// early wake-up, whose difference wraps around.
+    /// early wake-up, which is negative and so, without its sign, above all.
     ordinary_ns: u64,
     shortest_interval_ns: u64,
     peaks: Peaks,
@@ -143,7 +143,7 @@ impl Tally {
             rest = &rest[taken.max(1)..];
         }
         if let Some(last) = samples.last() {
-            self.last_latency_ns = last.woke_ns.saturating_sub(last.asked_ns);
+            self.last_latency_ns = last.latency_ns();
             self.last_asked_ns = last.asked_ns;
         }
     }
@@ -156,9 +156,9 @@ impl Tally {
         let mut notes = 0;
         let ordinary_ns = self.ordinary_ns;
         let latencies = samples.iter().enumerate().map_while(|(index, sample)| {
-            let latency_ns = sample.woke_ns.wrapping_sub(sample.asked_ns);
-            if latency_ns <= ordinary_ns {
-                return Some(latency_ns as u32);
+            let late_ns = sample.late_ns as u64;
+            if late_ns <= ordinary_ns {
+                return Some(late_ns as u32);
             }
             let latency_ns = u32::try_from(sample.latency_ns()).ok()?;
             noted[notes % NOTED] = index as u8;
@@ -174,6 +174,9 @@ impl Tally {
             let index = usize::from(index);
             let cycle = first_cycle + index as u64 + (self.missed - missed);
             self.note(&samples[index], cycle);
+        }
+        if notes > 0 {
+            self.set_ordinary();
         }
         batch.count as usize
     }
@@ -191,19 +194,23 @@ impl Tally {
         });
         self.cycle += 1;
         self.note(sample, self.cycle - 1);
+        self.set_ordinary();
     }
 
-    /// Looks at a sample that is counted and is more than a figure.
-    fn note(&mut self, sample: &Sample, cycle: u64) {
-        let latency_ns = sample.latency_ns();
-        self.peaks.offer(cycle, sample.asked_ns, latency_ns);
+    fn set_ordinary(&mut self) {
         self.ordinary_ns = self
             .peaks
             .threshold()
             .min(self.deadline_ns)
             .min(self.shortest_interval_ns - 1)
             .min(u64::from(u32::MAX));
-        self.early += u64::from(sample.woke_ns < sample.asked_ns);
+    }
+
+    /// Looks at a sample that is counted and is more than a figure.
+    fn note(&mut self, sample: &Sample, cycle: u64) {
+        let latency_ns = sample.latency_ns();
+        self.peaks.offer(cycle, sample.asked_ns, latency_ns);
+        self.early += u64::from(sample.late_ns < 0);
         if latency_ns > self.deadline_ns || sample.missed != 0 {
             self.miss(sample, latency_ns);
         }
@@ -227,7 +234,7 @@ impl Tally {
         if late != 0 {
             let from_ns = sample.asked_ns - self.start_ns;
             self.rows
-                .mark_miss(from_ns, sample.woke_ns.saturating_sub(self.start_ns));
+                .mark_miss(from_ns, sample.woke_ns().saturating_sub(self.start_ns));
         }
     }
 
@@ -303,7 +310,7 @@ mod tests {
         let asked_ns = 1_000_000 + period * 1_000_000;
         Sample {
             asked_ns,
-            woke_ns: asked_ns + latency_ns,
+            late_ns: latency_ns as i64,
             missed,
         }
     }
@@ -314,7 +321,7 @@ mod tests {
         tally.record_all(&[
             Sample {
                 asked_ns: 999_999,
-                woke_ns: 9_000_000,
+                late_ns: 8_000_001,
                 missed: 7,
             },
             sample(0, 50_000, 0),
@@ -350,7 +357,7 @@ mod tests {
         let mut tally = tally(u64::MAX, Halves::At(u64::MAX));
         tally.record_all(&[Sample {
             asked_ns: 2_000_000,
-            woke_ns: 1_999_999,
+            late_ns: -1,
             missed: 0,
         }]);
         assert_eq!((tally.early, tally.latency().max()), (1, Some(0)));
@@ -374,10 +381,10 @@ mod tests {
             .map(|period| {
                 let mut taken = sample(period, 1_000 + (period * 7_919) % 60_000, 0);
                 match period % 997 {
-                    3 => taken.woke_ns = taken.asked_ns - 1,
-                    5 => taken.woke_ns = taken.asked_ns + 100_001,
+                    3 => taken.late_ns = -1,
+                    5 => taken.late_ns = 100_001,
                     7 => taken.missed = 2,
-                    9 => taken.woke_ns = taken.asked_ns + 5_000_000_000,
+                    9 => taken.late_ns = 5_000_000_000,
                     _ => {}
                 }
                 taken
@@ -393,10 +400,7 @@ mod tests {
         let one = by(1);
         assert_eq!((one.early, one.late, one.missed), (6, 12, 12));
         assert_eq!(one.count(), 5_000);
-        let sum: u64 = samples
-            .iter()
-            .map(|sample| sample.woke_ns.saturating_sub(sample.asked_ns))
-            .sum();
+        let sum: u64 = samples.iter().map(Sample::latency_ns).sum();
         assert_eq!(one.latency().sum(), u128::from(sum));
         for length in [2, 3, 64, 1_000, 5_000] {
             let other = by(length);

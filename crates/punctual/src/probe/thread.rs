@@ -247,13 +247,13 @@ struct Loop<'a, I> {
     bounds: Bounds,
 }
 
-impl<I: Intervals> WithSource for Loop<'_, I> {
+impl<I: Intervals + Clone> WithSource for Loop<'_, I> {
     type Output = Outcome;
 
     fn with<S: WaitSource>(self, source: S) -> Outcome {
         let before = Disturbances::of_this_thread();
         let cpu_before_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
-        let ended = cycle::run(source, self.schedule, self.ring, self.halt, self.bounds);
+        let ended = cycle::run(source, &self.schedule, self.ring, self.halt, self.bounds);
         let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_before_ns);
         let after = Disturbances::of_this_thread();
         let disturbances = before

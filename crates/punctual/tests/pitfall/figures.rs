@@ -27,7 +27,7 @@ fn collected(latencies_ns: &[i64], deadline_ns: u64) -> Tally {
         cycles: u64::MAX,
         break_ns: u64::MAX,
     };
-    cycle::run(source, schedule, &mut producer, &Halt::at(u64::MAX), free);
+    cycle::run(source, &schedule, &mut producer, &Halt::at(u64::MAX), free);
     let tally = Tally::new(0, deadline_ns, Halves::At(u64::MAX), 1 << 12);
     let lane = Lane::new(0, 1, consumer, tally);
     let mut collector = Collector::new(vec![lane], 0, None);

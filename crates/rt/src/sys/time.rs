@@ -82,6 +82,47 @@ pub fn sleep_until(at_ns: u64) -> io::Result<()> {
     ))
 }
 
+/// Sleeps until one instant of CLOCK_MONOTONIC after another, and divides only when
+/// the second changes.
+#[derive(Debug, Clone)]
+pub struct Sleeper {
+    at: libc::timespec,
+    /// The instant at which the second of `at` begins.
+    second_ns: u64,
+}
+
+impl Default for Sleeper {
+    fn default() -> Self {
+        Self {
+            at: timespec(0),
+            second_ns: 0,
+        }
+    }
+}
+
+impl Sleeper {
+    /// Sleeps until an instant. Real-time safe; one system call.
+    ///
+    /// # Errors
+    /// EINTR when a signal handler ran.
+    #[inline]
+    pub fn sleep_until(&mut self, at_ns: u64) -> io::Result<()> {
+        let within_ns = at_ns.wrapping_sub(self.second_ns);
+        if within_ns < NS_PER_S {
+            self.at.tv_nsec = within_ns as libc::c_long;
+        } else {
+            self.change_second(at_ns);
+        }
+        check_returned(raw::clock_nanosleep_until(libc::CLOCK_MONOTONIC, &self.at))
+    }
+
+    #[cold]
+    fn change_second(&mut self, at_ns: u64) {
+        self.at = timespec(at_ns);
+        self.second_ns = at_ns - at_ns % NS_PER_S;
+    }
+}
+
 /// Sleeps for a length of time on CLOCK_MONOTONIC. Real-time safe; one system call.
 ///
 /// # Errors

@@ -1,0 +1,195 @@
+//! What the figures are measured with: our binaries, the peers, a place for files.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::root;
+
+/// Our binaries as released, and a directory that goes away in the end.
+pub struct Tools {
+    pub punctual: PathBuf,
+    pub bench_collector: PathBuf,
+    pub bench_runs: PathBuf,
+    pub directory: PathBuf,
+    /// The last CPU that we may use: the least busy one by habit.
+    pub cpu: usize,
+}
+
+impl Drop for Tools {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Tools {
+    /// Builds what isn't built.
+    pub fn ready() -> Result<Self, String> {
+        let arguments = [
+            "build",
+            "--release",
+            "--locked",
+            "--package=punctual",
+            "--bin=punctual",
+            "--example=bench_collector",
+            "--example=bench_runs",
+            "--message-format=json-render-diagnostics",
+        ];
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.current_dir(root()).args(arguments);
+        let output = cargo
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| format!("cargo: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("cargo build: {}", output.status));
+        }
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let built = |name: &str| executable(&messages, name).ok_or(format!("no {name} was built"));
+        let directory = std::env::temp_dir().join(format!("punctual-bench-{}", std::process::id()));
+        let tools = Self {
+            punctual: built("punctual")?,
+            bench_collector: built("bench_collector")?,
+            bench_runs: built("bench_runs")?,
+            directory,
+            cpu: last_cpu()?,
+        };
+        std::fs::create_dir(&tools.directory)
+            .map_err(|error| format!("{}: {error}", tools.directory.display()))?;
+        Ok(tools)
+    }
+
+    /// A path for a file or directory that does not exist yet.
+    pub fn place(&self, name: &str) -> PathBuf {
+        let path = self.directory.join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        path
+    }
+
+    /// `punctual measure` into a directory, and the record that it wrote.
+    pub fn measure(&self, name: &str, more: &[String]) -> Result<Value, String> {
+        let place = self.place(name);
+        let mut command = Command::new(&self.punctual);
+        command
+            .args(["measure", "-q", "--interval", "fixed", "-o"])
+            .arg(&place)
+            .args(more);
+        // A run without real-time priority ends with INVALID and is one all the same.
+        let output = command.output().map_err(|error| error.to_string())?;
+        let record = record(&place).map_err(|error| {
+            let words = String::from_utf8_lossy(&output.stderr);
+            format!("{error}; punctual: {}", words.trim())
+        })?;
+        let _ = std::fs::remove_dir_all(&place);
+        Ok(record)
+    }
+}
+
+/// The record in a run directory.
+pub fn record(place: &Path) -> Result<Value, String> {
+    let file = place.join("run.json");
+    let bytes = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Where cargo's messages say that a binary is.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+fn last_cpu() -> Result<usize, String> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|e| e.to_string())?;
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap_or("0");
+    let last = list.trim().rsplit(['-', ',']).next().unwrap_or("0");
+    last.parse().map_err(|_| format!("CPUs {list}"))
+}
+
+/// Says so where a peer isn't installed.
+pub fn peer(name: &str, package: &str) -> Result<(), String> {
+    let missing = || format!("{name} is not installed (Debian: {package})");
+    Command::new(name)
+        .arg("--help")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map(drop)
+        .map_err(|_| missing())
+}
+
+/// Whether we may use real-time priorities: what is measured with one can't be without.
+pub fn may_be_real_time() -> Result<(), String> {
+    let status = Command::new("chrt").args(["-f", "50", "true"]).output();
+    match status {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(_) => Err("no right to real-time priorities (root has it)".to_owned()),
+        Err(error) => Err(format!("chrt: {error}")),
+    }
+}
+
+/// What a program printed; its failure is one.
+pub fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| format!("{name}: {e}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let last = words.trim().lines().last().unwrap_or_default();
+        return Err(format!("{name}: {}: {last}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A load that is killed when it goes out of sight, its children with it.
+pub struct Load(Child);
+
+impl Load {
+    /// Messages back and forth until killed: rt-tests' hackbench, or ours.
+    pub fn start(tools: &Tools) -> Result<Self, String> {
+        let mut command = Command::new(&tools.punctual);
+        command
+            .args(["load", "hackbench:groups=1", "-D", "1h"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().map_err(|e| format!("load: {e}"))?;
+        let load = Self(child);
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        Ok(load)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // SIGTERM ends our loads in order; the process is ours and not yet waited for.
+        let id = self.0.id().to_string();
+        let _ = Command::new("kill").arg(&id).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_is_found_in_cargos_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"punctual"},"executable":null}"#,
+            "\nnot json\n",
+            r#"{"target":{"name":"bench_runs"},"executable":"/t/bench_runs"}"#,
+            "\n",
+            r#"{"target":{"name":"punctual"},"executable":"/t/punctual"}"#,
+        );
+        assert_eq!(
+            executable(messages, "punctual"),
+            Some(PathBuf::from("/t/punctual"))
+        );
+        assert_eq!(executable(messages, "other"), None);
+    }
+}
