@@ -128,7 +128,8 @@ fn a_small_terminal_holds_the_block() {
         skip!("no tmux");
     }
     let place = Place::new();
-    let flags = "-D 600 -t 12 --load timers,fork,cpu:bytes=1M --deadline 1ms";
+    // A light load: the terminal itself must get a processor on a small machine.
+    let flags = "-D 600 -t 12 --load timers --deadline 1ms";
     let terminal = Terminal::start(&place, "50", "8", &run(flags));
     until("the block", || terminal.screen().contains("left"));
     sleep(Duration::from_millis(1500));
