@@ -2,9 +2,11 @@
 
 pub mod cli;
 pub mod conduct;
+pub mod lab;
 pub mod launch;
 pub mod load;
 pub mod probe;
 pub mod record;
 pub mod report;
 pub mod system;
+pub mod trace;

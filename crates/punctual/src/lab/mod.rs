@@ -1,0 +1,3 @@
+//! The laboratory: real kernels in virtual time, where figures repeat bit for bit.
+
+pub mod kernel;

@@ -1,0 +1,3 @@
+//! From events to causes. Pure: a window of events in, a bill out.
+
+pub mod event;
