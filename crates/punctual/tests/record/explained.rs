@@ -51,7 +51,7 @@ fn what_does_not_add_up_is_refused_with_its_place() {
         ("/bills/1/latency_ns", json!(u64::MAX), "bills[1]"),
         ("/bills/1/rows/1", twice, "bills[1].rows[1]"),
         ("/bills", too_many, "bills"),
-        ("/bills/0/rows/0/stack", deep, "stack"),
+        ("/bills/0/rows/4/stack", deep, "stack"),
         (
             "/bills/0/picture/spans/0/to_ns",
             json!(-300_000),
