@@ -13,6 +13,7 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
+use super::explanation::Explanation;
 use super::system::SystemState;
 
 /// The word that opens every `run.json`.
@@ -71,6 +72,9 @@ pub struct Run {
     /// For a merged record: what went into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
+    /// Who stole the time of the late wake-ups; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
 }
 
 impl Run {

@@ -208,6 +208,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         },
         analysis: None,
         verdict: None,
+        explanation: None,
         imported: None,
         merged: None,
     };
