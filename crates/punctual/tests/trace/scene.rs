@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use punctual::trace::attribute::event::{Chain, Window};
+use punctual::record::explanation::Instants;
+use punctual::trace::attribute::event::Window;
 use punctual::trace::capture::{Capture, Options, RING_EVENTS};
 use punctual_rt::ring::ring;
 use punctual_rt::sched::{self, Policy};
@@ -20,7 +21,7 @@ pub struct Scene {
     pub tid: u32,
     /// Instant asked for and instant woken, of each wake-up.
     pub samples: Vec<(u64, u64)>,
-    pub chains: Vec<Chain>,
+    pub chains: Vec<Instants>,
     /// Those later than the threshold.
     pub windows: Vec<Window>,
     pub truths: Vec<Truth>,

@@ -33,33 +33,6 @@ pub struct Window {
     pub symbols: BTreeMap<u64, String>,
 }
 
-/// The instants that one wake-up went through, in their order. Absent is what was not seen.
-///
-/// Each stage is the time from one instant to the next that is there; they sum to the
-/// latency by construction. An interrupt that had begun before the instant that was asked
-/// for is counted from that instant on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chain {
-    /// The thread that was woken.
-    pub tid: u32,
-    /// The CPU that it came to run on.
-    pub cpu: u32,
-    /// The instant that its timer was set to.
-    pub due_ns: u64,
-    /// The timer's interrupt began.
-    pub interrupt_ns: Option<u64>,
-    /// The timer's callback began.
-    pub callback_ns: Option<u64>,
-    /// The callback, or another thread, began to wake it.
-    pub waking_ns: Option<u64>,
-    /// The interrupt ended, if it was by one.
-    pub interrupt_end_ns: Option<u64>,
-    /// The CPU went over to it.
-    pub switch_ns: Option<u64>,
-    /// The clock as it read it itself.
-    pub woken_ns: u64,
-}
-
 /// A thread at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::slot::{LOCAL_TIMER, Slot, kind};
-use crate::trace::attribute::event::Chain;
+use crate::record::explanation::Instants;
 
 /// Wake-ups of a thread that wait for their sample.
 const KEPT: usize = 1 << 16;
@@ -23,7 +23,7 @@ struct Target {
     timer: u64,
     due_ns: u64,
     waking: Option<Waking>,
-    done: VecDeque<Chain>,
+    done: VecDeque<Instants>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -120,14 +120,12 @@ impl Chains {
         if target.done.len() == KEPT {
             target.done.pop_front();
         }
-        target.done.push_back(Chain {
-            tid,
-            cpu: slot.cpu(),
+        target.done.push_back(Instants {
             due_ns: target.due_ns,
-            interrupt_ns: waking.interrupt_ns,
+            irq_ns: waking.interrupt_ns,
             callback_ns: waking.callback_ns,
             waking_ns: Some(waking.at_ns),
-            interrupt_end_ns: waking.interrupt_end_ns,
+            exit_ns: waking.interrupt_end_ns,
             switch_ns: Some(slot.at_ns()),
             woken_ns: slot.at_ns(),
         });
@@ -143,8 +141,8 @@ impl Chains {
     }
 
     /// The wake-up that ended when a thread read the clock: the last before. What is older is
-    /// given up. The instants ahead of the one that was asked for are moved to it.
-    pub fn take(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Chain> {
+    /// given up.
+    pub fn take(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
         let done = &mut self.targets.get_mut(&tid)?.done;
         let mut last = None;
         while let Some(next) = done.front()
@@ -152,22 +150,13 @@ impl Chains {
         {
             last = done.pop_front();
         }
-        let mut chain = last?;
-        // The wake-up of an earlier wait: this one needed none.
-        if chain.switch_ns.is_none_or(|at_ns| at_ns < due_ns) {
-            return None;
-        }
-        chain.due_ns = due_ns;
-        chain.woken_ns = woken_ns;
-        for instant in [
-            &mut chain.interrupt_ns,
-            &mut chain.callback_ns,
-            &mut chain.waking_ns,
-            &mut chain.interrupt_end_ns,
-            &mut chain.switch_ns,
-        ] {
-            *instant = instant.map(|at_ns| at_ns.clamp(due_ns, woken_ns.max(due_ns)));
-        }
-        Some(chain)
+        // One that ended before the instant belongs to an earlier wait: this one needed none.
+        let ended = last?.switch_ns.unwrap_or(0);
+        let instants = Instants {
+            due_ns,
+            woken_ns,
+            ..last?
+        };
+        (ended >= due_ns).then_some(instants)
     }
 }

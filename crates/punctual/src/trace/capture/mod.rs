@@ -60,7 +60,8 @@ use self::recorder::Recorder;
 use self::slot::{Names, Own, Slot, kind};
 use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
-use crate::trace::attribute::event::{Chain, Event, Interrupted, Task, What, Window};
+use crate::record::explanation::Instants;
+use crate::trace::attribute::event::{Event, Interrupted, Task, What, Window};
 
 /// What to record.
 #[derive(Debug, Clone)]
@@ -93,6 +94,7 @@ pub struct Capture {
     own: Own,
     stacks: BTreeMap<(u32, u64), Vec<u64>>,
     symbols: Option<Result<Symbols, String>>,
+    preempt_rt: bool,
 }
 
 /// Stacks that are kept.
@@ -121,6 +123,7 @@ impl Capture {
             own: Own::default(),
             stacks: BTreeMap::new(),
             symbols: None,
+            preempt_rt: is_preempt_rt(),
         })
     }
 
@@ -165,7 +168,7 @@ impl Capture {
 
     /// The instants that a wake-up went through, which ended with this reading of the clock.
     /// Samples of a thread are to be asked for in their order.
-    pub fn chain(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Chain> {
+    pub fn chain(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
         self.chains.take(tid, due_ns, woken_ns)
     }
 
@@ -235,6 +238,7 @@ impl Capture {
             due_ns,
             woken_ns,
             lost,
+            preempt_rt: self.preempt_rt,
             events,
             symbols: BTreeMap::new(),
         };
@@ -346,4 +350,10 @@ fn event(slot: &Slot, what: What) -> Event {
         cpu: slot.cpu(),
         what,
     }
+}
+
+fn is_preempt_rt() -> bool {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    read("/sys/kernel/realtime").trim() == "1"
+        || read("/proc/sys/kernel/version").contains("PREEMPT_RT")
 }

@@ -221,7 +221,8 @@ ON(local_timer_entry)
 			read_kernel(&steal, (void *)(area + steal_at));
 	}
 	RECORD(VECTOR_ENTRY, LOCAL_TIMER | (u64)preempt << 32, address, segment, steal);
-	if (threshold_ns && lane->due_ns && lane->caught_ns != lane->due_ns && now_ns > lane->due_ns + threshold_ns) {
+	/* A program that was interrupted has no stack in the kernel, and its name is known. */
+	if (!(segment & 3) && threshold_ns && lane->due_ns && lane->caught_ns != lane->due_ns && now_ns > lane->due_ns + threshold_ns) {
 		lane->caught_ns = lane->due_ns;
 		take_stack(args, lane, cpu, now_ns);
 	}
