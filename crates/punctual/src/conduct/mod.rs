@@ -5,6 +5,7 @@
 
 mod compose;
 mod error;
+mod explain;
 mod gather;
 mod plan;
 mod prepare;
@@ -14,6 +15,7 @@ mod signals;
 mod view;
 
 pub use error::ConductError;
+pub use explain::WINDOWS_FILE;
 pub use gather::Gathering;
 pub use plan::Plan;
 pub use session::{BREAK_VALUE, Observer, conduct};

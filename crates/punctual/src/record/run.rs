@@ -425,4 +425,18 @@ pub struct OwnCost {
     pub peak_resident_bytes: u64,
     /// Median cost of one reading of the clock.
     pub clock_read_ns: u64,
+    /// What tracing the kernel took; absent where it was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracer: Option<TracerCost>,
+}
+
+/// What tracing the kernel took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracerCost {
+    /// Processor time of the thread that copies events out and makes bills.
+    pub cpu_ns: u64,
+    /// Events that the kernel recorded: each takes it 0.1 to 0.5 us.
+    pub events: u64,
+    /// Those that were overwritten before they were copied out.
+    pub lost: u64,
 }

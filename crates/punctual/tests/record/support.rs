@@ -205,6 +205,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             probes_cpu_ns: 2_000_000,
             peak_resident_bytes: 10 << 20,
             clock_read_ns: 25,
+            tracer: None,
         },
         analysis: None,
         verdict: None,

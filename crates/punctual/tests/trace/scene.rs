@@ -106,7 +106,7 @@ pub fn play(
         consumer.drain(|sample| samples.push(sample));
         capture.drain();
         for (due_ns, woken_ns) in late.drain(..) {
-            windows.extend(capture.window(cpu as u32, due_ns, woken_ns));
+            windows.extend(capture.window(tid, due_ns, woken_ns));
         }
         for &(due_ns, woken_ns) in &samples[from..] {
             chains.extend(capture.chain(tid, due_ns, woken_ns));
@@ -120,7 +120,7 @@ pub fn play(
     probe.join().unwrap();
     capture.drain();
     for (due_ns, woken_ns) in late {
-        windows.extend(capture.window(cpu as u32, due_ns, woken_ns));
+        windows.extend(capture.window(tid, due_ns, woken_ns));
     }
     Ok(Scene {
         capture,

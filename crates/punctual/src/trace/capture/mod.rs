@@ -81,6 +81,14 @@ pub struct Options {
 /// Events of a CPU's ring: at the 200,000 a second of a flood of packets, a third of a second.
 pub const RING_EVENTS: usize = 1 << 16;
 
+/// How many events a ring should hold where so many CPUs are recorded: together they are to
+/// stay below 64 MiB.
+#[must_use]
+pub fn ring_events(cpus: usize) -> usize {
+    let each = (1_usize << 20) / cpus.max(1);
+    each.clamp(1 << 13, RING_EVENTS)
+}
+
 /// A recording under way. Dropped, all of it is gone from the kernel; so it is when this
 /// process is killed.
 pub struct Capture {
@@ -172,10 +180,10 @@ impl Capture {
         self.chains.take(tid, due_ns, woken_ns)
     }
 
-    /// What happened around a late wake-up of the target on a CPU, unless that has none.
+    /// What happened around a late wake-up of a target; nothing if it is none.
     /// Best asked for some ms after the wake-up: the hypervisor tells what it stole by then.
-    pub fn window(&mut self, cpu: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
-        let (tid, _) = *self.options.targets.iter().find(|(_, on)| *on == cpu)?;
+    pub fn window(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        let (_, cpu) = *self.options.targets.iter().find(|(known, _)| *known == tid)?;
         let mut lost = 0;
         let mut slots = Vec::new();
         let mut stolen = [None; 2];
