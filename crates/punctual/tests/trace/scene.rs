@@ -1,7 +1,7 @@
 //! A probe, a culprit and a recording of both.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual::record::explanation::Instants;
@@ -130,4 +130,35 @@ pub fn play(
         windows,
         truths,
     })
+}
+
+/// One scene at a time: they share a CPU.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The recorder's programs that are in the kernel, by their links to tracepoints; of this
+/// process alone, for others may trace too.
+pub fn programs() -> usize {
+    let folder = std::fs::read_dir("/proc/self/fd").expect("it is mounted");
+    let bpf = |entry: std::fs::DirEntry| {
+        std::fs::read_link(entry.path())
+            .is_ok_and(|to| to.to_string_lossy().starts_with("anon_inode:bpf"))
+    };
+    folder.flatten().map(bpf).filter(|is| *is).count()
+}
+
+/// Waits until no more than these are left.
+pub fn await_programs(wanted: usize) {
+    for _ in 0..500 {
+        if programs() <= wanted {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!(
+        "{} descriptors of BPF are left, {wanted} were there before",
+        programs()
+    );
 }
