@@ -98,12 +98,18 @@ pub fn play(
         }
     };
     let (mut samples, mut chains, mut windows) = (Vec::new(), Vec::new(), Vec::new());
-    let until_ns = start_ns + for_time.as_nanos() as u64;
+    // What came before all was in place is not looked at.
+    let begun_ns = clock::now_ns().max(start_ns);
+    let until_ns = begun_ns + for_time.as_nanos() as u64;
     let mut late: Vec<(u64, u64)> = Vec::new();
     while clock::now_ns() < until_ns {
         std::thread::sleep(Duration::from_millis(20));
         let from = samples.len();
-        consumer.drain(|sample| samples.push(sample));
+        consumer.drain(|sample: (u64, u64)| {
+            if sample.0 > begun_ns {
+                samples.push(sample);
+            }
+        });
         capture.drain();
         for (due_ns, woken_ns) in late.drain(..) {
             windows.extend(capture.window(tid, due_ns, woken_ns));

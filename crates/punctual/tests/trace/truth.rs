@@ -145,6 +145,17 @@ fn every_wake_up_has_its_stages_and_nothing_is_left_in_the_kernel() {
         times.ns.iter().all(Option::is_some)
     });
     let (whole, all) = (whole.count(), scene.samples.len());
+    let mut absent = [0; 6];
+    for chain in &scene.chains {
+        let times = attribute::StageTimes::between(chain);
+        for (count, ns) in absent.iter_mut().zip(times.ns) {
+            *count += usize::from(ns.is_none());
+        }
+    }
+    eprintln!(
+        "absent stages {absent:?}, {} wake-ups seen",
+        scene.chains.len()
+    );
     eprintln!(
         "{whole} of {all} wake-ups with all stages, {} lost",
         scene.capture.lost()
