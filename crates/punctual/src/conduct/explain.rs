@@ -19,8 +19,8 @@ use crate::probe::collector::SampleSink;
 use crate::probe::cycle::Sample;
 use crate::record::explanation::{Explanation, Ledger, StageTimes};
 use crate::record::{RecordError, RunDirectory, TracerCost};
-use crate::trace::attribute::event::Window;
 use crate::trace::attribute;
+use crate::trace::attribute::event::Window;
 use crate::trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
@@ -83,7 +83,9 @@ impl Explaining {
         let mut cpus: Vec<u32> = plan.cpus.iter().map(|cpu| number(*cpu)).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let targets = probes.iter().map(|(tid, cpu)| (tid.unsigned_abs(), number(*cpu)));
+        let targets = probes
+            .iter()
+            .map(|(tid, cpu)| (tid.unsigned_abs(), number(*cpu)));
         let above_ns = plan.explain_above_ns.or(plan.deadline_ns());
         let options = capture::Options {
             targets: targets.collect(),
@@ -320,7 +322,9 @@ impl Account {
         let Ok(line) = serde_json::to_string(window) else {
             return;
         };
-        let at = self.windows.partition_point(|(kept, _)| *kept >= latency_ns);
+        let at = self
+            .windows
+            .partition_point(|(kept, _)| *kept >= latency_ns);
         self.windows.insert(at, (latency_ns, line));
         self.windows.truncate(Explanation::BILLS);
         let mut bytes: usize = self.windows.iter().map(|(_, line)| line.len()).sum();

@@ -367,7 +367,10 @@ impl Session<'_> {
         self.run.loads = loads.iter().map(compose::load_under_way).collect();
         self.put_explanation();
         let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
-        match windows.unwrap_or(Ok(())).and(self.directory.save(&self.run)) {
+        match windows
+            .unwrap_or(Ok(()))
+            .and(self.directory.save(&self.run))
+        {
             Ok(()) => {
                 self.save_failed = false;
                 self.observer.saved(&self.run, self.directory);
@@ -421,7 +424,10 @@ impl Session<'_> {
         self.observer.stage("analysing");
         compose::judge(&mut self.run);
         let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
-        if let Err(error) = windows.unwrap_or(Ok(())).and(self.directory.save(&self.run)) {
+        if let Err(error) = windows
+            .unwrap_or(Ok(()))
+            .and(self.directory.save(&self.run))
+        {
             let at_ns = clock::now_ns().saturating_sub(self.start_ns);
             let kind = "save-failed".to_owned();
             self.run.events.push(Event {

@@ -183,7 +183,11 @@ impl Capture {
     /// What happened around a late wake-up of a target; nothing if it is none.
     /// Best asked for some ms after the wake-up: the hypervisor tells what it stole by then.
     pub fn window(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
-        let (_, cpu) = *self.options.targets.iter().find(|(known, _)| *known == tid)?;
+        let (_, cpu) = *self
+            .options
+            .targets
+            .iter()
+            .find(|(known, _)| *known == tid)?;
         let mut lost = 0;
         let mut slots = Vec::new();
         let mut stolen = [None; 2];
