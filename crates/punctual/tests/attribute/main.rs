@@ -4,4 +4,5 @@ mod build;
 mod causes;
 mod platform;
 mod properties;
+mod recorded;
 mod stages;

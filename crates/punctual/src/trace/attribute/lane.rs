@@ -145,7 +145,7 @@ impl<'w> Lane<'w> {
         if let (false, Some(at)) = (seen, runs_at) {
             builder.confirm(at);
         }
-        builder.finish(end, events)
+        builder.finish(window, end, events)
     }
 
     /// The slices between two instants, cut to fit.
@@ -435,11 +435,12 @@ impl<'w> Builder<'w> {
         }
     }
 
-    fn finish(mut self, end: u64, events: &[&'w Event]) -> Lane<'w> {
+    fn finish(mut self, window: &Window, end: u64, events: &[&'w Event]) -> Lane<'w> {
         self.advance(end);
         self.end_stint();
         self.mark();
         let mut lane = self.lane;
+        let own = tracers_timers(window, &lane.frames);
         let overlay = |take: fn(&What) -> Option<u64>| {
             let spans = events.iter().filter_map(|event| {
                 let length = take(&event.what)?;
@@ -452,6 +453,7 @@ impl<'w> Builder<'w> {
             _ => None,
         });
         lay_over(&mut lane.slices, tracer, Layer::Tracer);
+        lay_over(&mut lane.slices, own, Layer::Tracer);
         let nmi = overlay(|what| match what {
             What::Nmi { duration_ns } => Some(*duration_ns),
             _ => None,
@@ -487,6 +489,70 @@ impl<'w> Builder<'w> {
             threads += edge.1;
             slice.blind = all > 0 || (threads > 0 && !slice.layer.is_hard());
         }
+    }
+}
+
+/// The callback of the timers that the tracer sets, to catch a stack while it lasts.
+const TRACERS_CALLBACK: &str = "bpf_timer_cb";
+/// From the interrupt that raises a softirq to the softirq.
+const RAISED_WITHIN_NS: u64 = 5_000;
+
+/// When the tracer's own timers ran: the callback, the softirq that held nothing else, and
+/// the interrupt before it that did nothing but raise it.
+fn tracers_timers(window: &Window, frames: &[Frame<'_>]) -> Vec<(u64, u64)> {
+    let is_own = |function: &u64| {
+        let name = window.symbols.get(function);
+        name.is_some_and(|name| name.split('+').next() == Some(TRACERS_CALLBACK))
+    };
+    let mut spans = Vec::new();
+    // Frames stand in the order of their beginnings: what a frame holds comes after it.
+    let mut interrupt: Option<(u64, u64, bool)> = None;
+    let mut softirq: Option<(u64, u64, bool, bool)> = None;
+    for frame in frames {
+        let Some(to) = frame.to else { continue };
+        match frame.layer {
+            Layer::Vector(Vector::LocalTimer) => interrupt = Some((frame.from, to, true)),
+            Layer::Softirq(_) => {
+                end_softirq(&mut spans, softirq.take(), interrupt);
+                softirq = Some((frame.from, to, false, true));
+            }
+            Layer::Timer { function, .. } => {
+                let own = is_own(&function);
+                if own {
+                    spans.push((frame.from, to));
+                }
+                if let Some((_, end, has_own, only_own)) = &mut softirq
+                    && to <= *end
+                {
+                    *has_own |= own;
+                    *only_own &= own;
+                } else if let Some((_, end, idle)) = &mut interrupt
+                    && to <= *end
+                {
+                    *idle = false;
+                }
+            }
+            _ => {}
+        }
+    }
+    end_softirq(&mut spans, softirq, interrupt);
+    spans
+}
+
+fn end_softirq(
+    spans: &mut Vec<(u64, u64)>,
+    softirq: Option<(u64, u64, bool, bool)>,
+    interrupt: Option<(u64, u64, bool)>,
+) {
+    let Some((from, to, true, true)) = softirq else {
+        return;
+    };
+    spans.push((from, to));
+    if let Some((begin, end, true)) = interrupt
+        && end <= from
+        && from - end <= RAISED_WITHIN_NS
+    {
+        spans.push((begin, end));
     }
 }
 

@@ -1,0 +1,11 @@
+//! Who stole the time, for people: bills, stages and rankings as text, what can be done
+//! about each cause, two runs by cause, and traces for Perfetto.
+
+mod against;
+mod mend;
+pub mod perfetto;
+mod text;
+
+pub use against::{Change, Difference, against, against_text};
+pub use mend::mend;
+pub use text::{bill_text, name, section};
