@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
 
+use super::blocks::Stretches;
 use super::error::ConductError;
 use super::gather::Gathering;
 use super::plan::Plan;
@@ -159,6 +160,7 @@ fn begin(
         start_ns,
         lined,
         gathering,
+        stretches: Stretches::new(),
         loads,
         watch,
         held,
@@ -215,6 +217,7 @@ struct Session<'a> {
     start_ns: u64,
     lined: Lined,
     gathering: Gathering,
+    stretches: Stretches,
     loads: Option<LoadSet>,
     watch: Watch,
     held: Held,
@@ -259,6 +262,8 @@ impl Session<'_> {
                 self.save_under_way();
                 next_save = Instant::now() + SAVE_EVERY;
             }
+            let elapsed_ns = self.elapsed_ns();
+            self.stretches.look(&self.gathering.look(), elapsed_ns);
             self.tick();
             std::thread::sleep(TICK.min(self.until_end()));
         }
@@ -327,6 +332,7 @@ impl Session<'_> {
     fn save_under_way(&mut self) {
         let lanes = compose::copy(&self.gathering.look());
         compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         self.run.loads = loads.iter().map(compose::load_under_way).collect();
@@ -362,6 +368,7 @@ impl Session<'_> {
         }
         let lanes = compose::copy(&self.gathering.look());
         compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let broke = outcomes
             .iter()

@@ -1,5 +1,6 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
+mod blocks;
 pub mod conditions;
 pub mod cpus;
 pub mod directory;
@@ -15,6 +16,7 @@ pub mod system;
 pub mod time;
 mod validate;
 
+pub use blocks::{Blocking, Blocks};
 pub use cpus::cpu_list;
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;

@@ -13,6 +13,7 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
+use super::blocks::Blocks;
 use super::system::SystemState;
 
 /// The word that opens every `run.json`.
@@ -55,6 +56,10 @@ pub struct Run {
     pub threads: Vec<Thread>,
     /// Maximum, count and misses over time, all threads together.
     pub timeline: Timeline,
+    /// Latencies by stretches of time; absent where the record doesn't say, as with
+    /// imported runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Blocks>,
     /// The loads and the work that they did.
     pub loads: Vec<Load>,
     /// What happened during the run that a reader must know.

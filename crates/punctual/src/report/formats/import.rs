@@ -115,6 +115,7 @@ impl Foreign {
                 threads: stated,
             }),
             merged: None,
+            blocks: None,
             command: self.command,
             tool: self.tool,
         };
