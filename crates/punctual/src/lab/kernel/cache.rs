@@ -20,7 +20,7 @@ use super::{Package, Tell};
 /// Of a directory that is being filled; what bears it and isn't locked was left behind.
 const UNFINISHED: &str = ".unfinished-";
 const MANIFEST: &str = "manifest";
-const LONGEST_MANIFEST: u64 = 1 << 20;
+const LONGEST_MANIFEST: u64 = 16 << 20;
 /// What the directories of another version of punctual may look like doesn't matter.
 const VERSION: u32 = 1;
 
@@ -238,6 +238,15 @@ impl Draft {
         Ok(sum)
     }
 
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.files.contains_key(name)
+    }
+
+    /// In bytes, of a file that it holds.
+    pub(super) fn size(&self, name: &str) -> Option<u64> {
+        self.files.get(name).map(|known| known.size)
+    }
+
     /// Removes a file that turned out to be of no use.
     pub(super) fn forget(&mut self, name: &str) -> Result<(), Error> {
         let path = self.directory.join(name);
@@ -290,6 +299,12 @@ impl Drop for Draft {
 
 /// What a stream's failure says of the file that it comes from.
 pub(super) fn unpacking(source: &Path, error: &io::Error) -> Error {
+    if error.raw_os_error().is_some() {
+        return Error::Unreadable {
+            path: source.to_owned(),
+            error: io::Error::from(error.kind()),
+        };
+    }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(source, "it ends too early"),
         io::ErrorKind::OutOfMemory => Error::unfit(

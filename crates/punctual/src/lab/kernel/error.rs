@@ -71,6 +71,15 @@ impl Error {
         Self::Damaged { path, why }
     }
 
+    /// The same of another file: the one that its user knows.
+    pub(super) fn about(self, other: &Path) -> Self {
+        match self {
+            Self::Unfit { why, .. } => Self::unfit(other, why),
+            Self::Damaged { why, .. } => Self::damaged(other, why),
+            error => error,
+        }
+    }
+
     pub(super) fn cache(path: &Path, error: io::Error) -> Self {
         let path = path.to_owned();
         Self::Cache { path, error }

@@ -2,8 +2,10 @@
 
 mod cache;
 mod error;
-mod image;
-mod unpack;
+pub mod image;
+pub mod modules;
+pub mod package;
+pub mod unpack;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -56,10 +58,17 @@ const LONGEST_IMAGE: u64 = 512 << 20;
 
 /// The image in an entry of the cache.
 const IMAGE: &str = "vmlinux";
+/// And where it can only unpack itself.
+const PACKED_IMAGE: &str = "vmlinuz";
+const SYSTEM_MAP: &str = "System.map";
+const CONFIG: &str = "config";
+const MODULES: &str = "lib/modules/";
+/// Symbols or configuration, in bytes.
+const LONGEST_TEXT: u64 = 64 << 20;
 
 /// Finds a kernel, and makes it ready to boot.
 ///
-/// `asked` is a path to a bzImage or an ELF image. What is unpacked is kept in the cache,
+/// `asked` is a path to a bzImage, an ELF image or a Debian package. What is unpacked is kept in the cache,
 /// and verified each time that it is taken from there.
 ///
 /// # Errors
@@ -97,19 +106,143 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
         Kind::BzImage(bz_image) => {
             let sha256 = hash(path, length)?;
             let entry = cache.entry(&format!("image-{sha256}"), tell, |draft, _| {
-                unpack_image(path, &mut file, length, &bz_image, draft)
-                    .map(|release| (release, None))
+                let release = unpack_image(path, &mut file, length, &bz_image, draft)?;
+                Ok((release, None))
             })?;
+            if entry.manifest.files.contains_key(IMAGE) {
+                return Ok(from_entry(asked, &entry));
+            }
+            // It can only unpack itself.
             let release = entry.manifest.release.clone();
-            Ok(match entry.manifest.files.get(IMAGE) {
-                Some(known) => kernel(release, entry.directory.join(IMAGE), known.sha256.clone()),
-                // The image can only unpack itself.
-                None => kernel(release, path.to_owned(), sha256),
-            })
+            Ok(kernel(release, path.to_owned(), sha256))
         }
-        Kind::Package => Err(Error::unfit(path, "is a package")),
+        Kind::Package => {
+            let sha256 = hash(path, length)?;
+            let entry = cache.entry(&format!("package-{sha256}"), tell, |draft, tell| {
+                unpack_package(path, &mut file, length, draft, tell)
+            })?;
+            Ok(from_entry(asked, &entry))
+        }
         Kind::Other(why) => Err(Error::unfit(path, why)),
     }
+}
+
+/// A kernel that is in the cache.
+fn from_entry(asked: &str, entry: &cache::Entry) -> Kernel {
+    let manifest = &entry.manifest;
+    let file = |name: &str| {
+        let known = manifest.files.get(name)?;
+        Some((entry.directory.join(name), known.sha256.clone()))
+    };
+    let (image, sha256) = file(IMAGE)
+        .or_else(|| file(PACKED_IMAGE))
+        .unwrap_or_default();
+    let path = |name: &str| file(name).map(|(path, _)| path);
+    let modules = format!("{MODULES}{}", manifest.release);
+    let holds_modules = manifest.files.keys().any(|name| name.starts_with(&modules));
+    Kernel {
+        asked: asked.to_owned(),
+        release: manifest.release.clone(),
+        package: manifest.package.clone(),
+        image,
+        sha256,
+        system_map: path(SYSTEM_MAP),
+        config: path(CONFIG),
+        modules: holds_modules.then(|| entry.directory.join(&modules)),
+    }
+}
+
+/// Unpacks a package into an entry of the cache.
+fn unpack_package(
+    path: &Path,
+    file: &mut File,
+    length: u64,
+    draft: &mut cache::Draft,
+    tell: Tell<'_>,
+) -> Result<(String, Option<Package>), Error> {
+    let failed = |error: io::Error| cache::unpacking(path, &error);
+    let members = package::members(file, length).map_err(failed)?;
+    let control = {
+        let tar = package::tar(file, &members, "control.tar").map_err(failed)?;
+        package::control(tar).map_err(failed)?
+    };
+    if !["amd64", "all"].contains(&control.architecture.as_str()) {
+        return Err(Error::unfit(
+            path,
+            format!(
+                "is a package for {}; the laboratory boots amd64",
+                control.architecture
+            ),
+        ));
+    }
+    let (name, version) = (control.package, control.version);
+    tell(&format!("unpacking {name} {version}"));
+    let mut release = None;
+    let tar = package::tar(file, &members, "data.tar").map_err(failed)?;
+    package::files(tar, failed, |installed, from| {
+        let below = installed.strip_prefix("usr/").unwrap_or(installed);
+        let longest = if let Some(found) = below.strip_prefix("boot/vmlinuz-") {
+            if release.replace(found.to_owned()).is_some() {
+                return Err(Error::unfit(path, "holds more than one kernel"));
+            }
+            draft.keep(PACKED_IMAGE, from, LONGEST_IMAGE, path)?;
+            return Ok(());
+        } else if below.starts_with("boot/System.map-") {
+            return draft.keep(SYSTEM_MAP, from, LONGEST_TEXT, path).map(|_| ());
+        } else if below.starts_with("boot/config-") {
+            return draft.keep(CONFIG, from, LONGEST_TEXT, path).map(|_| ());
+        } else if let Some(module) = below.strip_prefix(MODULES) {
+            match module.split_once('/') {
+                Some((_, module)) if modules::is_kept(module) => modules::LONGEST,
+                _ => return Ok(()),
+            }
+        } else {
+            return Ok(());
+        };
+        draft.keep(below, from, longest, path).map(|_| ())
+    })?;
+    let Some(release) = release else {
+        let hint = control
+            .depends
+            .iter()
+            .find(|name| name.starts_with("linux-image-"));
+        let hint = hint.map_or_else(String::new, |name| {
+            format!(": it only names {name}, which does")
+        });
+        return Err(Error::unfit(
+            path,
+            format!("holds no kernel (boot/vmlinuz-*){hint}"),
+        ));
+    };
+    let packed = draft.directory.join(PACKED_IMAGE);
+    let (mut file, length) = open(&packed)?;
+    let beginning = read_part(&packed, &mut file, 0, image::BEGINNING as u64)?;
+    match image::kind(&beginning) {
+        Kind::BzImage(bz_image) => {
+            unpack_image(&packed, &mut file, length, &bz_image, draft)
+                .map_err(|error| error.about(path))?;
+            if draft.holds(IMAGE) {
+                draft.forget(PACKED_IMAGE)?;
+            }
+        }
+        Kind::Other(why) => {
+            return Err(Error::unfit(
+                path,
+                format!("holds a boot/vmlinuz-{release} that {why}"),
+            ));
+        }
+        _ => {
+            return Err(Error::unfit(
+                path,
+                format!("holds a boot/vmlinuz-{release} that is no bzImage"),
+            ));
+        }
+    }
+    // Debian's says in one line that the true one is in another package.
+    if draft.size(SYSTEM_MAP).is_some_and(|size| size < 4096) {
+        draft.forget(SYSTEM_MAP)?;
+    }
+    Ok((release, Some(Package { name, version })))
 }
 
 /// Unpacks a bzImage into an entry of the cache, and returns the kernel's release.
