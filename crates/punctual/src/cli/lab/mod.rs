@@ -16,7 +16,7 @@ use super::failure::{Failure, SETUP};
 use super::out;
 use crate::conduct::Signals;
 use crate::lab::cell::Work;
-use crate::lab::kernel::Kernel;
+use crate::lab::kernel::{self, Cache, Kernel};
 use crate::lab::{CellPlan, LabError, Qemu};
 use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, LabCell};
 use crate::record::{RecordError, RunDirectory, Tool, time};
@@ -43,7 +43,7 @@ fn make(flags: &LabFlags) -> Result<ExitCode, Failure> {
     let kernels: Vec<Kernel> = flags
         .kernel
         .iter()
-        .map(|name| kernel(name))
+        .map(|name| find_kernel(name))
         .collect::<Result<_, _>>()?;
     let names = cells::kernel_folders(&kernels);
     let mut cells = Vec::new();
@@ -148,19 +148,10 @@ fn own_program() -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::setup(format!("/proc/self/exe: {error}")))
 }
 
-fn kernel(name: &str) -> Result<Kernel, Failure> {
-    let path = Path::new(name);
-    let image = path.canonicalize().map_err(Failure::setup)?;
-    Ok(Kernel {
-        asked: name.to_owned(),
-        release: String::new(),
-        package: None,
-        sha256: crate::lab::qemu::hash(&image).map_err(Failure::setup)?,
-        image,
-        system_map: None,
-        config: None,
-        modules: None,
-    })
+/// A kernel, ready to boot; what takes time is told on standard error.
+fn find_kernel(name: &str) -> Result<Kernel, Failure> {
+    let cache = Cache::of_user().map_err(Failure::setup)?;
+    kernel::find(name, &cache, &mut |line| out::complain(line)).map_err(Failure::setup)
 }
 
 fn host_cpus() -> usize {

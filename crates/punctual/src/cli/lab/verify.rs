@@ -10,7 +10,7 @@ use super::super::failure::Failure;
 use super::super::out;
 use super::cells::{self, Cell};
 use super::flags::LabVerifyFlags;
-use super::{host_cpus, kernel, own_program};
+use super::{find_kernel, host_cpus, own_program};
 use crate::conduct::Signals;
 use crate::lab::cell::Work;
 use crate::lab::kernel::Kernel;
@@ -40,7 +40,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let mut kernels: Vec<Kernel> = Vec::new();
     for record in &before {
         if !kernels.iter().any(|k| k.asked == record.laboratory.kernel) {
-            kernels.push(kernel(&record.laboratory.kernel)?);
+            kernels.push(find_kernel(&record.laboratory.kernel)?);
         }
     }
     let cells: Vec<Cell<'_>> = before
