@@ -238,6 +238,18 @@ impl Draft {
         Ok(sum)
     }
 
+    /// A folder for what isn't kept.
+    pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.directory.join(name);
+        make_directory(&path)?;
+        Ok(path)
+    }
+
+    pub(super) fn forget_folder(&self, name: &str) -> Result<(), Error> {
+        let path = self.directory.join(name);
+        fs::remove_dir_all(&path).map_err(|error| Error::cache(&path, error))
+    }
+
     pub(super) fn holds(&self, name: &str) -> bool {
         self.files.contains_key(name)
     }

@@ -1,5 +1,6 @@
 //! Finds a kernel and makes it ready to boot: by name, as a package, as an image.
 
+pub mod apt;
 mod cache;
 mod error;
 pub mod image;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use self::apt::{Apt, Refusal, Wanted};
 pub use self::cache::Cache;
 pub use self::error::Error;
 use self::image::{BzImage, Elf, Kind};
@@ -63,18 +65,115 @@ const PACKED_IMAGE: &str = "vmlinuz";
 const SYSTEM_MAP: &str = "System.map";
 const CONFIG: &str = "config";
 const MODULES: &str = "lib/modules/";
+/// Where a package lies while it is unpacked.
+const DOWNLOAD: &str = "download";
 /// Symbols or configuration, in bytes.
 const LONGEST_TEXT: u64 = 64 << 20;
 
 /// Finds a kernel, and makes it ready to boot.
 ///
-/// `asked` is a path to a bzImage, an ELF image or a Debian package. What is unpacked is kept in the cache,
-/// and verified each time that it is taken from there.
+/// `asked` is
+/// - `rt` or `standard`: the newest of its kind that apt offers;
+/// - a release or its beginning, `6.12`, `6.12-rt`, `6.1.0-49-rt-amd64`;
+/// - a Debian package, `linux-image-6.1.0-49-rt-amd64` or `linux-image-rt-amd64`;
+/// - a path to a bzImage, an ELF image or a Debian package.
+///
+/// What is fetched or unpacked is kept in the cache, and verified each time that it is taken
+/// from there. Where apt can't give it, the newest such kernel of the cache is taken, and
+/// `tell` says which.
 ///
 /// # Errors
 /// See [`Error`]; each is one line. Nothing incomplete is left behind.
 pub fn find(asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
-    from_file(asked, Path::new(asked), cache, tell)
+    find_with(&Apt::default(), asked, cache, tell)
+}
+
+/// [`find`], with programs of apt from elsewhere.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
+    let path = Path::new(asked);
+    let wanted = Wanted::parse(asked).filter(|wanted| {
+        // A file in the working directory, unless its name is one of the two short ones.
+        matches!(wanted, Wanted::Newest { version: None, .. }) || !path.is_file()
+    });
+    match wanted {
+        Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
+        None if !asked.contains('/') && !path.exists() => Err(Error::Package {
+            asked: asked.to_owned(),
+            why: "is neither a file nor a name: rt, standard, a release (6.12, 6.12-rt) or a \
+                  package (linux-image-...)"
+                .to_owned(),
+        }),
+        None => from_file(asked, path, cache, tell),
+    }
+}
+
+fn by_name(
+    apt: &Apt,
+    asked: &str,
+    wanted: &Wanted,
+    cache: &Cache,
+    tell: Tell<'_>,
+) -> Result<Kernel, Error> {
+    let refused = match apt.offer(wanted) {
+        Ok(offer) => {
+            let key = format!("package-{}", offer.sha256);
+            let mut refused = None;
+            let made = cache.entry(&key, tell, |draft, tell| {
+                let megabytes = offer.size.div_ceil(1_000_000);
+                tell(&format!(
+                    "fetching {} {} ({megabytes} MB)",
+                    offer.name, offer.version
+                ));
+                let failed = |refusal: Refusal| {
+                    let error = refusal.error(asked, cache.directory());
+                    refused = Some(error.to_string());
+                    error
+                };
+                let directory = draft.folder(DOWNLOAD)?;
+                let path = apt.fetch(&offer, &directory).map_err(failed)?;
+                let (mut file, length) = open(&path)?;
+                if hash(&path, length)? != offer.sha256 {
+                    return Err(Error::damaged(
+                        &path,
+                        "its SHA-256 is not the one that apt states",
+                    ));
+                }
+                let kernel = unpack_package(&path, &mut file, length, draft, tell)?;
+                draft.forget_folder(DOWNLOAD)?;
+                Ok(kernel)
+            });
+            match made {
+                Ok(entry) => return Ok(from_entry(asked, &entry)),
+                // Anything else than apt's refusal would fail again.
+                Err(error) if refused.is_none() => return Err(error),
+                Err(error) => error,
+            }
+        }
+        Err(refusal) => refusal.error(asked, cache.directory()),
+    };
+    match newest(cache, wanted) {
+        Some(entry) => {
+            let package = entry.manifest.package.as_ref();
+            let which = package.map_or_else(String::new, |package| {
+                format!("{} {}", package.name, package.version)
+            });
+            tell(&format!("{refused}; taking {which} from the cache"));
+            Ok(from_entry(asked, &entry))
+        }
+        None => Err(refused),
+    }
+}
+
+/// The newest kernel in the cache that is what was asked for.
+fn newest(cache: &Cache, wanted: &Wanted) -> Option<cache::Entry> {
+    let entries = cache.entries().into_iter().filter(|entry| {
+        let package = entry.manifest.package.as_ref();
+        package.is_some_and(|package| wanted.fits(&package.name))
+    });
+    entries.max_by(|a, b| apt::by_release(&a.manifest.release, &b.manifest.release))
 }
 
 fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
