@@ -107,6 +107,9 @@ impl<I: Intervals> Schedule<I> {
     /// each period missed.
     #[inline]
     pub fn pass_over(&mut self, now_ns: u64) -> u64 {
+        if now_ns < self.next_ns {
+            return 0;
+        }
         let mut missed = 0;
         while self.next_ns <= now_ns {
             self.next_ns += self.intervals.next_ns();

@@ -69,27 +69,79 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// What [`Histogram::record_all`] took at once.
+/// The lowest and the highest of a stretch of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// Samples.
-    pub count: u64,
-    /// Their sum in ns.
-    pub sum_ns: u64,
+pub struct Extremes {
     /// The lowest in ns; `u64::MAX` without samples.
     pub min_ns: u64,
     /// The highest in ns; 0 without samples.
     pub max_ns: u64,
 }
 
-impl Default for Batch {
+impl Default for Extremes {
     fn default() -> Self {
-        Batch {
-            count: 0,
-            sum_ns: 0,
+        Extremes {
             min_ns: u64::MAX,
             max_ns: 0,
         }
+    }
+}
+
+impl Extremes {
+    /// Makes a latency lie between.
+    #[inline]
+    pub fn include(&mut self, value_ns: u64) {
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+    }
+}
+
+/// Latencies on their way into a histogram, whose exact figures are brought up to date
+/// once for all of them: see [`Histogram::batch`].
+#[derive(Debug)]
+pub struct Batch<'h> {
+    counts: &'h mut [u64; SHORT_BUCKETS],
+    totals: &'h mut Totals,
+    sum_ns: u64,
+}
+
+impl Batch<'_> {
+    /// The least that [`Batch::add_usual`] takes.
+    pub const USUAL_FROM_NS: u64 = 1 << HALF_BITS;
+
+    /// Counts one latency.
+    #[inline]
+    pub fn add(&mut self, value_ns: u32) {
+        let value_ns = u64::from(value_ns);
+        // The remainder changes nothing; it spares a comparison.
+        self.counts[bucket_of(value_ns) % SHORT_BUCKETS] += 1;
+        self.sum_ns = self.sum_ns.wrapping_add(value_ns);
+    }
+
+    /// Counts one latency of at least [`Batch::USUAL_FROM_NS`] and below 4.3 s, in half
+    /// the instructions: there the buckets are what exponent and leading digits of a
+    /// floating-point number are.
+    #[inline]
+    pub fn add_usual(&mut self, value_ns: i64) {
+        const DIGITS: u32 = f64::MANTISSA_DIGITS - 1;
+        const OFFSET: u64 = (f64::MAX_EXP as u64 - 1 + HALF_BITS as u64 - 1) << HALF_BITS;
+        debug_assert!(value_ns >= Self::USUAL_FROM_NS as i64 && value_ns <= i64::from(u32::MAX));
+        let bucket = ((value_ns as f64).to_bits() >> (DIGITS - HALF_BITS)).wrapping_sub(OFFSET);
+        self.counts[bucket as usize % SHORT_BUCKETS] += 1;
+        self.sum_ns = self.sum_ns.wrapping_add(value_ns as u64);
+    }
+
+    /// Brings the figures up to date, and returns the sum in ns. `count` is how many
+    /// were added and `extremes` are theirs: who walks over them knows both without
+    /// asking of each.
+    #[inline]
+    pub fn end(self, count: u64, extremes: Extremes) -> u64 {
+        let totals = self.totals;
+        totals.count += count;
+        totals.sum += u128::from(self.sum_ns);
+        totals.min = totals.min.min(extremes.min_ns);
+        totals.max = totals.max.max(extremes.max_ns);
+        self.sum_ns
     }
 }
 
@@ -112,10 +164,25 @@ pub struct CdfPoint {
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Vec<u64>,
+    totals: Totals,
+}
+
+/// What is kept exactly beside the buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Totals {
     count: u64,
     sum: u128,
     min: u64,
     max: u64,
+}
+
+impl Totals {
+    const NONE: Totals = Totals {
+        count: 0,
+        sum: 0,
+        min: u64::MAX,
+        max: 0,
+    };
 }
 
 impl Default for Histogram {
@@ -126,11 +193,7 @@ impl Default for Histogram {
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        self.count == other.count
-            && self.sum == other.sum
-            && self.min == other.min
-            && self.max == other.max
-            && self.occupied().eq(other.occupied())
+        self.totals == other.totals && self.occupied().eq(other.occupied())
     }
 }
 
@@ -139,10 +202,7 @@ impl Histogram {
     pub const fn new() -> Self {
         Histogram {
             counts: Vec::new(),
-            count: 0,
-            sum: 0,
-            min: u64::MAX,
-            max: 0,
+            totals: Totals::NONE,
         }
     }
 
@@ -171,34 +231,24 @@ impl Histogram {
             Some(count) => *count += 1,
             None => self.record_first(value_ns),
         }
-        self.count += 1;
-        self.sum += u128::from(value_ns);
-        self.min = self.min.min(value_ns);
-        self.max = self.max.max(value_ns);
+        self.totals.count += 1;
+        self.totals.sum += u128::from(value_ns);
+        self.totals.min = self.totals.min.min(value_ns);
+        self.totals.max = self.totals.max.max(value_ns);
     }
 
-    /// Counts a batch of latencies below 4.3 s each and says what it was: the exact
-    /// figures are brought up to date once for all of them.
+    /// Begins a batch of latencies below 4.3 s each.
+    ///
+    /// # Panics
+    /// Never: the buckets are there once they were asked for.
     #[inline]
-    pub fn record_all(&mut self, values_ns: impl Iterator<Item = u32>) -> Batch {
+    pub fn batch(&mut self) -> Batch<'_> {
         self.allocate();
-        let mut batch = Batch::default();
-        let Some(counts) = self.counts.first_chunk_mut::<SHORT_BUCKETS>() else {
-            return batch;
-        };
-        for value_ns in values_ns.map(u64::from) {
-            // The remainder changes nothing; it spares a comparison.
-            counts[bucket_of(value_ns) % SHORT_BUCKETS] += 1;
-            batch.count += 1;
-            batch.sum_ns += value_ns;
-            batch.min_ns = batch.min_ns.min(value_ns);
-            batch.max_ns = batch.max_ns.max(value_ns);
+        Batch {
+            counts: self.counts.first_chunk_mut().expect("as many buckets"),
+            totals: &mut self.totals,
+            sum_ns: 0,
         }
-        self.count += batch.count;
-        self.sum += u128::from(batch.sum_ns);
-        self.min = self.min.min(batch.min_ns);
-        self.max = self.max.max(batch.max_ns);
-        batch
     }
 
     #[cold]
@@ -217,29 +267,29 @@ impl Histogram {
         self.allocate();
         let slot = &mut self.counts[bucket_of(value_ns)];
         *slot = slot.saturating_add(times);
-        self.count = self.count.saturating_add(times);
+        self.totals.count = self.totals.count.saturating_add(times);
         let added = u128::from(value_ns).saturating_mul(u128::from(times));
-        self.sum = self.sum.saturating_add(added);
-        self.min = self.min.min(value_ns);
-        self.max = self.max.max(value_ns);
+        self.totals.sum = self.totals.sum.saturating_add(added);
+        self.totals.min = self.totals.min.min(value_ns);
+        self.totals.max = self.totals.max.max(value_ns);
     }
 
     /// Adds every sample of `other`.
     pub fn merge(&mut self, other: &Histogram) {
-        if other.count == 0 {
+        if other.totals.count == 0 {
             return;
         }
         self.allocate();
         // What lies beyond the other's minimum and maximum is empty.
-        let range = bucket_of(other.min)..bucket_of(other.max) + 1;
+        let range = bucket_of(other.totals.min)..bucket_of(other.totals.max) + 1;
         let theirs = &other.counts[range.clone()];
         for (mine, theirs) in self.counts[range].iter_mut().zip(theirs) {
             *mine = mine.saturating_add(*theirs);
         }
-        self.count = self.count.saturating_add(other.count);
-        self.sum = self.sum.saturating_add(other.sum);
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
+        self.totals.count = self.totals.count.saturating_add(other.totals.count);
+        self.totals.sum = self.totals.sum.saturating_add(other.totals.sum);
+        self.totals.min = self.totals.min.min(other.totals.min);
+        self.totals.max = self.totals.max.max(other.totals.max);
     }
 
     /// The samples of all of `histograms` in one.
@@ -254,40 +304,37 @@ impl Histogram {
     /// Forgets every sample and keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
-        self.count = 0;
-        self.sum = 0;
-        self.min = u64::MAX;
-        self.max = 0;
+        self.totals = Totals::NONE;
     }
 
     /// Number of samples.
     pub fn count(&self) -> u64 {
-        self.count
+        self.totals.count
     }
 
     /// Whether no sample was recorded.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.totals.count == 0
     }
 
     /// Exact minimum in ns, `None` without samples.
     pub fn min(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.min)
+        (self.totals.count > 0).then_some(self.totals.min)
     }
 
     /// Exact maximum in ns, `None` without samples.
     pub fn max(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.max)
+        (self.totals.count > 0).then_some(self.totals.max)
     }
 
     /// Exact sum of all latencies in ns.
     pub fn sum(&self) -> u128 {
-        self.sum
+        self.totals.sum
     }
 
     /// Mean latency in ns from the exact sum, `None` without samples.
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+        (self.totals.count > 0).then(|| self.totals.sum as f64 / self.totals.count as f64)
     }
 
     /// Standard deviation in ns, `None` without samples.
@@ -299,49 +346,49 @@ impl Histogram {
         let squares: f64 = self
             .buckets()
             .map(|bucket| {
-                let low = bucket.low_ns.max(self.min) as f64;
-                let high = bucket.high_ns.min(self.max) as f64;
+                let low = bucket.low_ns.max(self.totals.min) as f64;
+                let high = bucket.high_ns.min(self.totals.max) as f64;
                 let distance = (low + high) / 2.0 - mean;
                 distance * distance * bucket.count as f64
             })
             .sum();
-        Some((squares / self.count as f64).sqrt())
+        Some((squares / self.totals.count as f64).sqrt())
     }
 
     /// The latency that a share `quantile` (0..=1, clamped) of all samples is
     /// at or below: the highest value of the bucket with the sample of that
     /// rank, never above the exact maximum. `None` without samples.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
-        if self.count == 0 {
+        if self.totals.count == 0 {
             return None;
         }
-        Some(self.value_at_rank(rank_of(quantile, self.count)))
+        Some(self.value_at_rank(rank_of(quantile, self.totals.count)))
     }
 
     /// The value of the sample with `rank` (1 is the lowest), as [`Histogram::quantile`]
     /// reports it. Zero without samples.
     pub fn value_at_rank(&self, rank: u64) -> u64 {
-        if self.count == 0 {
+        if self.totals.count == 0 {
             return 0;
         }
         if rank <= 1 {
-            return self.min;
+            return self.totals.min;
         }
         let mut seen = 0u64;
         for (index, count) in self.occupied() {
             seen = seen.saturating_add(count);
             if seen >= rank {
-                return highest_of(index).min(self.max);
+                return highest_of(index).min(self.totals.max);
             }
         }
-        self.max
+        self.totals.max
     }
 
     /// Samples that may lie above `value_ns`: a bucket that straddles the value
     /// counts as above, so the true number is never larger. Zero from the exact
     /// maximum on.
     pub fn count_above(&self, value_ns: u64) -> u64 {
-        if self.count == 0 || value_ns >= self.max {
+        if self.totals.count == 0 || value_ns >= self.totals.max {
             return 0;
         }
         let index = bucket_of(value_ns);
@@ -352,11 +399,11 @@ impl Histogram {
     /// Samples that surely lie above `value_ns`: a straddling bucket does not
     /// count, apart from the exact maximum. The true number is never smaller.
     pub fn count_surely_above(&self, value_ns: u64) -> u64 {
-        if self.count == 0 || value_ns >= self.max {
+        if self.totals.count == 0 || value_ns >= self.totals.max {
             return 0;
         }
-        if value_ns < self.min {
-            return self.count;
+        if value_ns < self.totals.min {
+            return self.totals.count;
         }
         sum_of(&self.counts[bucket_of(value_ns) + 1..]).max(1)
     }
@@ -364,7 +411,7 @@ impl Histogram {
     /// Samples that surely lie at or below `value_ns`: all that
     /// [`Histogram::count_above`] does not count.
     pub fn count_at_or_below(&self, value_ns: u64) -> u64 {
-        self.count.saturating_sub(self.count_above(value_ns))
+        self.totals.count.saturating_sub(self.count_above(value_ns))
     }
 
     /// The non-empty buckets in ascending order.
@@ -378,11 +425,11 @@ impl Histogram {
 
     /// The cumulative distribution, one point for each non-empty bucket.
     pub fn cdf(&self) -> impl Iterator<Item = CdfPoint> + '_ {
-        let total = self.count as f64;
+        let total = self.totals.count as f64;
         self.occupied().scan(0u64, move |seen, (index, count)| {
             *seen = seen.saturating_add(count);
             Some(CdfPoint {
-                value_ns: highest_of(index).min(self.max),
+                value_ns: highest_of(index).min(self.totals.max),
                 at_or_below: *seen,
                 share: *seen as f64 / total,
             })
@@ -391,10 +438,10 @@ impl Histogram {
 
     /// Index and count of each non-empty bucket.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let range = if self.count == 0 {
+        let range = if self.totals.count == 0 {
             0..0
         } else {
-            bucket_of(self.min)..bucket_of(self.max) + 1
+            bucket_of(self.totals.min)..bucket_of(self.totals.max) + 1
         };
         let start = range.start;
         self.counts[range]

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
 use proptest::prelude::*;
-use punctual_stats::histogram::{BUCKETS, DecodeError, Histogram, HistogramRecord};
+use punctual_stats::histogram::{
+    BUCKETS, Batch, DecodeError, Extremes, Histogram, HistogramRecord,
+};
 
 fn of(values: &[u64]) -> Histogram {
     let mut histogram = Histogram::new();
@@ -108,6 +110,27 @@ fn the_ladder_stops_where_the_sample_does() {
     assert_eq!((beyond.value_ns, beyond.samples_beyond), (None, 1));
 }
 
+#[test]
+fn the_short_way_to_a_bucket_ends_at_the_same_one_at_every_edge() {
+    for bits in 10..32 {
+        for digit in 0..1024u64 {
+            let edge = (1u64 << bits) + (digit << (bits - 10));
+            for value in [edge - 1, edge, edge + 1] {
+                if (Batch::USUAL_FROM_NS..=u64::from(u32::MAX)).contains(&value) {
+                    let (mut short, mut long) = (Histogram::new(), Histogram::new());
+                    let mut extremes = Extremes::default();
+                    extremes.include(value);
+                    let mut batch = short.batch();
+                    batch.add_usual(value as i64);
+                    batch.end(1, extremes);
+                    long.record(value);
+                    assert_eq!(short, long, "{value}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -127,13 +150,20 @@ proptest! {
     #[test]
     fn a_batch_is_its_samples_one_by_one(before in latencies(), values in proptest::collection::vec(short_latency(), 0..100)) {
         let (mut batched, mut single) = (of(&before), of(&before));
-        let batch = batched.record_all(values.iter().copied());
+        let mut extremes = Extremes::default();
+        let mut batch = batched.batch();
+        for value in &values {
+            if u64::from(*value) >= Batch::USUAL_FROM_NS {
+                batch.add_usual(i64::from(*value));
+            } else {
+                batch.add(*value);
+            }
+            extremes.include(u64::from(*value));
+        }
+        let sum_ns = batch.end(values.len() as u64, extremes);
         values.iter().for_each(|value| single.record(u64::from(*value)));
         prop_assert_eq!(&batched, &single);
-        prop_assert_eq!(batch.count, values.len() as u64);
-        prop_assert_eq!(batch.sum_ns, values.iter().map(|value| u64::from(*value)).sum::<u64>());
-        prop_assert_eq!(batch.min_ns, values.iter().copied().min().map_or(u64::MAX, u64::from));
-        prop_assert_eq!(batch.max_ns, values.iter().copied().max().map_or(0, u64::from));
+        prop_assert_eq!(sum_ns, values.iter().map(|value| u64::from(*value)).sum::<u64>());
     }
 
     #[test]

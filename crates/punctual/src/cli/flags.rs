@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
+use super::lab::{LAB_EXAMPLES, LabFlags};
 use super::units;
 use crate::launch::Stacks;
 use crate::load::{LoadClass, LoadSpec};
@@ -48,6 +49,9 @@ pub enum Verb {
     /// Run an unmodified program fit for real time: stacks, locked memory, priority, CPUs
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunProgramFlags),
+    /// The same questions on a real kernel in virtual time: the same figures on any host
+    #[command(after_help = LAB_EXAMPLES)]
+    Lab(LabFlags),
     /// Look at what was recorded
     Report(ReportFlags),
     /// Hold two runs against each other, also those of other tools

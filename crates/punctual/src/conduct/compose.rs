@@ -81,6 +81,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         verdict: None,
         imported: None,
         merged: None,
+        laboratory: None,
     }
 }
 

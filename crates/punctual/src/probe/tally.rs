@@ -1,7 +1,7 @@
 //! What the collector keeps of one probe thread: in constant memory, every
 //! sample counted, the maximum exact, the highest kept whole.
 
-use punctual_stats::histogram::{Batch, Histogram};
+use punctual_stats::histogram::{Batch, Extremes, Histogram};
 use punctual_stats::peaks::Peaks;
 
 use super::cycle::Sample;
@@ -15,6 +15,36 @@ pub enum Halves {
     /// It isn't: a first part of this many ns is followed by as much again at the
     /// most, and doubled whenever that is full.
     Doubling(u64),
+}
+
+/// Latencies that change a count and a sum alone: between the lowest and the highest of
+/// their row, and no peak, no miss, no period missed; nor early, for that is negative and
+/// so, without its sign, above all. One comparison sees both ends.
+#[derive(Clone, Copy)]
+struct Usual {
+    low_ns: u64,
+    width_ns: u64,
+}
+
+impl Usual {
+    #[inline]
+    fn new(extremes: Extremes, ordinary_ns: u64) -> Self {
+        let low_ns = extremes.min_ns.max(Batch::USUAL_FROM_NS);
+        let high_ns = extremes.max_ns.min(ordinary_ns);
+        match high_ns.checked_sub(low_ns) {
+            Some(width_ns) => Self { low_ns, width_ns },
+            // Nothing lies between: this is the one latency that can't be.
+            None => Self {
+                low_ns: i64::MIN as u64,
+                width_ns: 0,
+            },
+        }
+    }
+
+    #[inline]
+    fn holds(self, late_ns: i64) -> bool {
+        (late_ns as u64).wrapping_sub(self.low_ns) <= self.width_ns
+    }
 }
 
 /// Samples that are counted at once.
@@ -36,6 +66,8 @@ pub struct Tally {
     /// A latency above is more than a figure: a peak, a miss, a period missed, or an
     /// early wake-up, which is negative and so, without its sign, above all.
     ordinary_ns: u64,
+    /// Of the row under way, as far as it lies in one half.
+    extremes: Extremes,
     shortest_interval_ns: u64,
     peaks: Peaks,
     rows: Rows,
@@ -70,6 +102,7 @@ impl Tally {
             part: 0,
             boundary_ns: start_ns,
             ordinary_ns: 0,
+            extremes: Extremes::default(),
             shortest_interval_ns: 1,
             peaks: Peaks::with_capacity(peaks),
             rows: Rows::default(),
@@ -155,21 +188,35 @@ impl Tally {
         let mut noted = [0u8; NOTED];
         let mut notes = 0;
         let ordinary_ns = self.ordinary_ns;
-        let latencies = samples.iter().enumerate().map_while(|(index, sample)| {
-            let late_ns = sample.late_ns as u64;
-            if late_ns <= ordinary_ns {
-                return Some(late_ns as u32);
+        let mut extremes = self.extremes;
+        let mut usual = Usual::new(extremes, ordinary_ns);
+        let mut batch = self.parts[self.part].batch();
+        let mut rest = samples.iter();
+        let mut count = samples.len();
+        while let Some(sample) = rest.next() {
+            if usual.holds(sample.late_ns) {
+                batch.add_usual(sample.late_ns);
+                continue;
             }
-            let latency_ns = u32::try_from(sample.latency_ns()).ok()?;
-            noted[notes % NOTED] = index as u8;
-            notes += 1;
-            Some(latency_ns)
-        });
-        let batch = self.parts[self.part].record_all(latencies);
-        self.rows.add(&batch);
+            let index = samples.len() - rest.len() - 1;
+            let Ok(latency_ns) = u32::try_from(sample.latency_ns()) else {
+                count = index;
+                break;
+            };
+            batch.add(latency_ns);
+            extremes.include(u64::from(latency_ns));
+            usual = Usual::new(extremes, ordinary_ns);
+            if sample.late_ns as u64 > ordinary_ns {
+                noted[notes % NOTED] = index as u8;
+                notes += 1;
+            }
+        }
+        let sum_ns = batch.end(count as u64, extremes);
+        self.extremes = extremes;
+        self.rows.add(count as u64, sum_ns, extremes);
         let first_cycle = self.cycle;
         let missed = self.missed;
-        self.cycle += batch.count;
+        self.cycle += count as u64;
         for &index in &noted[..notes] {
             let index = usize::from(index);
             let cycle = first_cycle + index as u64 + (self.missed - missed);
@@ -178,7 +225,7 @@ impl Tally {
         if notes > 0 {
             self.set_ordinary();
         }
-        batch.count as usize
+        count
     }
 
     /// Counts a sample of 4.3 s or more.
@@ -186,12 +233,8 @@ impl Tally {
     fn record_long(&mut self, sample: &Sample) {
         let latency_ns = sample.latency_ns();
         self.parts[self.part].record(latency_ns);
-        self.rows.add(&Batch {
-            count: 1,
-            sum_ns: latency_ns,
-            min_ns: latency_ns,
-            max_ns: latency_ns,
-        });
+        self.extremes.include(latency_ns);
+        self.rows.add(1, latency_ns, self.extremes);
         self.cycle += 1;
         self.note(sample, self.cycle - 1);
         self.set_ordinary();
@@ -240,6 +283,7 @@ impl Tally {
 
     #[cold]
     fn cross(&mut self, at_ns: u64) {
+        self.extremes = Extremes::default();
         let row_end_ns = self.rows.reach(at_ns);
         if let Halves::Doubling(length_ns) = &mut self.halves {
             while at_ns >= length_ns.saturating_mul(2) {

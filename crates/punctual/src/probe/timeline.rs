@@ -1,7 +1,7 @@
 //! What happened when: rows of equal width, in constant memory however long the
 //! run, and the exact seconds in which a deadline was missed.
 
-use punctual_stats::histogram::Batch;
+use punctual_stats::histogram::Extremes;
 
 use crate::record::{Timeline, TimelineRow};
 
@@ -49,20 +49,20 @@ impl Rows {
         self.rows.last_mut()
     }
 
-    /// Adds a batch of samples to the last row.
+    /// Adds samples to the last row.
     #[inline]
-    pub fn add(&mut self, batch: &Batch) {
-        if batch.count == 0 {
+    pub fn add(&mut self, count: u64, sum_ns: u64, extremes: Extremes) {
+        if count == 0 {
             return;
         }
         if let Some(row) = self.rows.last_mut() {
             row.min_ns = match row.count {
-                0 => batch.min_ns,
-                _ => row.min_ns.min(batch.min_ns),
+                0 => extremes.min_ns,
+                _ => row.min_ns.min(extremes.min_ns),
             };
-            row.max_ns = row.max_ns.max(batch.max_ns);
-            row.count += batch.count;
-            row.sum_ns = row.sum_ns.wrapping_add(batch.sum_ns);
+            row.max_ns = row.max_ns.max(extremes.max_ns);
+            row.count += count;
+            row.sum_ns = row.sum_ns.wrapping_add(sum_ns);
         }
     }
 

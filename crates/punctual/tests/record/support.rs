@@ -210,6 +210,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         verdict: None,
         imported: None,
         merged: None,
+        laboratory: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

@@ -98,20 +98,22 @@ impl TryFrom<&HistogramRecord> for Histogram {
 
     fn try_from(record: &HistogramRecord) -> Result<Self, DecodeError> {
         let mut histogram = Histogram::decode(&record.encoded)?;
-        if histogram.count != record.count {
+        if histogram.totals.count != record.count {
             return Err(DecodeError::Mismatch("count"));
         }
-        if histogram.count == 0 {
+        if histogram.totals.count == 0 {
             return if record.min_ns == 0 && record.max_ns == 0 && record.sum_ns == 0 {
                 Ok(histogram)
             } else {
                 Err(DecodeError::Mismatch("absence of samples"))
             };
         }
-        if bucket_of(record.min_ns) != bucket_of(histogram.min) {
+        if bucket_of(record.min_ns) != bucket_of(histogram.totals.min) {
             return Err(DecodeError::Mismatch("minimum"));
         }
-        if bucket_of(record.max_ns) != bucket_of(histogram.max) || record.min_ns > record.max_ns {
+        if bucket_of(record.max_ns) != bucket_of(histogram.totals.max)
+            || record.min_ns > record.max_ns
+        {
             return Err(DecodeError::Mismatch("maximum"));
         }
         let (mut low, mut high) = (0u128, 0u128);
@@ -123,9 +125,9 @@ impl TryFrom<&HistogramRecord> for Histogram {
         if !(low..=high).contains(&record.sum_ns) {
             return Err(DecodeError::Mismatch("sum"));
         }
-        histogram.min = record.min_ns;
-        histogram.max = record.max_ns;
-        histogram.sum = record.sum_ns;
+        histogram.totals.min = record.min_ns;
+        histogram.totals.max = record.max_ns;
+        histogram.totals.sum = record.sum_ns;
         Ok(histogram)
     }
 }
@@ -255,14 +257,14 @@ fn decode_inner(bytes: &[u8]) -> Result<Histogram, DecodeError> {
         // `layout` is ours nearly always, and then `low` is exact enough.
         sum = sum.saturating_add((u128::from(low) + u128::from(high)) / 2 * u128::from(entry));
         first.get_or_insert(lowest_of(slot));
-        histogram.max = high;
+        histogram.totals.max = high;
         index += 1;
     }
     if let Some(first) = first {
-        histogram.min = first;
-        histogram.max = highest_of(bucket_of(histogram.max));
-        histogram.count = count;
-        histogram.sum = sum;
+        histogram.totals.min = first;
+        histogram.totals.max = highest_of(bucket_of(histogram.totals.max));
+        histogram.totals.count = count;
+        histogram.totals.sum = sum;
     }
     Ok(histogram)
 }

@@ -115,6 +115,7 @@ impl Foreign {
                 threads: stated,
             }),
             merged: None,
+            laboratory: None,
             command: self.command,
             tool: self.tool,
         };
