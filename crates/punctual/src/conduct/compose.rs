@@ -82,6 +82,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         imported: None,
         merged: None,
         blocks: None,
+        laboratory: None,
     }
 }
 

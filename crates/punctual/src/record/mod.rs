@@ -6,6 +6,7 @@ pub mod cpus;
 pub mod directory;
 pub mod error;
 pub mod evidence;
+pub mod lab;
 pub mod merge;
 mod peaks;
 pub mod read;

@@ -14,6 +14,7 @@ use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Blocks;
+use super::lab::Laboratory;
 use super::system::SystemState;
 
 /// The word that opens every `run.json`.
@@ -76,6 +77,9 @@ pub struct Run {
     /// For a merged record: what went into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
+    /// For a run made in the laboratory: on what, and all that it depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub laboratory: Option<Laboratory>,
 }
 
 impl Run {

@@ -220,6 +220,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         imported: None,
         merged: None,
         blocks,
+        laboratory: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

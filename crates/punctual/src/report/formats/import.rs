@@ -116,6 +116,7 @@ impl Foreign {
             }),
             merged: None,
             blocks: None,
+            laboratory: None,
             command: self.command,
             tool: self.tool,
         };
