@@ -11,6 +11,7 @@ use punctual_stats::histogram::{Histogram, HistogramRecord};
 use super::blocks::Blocking;
 use super::conditions::{Role, differences};
 use super::evidence::{analyse_record, missed_late};
+use super::explanation::Ledger;
 use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
 
@@ -83,6 +84,7 @@ pub struct Merger {
     events: MergedEvents,
     demands: Vec<Demand>,
     own_cost: OwnCost,
+    explanation: Option<Ledger>,
     merged: Merged,
     measured_ns: u64,
     /// Where the next run begins in the merged record's time.
@@ -108,6 +110,7 @@ impl Merger {
             events: MergedEvents::default(),
             demands: Vec::new(),
             own_cost: OwnCost::default(),
+            explanation: None,
             merged: Merged {
                 runs: 0,
                 samples: Vec::new(),
@@ -174,6 +177,11 @@ impl Merger {
         self.events.add(&run.events, number, self.offset_ns);
         self.add_demands(&run.demands);
         self.add_cost(&run.own_cost);
+        if let Some(explanation) = &run.explanation {
+            self.explanation
+                .get_or_insert_with(|| Ledger::new(explanation.above_ns))
+                .add_record(explanation);
+        }
         self.add_header(run);
         let span = latest
             .zip(earliest)
@@ -362,6 +370,7 @@ impl Merger {
             imported: first.imported.map(parts::merged_import),
             merged: Some(self.merged),
             laboratory: None,
+            explanation: self.explanation.map(|ledger| ledger.to_record()),
         };
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;

@@ -13,18 +13,22 @@ pub(crate) struct Broken {
     pub reason: String,
 }
 
-fn broken<T>(place: impl Into<String>, reason: impl Into<String>) -> Result<T, Broken> {
+pub(super) fn broken<T>(place: impl Into<String>, reason: impl Into<String>) -> Result<T, Broken> {
     Err(Broken {
         place: place.into(),
         reason: reason.into(),
     })
 }
 
-fn ensure(holds: bool, place: impl Into<String>, reason: impl Into<String>) -> Result<(), Broken> {
+pub(super) fn ensure(
+    holds: bool,
+    place: impl Into<String>,
+    reason: impl Into<String>,
+) -> Result<(), Broken> {
     if holds { Ok(()) } else { broken(place, reason) }
 }
 
-fn at_most(count: usize, most: usize, place: impl Into<String>) -> Result<(), Broken> {
+pub(super) fn at_most(count: usize, most: usize, place: impl Into<String>) -> Result<(), Broken> {
     ensure(
         count <= most,
         place,
@@ -56,7 +60,9 @@ pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
             "not a rate",
         )?;
     }
-    Ok(())
+    run.explanation
+        .as_ref()
+        .map_or(Ok(()), super::explanation::check)
 }
 
 fn lists(run: &Run) -> Result<(), Broken> {

@@ -43,6 +43,7 @@ fn records() -> Vec<Run> {
         reason: "interrupt".to_owned(),
     };
     full.system = full_system();
+    full.explanation = Some(super::bills::explanation());
     with_halves(&mut full);
 
     let mut invalid = run(3);
