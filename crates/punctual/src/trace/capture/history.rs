@@ -99,7 +99,7 @@ impl History {
         let mut lost: u64 = self
             .gaps
             .iter()
-            .filter(|gap| gap.to_ns >= begins_ns && gap.from_ns <= to_ns)
+            .filter(|gap| gap.to_ns > begins_ns && gap.from_ns <= to_ns)
             .map(|gap| gap.events)
             .sum();
         // What is lost and not followed by anything yet may lie in it too.
