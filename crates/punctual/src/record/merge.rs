@@ -339,7 +339,7 @@ impl Merger {
             verdict: None,
             imported: first.imported.map(parts::merged_import),
             merged: Some(self.merged),
-            laboratory: None,
+            laboratory: first.laboratory.map(parts::merged_laboratory),
         };
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;

@@ -31,7 +31,7 @@ pub struct LabFlags {
     /// A word for the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
     pub param: Vec<String>,
-    /// Loads, each by itself and separated by commas; files+net is both at once [default: idle and each of the standard load; idle for a program]
+    /// Loads, each in a machine by itself; files+net is both at once; idle is none, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
     #[arg(long, value_name = "LOADS", help_heading = GUEST)]
     pub load: Option<String>,
     /// Processors; of more than one no latency is told

@@ -10,7 +10,7 @@ use super::super::flags::{Cli, Verb};
 use super::flags::LabFlags;
 use crate::lab::cell::Work;
 use crate::launch::Program;
-use crate::load::{LoadSpec, standard};
+use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 
 /// What `measure` does in the guest where no words say it.
 const MEASURE: [&str; 8] = [
@@ -107,15 +107,7 @@ fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure
             work: Work::Own(words),
         }]);
     }
-    let each = || {
-        let native = standard::PARTS.iter().map(|part| part.name);
-        [IDLE]
-            .into_iter()
-            .chain(native)
-            .collect::<Vec<_>>()
-            .join(",")
-    };
-    let wanted = flags.load.clone().unwrap_or_else(each);
+    let wanted = flags.load.as_deref().unwrap_or("idle,native");
     let part = |load: String| {
         let spec = if load == IDLE {
             "none".to_owned()
@@ -129,7 +121,7 @@ fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure
             work: Work::Own(words),
         }
     };
-    Ok(loads(&wanted)?.into_iter().map(part).collect())
+    Ok(loads(wanted)?.into_iter().map(part).collect())
 }
 
 /// Our own verb's words, completed; the label of its load, if it names one.
@@ -173,29 +165,43 @@ fn list(load: &str) -> String {
     load.replace('+', ",")
 }
 
-/// The names of loads, each checked.
+/// The names of loads, each checked. A set is each of its loads by itself.
 fn loads(text: &str) -> Result<Vec<String>, Failure> {
-    let mut found = Vec::new();
-    for load in text.split(',').map(str::trim) {
-        let load = if load == "none" { IDLE } else { load };
-        let spec = match load {
-            IDLE => Ok(LoadSpec::None),
-            load => LoadSpec::parse(&list(load)),
+    let mut found: Vec<String> = Vec::new();
+    for word in text.split(',').map(str::trim) {
+        let set: Vec<&str> = match word {
+            "none" => vec![IDLE],
+            "native" => standard::PARTS.iter().map(|part| part.name).collect(),
+            KERNEL_PATHS_NAME => KERNEL_PATHS.to_vec(),
+            other => vec![other],
         };
-        match spec {
-            Err(error) => return Err(Failure::usage(format!("--load: {error}"))),
-            Ok(LoadSpec::Command(line)) => {
-                return Err(Failure::usage(format!(
-                    "--load '{line}': the guest has no shell; name native loads"
-                )));
+        let many = set.len() > 1;
+        for load in set {
+            check_load(load)?;
+            match found.iter().any(|known| known == load) {
+                false => found.push(load.to_owned()),
+                // Sets overlap.
+                true if many => {}
+                true => return Err(Failure::usage(format!("--load names {load} twice"))),
             }
-            Ok(_) if found.iter().any(|known| known == load) => {
-                return Err(Failure::usage(format!("--load names {load} twice")));
-            }
-            Ok(_) => found.push(load.to_owned()),
         }
     }
     Ok(found)
+}
+
+fn check_load(load: &str) -> Result<(), Failure> {
+    if load == IDLE {
+        return Ok(());
+    }
+    match LoadSpec::parse(&list(load)) {
+        Err(error) => Err(Failure::usage(format!(
+            "--load: {error}; here idle, native and kernel-paths name several"
+        ))),
+        Ok(LoadSpec::Command(line)) => Err(Failure::usage(format!(
+            "--load '{line}': the guest has no shell; name native loads"
+        ))),
+        Ok(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +245,10 @@ mod tests {
             "measure nanosleep -p 80 -i 1000 -l 5000 --load none"
         );
         assert!(own(&parts[1]).ends_with("--load hackbench"));
+        let paths = planned(&["--load", "kernel-paths"]).unwrap();
+        assert_eq!(paths.len(), KERNEL_PATHS.len());
+        let all = planned(&["--load", "idle,native,kernel-paths"]).unwrap();
+        assert_eq!(all.len(), 1 + 7 + KERNEL_PATHS.len() - 1);
     }
 
     #[test]

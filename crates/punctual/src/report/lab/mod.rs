@@ -24,9 +24,20 @@ pub const NO_LATENCIES: &str = "Several processors of an emulator ran at the hos
      was measured on them is no latency and is not shown. Behaviour (affinity, partitions, exit \
      statuses, counts) holds.";
 
+/// A kernel's name in a table: of a path, what its file is called.
+fn short(kernel: &str) -> String {
+    const MOST: usize = 28;
+    let name = kernel.rsplit('/').next().unwrap_or(kernel);
+    match name.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name.to_owned(),
+    }
+}
+
 /// A cell's name: `rt, hackbench`, with its seed where that isn't 1.
 #[must_use]
 pub fn label_of(kernel: &str, load: &str, seed: u64) -> String {
+    let kernel = short(kernel);
     if seed == 1 {
         format!("{kernel}, {load}")
     } else {
@@ -136,7 +147,7 @@ fn kernel_lines(lab: &Lab, kernels: &[&str], style: &Style) -> Vec<String> {
             let release = release.unwrap_or_else(|| "no result".to_owned());
             format!(
                 "{}: {}",
-                style.paint(Tone::Bold, kernel),
+                style.paint(Tone::Bold, &short(kernel)),
                 style.paint(Tone::Plain, &release)
             )
         })
@@ -151,7 +162,7 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
     let mut head = vec![Cell::toned("load", Tone::Bold)];
     for kernel in kernels {
         let bold = |text: &str| Cell::toned(text, Tone::Bold);
-        top.push(bold(kernel));
+        top.push(bold(&short(kernel)));
         head.push(bold("max"));
         if many_seeds {
             top.push(Cell::new(""));
