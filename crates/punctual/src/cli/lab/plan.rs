@@ -7,7 +7,6 @@ use clap::Parser;
 
 use super::super::failure::Failure;
 use super::super::flags::{Cli, Verb};
-use super::flags::LabFlags;
 use crate::lab::cell::Work;
 use crate::launch::Program;
 use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
@@ -41,14 +40,14 @@ pub struct Part {
 ///
 /// # Errors
 /// Wrong usage.
-pub fn parts(flags: &LabFlags) -> Result<Vec<Part>, Failure> {
-    let words = text(&flags.command)?;
+pub fn parts(load: Option<&str>, command: &[OsString]) -> Result<Vec<Part>, Failure> {
+    let words = text(command)?;
     let own = words.is_empty() || is_own(&words[0]);
     if own {
-        return of_ourselves(flags, &words);
+        return of_ourselves(load, &words);
     }
-    let file = program(&flags.command[0])?;
-    loads(flags.load.as_deref().unwrap_or(IDLE))?
+    let file = program(&command[0])?;
+    loads(load.unwrap_or(IDLE))?
         .into_iter()
         .map(|load| {
             let beside = (load != IDLE).then(|| list(&load));
@@ -89,14 +88,14 @@ fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
         .collect()
 }
 
-fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure> {
+fn of_ourselves(wanted: Option<&str>, words: &[String]) -> Result<Vec<Part>, Failure> {
     let mut words = words.to_vec();
     if words.is_empty() {
         words = MEASURE.map(str::to_owned).to_vec();
     }
     let named = check(&mut words)?;
     if let Some(load) = named {
-        if flags.load.is_some() {
+        if wanted.is_some() {
             return Err(Failure::usage(
                 "--load stands twice: before -- each load is a machine of its own, behind it \
                  there is one",
@@ -107,7 +106,7 @@ fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure
             work: Work::Own(words),
         }]);
     }
-    let wanted = flags.load.as_deref().unwrap_or("idle,native");
+    let wanted = wanted.unwrap_or("idle,native");
     let part = |load: String| {
         let spec = if load == IDLE {
             "none".to_owned()
@@ -211,7 +210,7 @@ mod tests {
     fn planned(arguments: &[&str]) -> Result<Vec<Part>, Failure> {
         let words = ["punctual", "lab"].iter().chain(arguments);
         match Cli::try_parse_from(words).expect("they parse").verb {
-            Verb::Lab(flags) => parts(&flags),
+            Verb::Lab(flags) => parts(flags.load.as_deref(), &flags.command),
             _ => panic!("the verb is lab"),
         }
     }

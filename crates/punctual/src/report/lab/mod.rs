@@ -3,9 +3,13 @@
 
 mod compare;
 mod difference;
+mod junit;
 
 pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
+pub use junit::junit;
+
+use punctual_stats::verdict::Outcome;
 
 use super::style::{Style, Tone, wrap};
 use super::table::{self, Cell};
@@ -177,6 +181,11 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
         top.push(Cell::new(""));
         head.push(Cell::toned("ratio", Tone::Bold));
     }
+    let judged = lab.cells.iter().any(|cell| cell.verdict.is_some());
+    if judged {
+        top.push(Cell::new(""));
+        head.push(Cell::toned("verdict", Tone::Bold));
+    }
     let mut rows = vec![top, head];
     for load in loads {
         let mut row = vec![Cell::new(*load)];
@@ -201,9 +210,46 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
         if let (2, [first, second]) = (kernels.len(), &maxima[..]) {
             row.push(Cell::new(ratio(*second, *first)));
         }
+        if judged {
+            row.push(verdicts(lab, load));
+        }
         rows.push(row);
     }
     rows
+}
+
+/// The verdicts of a row, a word for each kernel; of several seeds the gravest.
+fn verdicts(lab: &Lab, load: &str) -> Cell {
+    let weight = |outcome: Outcome| match outcome {
+        Outcome::Fail => 3,
+        Outcome::Invalid => 2,
+        Outcome::Inconclusive => 1,
+        Outcome::Pass => 0,
+    };
+    let mut words = Vec::new();
+    let mut worst = Outcome::Pass;
+    for kernel in names(&lab.cells, |cell| &cell.kernel) {
+        let of = |cell: &&LabCell| cell.kernel == kernel && cell.load == load;
+        let outcomes = lab.cells.iter().filter(of).filter_map(|cell| {
+            let verdict = cell.verdict.as_ref()?;
+            Some(verdict.outcome)
+        });
+        let Some(gravest) = outcomes.max_by_key(|outcome| weight(*outcome)) else {
+            words.push("-");
+            continue;
+        };
+        words.push(gravest.word());
+        if weight(gravest) > weight(worst) {
+            worst = gravest;
+        }
+    }
+    let tone = match worst {
+        Outcome::Pass => Tone::Good,
+        Outcome::Fail => Tone::Bad,
+        Outcome::Inconclusive => Tone::Unsure,
+        Outcome::Invalid => Tone::Void,
+    };
+    Cell::toned(words.join(" "), tone)
 }
 
 /// How much evidence there is, and what it took.
