@@ -49,10 +49,10 @@ fn the_archives_kernels_are_found_with_all_that_a_guest_needs() {
             assert_eq!(symbols.name(address + 1), Some((name, 1)));
         }
         // The kernel's text begins where the linker puts it.
-        assert_eq!(
-            symbols.address("_stext"),
-            Some(0xffff_ffff_8100_0000),
-            "{told:?}"
+        let text = symbols.name(0xffff_ffff_8100_0000);
+        assert!(
+            text.is_some_and(|(_, offset)| offset == 0),
+            "{text:?} {told:?}"
         );
     }
 }
