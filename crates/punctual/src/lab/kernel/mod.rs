@@ -4,8 +4,10 @@ pub mod apt;
 mod cache;
 mod error;
 pub mod image;
+pub mod kallsyms;
 pub mod modules;
 pub mod package;
+pub mod symbols;
 pub mod unpack;
 
 use std::fs::File;
@@ -18,6 +20,7 @@ use self::apt::{Apt, Refusal, Wanted};
 pub use self::cache::Cache;
 pub use self::error::Error;
 use self::image::{BzImage, Elf, Kind};
+pub use self::symbols::Symbols;
 use self::unpack::Packing;
 
 /// A kernel, ready to boot.
@@ -117,6 +120,7 @@ fn by_name(
     cache: &Cache,
     tell: Tell<'_>,
 ) -> Result<Kernel, Error> {
+    let apt = apt.keeping(cache.directory());
     let refused = match apt.offer(wanted) {
         Ok(offer) => {
             let key = format!("package-{}", offer.sha256);
