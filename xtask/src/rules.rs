@@ -113,6 +113,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "epoll and timerfd: that is the load",
     ),
     ("crates/punctual/src/system/clock.rs", "clock_getres"),
+    (
+        "crates/punctual/src/trace/capture/shared.rs",
+        "memory shared with the kernel, and the bpf call that no crate offers",
+    ),
     ("crates/punctual/src/system/kernel.rs", "uname"),
     ("crates/punctual/src/system/processor.rs", "sysconf"),
     ("crates/punctual/src/system/stolen.rs", "sysconf"),

@@ -44,6 +44,7 @@ fn records() -> Vec<Run> {
     };
     full.system = full_system();
     full.laboratory = Some(laboratory());
+    full.explanation = Some(super::bills::explanation());
     with_halves(&mut full);
 
     let mut invalid = run(3);
