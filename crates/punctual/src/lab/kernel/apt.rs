@@ -63,6 +63,8 @@ pub(super) enum Refusal {
 #[derive(Debug, Clone, Default)]
 pub struct Apt {
     directory: Option<PathBuf>,
+    /// A file for what apt works out from its lists, where the system keeps it nowhere.
+    digest: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -145,7 +147,21 @@ impl Apt {
     #[must_use]
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         let directory = Some(directory.into());
-        Self { directory }
+        Self {
+            directory,
+            digest: None,
+        }
+    }
+
+    /// Lets apt keep what it works out from its lists in this directory, where it keeps it
+    /// nowhere, as in containers: each question takes it seconds else.
+    pub(super) fn keeping(&self, directory: &Path) -> Self {
+        let mut apt = self.clone();
+        let is_kept = Path::new("/var/cache/apt/pkgcache.bin").exists();
+        if self.directory.is_none() && !is_kept && directory.is_dir() {
+            apt.digest = Some(directory.join(".apt"));
+        }
+        apt
     }
 
     /// The package that apt would fetch for a name.
@@ -282,7 +298,12 @@ impl Apt {
     }
 
     fn ask(&self, program: &str, arguments: &[&str]) -> Result<Output, Refusal> {
-        run(self.command(program).args(arguments))
+        let mut command = self.command(program);
+        if let Some(digest) = &self.digest {
+            let option = format!("Dir::Cache::pkgcache={}", digest.display());
+            command.args(["-o", &option]);
+        }
+        run(command.args(arguments))
     }
 
     fn command(&self, program: &str) -> Command {
