@@ -50,7 +50,7 @@ pub struct Turns<C> {
 }
 
 impl<C: Counter> Turns<C> {
-    /// For a number of slots that is a power of two.
+    /// For a number of slots that is a power of two. Real-time safe.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self {
@@ -62,6 +62,7 @@ impl<C: Counter> Turns<C> {
     }
 
     /// The slot that the producer may write to, `None` when all are full, which is counted.
+    /// Real-time safe.
     #[inline]
     pub fn to_write(&self) -> Option<u64> {
         let pushed = self.pushed.0.load(Ordering::Relaxed);
@@ -73,7 +74,7 @@ impl<C: Counter> Turns<C> {
         Some(pushed & (self.capacity - 1))
     }
 
-    /// Hands the slot of [`Turns::to_write`] to the consumer.
+    /// Hands the slot of [`Turns::to_write`] to the consumer. Real-time safe.
     #[inline]
     pub fn written(&self) {
         let pushed = self.pushed.0.load(Ordering::Relaxed);
@@ -82,14 +83,14 @@ impl<C: Counter> Turns<C> {
             .store(pushed.wrapping_add(1), Ordering::Release);
     }
 
-    /// The oldest full slot, which the consumer may read.
+    /// The oldest full slot, which the consumer may read. Real-time safe.
     #[inline]
     pub fn to_read(&self) -> Option<u64> {
         let popped = self.popped.0.load(Ordering::Relaxed);
         (popped != self.pushed.0.load(Ordering::Acquire)).then_some(popped & (self.capacity - 1))
     }
 
-    /// Hands the slot of [`Turns::to_read`] back to the producer.
+    /// Hands the slot of [`Turns::to_read`] back to the producer. Real-time safe.
     #[inline]
     pub fn read(&self) {
         let popped = self.popped.0.load(Ordering::Relaxed);
@@ -98,7 +99,7 @@ impl<C: Counter> Turns<C> {
             .store(popped.wrapping_add(1), Ordering::Release);
     }
 
-    /// How often the producer found the ring full.
+    /// How often the producer found the ring full. Real-time safe.
     #[inline]
     pub fn refused(&self) -> u64 {
         self.refused.0.load(Ordering::Relaxed)

@@ -130,6 +130,7 @@ impl<T: Copy + Send> Consumer<T> {
     }
 
     /// As [`Consumer::drain`], in at most two slices: the ring's end is between them.
+    /// Real-time safe, and wait-free, as far as `take` is.
     #[inline]
     pub fn drain_slices(&mut self, mut take: impl FnMut(&[T])) -> usize {
         let pushed = self.shared.pushed.0.load(Ordering::Acquire);
@@ -152,13 +153,13 @@ impl<T: Copy + Send> Consumer<T> {
         count
     }
 
-    /// How many values have been refused so far because the ring was full.
+    /// How many values have been refused so far because the ring was full. Real-time safe.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.shared.refused.0.load(Ordering::Relaxed)
     }
 
-    /// How many values fit.
+    /// How many values fit. Real-time safe.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.shared.slots.len()
