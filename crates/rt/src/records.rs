@@ -235,7 +235,33 @@ mod tests {
         assert_eq!(Records::new(24, 5).unwrap().capacity(), 8);
     }
 
+    #[test]
+    fn records_of_odd_sizes_pass_from_thread_to_thread() {
+        const COUNT: u8 = 200;
+        let ring = Records::new(3, 4).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..COUNT {
+                    // SAFETY: this thread alone pushes, and a record has 3 bytes.
+                    while !unsafe { ring.push([number; 3].as_ptr()) } {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut seen = [0; 3];
+            for number in 0..COUNT {
+                // SAFETY: this thread alone pops, and a record has 3 bytes.
+                while !unsafe { ring.pop(seen.as_mut_ptr()) } {
+                    std::thread::yield_now();
+                }
+                assert_eq!(seen, [number; 3]);
+            }
+        });
+    }
+
     proptest! {
+        // Miri would take minutes for its strategies.
+        #[cfg_attr(miri, ignore)]
         #[test]
         fn it_does_what_a_queue_does(
             record in 1..40_usize,
