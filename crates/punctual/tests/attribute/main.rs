@@ -2,6 +2,7 @@
 
 mod build;
 mod causes;
+mod data;
 mod platform;
 mod properties;
 mod recorded;

@@ -10,7 +10,12 @@ use crate::report::{conditions, statements, words};
 const MOST_EVENTS: usize = 200;
 
 /// A picture in its two forms, for wide and for narrow screens.
-fn figure(html: &mut Html, id: &str, caption: &str, draw: impl Fn(Form, &str) -> Option<String>) {
+pub(super) fn figure(
+    html: &mut Html,
+    id: &str,
+    caption: &str,
+    draw: impl Fn(Form, &str) -> Option<String>,
+) {
     let (Some(wide), Some(narrow)) = (
         draw(Form::Wide, &format!("{id}-wide")),
         draw(Form::Narrow, &format!("{id}-narrow")),
