@@ -60,7 +60,7 @@ fn a_run_its_bills_and_what_to_do() {
         "thread fifo99-hog, SCHED_FIFO 99",
         "not preempted: preempt-off",
         "What to do",
-        "chrt -f -p",
+        "pgrep -x fifo99-hog",
     ] {
         assert!(all.stdout.contains(part), "{part}: {}", all.stdout);
     }

@@ -3,6 +3,7 @@
 mod build;
 mod causes;
 mod data;
+mod hostile;
 mod platform;
 mod properties;
 mod recorded;

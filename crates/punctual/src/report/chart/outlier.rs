@@ -211,8 +211,11 @@ fn scale(svg: &mut Svg, (from, to): (f64, f64), (left, right): (f64, f64), botto
         let at = tick as f64 * step;
         let x = left + (right - left) * (at - from) / (to - from).max(1.0);
         svg.line("rule", (x, bottom), (x, bottom + 5.0));
-        let sign = if tick < 0 { "−" } else { "" };
-        let label = format!("{sign}{}", words::duration_f64(at.abs()));
+        let label = match tick {
+            0 => "0".to_owned(),
+            ..0 => format!("−{}", words::duration_f64(at.abs())),
+            _ => words::duration_f64(at),
+        };
         svg.label("tick", "middle", x, bottom + 20.0, &label);
         tick += 1;
     }

@@ -1,6 +1,6 @@
 //! Bills, stages and the ranking as text: for a terminal, and to be pasted into a mail.
 
-use punctual_stats::histogram::Histogram;
+use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
 use super::{mend, name};
 use crate::record::Run;
@@ -104,7 +104,11 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
             } else {
                 " ".repeat(width + 14)
             };
-            out.push(format!("{head}{}", style.paint(tone, part)));
+            out.push(format!(
+                "{}{}",
+                style.paint(Tone::Plain, &head),
+                style.paint(tone, part)
+            ));
         }
         for detail in details(line) {
             for part in wrap(&detail, room.saturating_sub(2)) {
@@ -114,7 +118,7 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
         }
     }
     let head = format!("  {:>width$} µs 100.0 %", exact(bill.latency_ns));
-    out.push(format!("{head}  {}", style.paint(Tone::Dim, "the latency")));
+    out.push(style.paint(Tone::Plain, &format!("{head}  the latency")));
 }
 
 /// What is known beside the figures: stack and notes.
@@ -243,6 +247,14 @@ pub(in crate::report) struct StageFigures {
     pub max: u64,
 }
 
+/// A percentile, where enough samples lie beyond it.
+fn supported(times: &Histogram, quantile: f64) -> Option<u64> {
+    let beyond = (1.0 - quantile) * times.count() as f64;
+    times
+        .quantile(quantile)
+        .filter(|_| beyond >= MIN_SAMPLES_BEYOND as f64)
+}
+
 /// The figures of each stage that was seen.
 pub(in crate::report) fn stage_figures(explanation: &Explanation) -> Vec<StageFigures> {
     explanation
@@ -253,8 +265,8 @@ pub(in crate::report) fn stage_figures(explanation: &Explanation) -> Vec<StageFi
             Some(StageFigures {
                 stage: entry.stage,
                 count: times.count(),
-                p50: times.quantile(0.5),
-                p99: times.quantile(0.99),
+                p50: supported(&times, 0.5),
+                p99: supported(&times, 0.99),
                 max: times.max()?,
             })
         })

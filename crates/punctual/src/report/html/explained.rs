@@ -150,7 +150,10 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
             td(""),
         ],
     ));
-    html.raw("<details><summary>The rows, which sum to the latency</summary>\n");
+    let open = if number == 1 { " open" } else { "" };
+    html.raw(&format!(
+        "<details{open}><summary>The rows, which sum to the latency</summary>\n"
+    ));
     html.table(
         "wide stack",
         "In the order of the stages",
