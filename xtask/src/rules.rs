@@ -96,10 +96,14 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "memory shared by the processes of a load",
     ),
     (
-        "crates/punctual/src/load/mmap.rs",
-        "maps, touches and unmaps: that is the load",
+        "crates/punctual/src/load/area.rs",
+        "maps, touches and unmaps: that is what loads do",
     ),
     ("crates/punctual/src/load/sys.rs", "the load's system calls"),
+    (
+        "crates/punctual/src/load/paths/sys.rs",
+        "system calls of the loads that tell kernels apart",
+    ),
     (
         "crates/punctual/src/load/timers.rs",
         "epoll and timerfd: that is the load",

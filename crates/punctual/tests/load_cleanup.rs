@@ -142,6 +142,15 @@ fn a_killed_controller_leaves_nothing() {
 }
 
 #[test]
+fn a_killed_controller_of_thousands_leaves_nothing() {
+    let spec = "kill,poll:descriptors=500,exit:bytes=16M,truncate:bytes=16M,proc,vmread:bytes=1M";
+    let controller = Controller::start(spec, "ready");
+    assert!(controller.processes().len() > 2000);
+    assert_eq!(entries(controller.scratch.path()), 0, "no files at all");
+    controller.kill();
+}
+
+#[test]
 fn a_controller_killed_while_loads_start_leaves_nothing() {
     for delay in [0, 1, 3, 10, 30] {
         let controller = Controller::start("hackbench:threads,files:bytes=1M,fork", "started");

@@ -5,8 +5,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use punctual::load::{
-    ALL, LoadClass, LoadReport, LoadSet, LoadSettings, LoadSpec, classic_item, classic_line,
-    standalone,
+    ALL, KERNEL_PATHS, LoadClass, LoadReport, LoadSet, LoadSettings, LoadSpec, Parameter,
+    classic_item, classic_line, standalone,
 };
 
 const READY: Duration = Duration::from_secs(60);
@@ -61,8 +61,14 @@ fn stat(pid: u32, number: usize) -> Option<i64> {
 #[test]
 fn every_generator_works_and_says_so() {
     for generator in ALL {
-        let small = generator.parameters.iter().filter(|p| p.key == "bytes");
-        let small: String = small.map(|_| ":bytes=1M").collect();
+        let small = |parameter: &Parameter| match parameter.key {
+            "bytes" => ":bytes=1M",
+            "processes" => ":processes=20",
+            // What a limit that can't be raised still allows.
+            "descriptors" => ":descriptors=500",
+            _ => "",
+        };
+        let small: String = generator.parameters.iter().map(small).collect();
         let reports = work(&format!("{}{small}", generator.name), &settings());
         let [report] = &reports[..] else {
             panic!("one load and {} reports", reports.len());
@@ -79,7 +85,9 @@ fn every_generator_works_and_says_so() {
 
 #[test]
 fn the_other_work_is_counted_too() {
-    let set = start("net,timers,fork,mmap:bytes=1M,files:bytes=1M", &settings());
+    let spec = "net,timers,fork,mmap:bytes=1M,files:bytes=1M,exit:bytes=1M,\
+                hugepages:bytes=4M,truncate:bytes=1M,proc";
+    let set = start(spec, &settings());
     let deadline = Instant::now() + READY;
     loop {
         let also: BTreeMap<_, _> = set
@@ -90,7 +98,17 @@ fn the_other_work_is_counted_too() {
         let kinds: Vec<_> = also.keys().map(String::as_str).collect();
         assert_eq!(
             kinds,
-            ["execs", "files", "mappings", "sleeps", "stream bytes"]
+            [
+                "bytes",
+                "execs",
+                "files",
+                "mappings",
+                "page faults",
+                "pages",
+                "sleeps",
+                "stream bytes",
+                "walks"
+            ]
         );
         if also.values().all(|&count| count > 0) {
             return;
@@ -108,6 +126,75 @@ fn the_standard_load_does_all_of_its_work() {
         assert_eq!(report.failed, None, "{}", report.name);
         assert!(report.work > 0, "{}", report.name);
     }
+}
+
+/// The load alone, with so few open files allowed and no right to more.
+fn with_few_files(load: &str, files: u64) -> std::process::Output {
+    const CAP_SYS_RESOURCE: libc::c_ulong = 24;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.args(["load", load, "-D", "1"]);
+    let lower = move || {
+        let limit = libc::rlimit {
+            rlim_cur: files,
+            rlim_max: files,
+        };
+        // SAFETY: prctl takes integers here; without the privilege it fails, and isn't needed.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_RESOURCE) };
+        // SAFETY: the pointer is to a live limit that is only read.
+        match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure makes system calls alone, and allocates nothing.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, lower) };
+    command.output().expect("it runs")
+}
+
+#[test]
+fn descriptors_that_cannot_be_had_are_refused_with_what_can() {
+    let output = with_few_files("poll:descriptors=50000", 1000);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for word in ["50000", "ulimit -Hn", "1000", "poll:descriptors=936"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    // As many as there may be, if nobody asked for more.
+    for load in ["poll:descriptors=936", "poll"] {
+        let output = with_few_files(load, 1000);
+        assert_eq!(output.status.code(), Some(0), "{load}: {output:?}");
+    }
+}
+
+#[test]
+fn kernel_paths_are_taken_at_their_full_size() {
+    for name in ["exit", "munmap", "hugepages"] {
+        let load = format!("{name}:workers=1:bytes=100M");
+        let report = work(&load, &settings()).remove(0);
+        assert_eq!(report.failed, None, "{report:?}");
+        // Each was counted before it ended; the last may have been under way.
+        let pages = report.also["pages"];
+        let whole = (100 << 20) / 4096;
+        assert!(pages >= report.work * whole, "{report:?}");
+        assert_eq!(pages % whole, 0, "{report:?}");
+    }
+    let report = work("kill", &settings()).remove(0);
+    assert_eq!(report.failed, None, "{report:?}");
+    assert_eq!(report.processes, 2001, "the group, and who signals it");
+}
+
+#[test]
+fn the_set_of_kernel_paths_runs_as_one() {
+    let spec = LoadSpec::parse("kernel-paths").expect("known");
+    let set = match LoadSet::start(&spec, &settings()) {
+        Ok(set) => set,
+        Err(error) => panic!("its defaults fit any machine: {error}"),
+    };
+    set.wait_ready(READY)
+        .expect("its defaults respect the limits");
+    let names: Vec<_> = set.stop().into_iter().map(|report| report.name).collect();
+    assert_eq!(names, KERNEL_PATHS);
 }
 
 #[test]

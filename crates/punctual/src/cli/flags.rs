@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
+use super::lab::{LAB_EXAMPLES, LabFlags};
 use super::units;
 use crate::launch::Stacks;
 use crate::load::{LoadClass, LoadSpec};
@@ -55,6 +56,9 @@ pub enum Verb {
     /// Who stole the time? Bills of late wake-ups, ranked causes, what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainFlags),
+    /// The same questions on a real kernel in virtual time: the same figures on any host
+    #[command(after_help = LAB_EXAMPLES)]
+    Lab(LabFlags),
     /// Look at what was recorded
     Report(ReportFlags),
     /// Hold two runs against each other, also those of other tools
@@ -170,7 +174,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub confidence: f64,
 
-    /// standard, none, a list of loads, or a command [default: standard for qualify, none for measure]
+    /// standard, kernel-paths, none, a list of loads, or a command [default: standard for qualify, none for measure]
     #[arg(long, value_name = "LOAD", value_parser = LoadSpec::parse, help_heading = CONDITIONS)]
     pub load: Option<LoadSpec>,
     /// Scheduling class of the load: other, batch or idle
@@ -261,7 +265,7 @@ pub enum IntervalKind {
 /// Flags of `load`.
 #[derive(Debug, Args)]
 pub struct LoadFlags {
-    /// standard, a list of loads with their parameters (name:key=value), or a command
+    /// standard, kernel-paths, a list of loads with parameters (name:key=value), or a command
     #[arg(value_name = "LOAD", default_value = "standard", value_parser = LoadSpec::parse)]
     pub load: LoadSpec,
     /// How long: 60, 5m, 1h [default: until Ctrl-C, or until a finite load is done]

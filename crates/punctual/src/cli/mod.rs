@@ -4,6 +4,7 @@
 mod explain;
 mod failure;
 mod flags;
+mod lab;
 mod load;
 mod looking;
 mod manual;
@@ -31,12 +32,22 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return crate::load::worker::main(arguments.into_iter().skip(2));
     }
+    // The laboratory's guest has this program as its first process.
+    if crate::lab::guest::is_called(&arguments) {
+        crate::lab::guest::init();
+    }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == crate::lab::guest::VERB)
+    {
+        return crate::lab::guest::main(arguments.into_iter().skip(2));
+    }
     let (status, keeps_record) = match Cli::try_parse_from(&arguments) {
         Ok(cli) => {
             let status = act(&cli.verb).unwrap_or_else(|failure| end(&failure));
             let keeps_record = matches!(
                 cli.verb,
-                Verb::Qualify(_) | Verb::Measure(_) | Verb::Merge(_)
+                Verb::Qualify(_) | Verb::Measure(_) | Verb::Merge(_) | Verb::Lab(_)
             );
             (status, keeps_record)
         }
@@ -74,6 +85,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Load(flags) => load::run(flags),
         Verb::Run(flags) => run::run(flags),
         Verb::Explain(flags) => explain::run(flags),
+        Verb::Lab(flags) => lab::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => looking::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),

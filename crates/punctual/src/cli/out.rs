@@ -33,6 +33,12 @@ pub fn complain(line: &str) {
     let _ = writeln!(out, "punctual: {line}");
 }
 
+/// Hands on what another program said on its standard error.
+pub fn pass_on(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text.as_bytes());
+}
+
 /// What standard output can show. NO_COLOR is honoured (<https://no-color.org>).
 #[must_use]
 pub fn style() -> Style {

@@ -82,6 +82,8 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         explanation: None,
         imported: None,
         merged: None,
+        blocks: None,
+        laboratory: None,
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! It prints nothing: whoever asked for the run is told through an [`Observer`].
 
+mod blocks;
 mod compose;
 mod error;
 mod explain;

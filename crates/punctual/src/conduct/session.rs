@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
 
+use super::blocks::Stretches;
 use super::error::ConductError;
 use super::explain::Explaining;
 use super::gather::Gathering;
@@ -163,6 +164,7 @@ fn begin(
         start_ns,
         lined,
         gathering,
+        stretches: Stretches::new(),
         loads,
         watch,
         held,
@@ -249,6 +251,7 @@ struct Session<'a> {
     start_ns: u64,
     lined: Lined,
     gathering: Gathering,
+    stretches: Stretches,
     loads: Option<LoadSet>,
     watch: Watch,
     held: Held,
@@ -294,6 +297,8 @@ impl Session<'_> {
                 self.save_under_way();
                 next_save = Instant::now() + SAVE_EVERY;
             }
+            let elapsed_ns = self.elapsed_ns();
+            self.stretches.look(&self.gathering.look(), elapsed_ns);
             self.tick();
             std::thread::sleep(TICK.min(self.until_end()));
         }
@@ -362,6 +367,7 @@ impl Session<'_> {
     fn save_under_way(&mut self) {
         let lanes = compose::copy(&self.gathering.look());
         compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         self.run.loads = loads.iter().map(compose::load_under_way).collect();
@@ -405,6 +411,7 @@ impl Session<'_> {
         }
         let lanes = compose::copy(&self.gathering.look());
         compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let broke = outcomes
             .iter()

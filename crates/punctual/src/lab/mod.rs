@@ -1,3 +1,22 @@
 //! The laboratory: real kernels in virtual time, where figures repeat bit for bit.
+//!
+//! A cell is one kernel, one load, one seed. [`cell`] makes it: an [`initramfs`] with this
+//! very binary as its first process ([`guest`]), a QEMU ([`machine`]) that counts
+//! instructions instead of time, and what the guest hands out ([`channel`]).
 
+pub mod cell;
+pub mod channel;
+pub mod error;
+pub mod guest;
+pub mod initramfs;
+pub mod job;
 pub mod kernel;
+pub mod libraries;
+pub mod machine;
+pub mod qemu;
+mod sys;
+pub mod work;
+
+pub use cell::{CellPlan, Made, Watcher};
+pub use error::LabError;
+pub use qemu::Qemu;

@@ -4,8 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::{Context, VERB};
-use super::{mmap, sys};
+use super::worker::{Context, NOTHING, VERB};
+use super::{area, sys};
 
 /// The registry's entry.
 pub(super) const GENERATOR: Generator = Generator {
@@ -41,7 +41,7 @@ pub(super) const GENERATOR: Generator = Generator {
 const NO_EXEC: i32 = 127;
 
 fn run(context: &Context<'_>) -> Result<(), String> {
-    let page = mmap::page_size();
+    let page = area::page_size();
     let bytes = context.size("pages").saturating_mul(page);
     context.crew(context.size("workers"), 1, |index| {
         let mut memory = vec![1_u8; bytes];
@@ -66,7 +66,7 @@ fn one(context: &Context<'_>, memory: &mut [u8], page: usize, exec: bool) -> Res
         }
         if exec {
             let mut this = Command::new("/proc/self/exe");
-            let error = this.args([VERB, "exit"]).exec();
+            let error = this.args([VERB, NOTHING]).exec();
             context.board().fail(&format!("exec failed: {error}"));
             sys::exit_now(NO_EXEC);
         }

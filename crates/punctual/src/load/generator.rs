@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::worker::Context;
-use super::{cpu, files, fork, hackbench, memory, mmap, net, timers};
+use super::{cpu, files, fork, hackbench, memory, mmap, net, paths, timers};
 
 /// A kind of load that can be asked for by name.
 #[derive(Debug)]
@@ -38,6 +38,15 @@ pub const ALL: &[&Generator] = &[
     &net::GENERATOR,
     &cpu::GENERATOR,
     &timers::GENERATOR,
+    &paths::poll::GENERATOR,
+    &paths::memory::EXIT,
+    &paths::memory::MUNMAP,
+    &paths::memory::MPROTECT,
+    &paths::memory::HUGEPAGES,
+    &paths::memory::VMREAD,
+    &paths::kill::GENERATOR,
+    &paths::truncate::GENERATOR,
+    &paths::proc::GENERATOR,
 ];
 
 /// The generator of this name.
@@ -73,7 +82,18 @@ pub enum Amount {
     /// So many bytes for each CPU, or less where memory is short: see
     /// [`memory::DEFAULT_SHARE`].
     Memory(u64),
+    /// One large area of so many bytes for each CPU, or less where memory is short for all
+    /// loads of the list: see [`memory::AREA_SHARE`].
+    Area(u64),
+    /// So many small processes, or fewer where memory is short, as for an area.
+    Processes(u64),
+    /// So many open files in a process, or fewer where the limit can't be raised so far.
+    Files(u64),
 }
+
+/// About what a small forked process takes, in bytes: its stack in the kernel, its page
+/// tables and the pages that it has touched.
+pub const PROCESS_BYTES: u64 = 64 << 10;
 
 impl Amount {
     /// The number on a machine with so many CPUs and so much memory.
@@ -87,6 +107,15 @@ impl Amount {
                 // Whole 64 KiB, the largest page size in use.
                 (bytes.min(share) & !0xffff).max(1 << 16)
             }
+            Amount::Area(bytes) => {
+                let share = available_memory / memory::AREA_SHARE / cpus;
+                (bytes.min(share) & !0xffff).max(1 << 16)
+            }
+            Amount::Processes(count) => {
+                let share = available_memory / memory::AREA_SHARE;
+                count.min(share / PROCESS_BYTES).max(1)
+            }
+            Amount::Files(count) => paths::files_allowed(count).max(1),
         }
     }
 }
@@ -96,7 +125,8 @@ impl fmt::Display for Amount {
         match self {
             Amount::Fixed(value) => f.write_str(&short(*value)),
             Amount::PerCpu(value) => write!(f, "{value} per CPU"),
-            Amount::Memory(bytes) => write!(f, "{} or less", short(*bytes)),
+            Amount::Memory(bytes) | Amount::Area(bytes) => write!(f, "{} or less", short(*bytes)),
+            Amount::Processes(count) | Amount::Files(count) => write!(f, "{count} or less"),
         }
     }
 }
@@ -138,12 +168,24 @@ pub fn markdown() -> String {
 }
 
 impl Generator {
-    /// All parameters: those set, and the defaults of the others. Values set
-    /// were checked when they were parsed.
-    pub fn resolve(&self, set: &Values, cpus: usize, available_memory: u64) -> Values {
+    /// All parameters: those set, and the defaults of the others, for a list of so many loads.
+    /// Values set were checked when they were parsed.
+    pub fn resolve(
+        &self,
+        set: &Values,
+        cpus: usize,
+        available_memory: u64,
+        loads: usize,
+    ) -> Values {
         let value = |parameter: &Parameter| {
             let default = || {
-                let amount = parameter.default.on(cpus, available_memory);
+                let available = match parameter.default {
+                    Amount::Area(_) | Amount::Processes(_) => {
+                        available_memory / loads.max(1) as u64
+                    }
+                    _ => available_memory,
+                };
+                let amount = parameter.default.on(cpus, available);
                 amount.clamp(parameter.least, parameter.most)
             };
             set.get(parameter.key).copied().unwrap_or_else(default)
@@ -216,7 +258,7 @@ mod tests {
     #[test]
     fn every_default_is_in_range_and_every_key_once() {
         for generator in ALL {
-            let defaults = generator.resolve(&Values::new(), 2, 1 << 30);
+            let defaults = generator.resolve(&Values::new(), 2, 1 << 30, 1);
             assert_eq!(
                 defaults.len(),
                 generator.parameters.len(),

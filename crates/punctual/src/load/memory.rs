@@ -7,6 +7,10 @@ use std::path::Path;
 /// one 16th, so that the standard load stays below one quarter.
 pub const DEFAULT_SHARE: u64 = 16;
 
+/// By default the large areas of all loads of a list together take at most this fraction of
+/// the memory available: one quarter, so that 100 MB are 100 MB in 1 GB too.
+pub const AREA_SHARE: u64 = 4;
+
 /// Loads that would together take more than this fraction of the memory
 /// available (one half) are refused.
 pub const REFUSED_SHARE: u64 = 2;

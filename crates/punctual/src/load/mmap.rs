@@ -2,8 +2,8 @@
 //! threads that share an address space.
 
 use std::io;
-use std::ptr::NonNull;
 
+use super::area::{Area, page_size};
 use super::generator::{Amount, Generator, Parameter, Values};
 use super::worker::Context;
 
@@ -79,78 +79,4 @@ fn run(context: &Context<'_>) -> Result<(), String> {
 
 fn failed(call: &str, error: &io::Error) -> String {
     format!("{call} failed: {error}: give fewer bytes, or raise the limits of memory")
-}
-
-/// The size of a page.
-pub(super) fn page_size() -> usize {
-    // SAFETY: sysconf takes an integer and no pointer.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
-}
-
-/// Private anonymous memory that nothing but this value refers to.
-struct Area {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-impl Area {
-    fn map(bytes: usize) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping at an address that the kernel chooses touches
-        // no memory of ours.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Area { start, bytes })
-    }
-
-    /// Writes to every page from `start` to `end`; how many they were.
-    fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
-        assert!(end <= self.bytes, "within the area");
-        for offset in (start..end).step_by(page) {
-            // SAFETY: offset is below the area's size, asserted above.
-            let byte = unsafe { self.start.add(offset) };
-            // SAFETY: the byte is mapped, writable (protections are undone
-            // before the next touch) and this value's alone.
-            unsafe { byte.write_volatile(1) };
-        }
-        (end - start).div_ceil(page) as u64
-    }
-
-    fn part(&self, offset: usize, bytes: usize) -> *mut libc::c_void {
-        assert!(offset + bytes <= self.bytes, "within the area");
-        // SAFETY: offset is within the area, asserted above.
-        unsafe { self.start.add(offset) }.as_ptr().cast()
-    }
-
-    fn protect(&mut self, offset: usize, bytes: usize, protection: i32) -> io::Result<()> {
-        let part = self.part(offset, bytes);
-        // SAFETY: the part is whole pages of this mapping, to which there are
-        // no references: the memory is only ever reached through raw pointers.
-        match unsafe { libc::mprotect(part, bytes, protection) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    fn give_back(&mut self, offset: usize, bytes: usize) -> io::Result<()> {
-        let part = self.part(offset, bytes);
-        // SAFETY: as for protect; what is lost is read by nobody.
-        match unsafe { libc::madvise(part, bytes, libc::MADV_DONTNEED) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-}
-
-impl Drop for Area {
-    fn drop(&mut self) {
-        // SAFETY: this mapping of exactly this size was made by map, and
-        // nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
-    }
 }

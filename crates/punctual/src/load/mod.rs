@@ -24,6 +24,7 @@ pub mod spec;
 pub mod standard;
 pub mod worker;
 
+mod area;
 mod command;
 mod cpu;
 mod files;
@@ -31,6 +32,7 @@ mod fork;
 mod hackbench;
 mod mmap;
 mod net;
+mod paths;
 mod running;
 mod set;
 mod supervisor;
@@ -40,6 +42,7 @@ mod tree;
 
 pub use generator::{ALL, Generator, Parameter};
 pub use hackbench::{classic_item, classic_line};
+pub use paths::{KERNEL_PATHS, KERNEL_PATHS_NAME};
 pub use set::{
     LoadClass, LoadError, LoadReport, LoadSet, LoadSettings, LoadStatus, allowed_cpus, standalone,
 };

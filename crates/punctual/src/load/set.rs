@@ -320,14 +320,16 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
     }
     let mut wanted = 0_u64;
     let mut jobs = Vec::new();
-    for LoadItem { name, set } in spec.items() {
+    let items = spec.items();
+    let loads = items.len();
+    for LoadItem { name, set } in items {
         let unknown = || LoadError::new(&name, "there is no such load");
         let generator = generator::find(&name).ok_or_else(unknown)?;
         let standard = matches!(spec, LoadSpec::Standard)
             .then(|| standard::resolve(&name, cpus, available))
             .flatten();
         let set = standard.unwrap_or(set);
-        let values = generator.resolve(&set, cpus, available);
+        let values = generator.resolve(&set, cpus, available, loads);
         wanted = wanted.saturating_add((generator.memory)(&values));
         let scratch = generator.scratch.then(|| scratch_path(settings));
         jobs.push(Job {

@@ -1,7 +1,7 @@
 //! What `--load` says, as plain data.
 
 use super::generator::{self, Generator, Values};
-use super::standard;
+use super::{paths, standard};
 
 /// A load that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,9 @@ impl LoadItem {
 }
 
 impl LoadSpec {
-    /// Reads `standard`, `none`, a list like `hackbench,mmap:bytes=16M`, or,
-    /// when the text holds a space or a slash, a command line.
+    /// Reads `standard`, `none`, a list like `hackbench,mmap:bytes=16M`, in which `kernel-paths`
+    /// stands for all of [`paths::KERNEL_PATHS`], or, when the text holds a space or a slash, a
+    /// command line.
     ///
     /// The error is one line that lists what is known.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -56,8 +57,8 @@ impl LoadSpec {
         if !is_list {
             return Ok(LoadSpec::Command(text.to_owned()));
         }
-        let items: Result<Vec<_>, _> = elements.into_iter().map(parse_item).collect();
-        Ok(LoadSpec::List(items?))
+        let items: Result<Vec<_>, _> = elements.into_iter().map(parse_element).collect();
+        Ok(LoadSpec::List(items?.concat()))
     }
 
     /// What a reader of a report is told: `standard load v1`, `no load`,
@@ -66,6 +67,7 @@ impl LoadSpec {
         match self {
             LoadSpec::None => "no load".into(),
             LoadSpec::Standard => format!("standard load v{}", standard::VERSION),
+            LoadSpec::List(items) if *items == paths::items() => paths::KERNEL_PATHS_NAME.into(),
             LoadSpec::List(items) => {
                 let names: Vec<_> = items.iter().map(|item| item.name.as_str()).collect();
                 names.join("+")
@@ -82,6 +84,13 @@ impl LoadSpec {
             LoadSpec::List(items) => items.clone(),
         }
     }
+}
+
+fn parse_element(text: &str) -> Result<Vec<LoadItem>, String> {
+    if text == paths::KERNEL_PATHS_NAME {
+        return Ok(paths::items());
+    }
+    parse_item(text).map(|item| vec![item])
 }
 
 fn parse_item(text: &str) -> Result<LoadItem, String> {
@@ -108,8 +117,9 @@ fn unknown(name: &str) -> String {
         _ => "",
     };
     format!(
-        "unknown load '{name}': known are standard and none{alone}, a list of {}, \
+        "unknown load '{name}': known are standard and none{alone}, {}, a list of {}, \
          or a command line with a space or a slash in it",
+        paths::KERNEL_PATHS_NAME,
         known.join(", ")
     )
 }
@@ -145,6 +155,16 @@ mod tests {
         ];
         assert_eq!(list("hackbench:pipe:groups=3,mmap:bytes=16M"), expected);
         assert_eq!(list("hackbench, net").len(), 2);
+    }
+
+    #[test]
+    fn a_set_is_the_loads_in_it() {
+        let names =
+            |text| -> Vec<String> { list(text).into_iter().map(|(name, _)| name).collect() };
+        assert_eq!(names("kernel-paths"), paths::KERNEL_PATHS);
+        let with = [&["net"], paths::KERNEL_PATHS].concat();
+        assert_eq!(names("net,kernel-paths"), with);
+        assert!(LoadSpec::parse("kernel-paths:bytes=1M").is_err());
     }
 
     #[test]
@@ -203,6 +223,8 @@ mod tests {
         assert_eq!(label("none"), Ok("no load".into()));
         assert_eq!(label("standard"), Ok("standard load v1".into()));
         assert_eq!(label("hackbench,net:pairs=2"), Ok("hackbench+net".into()));
+        assert_eq!(label("kernel-paths"), Ok("kernel-paths".into()));
+        assert_eq!(label("poll,exit"), Ok("poll+exit".into()));
         assert_eq!(label("make -j8"), Ok("command `make -j8`".into()));
     }
 }

@@ -15,6 +15,9 @@ use super::{supervisor, sys};
 /// The verb by which the tool starts itself again for a load.
 pub const VERB: &str = "__load";
 
+/// What the fork load runs by this verb: a program that does nothing. No load is called so.
+pub(super) const NOTHING: &str = "--nothing";
+
 /// The name that a user's own command goes by.
 pub const COMMAND: &str = "command";
 
@@ -27,8 +30,8 @@ const THREAD_STACK: usize = 128 << 10;
 /// it refuses.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
-    // What the fork load runs: nothing, as fast as this binary can.
-    if arguments.peek().is_some_and(|name| name == "exit") {
+    // As fast as this binary can.
+    if arguments.peek().is_some_and(|name| name == NOTHING) {
         return ExitCode::SUCCESS;
     }
     match Job::from_arguments(arguments) {

@@ -1,11 +1,13 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
+mod blocks;
 pub mod conditions;
 pub mod cpus;
 pub mod directory;
 pub mod error;
 pub mod evidence;
 pub mod explanation;
+pub mod lab;
 pub mod merge;
 mod peaks;
 pub mod read;
@@ -16,6 +18,7 @@ pub mod system;
 pub mod time;
 mod validate;
 
+pub use blocks::{Blocking, Blocks};
 pub use cpus::cpu_list;
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;

@@ -13,7 +13,9 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
+use super::blocks::Blocks;
 use super::explanation::Explanation;
+use super::lab::Laboratory;
 use super::system::SystemState;
 
 /// The word that opens every `run.json`.
@@ -56,6 +58,10 @@ pub struct Run {
     pub threads: Vec<Thread>,
     /// Maximum, count and misses over time, all threads together.
     pub timeline: Timeline,
+    /// Latencies by stretches of time; absent where the record doesn't say, as with
+    /// imported runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Blocks>,
     /// The loads and the work that they did.
     pub loads: Vec<Load>,
     /// What happened during the run that a reader must know.
@@ -72,6 +78,9 @@ pub struct Run {
     /// For a merged record: what went into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
+    /// For a run made in the laboratory: on what, and all that it depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub laboratory: Option<Laboratory>,
     /// Who stole the time of the late wake-ups; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,

@@ -16,6 +16,7 @@ pub mod figures;
 pub mod formats;
 pub mod gnuplot;
 pub mod html;
+pub mod lab;
 pub mod live;
 pub mod marks;
 pub mod statements;

@@ -1,6 +1,24 @@
 //! Finds a kernel and makes it ready to boot: by name, as a package, as an image.
 
-use std::path::PathBuf;
+pub mod apt;
+mod cache;
+mod error;
+pub mod image;
+pub mod modules;
+pub mod package;
+pub mod unpack;
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use self::apt::{Apt, Refusal, Wanted};
+pub use self::cache::Cache;
+pub use self::error::Error;
+use self::image::{BzImage, Elf, Kind};
+use self::unpack::Packing;
 
 /// A kernel, ready to boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +29,8 @@ pub struct Kernel {
     pub release: String,
     /// The package that it came from and that package's version, where it came from one.
     pub package: Option<Package>,
-    /// An uncompressed ELF image, which boots faster than a bzImage.
+    /// An uncompressed ELF image, which boots faster than a bzImage; or the bzImage, where
+    /// its kernel can't be entered in another way (it was built without `CONFIG_PVH`).
     pub image: PathBuf,
     /// SHA-256 of `image`, in hexadecimal.
     pub sha256: String,
@@ -24,10 +43,446 @@ pub struct Kernel {
 }
 
 /// A Debian package of a kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Package {
     /// `linux-image-6.1.0-49-rt-amd64`.
     pub name: String,
     /// `6.1.172-1`.
     pub version: String,
+}
+
+/// Is told in a line what takes time, and what was done otherwise than expected.
+pub type Tell<'a> = &'a mut dyn FnMut(&str);
+
+/// A kernel and its unpacked image are no longer than this, in bytes. Debian's are 8 and 40
+/// million.
+const LONGEST_IMAGE: u64 = 512 << 20;
+
+/// The image in an entry of the cache.
+const IMAGE: &str = "vmlinux";
+/// And where it can only unpack itself.
+const PACKED_IMAGE: &str = "vmlinuz";
+const SYSTEM_MAP: &str = "System.map";
+const CONFIG: &str = "config";
+const MODULES: &str = "lib/modules/";
+/// Where a package lies while it is unpacked.
+const DOWNLOAD: &str = "download";
+/// Symbols or configuration, in bytes.
+const LONGEST_TEXT: u64 = 64 << 20;
+
+/// Finds a kernel, and makes it ready to boot.
+///
+/// `asked` is
+/// - `rt` or `standard`: the newest of its kind that apt offers;
+/// - a release or its beginning, `6.12`, `6.12-rt`, `6.1.0-49-rt-amd64`;
+/// - a Debian package, `linux-image-6.1.0-49-rt-amd64` or `linux-image-rt-amd64`;
+/// - a path to a bzImage, an ELF image or a Debian package.
+///
+/// What is fetched or unpacked is kept in the cache, and verified each time that it is taken
+/// from there. Where apt can't give it, the newest such kernel of the cache is taken, and
+/// `tell` says which.
+///
+/// # Errors
+/// See [`Error`]; each is one line. Nothing incomplete is left behind.
+pub fn find(asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
+    find_with(&Apt::default(), asked, cache, tell)
+}
+
+/// [`find`], with programs of apt from elsewhere.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
+    let path = Path::new(asked);
+    let wanted = Wanted::parse(asked).filter(|wanted| {
+        // A file in the working directory, unless its name is one of the two short ones.
+        matches!(wanted, Wanted::Newest { version: None, .. }) || !path.is_file()
+    });
+    match wanted {
+        Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
+        None if !asked.contains('/') && !path.exists() => Err(Error::Package {
+            asked: asked.to_owned(),
+            why: "is neither a file nor a name: rt, standard, a release (6.12, 6.12-rt) or a \
+                  package (linux-image-...)"
+                .to_owned(),
+        }),
+        None => from_file(asked, path, cache, tell),
+    }
+}
+
+fn by_name(
+    apt: &Apt,
+    asked: &str,
+    wanted: &Wanted,
+    cache: &Cache,
+    tell: Tell<'_>,
+) -> Result<Kernel, Error> {
+    let refused = match apt.offer(wanted) {
+        Ok(offer) => {
+            let key = format!("package-{}", offer.sha256);
+            let mut refused = None;
+            let made = cache.entry(&key, tell, |draft, tell| {
+                let megabytes = offer.size.div_ceil(1_000_000);
+                tell(&format!(
+                    "fetching {} {} ({megabytes} MB)",
+                    offer.name, offer.version
+                ));
+                let failed = |refusal: Refusal| {
+                    let error = refusal.error(asked, cache.directory());
+                    refused = Some(error.to_string());
+                    error
+                };
+                let directory = draft.folder(DOWNLOAD)?;
+                let path = apt.fetch(&offer, &directory).map_err(failed)?;
+                let (mut file, length) = open(&path)?;
+                if hash(&path, length)? != offer.sha256 {
+                    return Err(Error::damaged(
+                        &path,
+                        "its SHA-256 is not the one that apt states",
+                    ));
+                }
+                let kernel = unpack_package(&path, &mut file, length, draft, tell)?;
+                draft.forget_folder(DOWNLOAD)?;
+                Ok(kernel)
+            });
+            match made {
+                Ok(entry) => return Ok(from_entry(asked, &entry)),
+                // Anything else than apt's refusal would fail again.
+                Err(error) if refused.is_none() => return Err(error),
+                Err(error) => error,
+            }
+        }
+        Err(refusal) => refusal.error(asked, cache.directory()),
+    };
+    match newest(cache, wanted) {
+        Some(entry) => {
+            let package = entry.manifest.package.as_ref();
+            let which = package.map_or_else(String::new, |package| {
+                format!("{} {}", package.name, package.version)
+            });
+            tell(&format!("{refused}; taking {which} from the cache"));
+            Ok(from_entry(asked, &entry))
+        }
+        None => Err(refused),
+    }
+}
+
+/// The newest kernel in the cache that is what was asked for.
+fn newest(cache: &Cache, wanted: &Wanted) -> Option<cache::Entry> {
+    let entries = cache.entries().into_iter().filter(|entry| {
+        let package = entry.manifest.package.as_ref();
+        package.is_some_and(|package| wanted.fits(&package.name))
+    });
+    entries.max_by(|a, b| apt::by_release(&a.manifest.release, &b.manifest.release))
+}
+
+fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
+    let (mut file, length) = open(path)?;
+    let beginning = read_part(path, &mut file, 0, image::BEGINNING as u64)?;
+    let kernel = |release: String, image: PathBuf, sha256: String| Kernel {
+        asked: asked.to_owned(),
+        release,
+        package: None,
+        image,
+        sha256,
+        system_map: None,
+        config: None,
+        modules: None,
+    };
+    match image::kind(&beginning) {
+        Kind::Elf(elf) => {
+            if !enters_guests(path, &mut file, &elf)? {
+                return Err(Error::unfit(
+                    path,
+                    "can't be entered by a virtual machine: it is no kernel, or one without \
+                     CONFIG_PVH; give its bzImage (vmlinuz)",
+                ));
+            }
+            let release = banner(path, &mut file)?;
+            let sha256 = hash(path, length)?;
+            Ok(kernel(release, path.to_owned(), sha256))
+        }
+        Kind::BzImage(bz_image) => {
+            let sha256 = hash(path, length)?;
+            let entry = cache.entry(&format!("image-{sha256}"), tell, |draft, _| {
+                let release = unpack_image(path, &mut file, length, &bz_image, draft)?;
+                Ok((release, None))
+            })?;
+            if entry.manifest.files.contains_key(IMAGE) {
+                return Ok(from_entry(asked, &entry));
+            }
+            // It can only unpack itself.
+            let release = entry.manifest.release.clone();
+            Ok(kernel(release, path.to_owned(), sha256))
+        }
+        Kind::Package => {
+            let sha256 = hash(path, length)?;
+            let entry = cache.entry(&format!("package-{sha256}"), tell, |draft, tell| {
+                unpack_package(path, &mut file, length, draft, tell)
+            })?;
+            Ok(from_entry(asked, &entry))
+        }
+        Kind::Other(why) => Err(Error::unfit(path, why)),
+    }
+}
+
+/// A kernel that is in the cache.
+fn from_entry(asked: &str, entry: &cache::Entry) -> Kernel {
+    let manifest = &entry.manifest;
+    let file = |name: &str| {
+        let known = manifest.files.get(name)?;
+        Some((entry.directory.join(name), known.sha256.clone()))
+    };
+    let (image, sha256) = file(IMAGE)
+        .or_else(|| file(PACKED_IMAGE))
+        .unwrap_or_default();
+    let path = |name: &str| file(name).map(|(path, _)| path);
+    let modules = format!("{MODULES}{}", manifest.release);
+    let holds_modules = manifest.files.keys().any(|name| name.starts_with(&modules));
+    Kernel {
+        asked: asked.to_owned(),
+        release: manifest.release.clone(),
+        package: manifest.package.clone(),
+        image,
+        sha256,
+        system_map: path(SYSTEM_MAP),
+        config: path(CONFIG),
+        modules: holds_modules.then(|| entry.directory.join(&modules)),
+    }
+}
+
+/// Unpacks a package into an entry of the cache.
+fn unpack_package(
+    path: &Path,
+    file: &mut File,
+    length: u64,
+    draft: &mut cache::Draft,
+    tell: Tell<'_>,
+) -> Result<(String, Option<Package>), Error> {
+    let failed = |error: io::Error| cache::unpacking(path, &error);
+    let members = package::members(file, length).map_err(failed)?;
+    let control = {
+        let tar = package::tar(file, &members, "control.tar").map_err(failed)?;
+        package::control(tar).map_err(failed)?
+    };
+    if !["amd64", "all"].contains(&control.architecture.as_str()) {
+        return Err(Error::unfit(
+            path,
+            format!(
+                "is a package for {}; the laboratory boots amd64",
+                control.architecture
+            ),
+        ));
+    }
+    let (name, version) = (control.package, control.version);
+    tell(&format!("unpacking {name} {version}"));
+    let mut release = None;
+    let tar = package::tar(file, &members, "data.tar").map_err(failed)?;
+    package::files(tar, failed, |installed, from| {
+        let below = installed.strip_prefix("usr/").unwrap_or(installed);
+        let longest = if let Some(found) = below.strip_prefix("boot/vmlinuz-") {
+            if release.replace(found.to_owned()).is_some() {
+                return Err(Error::unfit(path, "holds more than one kernel"));
+            }
+            draft.keep(PACKED_IMAGE, from, LONGEST_IMAGE, path)?;
+            return Ok(());
+        } else if below.starts_with("boot/System.map-") {
+            return draft.keep(SYSTEM_MAP, from, LONGEST_TEXT, path).map(|_| ());
+        } else if below.starts_with("boot/config-") {
+            return draft.keep(CONFIG, from, LONGEST_TEXT, path).map(|_| ());
+        } else if let Some(module) = below.strip_prefix(MODULES) {
+            match module.split_once('/') {
+                Some((_, module)) if modules::is_kept(module) => modules::LONGEST,
+                _ => return Ok(()),
+            }
+        } else {
+            return Ok(());
+        };
+        draft.keep(below, from, longest, path).map(|_| ())
+    })?;
+    let Some(release) = release else {
+        let hint = control
+            .depends
+            .iter()
+            .find(|name| name.starts_with("linux-image-"));
+        let hint = hint.map_or_else(String::new, |name| {
+            format!(": it only names {name}, which does")
+        });
+        return Err(Error::unfit(
+            path,
+            format!("holds no kernel (boot/vmlinuz-*){hint}"),
+        ));
+    };
+    let packed = draft.directory.join(PACKED_IMAGE);
+    let (mut file, length) = open(&packed)?;
+    let beginning = read_part(&packed, &mut file, 0, image::BEGINNING as u64)?;
+    match image::kind(&beginning) {
+        Kind::BzImage(bz_image) => {
+            unpack_image(&packed, &mut file, length, &bz_image, draft)
+                .map_err(|error| error.about(path))?;
+            if draft.holds(IMAGE) {
+                draft.forget(PACKED_IMAGE)?;
+            }
+        }
+        Kind::Other(why) => {
+            return Err(Error::unfit(
+                path,
+                format!("holds a boot/vmlinuz-{release} that {why}"),
+            ));
+        }
+        _ => {
+            return Err(Error::unfit(
+                path,
+                format!("holds a boot/vmlinuz-{release} that is no bzImage"),
+            ));
+        }
+    }
+    // Debian's says in one line that the true one is in another package.
+    if draft.size(SYSTEM_MAP).is_some_and(|size| size < 4096) {
+        draft.forget(SYSTEM_MAP)?;
+    }
+    Ok((release, Some(Package { name, version })))
+}
+
+/// Unpacks a bzImage into an entry of the cache, and returns the kernel's release.
+fn unpack_image(
+    path: &Path,
+    file: &mut File,
+    length: u64,
+    bz_image: &BzImage,
+    draft: &mut cache::Draft,
+) -> Result<String, Error> {
+    let end = bz_image.payload.saturating_add(u64::from(bz_image.length));
+    if end > length {
+        return Err(Error::damaged(
+            path,
+            format!("it says that it has {end} bytes, and has {length}"),
+        ));
+    }
+    let magic = read_part(path, file, bz_image.payload, 16)?;
+    let Some(packing) = Packing::of(&magic) else {
+        return Err(Error::unfit(
+            path,
+            "holds a kernel packed with neither gzip, xz, zstd, lz4 nor lzma, which punctual \
+             can't unpack; give the ELF vmlinux",
+        ));
+    };
+    let trailer = read_part(path, file, end - 4, 4)?;
+    let unpacked = image::u32_at(&trailer, 0).map_or(0, u64::from);
+    if unpacked > LONGEST_IMAGE {
+        return Err(Error::unfit(
+            path,
+            format!("says that it holds {unpacked} bytes unpacked: no kernel is so long"),
+        ));
+    }
+    // gzip ends with that length, to the others it was added.
+    let packed = match packing {
+        Packing::Gzip => u64::from(bz_image.length),
+        _ => u64::from(bz_image.length) - 4,
+    };
+    seek(path, file, bz_image.payload)?;
+    let packed = BufReader::with_capacity(1 << 16, file.take(packed));
+    let mut stream = packing
+        .unpack(packed)
+        .map_err(|error| cache::unpacking(path, &error))?;
+    let sum = draft.keep(IMAGE, &mut stream, unpacked, path)?;
+    drop(stream);
+    if sum.size != unpacked {
+        return Err(Error::damaged(
+            path,
+            format!("{unpacked} bytes should be in it, and {} are", sum.size),
+        ));
+    }
+    let image = draft.directory.join(IMAGE);
+    let (mut file, _) = open(&image)?;
+    let beginning = read_part(&image, &mut file, 0, image::BEGINNING as u64)?;
+    let Kind::Elf(elf) = image::kind(&beginning) else {
+        return Err(Error::unfit(path, "holds no ELF image for x86-64"));
+    };
+    let release = match &bz_image.release {
+        Some(release) => release.clone(),
+        None => banner(&image, &mut file)?,
+    };
+    if !enters_guests(&image, &mut file, &elf)? {
+        draft.forget(IMAGE)?;
+    }
+    Ok(release)
+}
+
+/// Whether the image can be entered by a virtual machine as it is.
+fn enters_guests(path: &Path, file: &mut File, elf: &Elf) -> Result<bool, Error> {
+    /// Debian's kernels have 500 bytes of notes.
+    const LONGEST: u64 = 1 << 16;
+    for &(offset, length) in elf.notes.iter().take(16) {
+        let notes = read_part(path, file, offset, length.min(LONGEST))?;
+        if image::has_entry_for_guests(&notes) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The release that an image states somewhere within.
+fn banner(path: &Path, file: &mut File) -> Result<String, Error> {
+    const PART: u64 = 4 << 20;
+    /// The banner may lie across the border of two parts.
+    const OVERLAP: u64 = 256;
+    let mut at = 0;
+    while at < LONGEST_IMAGE {
+        let part = read_part(path, file, at, PART + OVERLAP)?;
+        if let Some(release) = image::stated_release(&part) {
+            return Ok(release);
+        }
+        if (part.len() as u64) < PART {
+            break;
+        }
+        at += PART;
+    }
+    Err(Error::unfit(
+        path,
+        "states no release (Linux version ...): it is not a kernel",
+    ))
+}
+
+/// A file and its length in bytes.
+fn open(path: &Path) -> Result<(File, u64), Error> {
+    let unreadable = |error| Error::unreadable(path, error);
+    // A pipe would keep us waiting until it is opened.
+    let data = std::fs::metadata(path).map_err(unreadable)?;
+    if !data.is_file() {
+        let what = if data.is_dir() {
+            "a directory"
+        } else {
+            "no ordinary file"
+        };
+        return Err(Error::unfit(
+            path,
+            format!("is {what}; a kernel is a bzImage (vmlinuz), an ELF vmlinux or a .deb"),
+        ));
+    }
+    Ok((File::open(path).map_err(unreadable)?, data.len()))
+}
+
+fn read_part(path: &Path, file: &mut File, at: u64, length: u64) -> Result<Vec<u8>, Error> {
+    seek(path, file, at)?;
+    let mut bytes = Vec::new();
+    file.take(length)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::unreadable(path, error))?;
+    Ok(bytes)
+}
+
+fn seek(path: &Path, file: &mut File, at: u64) -> Result<(), Error> {
+    let damaged = || Error::damaged(path, "it names a place beyond its end");
+    let at = i64::try_from(at).map_err(|_| damaged())?;
+    match file.seek(SeekFrom::Start(at.unsigned_abs())) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(damaged()),
+        Err(error) => Err(Error::unreadable(path, error)),
+    }
+}
+
+fn hash(path: &Path, length: u64) -> Result<String, Error> {
+    let sum = cache::hash_of(path, length).map_err(|error| Error::unreadable(path, error))?;
+    Ok(sum.sha256)
 }

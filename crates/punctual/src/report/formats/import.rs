@@ -116,6 +116,8 @@ impl Foreign {
                 threads: stated,
             }),
             merged: None,
+            blocks: None,
+            laboratory: None,
             command: self.command,
             tool: self.tool,
         };

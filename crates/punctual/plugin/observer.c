@@ -1,0 +1,375 @@
+/*
+ * The laboratory's observer: a plugin of QEMU's translator that sees each block of guest code
+ * as it is executed, and says afterwards what ran before the latest wake-ups.
+ *
+ * The guest can't notice it: it reads no guest state and writes none, and virtual time counts
+ * the guest's instructions alone. What it costs is host time.
+ *
+ * A program in the guest marks each wake-up with one instruction that does nothing (MARK, below).
+ * From the first mark on, the executed blocks are kept in order, each with the number of instructions
+ * executed before it: instructions are counted one by one, for a block may be left in its middle, by a
+ * fault or a device. At a mark that ends one of the latest wake-ups so far, the blocks since the mark
+ * before are copied. All is written when QEMU ends.
+ *
+ * Arguments: out=FILE; keep=COUNT of the latest wake-ups, with period=INSTRUCTIONS to tell which those
+ * are; or at=MARK, once for each wake-up that is wanted.
+ *
+ * QEMU's interface for plugins is declared here as its documentation has it (docs/devel/tcg-plugins,
+ * "API"): distributions don't install the header. Only functions that are the same from interface
+ * version 1 (QEMU 6.0) on are used, but for two that say below how they differ.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- What QEMU gives ------------------------------------------------------------------------ */
+
+typedef uint64_t plugin_id;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+
+/* The part of qemu_info_t that has never moved. */
+struct info {
+    const char *target_name;
+    struct {
+        int min;
+        int cur;
+    } version;
+};
+
+typedef void (*on_translation)(plugin_id, struct qemu_plugin_tb *);
+typedef void (*on_execution)(unsigned vcpu, void *data);
+typedef void (*on_end)(plugin_id, void *data);
+enum { NO_REGISTERS = 0 };
+
+void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, on_translation);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, on_execution, int, void *);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, on_execution, int, void *);
+void qemu_plugin_register_atexit_cb(plugin_id, on_end, void *);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
+/* Up to version 2 it takes the instruction alone and gives a pointer to its bytes; from 3 on it
+   copies them to where it is told. Called in this way it does the one or the other. */
+uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
+/* Clears what the plugin asked for and throws all translations away, then calls back. */
+void qemu_plugin_reset(plugin_id, void (*)(plugin_id));
+
+/* Adding without a call: the first until version 2, the others from then on. */
+struct qemu_plugin_scoreboard;
+struct counter {
+    struct qemu_plugin_scoreboard *score;
+    size_t offset;
+};
+enum { ADD = 0 };
+#define OPTIONAL __attribute__((weak))
+OPTIONAL void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *, int, void *,
+                                                         uint64_t);
+OPTIONAL void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *, int,
+                                                                  struct counter, uint64_t);
+OPTIONAL struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t);
+OPTIONAL void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned);
+
+/* QEMU refuses a version that it doesn't know. Who writes this file out for a QEMU that wants another
+   one changes the number, which stands behind a word that is nowhere else. */
+__attribute__((used)) static struct {
+    char word[12];
+    int version;
+} observer_version = { "punctual-api", 1 };
+__asm__(".globl qemu_plugin_version\n"
+        ".set qemu_plugin_version, observer_version + 12\n");
+
+/* --- What is kept --------------------------------------------------------------------------- */
+
+/* nopl 0x746b7570(%rax,%rax,1): no compiler makes it. crates/rt has the same bytes. */
+static const uint8_t MARK[8] = { 0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74 };
+
+enum { READS_CLOCK = 1 };
+
+struct block {
+    uint64_t address;
+    uint32_t instructions;
+    uint32_t flags;
+};
+
+/* One block on its way: which, and the lower half of the count before it. */
+struct step {
+    uint32_t block;
+    uint32_t before;
+};
+
+struct kept {
+    uint64_t mark;
+    uint64_t length;
+    uint64_t whole;
+    struct step *steps;
+};
+
+#define RING (UINT64_C(1) << 22) /* 32 MiB */
+#define MOST_MARKS (UINT64_C(1) << 22)
+#define MOST_KEPT 16
+
+static int api;
+static const char *out;
+static uint64_t period;
+static uint64_t keep = 4;
+
+static struct block *blocks;
+static uint64_t block_count, block_room;
+
+static struct step *ring;
+static uint64_t executed;      /* blocks, since the first mark */
+static uint64_t *instructions; /* executed since the first mark, this one included */
+static struct qemu_plugin_scoreboard *score;
+static int begun;
+
+static uint64_t *marks;
+static uint64_t mark_count, mark_room;
+static uint64_t executed_at_mark;
+/* How many marks fell into which part of a period. Most wake-ups that are on time fall into the same,
+   and what is due comes just before. */
+#define PARTS 64
+static uint64_t parts[PARTS];
+static uint64_t phase;
+
+static uint64_t wanted[MOST_KEPT]; /* in these marks alone, if there are any */
+static uint64_t wanted_count;
+
+static struct kept kept[MOST_KEPT];
+static uint64_t kept_count;
+
+static void *grown(void *old, uint64_t *room, size_t each)
+{
+    uint64_t wanted = *room ? *room * 2 : 4096;
+    void *bigger = realloc(old, wanted * each);
+    if (!bigger) {
+        fprintf(stderr, "observer: no memory for %llu entries\n", (unsigned long long)wanted);
+        exit(1);
+    }
+    *room = wanted;
+    return bigger;
+}
+
+/* --- While the guest runs ------------------------------------------------------------------- */
+
+static void on_block(unsigned vcpu, void *data)
+{
+    (void)vcpu;
+    ring[executed++ & (RING - 1)] =
+        (struct step){ (uint32_t)(uintptr_t)data, (uint32_t)*instructions };
+}
+
+/* About how late the wake-up at this mark was: since the first instant due after the mark before it.
+   Where no period is known, how long after that mark. */
+static uint64_t lateness(uint64_t mark)
+{
+    uint64_t now = marks[mark], before = marks[mark - 1];
+    if (!period)
+        return now - before;
+    uint64_t into = (before % period + period - phase) % period;
+    uint64_t due = before + (period - into);
+    return now > due ? now - due : 0;
+}
+
+static void find_phase(uint64_t now)
+{
+    uint64_t most = 0;
+    parts[now % period * PARTS / period]++;
+    for (uint64_t i = 1; i < PARTS; i++)
+        if (parts[i] > parts[most])
+            most = i;
+    /* One part earlier, for the wake-ups on time may lie about a border. */
+    phase = (most + PARTS - 1) % PARTS * period / PARTS;
+}
+
+/* The slot for this mark, or none. */
+static struct kept *slot_for(uint64_t mark)
+{
+    if (wanted_count) {
+        for (uint64_t i = 0; i < wanted_count; i++)
+            if (wanted[i] == mark && kept_count < MOST_KEPT)
+                return &kept[kept_count++];
+        return NULL;
+    }
+    if (kept_count < keep)
+        return &kept[kept_count++];
+    /* What was kept is compared anew: the phase is better known now. */
+    struct kept *least = &kept[0];
+    for (uint64_t i = 1; i < kept_count; i++)
+        if (lateness(kept[i].mark) < lateness(least->mark))
+            least = &kept[i];
+    return lateness(least->mark) < lateness(mark) ? least : NULL;
+}
+
+static void keep_steps(uint64_t mark)
+{
+    struct kept *slot = slot_for(mark);
+    if (!slot)
+        return;
+    uint64_t length = executed - executed_at_mark;
+    uint64_t whole = length <= RING;
+    if (!whole)
+        length = RING;
+    struct step *copy = realloc(slot->steps, (length + 1) * sizeof *copy);
+    if (!copy) {
+        fprintf(stderr, "observer: no memory for %llu blocks\n", (unsigned long long)length);
+        exit(1);
+    }
+    for (uint64_t i = 0; i < length; i++)
+        copy[i] = ring[(executed - length + i) & (RING - 1)];
+    *slot = (struct kept){ mark, length, whole, copy };
+}
+
+static void begin(plugin_id id);
+
+static void on_mark(unsigned vcpu, void *data)
+{
+    (void)vcpu;
+    if (mark_count >= MOST_MARKS)
+        return;
+    if (mark_count == mark_room)
+        marks = grown(marks, &mark_room, sizeof *marks);
+    if (!begun) {
+        /* Boot and loads until here went at full speed; from here on all is counted. */
+        begun = 1;
+        marks[mark_count++] = 0;
+        qemu_plugin_reset((plugin_id)(uintptr_t)data, begin);
+        return;
+    }
+    marks[mark_count] = *instructions;
+    if (period)
+        find_phase(*instructions);
+    keep_steps(mark_count);
+    mark_count++;
+    executed_at_mark = executed;
+}
+
+static size_t bytes_of(const struct qemu_plugin_insn *insn, uint8_t *to, size_t most)
+{
+    size_t size = qemu_plugin_insn_size(insn);
+    if (size > most)
+        size = most;
+    uintptr_t got = qemu_plugin_insn_data(insn, to, size);
+    if (api < 3)
+        memcpy(to, (const void *)got, size);
+    return size;
+}
+
+static void count_one(struct qemu_plugin_insn *insn)
+{
+    if (score)
+        qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, (struct counter){ score, 0 },
+                                                            1);
+    else
+        qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, instructions, 1);
+}
+
+static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
+{
+    size_t count = qemu_plugin_tb_n_insns(tb);
+    if (!count || block_count > UINT32_MAX - 1)
+        return;
+    uint32_t flags = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+        uint8_t code[16];
+        size_t size = bytes_of(insn, code, sizeof code);
+        if (begun)
+            count_one(insn);
+        if (size == sizeof MARK && !memcmp(code, MARK, size))
+            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, NO_REGISTERS,
+                                                   (void *)(uintptr_t)id);
+        /* rdtsc, rdtscp: with virtual time each ends its block. */
+        if (i == count - 1 && ((size == 2 && !memcmp(code, "\x0f\x31", 2)) ||
+                               (size == 3 && !memcmp(code, "\x0f\x01\xf9", 3))))
+            flags |= READS_CLOCK;
+    }
+    if (!begun)
+        return;
+    if (block_count == block_room)
+        blocks = grown(blocks, &block_room, sizeof *blocks);
+    uint64_t index = block_count++;
+    blocks[index] = (struct block){ qemu_plugin_tb_vaddr(tb), (uint32_t)count, flags };
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, (void *)(uintptr_t)index);
+}
+
+/* --- At the end ----------------------------------------------------------------------------- */
+
+static int put(FILE *to, const void *what, size_t each, uint64_t count)
+{
+    return count == 0 || fwrite(what, each, count, to) == count;
+}
+
+static void at_exit(plugin_id id, void *data)
+{
+    (void)id;
+    (void)data;
+    FILE *to = fopen(out, "wb");
+    if (!to) {
+        perror(out);
+        return;
+    }
+    uint64_t head[3] = { block_count, mark_count, kept_count };
+    int good = put(to, "punctOB1", 8, 1) && put(to, head, sizeof head, 1) &&
+               put(to, blocks, sizeof *blocks, block_count) &&
+               put(to, marks, sizeof *marks, mark_count);
+    for (uint64_t i = 0; good && i < kept_count; i++) {
+        uint64_t row[3] = { kept[i].mark, kept[i].whole, kept[i].length };
+        good = put(to, row, sizeof row, 1) &&
+               put(to, kept[i].steps, sizeof *kept[i].steps, kept[i].length);
+    }
+    good = good && put(to, "punctEND", 8, 1);
+    if (fclose(to) || !good)
+        perror(out);
+}
+
+static void begin(plugin_id id)
+{
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_new_block);
+    qemu_plugin_register_atexit_cb(id, at_exit, NULL);
+}
+
+__attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
+                                                               const struct info *info, int argc,
+                                                               char **argv)
+{
+    api = info->version.cur;
+    for (int i = 0; i < argc; i++) {
+        if (!strncmp(argv[i], "out=", 4))
+            out = strdup(argv[i] + 4);
+        else if (!strncmp(argv[i], "period=", 7))
+            period = strtoull(argv[i] + 7, NULL, 10);
+        else if (!strncmp(argv[i], "keep=", 5))
+            keep = strtoull(argv[i] + 5, NULL, 10);
+        else if (!strncmp(argv[i], "at=", 3) && wanted_count < MOST_KEPT)
+            wanted[wanted_count++] = strtoull(argv[i] + 3, NULL, 10);
+        else {
+            fprintf(stderr, "observer: unknown argument %s\n", argv[i]);
+            return 1;
+        }
+    }
+    if (!out || keep < 1 || keep > MOST_KEPT) {
+        fprintf(stderr, "observer: wants out=FILE, and keep=1 to %d\n", MOST_KEPT);
+        return 1;
+    }
+    ring = malloc(RING * sizeof *ring);
+    if (!ring) {
+        fprintf(stderr, "observer: no memory for its ring\n");
+        return 1;
+    }
+    static uint64_t counter;
+    instructions = &counter;
+    if (!qemu_plugin_register_vcpu_insn_exec_inline) {
+        if (!qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu) {
+            fprintf(stderr, "observer: this QEMU's plugins can't count instructions\n");
+            return 1;
+        }
+        score = qemu_plugin_scoreboard_new(sizeof counter);
+        instructions = qemu_plugin_scoreboard_find(score, 0);
+    }
+    begin(id);
+    return 0;
+}

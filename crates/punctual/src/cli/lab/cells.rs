@@ -1,0 +1,220 @@
+//! Cells side by side on the host, and what is kept of each.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use punctual_stats::format::count;
+
+use super::round;
+use crate::lab::kernel::Kernel;
+use crate::lab::{CellPlan, LabError, Made};
+use crate::record::lab::{CellFigures, LabCell};
+use crate::record::{Run, RunDirectory, save_whole};
+use crate::report::lab::label_of;
+use crate::report::{gnuplot, html, svg};
+
+/// A cell with its place in the table and on the disk.
+#[derive(Debug)]
+pub struct Cell<'a> {
+    /// What it is.
+    pub plan: CellPlan<'a>,
+    /// Its load's name.
+    pub load: String,
+    /// Its directory, from that of the lab.
+    pub directory: String,
+}
+
+/// What came of a cell; nothing where somebody ended us before.
+pub type Outcome = Option<Result<Made, LabError>>;
+
+/// A name that can be that of a folder.
+fn plain(text: &str) -> String {
+    let keep = |c: char| {
+        if c.is_ascii_alphanumeric() || "._+=-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = text.chars().map(keep).take(60).collect();
+    let name = name.trim_start_matches(['.', '-']);
+    if name.is_empty() { "x" } else { name }.to_owned()
+}
+
+/// A folder's name for each kernel, all of them different.
+pub fn kernel_folders(kernels: &[Kernel]) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut names = Vec::new();
+    for kernel in kernels {
+        let asked = kernel.asked.rsplit('/').next().unwrap_or_default();
+        let base = plain(asked);
+        let mut name = base.clone();
+        for number in 2.. {
+            if taken.insert(name.clone()) {
+                break;
+            }
+            name = format!("{base}-{number}");
+        }
+        names.push(name);
+    }
+    names
+}
+
+/// The folder of one cell.
+pub fn folder(kernel: &str, load: &str, seed: u64, seeds: u64) -> String {
+    let load = plain(load);
+    if seeds == 1 {
+        format!("{kernel}/{load}")
+    } else {
+        format!("{kernel}/{load}-{seed}")
+    }
+}
+
+/// Makes all cells, `jobs` of them at a time, and tells of each as it is done.
+pub fn make_all(
+    cells: &[Cell<'_>],
+    own: &[u8],
+    jobs: usize,
+    ends: &(dyn Fn() -> bool + Sync),
+    told: &mut dyn FnMut(&Cell<'_>, &Result<Made, LabError>),
+) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let mut outcomes: Vec<Outcome> = cells.iter().map(|_| None).collect();
+    let (tell, done) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            let (tell, next) = (tell.clone(), &next);
+            scope.spawn(move || {
+                while let Some((index, cell)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    cells.get(index).map(|cell| (index, cell))
+                } {
+                    if ends() {
+                        return;
+                    }
+                    let outcome = cell.plan.make(own, None, &|| ends());
+                    if tell.send((index, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(tell);
+        for (index, outcome) in done {
+            told(&cells[index], &outcome);
+            outcomes[index] = Some(outcome);
+        }
+    });
+    outcomes
+}
+
+/// Saves what a cell left, as a run directory like any other.
+///
+/// # Errors
+/// One line.
+pub fn keep(lab: &Path, cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> Result<(), String> {
+    let Ok(made) = outcome else { return Ok(()) };
+    let folder = lab.join(&cell.directory);
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(failed)?;
+    if let Some(run) = &made.run {
+        keep_run(&folder, run)?;
+    } else {
+        for (name, bytes) in [("stdout", &made.stdout), ("stderr", &made.stderr)] {
+            save_whole(&folder.join(name), bytes).map_err(|error| error.to_string())?;
+        }
+    }
+    for (name, bytes) in &made.files {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        save_whole(&path, bytes).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn keep_run(folder: &Path, run: &Run) -> Result<(), String> {
+    let directory = RunDirectory::existing(folder);
+    let said = |error: crate::record::RecordError| error.to_string();
+    directory.save(run).map_err(said)?;
+    let mut files = gnuplot::files(run);
+    files.extend(svg::files(run));
+    files.push(("report.html", html::page(run)));
+    for (name, text) in files {
+        directory.save_file(name, text.as_bytes()).map_err(said)?;
+    }
+    Ok(())
+}
+
+/// A line that tells of a cell that is done.
+pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> String {
+    let label = label_of(&cell.plan.kernel.asked, &cell.load, cell.plan.seed);
+    match outcome {
+        Ok(made) => {
+            let figures = made.run.as_ref().and_then(CellFigures::of);
+            let max = figures.map_or_else(
+                || format!("exit status {}", made.status),
+                |figures| format!("worst {} virtual ns", count(figures.max_ns)),
+            );
+            format!(
+                "{label}: {max}; {:.1} s of the host's time\n",
+                made.took.as_secs_f64()
+            )
+        }
+        Err(_) => format!("{label}: no result\n"),
+    }
+}
+
+/// A cell as the lab's record keeps it.
+pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
+    let made = outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
+    let error = match outcome {
+        None => Some("not made: interrupted".to_owned()),
+        Some(Err(error)) => Some(error.to_string()),
+        Some(Ok(_)) => None,
+    };
+    LabCell {
+        kernel: cell.plan.kernel.asked.clone(),
+        load: cell.load.clone(),
+        seed: cell.plan.seed,
+        directory: cell.directory.clone(),
+        host_s: made.map_or(0.0, |made| round(made.took.as_secs_f64())),
+        status: made.map(|made| made.status),
+        error,
+        figures: made
+            .and_then(|made| made.run.as_ref())
+            .and_then(CellFigures::of),
+        laboratory: made.map(|made| made.laboratory.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_have_plain_names_of_their_own() {
+        let kernel = |asked: &str| Kernel {
+            asked: asked.to_owned(),
+            release: String::new(),
+            package: None,
+            image: "x".into(),
+            sha256: String::new(),
+            system_map: None,
+            config: None,
+            modules: None,
+        };
+        let kernels = ["rt", "../a/bz Image", "b/bz-Image", "..", "/"].map(kernel);
+        assert_eq!(
+            kernel_folders(&kernels),
+            ["rt", "bz-Image", "bz-Image-2", "x", "x-2"]
+        );
+        assert_eq!(folder("rt", "files+net", 1, 1), "rt/files+net");
+        assert_eq!(folder("rt", "mmap:bytes=1M", 3, 4), "rt/mmap-bytes=1M-3");
+    }
+}

@@ -1,0 +1,28 @@
+//! `lab compare`: two labs, cell by cell, exactly.
+
+use std::process::ExitCode;
+
+use super::super::failure::Failure;
+use super::super::out;
+use super::flags::LabCompareFlags;
+use crate::record::lab::read_lab;
+use crate::report::lab as report;
+
+/// Reads both and says which cells differ.
+///
+/// # Errors
+/// What can't be read, or has nothing in common.
+pub fn run(flags: &LabCompareFlags) -> Result<ExitCode, Failure> {
+    let (first, _) = read_lab(&flags.first).map_err(Failure::setup)?;
+    let (second, _) = read_lab(&flags.second).map_err(Failure::setup)?;
+    let comparison = report::compare(&first, &second);
+    if comparison.pairs.is_empty() {
+        return Err(Failure::usage(format!(
+            "{} and {}: no kernel with the same load and seed was measured in both",
+            flags.first.display(),
+            flags.second.display()
+        )));
+    }
+    out::print(&report::comparison(&comparison, &out::style()));
+    Ok(ExitCode::SUCCESS)
+}

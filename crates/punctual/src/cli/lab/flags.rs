@@ -1,0 +1,188 @@
+//! The flags of `lab` as plain data.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::super::units;
+
+/// Examples in the help.
+pub const LAB_EXAMPLES: &str = "\
+Examples:
+  punctual lab                              rt beside standard, each native load by itself
+  punctual lab --kernel rt --load files,hackbench -- measure nanosleep -D 5
+  punctual lab --kernel ./bzImage --param preempt=full -- ./my_control_loop --rate 1000
+  punctual lab compare A B                  which loads differ, by how many ns
+  punctual lab verify A                     runs it again: identical, or the first difference
+
+Times are virtual: one instruction is one nanosecond, whatever the host does.";
+
+/// Flags of `lab`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct LabFlags {
+    /// What to do with what was recorded
+    #[command(subcommand)]
+    pub action: Option<LabAction>,
+    /// Kernels: rt, standard, a version (6.12-rt), a package or an image; separated by commas
+    #[arg(long, value_name = "KERNELS", default_value = "rt,standard", value_delimiter = ',', help_heading = GUEST)]
+    pub kernel: Vec<String>,
+    /// A word for the kernel's command line; may be repeated
+    #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
+    pub param: Vec<String>,
+    /// Loads, each by itself and separated by commas; files+net is both at once [default: idle and each of the standard load; idle for a program]
+    #[arg(long, value_name = "LOADS", help_heading = GUEST)]
+    pub load: Option<String>,
+    /// Processors; of more than one no latency is told
+    #[arg(long, value_name = "N", default_value = "1", value_parser = cpus, allow_negative_numbers = true, help_heading = GUEST)]
+    pub cpus: usize,
+    /// Memory, with M or G behind it
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory, allow_negative_numbers = true, help_heading = GUEST)]
+    pub mem: u64,
+    /// Run everything with seeds 1 to N: a maximum holds for one seed
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
+    pub seeds: u64,
+    /// Machines side by side [default: the host's CPUs]
+    #[arg(short, long, value_name = "N", value_parser = jobs, allow_negative_numbers = true, help_heading = HOST)]
+    pub jobs: Option<usize>,
+    /// Virtual time that one machine may take
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
+    pub virtual_limit: u64,
+    /// The host's time that one machine may take
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
+    pub host_limit: u64,
+    /// The directory for all runs [default: punctual-lab-TIME here]
+    #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Print the table as JSON
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+    /// Print nothing but what a program in the guest prints
+    #[arg(short, long, conflicts_with = "json", help_heading = OUTPUT)]
+    pub quiet: bool,
+    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1000 -l 5000]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+const GUEST: &str = "Guest";
+const HOST: &str = "Host";
+const OUTPUT: &str = "Output";
+
+/// What `lab` does with records.
+#[derive(Debug, Subcommand)]
+pub enum LabAction {
+    /// Hold two labs against each other: which loads differ, by how many ns
+    Compare(LabCompareFlags),
+    /// Run it again: identical, or the first difference
+    Verify(LabVerifyFlags),
+}
+
+/// Flags of `lab compare`.
+#[derive(Debug, Args)]
+pub struct LabCompareFlags {
+    /// The directory of the first lab
+    #[arg(value_name = "A")]
+    pub first: PathBuf,
+    /// The directory of the second
+    #[arg(value_name = "B")]
+    pub second: PathBuf,
+}
+
+/// Flags of `lab verify`.
+#[derive(Debug, Args)]
+pub struct LabVerifyFlags {
+    /// The directory of a lab, or of one of its runs
+    #[arg(value_name = "RECORD")]
+    pub record: PathBuf,
+    /// Machines side by side [default: the host's CPUs]
+    #[arg(short, long, value_name = "N", value_parser = jobs, allow_negative_numbers = true)]
+    pub jobs: Option<usize>,
+}
+
+/// One word that the kernel takes as it is.
+fn parameter(text: &str) -> Result<String, String> {
+    const OURS: [&str; 8] = [
+        "console", "init", "initrd", "panic", "rdinit", "lab.seed", "icount", "root",
+    ];
+    let name = text.split('=').next().unwrap_or_default();
+    if text.is_empty()
+        || text.len() > 1024
+        || text == "--"
+        || !text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'"')
+    {
+        return Err(
+            "accepted is one word without spaces and quotes, such as preempt=full".to_owned(),
+        );
+    }
+    if OURS.contains(&name) {
+        return Err(format!("the laboratory itself says what {name} is"));
+    }
+    Ok(text.to_owned())
+}
+
+fn number(text: &str, least: u64, most: u64, what: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("accepted is {what} from {least} to {most}")),
+    }
+}
+
+fn cpus(text: &str) -> Result<usize, String> {
+    number(text, 1, 64, "a number of processors").map(|number| number as usize)
+}
+
+fn seeds(text: &str) -> Result<u64, String> {
+    number(text, 1, 1000, "a number of seeds")
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    number(text, 1, 1024, "a number of machines").map(|number| number as usize)
+}
+
+/// MiB.
+fn memory(text: &str) -> Result<u64, String> {
+    crate::load::generator::parse_number(text)
+        .map(|bytes| bytes >> 20)
+        .filter(|mib| (256..=65536).contains(mib))
+        .ok_or_else(|| "accepted is a size from 256M to 64G, such as 1G".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_the_kernel_are_one_word_and_not_ours() {
+        for text in ["preempt=full", "isolcpus=1,2", "threadirqs", "a.b-c=1"] {
+            assert_eq!(parameter(text), Ok(text.to_owned()));
+        }
+        for text in [
+            "",
+            "a b",
+            "a\tb",
+            "--",
+            "init=/bin/sh",
+            "a=\"b\"",
+            "é",
+            "panic=0",
+        ] {
+            assert!(parameter(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_a_range() {
+        assert_eq!(memory("1G"), Ok(1024));
+        assert_eq!(memory("512M"), Ok(512));
+        for text in ["", "1", "255M", "65G", "-1G", "xG"] {
+            assert!(memory(text).is_err(), "{text}");
+        }
+        assert!(cpus("0").is_err() && cpus("65").is_err() && cpus("x").is_err());
+        assert_eq!(cpus("64"), Ok(64));
+        assert!(seeds("0").is_err() && jobs("0").is_err());
+    }
+}

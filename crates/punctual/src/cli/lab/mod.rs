@@ -1,0 +1,233 @@
+//! `lab`: real kernels in virtual time.
+
+mod cells;
+mod compare;
+mod flags;
+mod plan;
+mod verify;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+pub use flags::{LAB_EXAMPLES, LabFlags};
+
+use super::failure::{Failure, SETUP};
+use super::out;
+use crate::conduct::Signals;
+use crate::lab::cell::Work;
+use crate::lab::kernel::{self, Cache, Kernel};
+use crate::lab::{CellPlan, LabError, Qemu};
+use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, LabCell};
+use crate::record::{RecordError, RunDirectory, Tool, time};
+use crate::report::lab as report;
+use cells::{Cell, Outcome};
+use flags::LabAction;
+
+/// Makes the cells, or looks at those that were made.
+///
+/// # Errors
+/// Wrong usage, or what could not be set up.
+pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
+    match &flags.action {
+        Some(LabAction::Compare(flags)) => compare::run(flags),
+        Some(LabAction::Verify(flags)) => verify::run(flags),
+        None => make(flags),
+    }
+}
+
+fn make(flags: &LabFlags) -> Result<ExitCode, Failure> {
+    let parts = plan::parts(flags)?;
+    let qemu = Qemu::find().map_err(Failure::setup)?;
+    let own = own_program()?;
+    let kernels: Vec<Kernel> = flags
+        .kernel
+        .iter()
+        .map(|name| find_kernel(name))
+        .collect::<Result<_, _>>()?;
+    let names = cells::kernel_folders(&kernels);
+    let mut cells = Vec::new();
+    for (kernel, name) in kernels.iter().zip(&names) {
+        for part in &parts {
+            for seed in 1..=flags.seeds {
+                let plan = CellPlan {
+                    qemu: &qemu,
+                    kernel,
+                    parameters: flags.param.clone(),
+                    work: part.work.clone(),
+                    modules: Vec::new(),
+                    seed,
+                    cpus: flags.cpus,
+                    memory_mib: flags.mem,
+                    virtual_limit: Duration::from_nanos(flags.virtual_limit),
+                    host_limit: Duration::from_nanos(flags.host_limit),
+                };
+                // What makes no sense is told before anything runs.
+                plan.command_line().map_err(Failure::setup)?;
+                cells.push(Cell {
+                    plan,
+                    load: part.load.clone(),
+                    directory: cells::folder(name, &part.load, seed, flags.seeds),
+                });
+            }
+        }
+    }
+    if let Some(cell) = cells.first() {
+        cell.plan.initramfs(&own).map_err(Failure::setup)?;
+    }
+    let signals = Signals::listen().map_err(Failure::setup)?;
+    let directory = RunDirectory::create(flags.output.as_deref(), "lab", SystemTime::now())
+        .map_err(|error| Failure {
+            line: format!("-o: {error}"),
+            status: match error {
+                RecordError::Exists { .. } | RecordError::Create { .. } => super::failure::USAGE,
+                _ => SETUP,
+            },
+        })?;
+    let program = parts
+        .iter()
+        .any(|part| matches!(part.work, Work::Program { .. }));
+    let tells = !flags.quiet && !flags.json && !program;
+    let jobs = flags.jobs.unwrap_or_else(host_cpus).min(cells.len());
+    let begin = Instant::now();
+    let started = time::rfc3339(SystemTime::now());
+    let mut trouble = None;
+    let outcomes = cells::make_all(
+        &cells,
+        &own,
+        jobs,
+        &|| signals.end().is_some(),
+        &mut |cell, outcome| {
+            let kept = cells::keep(directory.path(), cell, outcome);
+            if let Err(error) = kept {
+                trouble.get_or_insert(error);
+            }
+            if tells {
+                out::print(&cells::line(cell, outcome));
+            }
+        },
+    );
+    let lab = Lab {
+        format: LAB_FORMAT.to_owned(),
+        version: LAB_VERSION,
+        tool: Tool {
+            name: "punctual".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        command: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        started,
+        jobs: jobs as u64,
+        host_s: round(begin.elapsed().as_secs_f64()),
+        cells: cells
+            .iter()
+            .zip(&outcomes)
+            .map(|(cell, outcome)| cells::entry(cell, outcome))
+            .collect(),
+    };
+    if !outcomes
+        .iter()
+        .any(|outcome| matches!(outcome, Some(Ok(_))))
+    {
+        // Nothing was made: nothing is left behind.
+        directory.discard_if_empty();
+        return Err(Failure::setup(first_error(&outcomes)));
+    }
+    save(&directory, &lab)?;
+    if let Some(error) = trouble {
+        return Err(Failure::setup(error));
+    }
+    show(flags, &lab, &outcomes, program, directory.path());
+    conclude(&lab, &outcomes)
+}
+
+/// This very program.
+fn own_program() -> Result<Vec<u8>, Failure> {
+    std::fs::read("/proc/self/exe")
+        .map_err(|error| Failure::setup(format!("/proc/self/exe: {error}")))
+}
+
+/// A kernel, ready to boot; what takes time is told on standard error.
+fn find_kernel(name: &str) -> Result<Kernel, Failure> {
+    let cache = Cache::of_user().map_err(Failure::setup)?;
+    kernel::find(name, &cache, &mut |line| out::complain(line)).map_err(Failure::setup)
+}
+
+fn host_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Seconds with what they are worth of digits.
+fn round(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
+    let mut bytes = serde_json::to_vec_pretty(lab).map_err(Failure::setup)?;
+    bytes.push(b'\n');
+    directory
+        .save_file(LAB_FILE, &bytes)
+        .map_err(Failure::setup)
+}
+
+fn show(flags: &LabFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {
+    if flags.json {
+        let text = serde_json::to_string_pretty(lab).unwrap_or_default();
+        out::print(&(text + "\n"));
+        return;
+    }
+    if program {
+        // What a program prints is what it was run for.
+        for (cell, outcome) in lab.cells.iter().zip(outcomes) {
+            let Some(Ok(made)) = outcome else { continue };
+            if lab.cells.len() > 1 && !flags.quiet {
+                out::print(&format!("== {}\n", report::label(cell)));
+            }
+            out::print(&String::from_utf8_lossy(&made.stdout));
+            out::pass_on(&String::from_utf8_lossy(&made.stderr));
+        }
+    } else if !flags.quiet {
+        let place = directory.display().to_string();
+        out::print(&report::table(lab, &out::style().with_report(place)));
+    }
+}
+
+fn first_error(outcomes: &[Outcome]) -> String {
+    let error = outcomes.iter().flatten().find_map(|o| o.as_ref().err());
+    error.map_or_else(|| LabError::Interrupted.to_string(), ToString::to_string)
+}
+
+/// The exit status of everything together: what could not be made first, then the verdicts
+/// by their weight, then whatever a program said.
+fn conclude(lab: &Lab, outcomes: &[Outcome]) -> Result<ExitCode, Failure> {
+    for (cell, outcome) in lab.cells.iter().zip(outcomes) {
+        match outcome {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => out::complain(&format!("{}: {error}", report::label(cell))),
+            None => out::complain(&format!("{}: not made: interrupted", report::label(cell))),
+        }
+    }
+    if outcomes
+        .iter()
+        .any(|outcome| !matches!(outcome, Some(Ok(_))))
+    {
+        return Ok(ExitCode::from(SETUP));
+    }
+    Ok(ExitCode::from(worst_status(&lab.cells)))
+}
+
+fn worst_status(cells: &[LabCell]) -> u8 {
+    let all: Vec<i32> = cells.iter().filter_map(|cell| cell.status).collect();
+    let own = cells.iter().all(|cell| {
+        cell.laboratory
+            .as_ref()
+            .is_none_or(|lab| lab.program.is_none())
+    });
+    let weighty = if own { &[1, 2, 4, 3][..] } else { &[] };
+    let worst = weighty
+        .iter()
+        .find(|status| all.contains(status))
+        .or_else(|| all.iter().find(|status| **status != 0));
+    worst.map_or(0, |status| u8::try_from(*status).unwrap_or(SETUP))
+}

@@ -1,0 +1,290 @@
+//! From flags to cells: what runs in each, on what.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::super::failure::Failure;
+use super::super::flags::{Cli, Verb};
+use super::flags::LabFlags;
+use crate::lab::cell::Work;
+use crate::launch::Program;
+use crate::load::{LoadSpec, standard};
+
+/// What `measure` does in the guest where no words say it.
+const MEASURE: [&str; 8] = [
+    "measure",
+    "nanosleep",
+    "-p",
+    "80",
+    "-i",
+    "1000",
+    "-l",
+    "5000",
+];
+/// How long `measure` goes on where its words don't say.
+const CYCLES: [&str; 2] = ["-l", "5000"];
+/// No load.
+pub const IDLE: &str = "idle";
+
+/// One load and what runs beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The load's name in the table.
+    pub load: String,
+    /// What runs.
+    pub work: Work,
+}
+
+/// The cells that each kernel is put through.
+///
+/// # Errors
+/// Wrong usage.
+pub fn parts(flags: &LabFlags) -> Result<Vec<Part>, Failure> {
+    let words = text(&flags.command)?;
+    let own = words.is_empty() || is_own(&words[0]);
+    if own {
+        return of_ourselves(flags, &words);
+    }
+    let file = program(&flags.command[0])?;
+    loads(flags.load.as_deref().unwrap_or(IDLE))?
+        .into_iter()
+        .map(|load| {
+            let beside = (load != IDLE).then(|| list(&load));
+            Ok(Part {
+                work: Work::Program {
+                    file: file.clone(),
+                    words: words.clone(),
+                    load: beside,
+                },
+                load,
+            })
+        })
+        .collect()
+}
+
+/// A program as a shell finds it.
+pub fn program(name: &OsString) -> Result<PathBuf, Failure> {
+    Program::find(name)
+        .map(|program| program.path().to_owned())
+        .map_err(|refusal| Failure {
+            line: refusal.reason,
+            status: refusal.status,
+        })
+}
+
+fn is_own(word: &str) -> bool {
+    word == "measure" || word == "qualify"
+}
+
+fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
+    words
+        .iter()
+        .map(|word| {
+            word.clone().into_string().map_err(|word| {
+                Failure::usage(format!("{} is no text in UTF-8", word.to_string_lossy()))
+            })
+        })
+        .collect()
+}
+
+fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure> {
+    let mut words = words.to_vec();
+    if words.is_empty() {
+        words = MEASURE.map(str::to_owned).to_vec();
+    }
+    let named = check(&mut words)?;
+    if let Some(load) = named {
+        if flags.load.is_some() {
+            return Err(Failure::usage(
+                "--load stands twice: before -- each load is a machine of its own, behind it \
+                 there is one",
+            ));
+        }
+        return Ok(vec![Part {
+            load,
+            work: Work::Own(words),
+        }]);
+    }
+    let each = || {
+        let native = standard::PARTS.iter().map(|part| part.name);
+        [IDLE]
+            .into_iter()
+            .chain(native)
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let wanted = flags.load.clone().unwrap_or_else(each);
+    let part = |load: String| {
+        let spec = if load == IDLE {
+            "none".to_owned()
+        } else {
+            list(&load)
+        };
+        let mut words = words.clone();
+        words.extend(["--load".to_owned(), spec]);
+        Part {
+            load,
+            work: Work::Own(words),
+        }
+    };
+    Ok(loads(&wanted)?.into_iter().map(part).collect())
+}
+
+/// Our own verb's words, completed; the label of its load, if it names one.
+fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
+    let line = || {
+        ["punctual".to_owned()]
+            .into_iter()
+            .chain(words.iter().cloned())
+    };
+    let verb = words.first().map(OsString::from);
+    let parsed =
+        Cli::try_parse_from(line()).map_err(|error| Failure::refused(&error, verb.as_deref()))?;
+    let (run, measures) = match parsed.verb {
+        Verb::Measure(flags) => (flags.run, true),
+        Verb::Qualify(flags) => (flags.run, false),
+        _ => unreachable!("the first word was looked at"),
+    };
+    if run.output.is_some() || run.live || run.verbose {
+        return Err(Failure::usage(
+            "-o, --live and -v behind -- have no meaning: the guest has no disk and no screen; \
+             -o before -- names the directory",
+        ));
+    }
+    if measures && run.duration.is_none() && run.loops.is_none() {
+        words.extend(CYCLES.map(str::to_owned));
+    }
+    Ok(match run.load {
+        None => None,
+        Some(LoadSpec::Command(line)) => {
+            return Err(Failure::usage(format!(
+                "--load '{line}': the guest has no shell; name native loads"
+            )));
+        }
+        Some(LoadSpec::None) => Some(IDLE.to_owned()),
+        Some(load) => Some(load.label()),
+    })
+}
+
+/// `files+net` as `--load` has it.
+fn list(load: &str) -> String {
+    load.replace('+', ",")
+}
+
+/// The names of loads, each checked.
+fn loads(text: &str) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for load in text.split(',').map(str::trim) {
+        let load = if load == "none" { IDLE } else { load };
+        let spec = match load {
+            IDLE => Ok(LoadSpec::None),
+            load => LoadSpec::parse(&list(load)),
+        };
+        match spec {
+            Err(error) => return Err(Failure::usage(format!("--load: {error}"))),
+            Ok(LoadSpec::Command(line)) => {
+                return Err(Failure::usage(format!(
+                    "--load '{line}': the guest has no shell; name native loads"
+                )));
+            }
+            Ok(_) if found.iter().any(|known| known == load) => {
+                return Err(Failure::usage(format!("--load names {load} twice")));
+            }
+            Ok(_) => found.push(load.to_owned()),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(arguments: &[&str]) -> Result<Vec<Part>, Failure> {
+        let words = ["punctual", "lab"].iter().chain(arguments);
+        match Cli::try_parse_from(words).expect("they parse").verb {
+            Verb::Lab(flags) => parts(&flags),
+            _ => panic!("the verb is lab"),
+        }
+    }
+
+    fn own(part: &Part) -> String {
+        match &part.work {
+            Work::Own(words) => words.join(" "),
+            Work::Program { .. } => panic!("not ours"),
+        }
+    }
+
+    #[test]
+    fn without_words_each_native_load_is_measured_by_itself() {
+        let parts = planned(&[]).unwrap();
+        let names: Vec<&str> = parts.iter().map(|part| part.load.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "idle",
+                "hackbench",
+                "mmap",
+                "fork",
+                "files",
+                "net",
+                "cpu",
+                "timers"
+            ]
+        );
+        assert_eq!(
+            own(&parts[0]),
+            "measure nanosleep -p 80 -i 1000 -l 5000 --load none"
+        );
+        assert!(own(&parts[1]).ends_with("--load hackbench"));
+    }
+
+    #[test]
+    fn words_of_ours_are_completed() {
+        let parts = planned(&["--load", "files+net,idle", "--", "measure", "timerfd"]).unwrap();
+        assert_eq!(own(&parts[0]), "measure timerfd -l 5000 --load files,net");
+        assert_eq!(own(&parts[1]), "measure timerfd -l 5000 --load none");
+        let parts = planned(&["--", "measure", "-D", "5", "--load", "standard"]).unwrap();
+        assert_eq!(own(&parts[0]), "measure -D 5 --load standard");
+        assert_eq!(parts[0].load, "standard load v1");
+        let parts = planned(&["--", "qualify", "--load", "none"]).unwrap();
+        assert_eq!(own(&parts[0]), "qualify --load none");
+    }
+
+    #[test]
+    fn anything_else_is_a_program() {
+        let parts = planned(&["--load", "fork", "--", "sh", "-c", "true"]).unwrap();
+        let Work::Program { file, words, load } = &parts[0].work else {
+            panic!("a program");
+        };
+        assert!(file.ends_with("sh"));
+        assert_eq!(words, &["sh", "-c", "true"]);
+        assert_eq!(load.as_deref(), Some("fork"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_a_line() {
+        for (arguments, words, status) in [
+            (&["--load", "nte"][..], "unknown load 'nte'", 64),
+            (&["--load", "cpu,cpu"], "twice", 64),
+            (&["--load", "make -j8"], "no shell", 64),
+            (&["--load", ""], "unknown load", 64),
+            (
+                &["--load", "cpu", "--", "measure", "--load", "cpu"],
+                "twice",
+                64,
+            ),
+            (&["--", "measure", "-o", "x"], "-o", 64),
+            (&["--", "measure", "--nonsense"], "--nonsense", 64),
+            (&["--", "no-such-program"], "no such program", 127),
+            (&["--", "/etc/passwd"], "not executable", 126),
+        ] {
+            let failure = planned(arguments).unwrap_err();
+            assert!(failure.line.contains(words), "{}", failure.line);
+            assert!(!failure.line.contains('\n'), "{}", failure.line);
+            assert_eq!(failure.status, status, "{}", failure.line);
+        }
+    }
+}

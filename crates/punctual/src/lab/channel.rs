@@ -1,0 +1,227 @@
+//! What the guest hands out: frames, one behind the other, over a port that takes bytes.
+//!
+//! ```text
+//! punctual-frame NAME LENGTH SHA256\n
+//! LENGTH bytes\n
+//! ```
+//!
+//! The last frame is named `end`. A guest that died in the middle leaves a cut stream, and
+//! whoever writes to the port besides us a garbled one: both are told from a whole one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+const MARK: &str = "punctual-frame";
+/// The frame that comes last.
+pub const END: &str = "end";
+/// A header line is shorter than this.
+const HEADER: usize = 512;
+/// Most frames of a stream.
+const FRAMES: usize = 4096;
+
+/// What is wrong with a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChannelError {
+    /// Nothing came.
+    Silent,
+    /// It ends before the last frame.
+    Cut {
+        /// Bytes that came.
+        bytes: usize,
+    },
+    /// It holds what is no frame.
+    Garbled {
+        /// Where, in bytes from its beginning.
+        at: usize,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+}
+
+impl fmt::Display for ChannelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent => f.write_str("the guest handed nothing out"),
+            Self::Cut { bytes } => write!(f, "what the guest handed out ends after {bytes} bytes"),
+            Self::Garbled { at, reason } => write!(
+                f,
+                "what the guest handed out is damaged at byte {at}: {reason}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ChannelError {}
+
+/// SHA-256 in hexadecimal.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Bytes in hexadecimal.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a frame may be called so: a path without surprises.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
+    (1..=200).contains(&name.len())
+        && name.bytes().all(plain)
+        && name
+            .split('/')
+            .all(|part| !part.is_empty() && !part.starts_with('.'))
+}
+
+/// A frame's bytes.
+#[must_use]
+pub fn frame(name: &str, payload: &[u8]) -> Vec<u8> {
+    let header = format!("{MARK} {name} {} {}\n", payload.len(), sha256(payload));
+    let mut bytes = header.into_bytes();
+    bytes.extend_from_slice(payload);
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Reads a whole stream; total, whatever the bytes.
+///
+/// # Errors
+/// [`ChannelError`] where it isn't whole.
+pub fn parse(stream: &[u8]) -> Result<BTreeMap<String, &[u8]>, ChannelError> {
+    let mut frames = BTreeMap::new();
+    let mut at = 0;
+    if stream.is_empty() {
+        return Err(ChannelError::Silent);
+    }
+    loop {
+        let rest = &stream[at..];
+        let garbled = move |reason| ChannelError::Garbled { at, reason };
+        let cut = ChannelError::Cut {
+            bytes: stream.len(),
+        };
+        let window = &rest[..rest.len().min(HEADER)];
+        let Some(length) = window.iter().position(|&byte| byte == b'\n') else {
+            return Err(if window.len() < HEADER {
+                cut
+            } else {
+                garbled("no header of a frame")
+            });
+        };
+        let header =
+            std::str::from_utf8(&rest[..length]).map_err(|_| garbled("no header of a frame"))?;
+        let mut words = header.split(' ');
+        if words.next() != Some(MARK) {
+            return Err(garbled("no header of a frame"));
+        }
+        let (Some(name), Some(size), Some(sum), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(garbled("a header of other than four words"));
+        };
+        if !is_name(name) {
+            return Err(garbled("a name that is none"));
+        }
+        let size: usize = size.parse().map_err(|_| garbled("a length that is none"))?;
+        let begin = length + 1;
+        let Some(end) = begin.checked_add(size).filter(|end| *end < rest.len()) else {
+            return Err(cut);
+        };
+        let payload = &rest[begin..end];
+        if rest[end] != b'\n' || sha256(payload) != sum {
+            return Err(garbled("a frame whose checksum is another"));
+        }
+        at += end + 1;
+        let last = name == END;
+        if frames.insert(name.to_owned(), payload).is_some() {
+            return Err(garbled("a frame that came already"));
+        }
+        if frames.len() > FRAMES {
+            return Err(garbled("too many frames"));
+        }
+        if last {
+            return if at == stream.len() {
+                Ok(frames)
+            } else {
+                Err(ChannelError::Garbled {
+                    at,
+                    reason: "something behind the last frame",
+                })
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whole() -> Vec<u8> {
+        let mut stream = frame("result", b"{\"a\": 1}\n");
+        stream.extend(frame("out/run.json", &[0, 255, b'\n', b' ']));
+        stream.extend(frame(END, b""));
+        stream
+    }
+
+    #[test]
+    fn what_is_handed_out_comes_in() {
+        let stream = whole();
+        let frames = parse(&stream).unwrap();
+        assert_eq!(frames["result"], b"{\"a\": 1}\n");
+        assert_eq!(frames["out/run.json"], &[0, 255, b'\n', b' ']);
+        assert_eq!(frames.len(), 3);
+    }
+
+    #[test]
+    fn every_cut_is_seen() {
+        let stream = whole();
+        for length in 0..stream.len() {
+            let expected = if length == 0 {
+                ChannelError::Silent
+            } else {
+                ChannelError::Cut { bytes: length }
+            };
+            assert_eq!(parse(&stream[..length]), Err(expected), "{length}");
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_is_seen() {
+        let stream = whole();
+        for at in 0..stream.len() {
+            let mut broken = stream.clone();
+            broken[at] ^= 1;
+            assert_ne!(parse(&broken).as_ref(), parse(&stream).as_ref(), "{at}");
+        }
+        let mut longer = stream.clone();
+        longer.push(b'\n');
+        assert!(matches!(parse(&longer), Err(ChannelError::Garbled { .. })));
+    }
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for name in ["", "/a", "a/../b", "..", "a//b", "a b", ".x", "ä", "a/"] {
+            assert!(!is_name(name), "{name}");
+        }
+        assert!(is_name("out/samples-0.parquet"));
+        let twice = [frame("a", b""), frame("a", b"")].concat();
+        assert!(matches!(parse(&twice), Err(ChannelError::Garbled { .. })));
+        let huge = format!("{MARK} a {} {}\nx", u64::MAX, sha256(b""));
+        assert!(parse(huge.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let _ = parse(&bytes);
+            let framed = [b"punctual-frame ".as_slice(), &bytes].concat();
+            let _ = parse(&framed);
+        }
+    }
+}

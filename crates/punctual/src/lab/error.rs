@@ -1,0 +1,146 @@
+//! What can go wrong in the laboratory, each in one line.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::channel::ChannelError;
+
+/// Why a cell gave no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LabError {
+    /// There is no QEMU.
+    NoQemu,
+    /// QEMU is there and can't be used.
+    Qemu {
+        /// The program.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A program that can't be brought along.
+    Program {
+        /// The program.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The host's time-out came.
+    HostLimit {
+        /// Seconds that were allowed.
+        seconds: u64,
+        /// The console's last words.
+        console: String,
+    },
+    /// The guest ran out of virtual time.
+    VirtualLimit {
+        /// Virtual seconds that were allowed.
+        seconds: u64,
+        /// The last words of what ran.
+        tail: String,
+    },
+    /// The kernel panicked.
+    Panic {
+        /// Its line.
+        line: String,
+    },
+    /// The machine ended without a result.
+    NoResult {
+        /// How the stream is broken.
+        channel: ChannelError,
+        /// QEMU's exit status and its last words.
+        emulator: String,
+        /// The console's last words.
+        console: String,
+    },
+    /// The guest could not begin its work.
+    Guest {
+        /// Why.
+        reason: String,
+    },
+    /// What ran in the guest measured nothing.
+    Inside {
+        /// Its exit status.
+        status: i32,
+        /// Its last words.
+        tail: String,
+    },
+    /// The result can't be read.
+    Result {
+        /// Why.
+        reason: String,
+    },
+    /// Somebody ended us.
+    Interrupted,
+}
+
+impl LabError {
+    /// A file and what the system said.
+    pub fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::File {
+            path: path.into(),
+            source,
+        }
+    }
+}
+
+fn said(console: &str) -> String {
+    if console.is_empty() {
+        "its console is silent".to_owned()
+    } else {
+        format!("its console ends: {console}")
+    }
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoQemu => f.write_str(
+                "qemu-system-x86_64 is not in PATH: the laboratory runs kernels in QEMU; \
+                 install it (apt install qemu-system-x86)",
+            ),
+            Self::Qemu { path, reason } | Self::Program { path, reason } => {
+                write!(f, "{}: {reason}", path.display())
+            }
+            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::HostLimit { seconds, console } => write!(
+                f,
+                "the guest was ended after {seconds} s of the host's time (--host-limit); {}",
+                said(console)
+            ),
+            Self::VirtualLimit { seconds, tail } => {
+                write!(
+                    f,
+                    "the guest ran out of its {seconds} s of virtual time (--virtual-limit)"
+                )?;
+                if tail.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, "; what ran in it said last: {tail}")
+                }
+            }
+            Self::Panic { line } => write!(f, "the guest's kernel panicked: {line}"),
+            Self::NoResult {
+                channel,
+                emulator,
+                console,
+            } => write!(f, "{channel}; QEMU {emulator}; {}", said(console)),
+            Self::Guest { reason } => write!(f, "in the guest: {reason}"),
+            Self::Inside { status, tail } => {
+                write!(f, "in the guest: exit status {status}: {tail}")
+            }
+            Self::Result { reason } => write!(f, "the guest's result can't be read: {reason}"),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}

@@ -1,0 +1,273 @@
+//! Inside the guest: this very binary as the first process. It makes a machine fit to work
+//! in, keeps the processor from ever halting, has the work done by a child, hands out what
+//! came of it, and ends the machine.
+
+mod files;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::channel::{self, END};
+use super::job::{End, JOB_FILE, Job, JobResult, LIBRARIES, OURSELVES, OUT};
+use super::sys::port::Ports;
+use super::sys::{self, Ended};
+
+/// The verb by which the tool starts itself again within the laboratory.
+pub const VERB: &str = "__lab";
+/// The word behind it for the first process.
+pub const INIT: &str = "init";
+/// The word behind it for what keeps the processor busy.
+pub const SPIN: &str = "spin";
+
+/// Where the work's words go.
+const STDOUT: &str = "/run/stdout";
+const STDERR: &str = "/run/stderr";
+const LOADS: &str = "/run/loads";
+/// How long loads beside a program may take to get going, in virtual time.
+const LOADS_SETTLE: Duration = Duration::from_secs(1);
+/// How long loads may take to end.
+const LOADS_END: Duration = Duration::from_secs(60);
+
+/// The entry of `__lab`, given what follows the verb.
+pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match arguments.next() {
+        Some(word) if word == SPIN && std::process::id() != 1 => spin(),
+        _ => {
+            // Whoever types it by hand must not lose their machine.
+            ExitCode::from(64)
+        }
+    }
+}
+
+/// Whether these are the arguments of a guest's first process. The kernel puts words of its
+/// command line that it doesn't know before ours.
+#[must_use]
+pub fn is_called(arguments: &[OsString]) -> bool {
+    std::process::id() == 1
+        && matches!(arguments, [_, .., verb, word] if verb == VERB && word == INIT)
+}
+
+/// The first process; never returns.
+pub fn init() -> ! {
+    let ports = Ports::open();
+    let (result, own) =
+        panic::catch_unwind(AssertUnwindSafe(|| work(&ports))).unwrap_or_else(|_| {
+            let reason = "the first process panicked; see the console".to_owned();
+            let end = End::Failed { reason };
+            (JobResult { end, ..blank() }, true)
+        });
+    if let Ok(ports) = &ports {
+        ports.write(&channel::frame(
+            "result",
+            &serde_json::to_vec(&result).unwrap_or_default(),
+        ));
+        hand_out(ports, own);
+        ports.write(&channel::frame(END, b""));
+        ports.exit(0);
+    }
+    sys::power_off()
+}
+
+fn blank() -> JobResult {
+    JobResult {
+        end: End::Failed {
+            reason: String::new(),
+        },
+        release: String::new(),
+        boot_ns: punctual_rt::clock::now_ns(),
+        virtual_ns: punctual_rt::clock::now_ns(),
+        lacking: std::collections::BTreeMap::new(),
+        loads: None,
+    }
+}
+
+/// Keeps the processor from halting: a virtual clock that jumps over idle time would end
+/// elsewhere on each host.
+fn spin() -> ExitCode {
+    if sys::become_idle_class().is_err() {
+        return ExitCode::FAILURE;
+    }
+    loop {
+        sys::pass_time();
+    }
+}
+
+/// The work's result, and whether it was ourselves who did it.
+fn work(ports: &std::io::Result<Ports>) -> (JobResult, bool) {
+    let mut result = blank();
+    result.lacking = files::prepare();
+    if let Err(error) = ports {
+        result
+            .lacking
+            .insert("port 0xe9".to_owned(), error.to_string());
+    }
+    result.release = fs::read_to_string("/proc/sys/kernel/osrelease")
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
+    let job: Result<Job, String> = fs::read(JOB_FILE)
+        .map_err(|error| format!("{JOB_FILE}: {error}"))
+        .and_then(|bytes| {
+            serde_json::from_slice(&bytes).map_err(|error| format!("{JOB_FILE}: {error}"))
+        });
+    let own = job.as_ref().is_ok_and(|job| job.program == OURSELVES);
+    result.end = match job.and_then(|job| run(&job, &mut result)) {
+        Ok(end) => end,
+        Err(reason) => End::Failed { reason },
+    };
+    result.virtual_ns = punctual_rt::clock::now_ns();
+    (result, own)
+}
+
+fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
+    for module in &job.modules {
+        let loaded = File::open(module).and_then(|file| sys::load_module(&file));
+        if let Err(error) = loaded {
+            result
+                .lacking
+                .insert(format!("module {module}"), error.to_string());
+        }
+    }
+    start(
+        own().args([VERB, SPIN]),
+        "/dev/null",
+        "what keeps the processor busy",
+    )?;
+    let mut reaper = Reaper::begin();
+    let loads = match &job.load {
+        Some(load) => {
+            let mut command = own();
+            command.args(["load", load, "--json"]);
+            let child = start(&mut command, LOADS, "the loads")?;
+            thread::sleep(LOADS_SETTLE);
+            Some(child.id())
+        }
+        None => None,
+    };
+    let mut command = Command::new(&job.program);
+    if let Some((name, rest)) = job.words.split_first() {
+        command.arg0(name).args(rest);
+    }
+    environment(&mut command, job);
+    let child = start(&mut command, STDOUT, &job.program)?;
+    let left = job
+        .virtual_limit_ns
+        .saturating_sub(punctual_rt::clock::now_ns());
+    let end = match reaper.wait(child.id(), Duration::from_nanos(left)) {
+        Some(Ended::Status(status)) => End::Exited { status },
+        Some(Ended::Signal(signal)) => End::Signalled { signal },
+        None => End::TimeOver,
+    };
+    if let Some(loads) = loads {
+        let _ = sys::kill(loads as i32, libc::SIGINT);
+        let ended = reaper.wait(loads, LOADS_END);
+        let text = fs::read(LOADS).unwrap_or_default();
+        result.loads = serde_json::from_slice(&text).ok();
+        if ended != Some(Ended::Status(0)) {
+            return Err(format!("the loads failed: {}", last_line(STDERR)));
+        }
+    }
+    Ok(end)
+}
+
+fn own() -> Command {
+    let mut command = Command::new(OURSELVES);
+    command.arg0("punctual");
+    command
+}
+
+fn environment(command: &mut Command, job: &Job) {
+    command
+        .env_clear()
+        .env("PATH", "/lab/bin:/bin:/sbin:/usr/bin:/usr/sbin")
+        .env("HOME", "/root")
+        .env("TMPDIR", "/tmp")
+        .env("LC_ALL", "C.UTF-8")
+        .env("PUNCTUAL_LAB_SEED", job.seed.to_string())
+        .env("PUNCTUAL_LAB_OUT", OUT);
+    if fs::metadata(LIBRARIES).is_ok() {
+        command.env("LD_LIBRARY_PATH", LIBRARIES);
+    }
+}
+
+fn start(command: &mut Command, stdout: &str, what: &str) -> Result<Child, String> {
+    let open = |path: &str| {
+        File::options()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(|error| format!("{path}: {error}"))
+    };
+    command
+        .stdin(Stdio::null())
+        .stdout(open(stdout)?)
+        .stderr(open(STDERR)?)
+        .current_dir(OUT)
+        .spawn()
+        .map_err(|error| format!("{what} can't be started: {error}"))
+}
+
+fn last_line(path: &str) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.lines()
+        .last()
+        .unwrap_or("without a word")
+        .trim()
+        .to_owned()
+}
+
+/// Waits for children in a thread of its own, so that to wait with a limit takes no timer
+/// that fires; also buries what others left behind.
+struct Reaper {
+    told: mpsc::Receiver<(u32, Ended)>,
+    gone: Vec<(u32, Ended)>,
+}
+
+impl Reaper {
+    fn begin() -> Self {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            while let Ok(ended) = sys::wait_any() {
+                if tell.send(ended).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            told,
+            gone: Vec::new(),
+        }
+    }
+
+    fn wait(&mut self, child: u32, limit: Duration) -> Option<Ended> {
+        let end = std::time::Instant::now() + limit;
+        loop {
+            if let Some((_, ended)) = self.gone.iter().find(|(id, _)| *id == child) {
+                return Some(*ended);
+            }
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            match self.told.recv_timeout(left) {
+                Ok((id, ended)) if id == child => return Some(ended),
+                Ok(other) => self.gone.push(other),
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Everything that the work left: its words, and its files.
+fn hand_out(ports: &Ports, own: bool) {
+    for (name, path) in [("stdout", STDOUT), ("stderr", STDERR)] {
+        ports.write(&channel::frame(name, &fs::read(path).unwrap_or_default()));
+    }
+    for (name, bytes) in files::left_in(OUT, own) {
+        ports.write(&channel::frame(&format!("out/{name}"), &bytes));
+    }
+}

@@ -1,0 +1,220 @@
+//! The guest's files as a `newc` archive, the form that the kernel unpacks at boot. The same
+//! files give the same bytes: no times, no users, inode numbers by order.
+
+use std::collections::BTreeMap;
+
+/// A regular file that may be run.
+const PROGRAM: u32 = 0o100_755;
+/// A regular file.
+const FILE: u32 = 0o100_644;
+const FOLDER: u32 = 0o040_755;
+const LINK: u32 = 0o120_777;
+const DEVICE: u32 = 0o020_600;
+
+/// What stands under a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    mode: u32,
+    device: (u32, u32),
+    bytes: Vec<u8>,
+}
+
+/// An archive that is being put together. Paths have no leading slash.
+#[derive(Debug, Clone, Default)]
+pub struct Initramfs {
+    // In the order of paths, so that a folder comes before what lies in it.
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Initramfs {
+    /// An empty archive.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a file; folders above it are added too.
+    pub fn file(&mut self, path: &str, bytes: Vec<u8>, runs: bool) {
+        self.add(path, if runs { PROGRAM } else { FILE }, (0, 0), bytes);
+    }
+
+    /// Adds a folder.
+    pub fn folder(&mut self, path: &str) {
+        self.add(path, FOLDER, (0, 0), Vec::new());
+    }
+
+    /// Adds a symbolic link.
+    pub fn link(&mut self, path: &str, target: &str) {
+        self.add(path, LINK, (0, 0), target.as_bytes().to_vec());
+    }
+
+    /// Adds a character device by its major and minor number.
+    pub fn device(&mut self, path: &str, major: u32, minor: u32) {
+        self.add(path, DEVICE, (major, minor), Vec::new());
+    }
+
+    /// Whether something stands under a path.
+    #[must_use]
+    pub fn holds(&self, path: &str) -> bool {
+        self.entries.contains_key(path.trim_matches('/'))
+    }
+
+    fn add(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: Vec<u8>) {
+        let path = path.trim_matches('/');
+        for (at, _) in path.match_indices('/') {
+            self.entries
+                .entry(path[..at].to_owned())
+                .or_insert_with(|| Entry {
+                    mode: FOLDER,
+                    device: (0, 0),
+                    bytes: Vec::new(),
+                });
+        }
+        let entry = Entry {
+            mode,
+            device,
+            bytes,
+        };
+        self.entries.insert(path.to_owned(), entry);
+    }
+
+    /// The archive's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let room = self.entries.iter();
+        let room: usize = room.map(|(path, e)| path.len() + e.bytes.len() + 128).sum();
+        let mut out = Vec::with_capacity(room + 1024);
+        for (at, (path, entry)) in self.entries.iter().enumerate() {
+            member(&mut out, at + 1, path, entry);
+        }
+        let end = Entry {
+            mode: 0,
+            device: (0, 0),
+            bytes: Vec::new(),
+        };
+        member(&mut out, 0, "TRAILER!!!", &end);
+        out.resize(out.len().next_multiple_of(512), 0);
+        out
+    }
+}
+
+/// One member: thirteen numbers of eight hexadecimal digits, the name, the bytes.
+fn member(out: &mut Vec<u8>, inode: usize, path: &str, entry: &Entry) {
+    let links = if entry.mode & 0o170_000 == 0o040_000 {
+        2
+    } else {
+        1
+    };
+    let numbers = [
+        inode as u32,
+        entry.mode,
+        0,
+        0,
+        links,
+        0,
+        // The format has 32 bits for a size; what we put in is smaller by far.
+        entry.bytes.len() as u32,
+        0,
+        0,
+        entry.device.0,
+        entry.device.1,
+        path.len() as u32 + 1,
+        0,
+    ];
+    out.extend_from_slice(b"070701");
+    for number in numbers {
+        out.extend_from_slice(format!("{number:08x}").as_bytes());
+    }
+    out.extend_from_slice(path.as_bytes());
+    out.push(0);
+    out.resize(out.len().next_multiple_of(4), 0);
+    out.extend_from_slice(&entry.bytes);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Initramfs {
+        let mut archive = Initramfs::new();
+        archive.file("lab/job.json", b"{}".to_vec(), false);
+        archive.file("/init", vec![7; 5], true);
+        archive.link("bin/punctual", "/init");
+        archive.device("dev/console", 5, 1);
+        archive.folder("proc");
+        archive
+    }
+
+    /// An independent reading of the format, as its definition has it.
+    fn members(mut bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
+        let mut found = Vec::new();
+        loop {
+            assert_eq!(&bytes[..6], b"070701");
+            let number = |index: usize| {
+                let digits = std::str::from_utf8(&bytes[6 + index * 8..14 + index * 8]).unwrap();
+                u32::from_str_radix(digits, 16).unwrap()
+            };
+            let (mode, size, name) = (number(1), number(6) as usize, number(11) as usize);
+            let path = String::from_utf8(bytes[110..110 + name - 1].to_vec()).unwrap();
+            if path == "TRAILER!!!" {
+                return found;
+            }
+            let begin = (110 + name).next_multiple_of(4);
+            found.push((path, mode, bytes[begin..begin + size].to_vec()));
+            bytes = &bytes[(begin + size).next_multiple_of(4)..];
+        }
+    }
+
+    #[test]
+    fn members_stand_in_order_with_their_folders_before_them() {
+        let names: Vec<String> = members(&sample().bytes())
+            .into_iter()
+            .map(|(path, mode, bytes)| format!("{path} {mode:o} {}", bytes.len()))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "bin 40755 0",
+                "bin/punctual 120777 5",
+                "dev 40755 0",
+                "dev/console 20600 0",
+                "init 100755 5",
+                "lab 40755 0",
+                "lab/job.json 100644 2",
+                "proc 40755 0",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_order_of_adding_does_not_show() {
+        let mut other = Initramfs::new();
+        other.folder("proc");
+        other.device("dev/console", 5, 1);
+        other.link("bin/punctual", "/init");
+        other.file("init", vec![7; 5], true);
+        other.file("/lab/job.json", b"{}".to_vec(), false);
+        assert_eq!(sample().bytes(), other.bytes());
+        assert_eq!(sample().bytes().len() % 512, 0);
+    }
+
+    #[test]
+    fn cpio_reads_it() {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let child = Command::new("cpio")
+            .arg("-t")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        // Where there is no cpio the reading above stands alone.
+        let Ok(mut child) = child else { return };
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&sample().bytes()).unwrap();
+        drop(input);
+        let listed = child.wait_with_output().unwrap().stdout;
+        assert_eq!(String::from_utf8_lossy(&listed).lines().count(), 8);
+    }
+}

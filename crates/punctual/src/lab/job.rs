@@ -1,0 +1,76 @@
+//! What a guest has to do, as told in a file of its initramfs. The kernel's command line
+//! would hold 2 KB.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the guest finds its [`Job`].
+pub const JOB_FILE: &str = "/lab/job.json";
+/// Where the guest's work leaves what is to be handed out.
+pub const OUT: &str = "/out";
+/// Libraries of a program that was brought along.
+pub const LIBRARIES: &str = "/lab/lib";
+/// The program that was brought along lies here.
+pub const PROGRAMS: &str = "/lab/bin";
+
+/// This very binary, in the guest.
+pub const OURSELVES: &str = "/init";
+
+/// One guest's work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The program: [`OURSELVES`], or one that was brought along.
+    pub program: String,
+    /// What it is called by, and its arguments.
+    pub words: Vec<String>,
+    /// Loads to run beside it, for a program that starts none itself.
+    pub load: Option<String>,
+    /// The seed, told to the program as `PUNCTUAL_LAB_SEED`.
+    pub seed: u64,
+    /// Modules of the kernel, in the order of loading.
+    pub modules: Vec<String>,
+    /// Virtual time from boot after which the work is ended.
+    pub virtual_limit_ns: u64,
+}
+
+/// How a guest's work came to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "kebab-case")]
+pub enum End {
+    /// The program ended by itself.
+    Exited {
+        /// Its exit status.
+        status: i32,
+    },
+    /// A signal ended it.
+    Signalled {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Virtual time was over.
+    TimeOver,
+    /// It could not be begun.
+    Failed {
+        /// Why, in one line.
+        reason: String,
+    },
+}
+
+/// The frame `result`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobResult {
+    /// How the work ended.
+    #[serde(flatten)]
+    pub end: End,
+    /// The kernel's release, as it says itself.
+    pub release: String,
+    /// Virtual time from boot to the first process.
+    pub boot_ns: u64,
+    /// Virtual time from boot to the end of the work.
+    pub virtual_ns: u64,
+    /// What could not be had and may not matter: a mount, a module.
+    pub lacking: BTreeMap<String, String>,
+    /// Work of the loads beside a program, as the verb `load` prints it.
+    pub loads: Option<serde_json::Value>,
+}

@@ -1,0 +1,398 @@
+//! Kernels by name, through the system's own package manager: found, fetched, not installed.
+
+use std::cmp::Ordering;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::error::Error;
+use super::package::{Control, paragraph};
+
+/// Names of Debian's packages begin so.
+const PREFIX: &str = "linux-image-";
+/// And end so, for the machine that guests are.
+const SUFFIX: &str = "-amd64";
+
+/// What a name asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// A package by its own name, perhaps with `=VERSION`.
+    Package(String),
+    /// The newest kernel of a kind.
+    Newest {
+        /// What its release begins with, where that matters: `6.12`.
+        version: Option<String>,
+        /// Which kind.
+        flavour: Flavour,
+    },
+}
+
+/// Debian's kinds of kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// `PREEMPT_RT`.
+    Rt,
+    /// The ordinary one.
+    Standard,
+}
+
+/// A package that apt can fetch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub name: String,
+    pub version: String,
+    /// In hexadecimal, of the .deb.
+    pub sha256: String,
+    /// Its length in bytes.
+    pub size: u64,
+}
+
+/// Why apt gives nothing.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// There is no apt.
+    NoApt,
+    /// It doesn't have it, or can't fetch it.
+    Said(String),
+    /// There is no space for it.
+    NoSpace,
+}
+
+/// apt's programs.
+#[derive(Debug, Clone, Default)]
+pub struct Apt {
+    directory: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// What a name asks for; `None` where it is none of ours.
+    #[must_use]
+    pub fn parse(asked: &str) -> Option<Self> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-:=_".contains(&byte);
+        if !asked.bytes().all(plain) {
+            return None;
+        }
+        let newest = |version: Option<&str>, flavour| {
+            let version = version.map(str::to_owned);
+            Some(Self::Newest { version, flavour })
+        };
+        match asked {
+            "rt" => return newest(None, Flavour::Rt),
+            "standard" => return newest(None, Flavour::Standard),
+            _ if asked.starts_with(PREFIX) => return Some(Self::Package(asked.to_owned())),
+            _ if !asked.starts_with(|first: char| first.is_ascii_digit()) => return None,
+            _ => {}
+        }
+        let version = asked.strip_suffix(SUFFIX).unwrap_or(asked);
+        if let Some(version) = version.strip_suffix("-rt") {
+            return newest(Some(version), Flavour::Rt);
+        }
+        let version = version.strip_suffix("-standard").unwrap_or(version);
+        newest(Some(version), Flavour::Standard)
+    }
+
+    /// Whether a package is what is asked for.
+    pub(super) fn fits(&self, package: &str) -> bool {
+        match self {
+            Self::Package(name) => {
+                let name = name.split(['=', ':']).next().unwrap_or(name);
+                let whole = Flavour::ALL
+                    .iter()
+                    .find(|flavour| name == flavour.metapackage(None));
+                package == name || whole.is_some_and(|flavour| flavour.release(package).is_some())
+            }
+            Self::Newest { version, flavour } => {
+                let Some(release) = flavour.release(package) else {
+                    return false;
+                };
+                version.as_deref().is_none_or(|version| {
+                    let rest = release.strip_prefix(version);
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
+                })
+            }
+        }
+    }
+}
+
+impl Flavour {
+    const ALL: [Self; 2] = [Self::Rt, Self::Standard];
+
+    /// The package that only depends on the newest of its kind.
+    fn metapackage(self, version: Option<&str>) -> String {
+        let version = version.map_or_else(String::new, |version| format!("{version}-"));
+        let kind = match self {
+            Self::Rt => "rt-amd64",
+            Self::Standard => "amd64",
+        };
+        format!("{PREFIX}{version}{kind}")
+    }
+
+    /// `6.1.0-49` of `linux-image-6.1.0-49-rt-amd64`, where it is a kernel of this kind.
+    fn release(self, package: &str) -> Option<&str> {
+        let release = package.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+        let release = match self {
+            Self::Rt => release.strip_suffix("-rt")?,
+            Self::Standard => release,
+        };
+        let has_kind = ["-rt", "-cloud"].iter().any(|kind| release.ends_with(kind));
+        (release.starts_with(|first: char| first.is_ascii_digit()) && !has_kind).then_some(release)
+    }
+}
+
+impl Apt {
+    /// Programs of this directory, instead of those in PATH.
+    #[must_use]
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        let directory = Some(directory.into());
+        Self { directory }
+    }
+
+    /// The package that apt would fetch for a name.
+    pub(super) fn offer(&self, wanted: &Wanted) -> Result<Offer, Refusal> {
+        let candidates = match wanted {
+            Wanted::Package(name) => vec![name.clone()],
+            Wanted::Newest {
+                version: None,
+                flavour,
+            } => vec![flavour.metapackage(None)],
+            Wanted::Newest {
+                version: Some(version),
+                flavour,
+            } => {
+                let names = self.names(&format!("{PREFIX}{version}"))?;
+                let mut fitting: Vec<String> =
+                    names.into_iter().filter(|name| wanted.fits(name)).collect();
+                fitting.sort_by(|a, b| by_release(b, a));
+                // Some series have a package that depends on its newest.
+                let whole = flavour.metapackage(Some(version));
+                fitting.retain(|name| *name != whole);
+                fitting.insert(0, whole);
+                fitting
+            }
+        };
+        // apt also knows names of packages that it can't give.
+        for name in candidates.iter().take(4) {
+            if let Some(offer) = self.follow(name)? {
+                return Ok(offer);
+            }
+        }
+        Err(Refusal::Said(self.none_such(wanted)?))
+    }
+
+    /// From a package's name, through those that only depend on another, to a kernel.
+    fn follow(&self, name: &str) -> Result<Option<Offer>, Refusal> {
+        let mut name = name.to_owned();
+        for _ in 0..4 {
+            let output = self.ask("apt-cache", &["show", "--no-all-versions", "--", &name])?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let control = paragraph(&text);
+            if control.package.is_empty() {
+                return Ok(None);
+            }
+            let mut depends = control.depends.iter();
+            match depends.find(|depends| depends.starts_with(PREFIX)) {
+                Some(next) => name.clone_from(next),
+                None => return offer(&text, control).map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Downloads a package into a directory, and returns where it lies.
+    pub(super) fn fetch(&self, offer: &Offer, directory: &Path) -> Result<PathBuf, Refusal> {
+        let Offer { name, version, .. } = offer;
+        let mut command = self.command("apt-get");
+        command
+            .current_dir(directory)
+            .args(["-q", "-o", "Acquire::Retries=2"])
+            .args([
+                "-o",
+                "Acquire::http::Timeout=30",
+                "-o",
+                "Acquire::https::Timeout=30",
+            ])
+            .args(["download", "--", &format!("{name}={version}")]);
+        let output = run(&mut command)?;
+        if !output.status.success() {
+            return Err(refusal(&output));
+        }
+        let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let found = entries.find(|entry| entry.path().extension().is_some_and(|end| end == "deb"));
+        let found = found.map(|entry| entry.path());
+        found.ok_or_else(|| Refusal::Said("apt-get download left no file".to_owned()))
+    }
+
+    /// In a line, that it isn't there, what is, and where there is more.
+    fn none_such(&self, wanted: &Wanted) -> Result<String, Refusal> {
+        let names = self.names(PREFIX)?;
+        if names.is_empty() {
+            return Ok("apt knows no kernels at all: sudo apt-get update".to_owned());
+        }
+        let flavour = match wanted {
+            Wanted::Newest { flavour, .. } => *flavour,
+            Wanted::Package(name) if name.contains("-rt") => Flavour::Rt,
+            Wanted::Package(_) => Flavour::Standard,
+        };
+        let mut fitting: Vec<&String> = names
+            .iter()
+            .filter(|name| {
+                flavour
+                    .release(name)
+                    .is_some_and(|release| release.contains('-') || release.contains('+'))
+            })
+            .collect();
+        fitting.sort_by(|a, b| by_release(b, a));
+        // The newest of each series.
+        fitting.dedup_by_key(|name| series(name));
+        let mut text = "apt has no such package".to_owned();
+        let listed: Vec<&str> = if fitting.is_empty() {
+            let whole = names
+                .iter()
+                .filter(|name| !name.contains(|c: char| c.is_ascii_digit()));
+            whole.take(6).map(String::as_str).collect()
+        } else {
+            fitting.iter().take(6).map(|name| name.as_str()).collect()
+        };
+        if !listed.is_empty() {
+            text += &format!("; it has {}", listed.join(", "));
+        }
+        if let Some(hint) = self.backports() {
+            text += &format!("; more may be in backports: {hint}");
+        }
+        Ok(text)
+    }
+
+    /// How backports are enabled, where this is a Debian without them.
+    fn backports(&self) -> Option<String> {
+        let policy = self.ask("apt-cache", &["policy"]).ok()?;
+        if String::from_utf8_lossy(&policy.stdout).contains("-backports") {
+            return None;
+        }
+        backports_of(&fs::read_to_string("/etc/os-release").ok()?)
+    }
+
+    /// The names that apt knows of packages that begin so.
+    fn names(&self, prefix: &str) -> Result<Vec<String>, Refusal> {
+        let output = self.ask("apt-cache", &["pkgnames", "--", prefix])?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut names: Vec<String> = text.lines().map(str::to_owned).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn ask(&self, program: &str, arguments: &[&str]) -> Result<Output, Refusal> {
+        run(self.command(program).args(arguments))
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = match &self.directory {
+            Some(directory) => Command::new(directory.join(program)),
+            None => Command::new(program),
+        };
+        // Words that can be told, and nobody to ask.
+        command.env("LC_ALL", "C").stdin(Stdio::null());
+        command
+    }
+}
+
+fn run(command: &mut Command) -> Result<Output, Refusal> {
+    command.output().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Refusal::NoApt,
+        _ => Refusal::Said(format!("apt can't be run: {error}")),
+    })
+}
+
+fn offer(text: &str, control: Control) -> Result<Offer, Refusal> {
+    let field = |name: &str| {
+        let mut lines = text.lines().take_while(|line| !line.trim().is_empty());
+        lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.trim()))
+    };
+    let Control {
+        package: name,
+        version,
+        architecture,
+        ..
+    } = control;
+    if architecture != "amd64" {
+        return Err(Refusal::Said(format!(
+            "{name} is for {architecture}; the laboratory boots amd64"
+        )));
+    }
+    let is_hash =
+        |text: &&str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let Some(sha256) = field("SHA256").filter(is_hash) else {
+        return Err(Refusal::Said(format!(
+            "{name} {version} is installed here and in no archive that apt knows: give its image \
+             in /boot by its path"
+        )));
+    };
+    Ok(Offer {
+        sha256: sha256.to_ascii_lowercase(),
+        size: field("Size")
+            .and_then(|size| size.parse().ok())
+            .unwrap_or(0),
+        name,
+        version,
+    })
+}
+
+/// apt's own word for a failure; its warnings come before it.
+fn refusal(output: &Output) -> Refusal {
+    let text = String::from_utf8_lossy(&output.stderr);
+    if text.contains("No space left") || text.contains("enough free space") {
+        return Refusal::NoSpace;
+    }
+    let mut errors = text.lines().filter_map(|line| line.strip_prefix("E: "));
+    let error = errors.next().unwrap_or("apt-get download failed").trim();
+    Refusal::Said(error.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// `os-release` of a Debian -> the line that enables its backports.
+fn backports_of(os_release: &str) -> Option<String> {
+    let field = |name: &str| {
+        let mut lines = os_release.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+        Some(value.trim_matches('"').to_owned())
+    };
+    if field("ID").as_deref() != Some("debian") {
+        return None;
+    }
+    let codename = field("VERSION_CODENAME")?;
+    Some(format!(
+        "echo deb http://deb.debian.org/debian {codename}-backports main | \
+         sudo tee /etc/apt/sources.list.d/backports.list && sudo apt-get update"
+    ))
+}
+
+/// By the numbers in their names, 6.1.0-9 before 6.1.0-10.
+pub(super) fn by_release(a: &str, b: &str) -> Ordering {
+    numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
+}
+
+fn series(name: &str) -> Vec<u64> {
+    numbers(name).into_iter().take(2).collect()
+}
+
+fn numbers(name: &str) -> Vec<u64> {
+    let digits = name.split(|c: char| !c.is_ascii_digit());
+    digits.filter_map(|digits| digits.parse().ok()).collect()
+}
+
+impl Refusal {
+    pub(super) fn error(self, asked: &str, cache: &Path) -> Error {
+        let why = match self {
+            Self::NoSpace => {
+                return Error::cache(cache, io::Error::from(ErrorKind::StorageFull));
+            }
+            Self::Said(why) => why,
+            Self::NoApt => "names of kernels are looked up by apt, which is not here: give the \
+                            path of a Debian package (linux-image-*.deb) or of a bzImage"
+                .to_owned(),
+        };
+        Error::Package {
+            asked: asked.to_owned(),
+            why,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What a file that should be a kernel is: headers of bzImage and ELF.
+
+/// So much of a file tells what it is. The version that a bzImage states lies within 64 KiB.
+pub(super) const BEGINNING: usize = 0x1_0400;
+
+/// The machine that guests are: `EM_X86_64`.
+const X86_64: u16 = 62;
+
+/// What a file is, by its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A bzImage for x86-64.
+    BzImage(BzImage),
+    /// A kernel's ELF image for x86-64.
+    Elf(Elf),
+    /// A Debian package.
+    Package,
+    /// Something else; the words continue "FILE ".
+    Other(String),
+}
+
+/// What a bzImage says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BzImage {
+    /// Where the compressed kernel begins, in bytes from the file's beginning.
+    pub payload: u64,
+    /// Its length in bytes, with the 4 bytes at its end that tell the length unpacked.
+    pub length: u32,
+    /// The release, `6.1.0-49-rt-amd64`, where the image states it.
+    pub release: Option<String>,
+}
+
+/// What an ELF image says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elf {
+    /// Places of its notes in the file: offset and length in bytes.
+    pub notes: Vec<(u64, u64)>,
+}
+
+/// Tells what a file is by its first [`BEGINNING`] bytes, or fewer where it is shorter.
+#[must_use]
+pub fn kind(bytes: &[u8]) -> Kind {
+    let other = |why: &str| Kind::Other(why.to_owned());
+    if bytes.is_empty() {
+        return other("is empty");
+    }
+    if bytes.starts_with(b"\x7fELF") {
+        return elf(bytes);
+    }
+    if bytes.starts_with(b"!<arch>\n") {
+        return match bytes.get(8..21) {
+            Some(b"debian-binary") => Kind::Package,
+            _ => other("is an archive, and no Debian package"),
+        };
+    }
+    // Images of these two begin like programs for EFI, as a bzImage does.
+    match bytes.get(0x38..0x3c) {
+        Some(b"ARM\x64") => return other("is a kernel for aarch64; the laboratory boots x86-64"),
+        Some(b"RSC\x05") => return other("is a kernel for riscv64; the laboratory boots x86-64"),
+        _ => {}
+    }
+    if bytes.starts_with(b"MZ\0\0zimg") {
+        return other(
+            "is a compressed EFI kernel for another machine; the laboratory boots x86-64",
+        );
+    }
+    if bytes.get(0x202..0x206) == Some(b"HdrS") && u16_at(bytes, 0x1fe) == Some(0xaa55) {
+        return bz_image(bytes);
+    }
+    for (magic, name) in [
+        (&b"\x1f\x8b"[..], "gzip"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+    ] {
+        if bytes.starts_with(magic) {
+            return Kind::Other(format!(
+                "is a file packed with {name}: unpack it first; a kernel is a bzImage (vmlinuz), \
+                 an ELF vmlinux or a .deb"
+            ));
+        }
+    }
+    other("is not a kernel: neither a bzImage (vmlinuz) nor an ELF vmlinux nor a .deb")
+}
+
+/// <https://docs.kernel.org/arch/x86/boot.html>
+fn bz_image(bytes: &[u8]) -> Kind {
+    let other = |why: &str| Kind::Other(why.to_owned());
+    let protocol = u16_at(bytes, 0x206).unwrap_or(0);
+    // 2.12, of Linux 3.8, is the first to tell 64 bits from 32.
+    if protocol < 0x020c {
+        return other("is a bzImage of before Linux 3.8, which is too old");
+    }
+    if u16_at(bytes, 0x236).unwrap_or(0) & 1 == 0 {
+        return other("is a 32-bit kernel; the laboratory boots x86-64");
+    }
+    let (Some(offset), Some(length), Some(&sectors)) =
+        (u32_at(bytes, 0x248), u32_at(bytes, 0x24c), bytes.get(0x1f1))
+    else {
+        return other("is a bzImage that is cut short");
+    };
+    let sectors = if sectors == 0 { 4 } else { u64::from(sectors) };
+    if length < 8 {
+        return other("is a bzImage without a compressed kernel");
+    }
+    let release = match u16_at(bytes, 0x20e) {
+        None | Some(0) => None,
+        Some(offset) => bytes
+            .get(0x200 + usize::from(offset)..)
+            .and_then(first_word),
+    };
+    Kind::BzImage(BzImage {
+        payload: (sectors + 1) * 512 + u64::from(offset),
+        length,
+        release,
+    })
+}
+
+fn elf(bytes: &[u8]) -> Kind {
+    let other = |why: &str| Kind::Other(why.to_owned());
+    let (Some(kind), Some(machine)) = (u16_at(bytes, 16), u16_at(bytes, 18)) else {
+        return other("is an ELF file that is cut short");
+    };
+    if bytes.get(4..6) != Some(&[2, 1]) || machine != X86_64 {
+        return Kind::Other(format!(
+            "is an ELF file for {}; the laboratory boots x86-64",
+            machine_name(machine)
+        ));
+    }
+    match kind {
+        1 => return other("is an object file or a kernel module, not a kernel"),
+        3 => return other("is a program or a library, not a kernel"),
+        _ => {}
+    }
+    let (Some(headers), Some(size), Some(count)) =
+        (u64_at(bytes, 32), u16_at(bytes, 54), u16_at(bytes, 56))
+    else {
+        return other("is an ELF file that is cut short");
+    };
+    let mut notes = Vec::new();
+    for number in 0..u64::from(count) {
+        let Some(at) = number
+            .checked_mul(u64::from(size))
+            .and_then(|at| at.checked_add(headers))
+            .and_then(|at| usize::try_from(at).ok())
+        else {
+            break;
+        };
+        let Some(header) = at.checked_add(56).and_then(|end| bytes.get(at..end)) else {
+            break;
+        };
+        // PT_NOTE: p_offset and p_filesz.
+        if u32_at(header, 0) == Some(4)
+            && let (Some(offset), Some(length)) = (u64_at(header, 8), u64_at(header, 32))
+        {
+            notes.push((offset, length));
+        }
+    }
+    Kind::Elf(Elf { notes })
+}
+
+/// Whether these notes of an ELF image hold the address at which a virtual machine enters a
+/// kernel that it has not unpacked itself: Xen's `PHYS32_ENTRY`.
+#[must_use]
+pub fn has_entry_for_guests(mut notes: &[u8]) -> bool {
+    const PHYS32_ENTRY: u32 = 18;
+    let rounded = |size: u32| usize::try_from(size).ok()?.checked_next_multiple_of(4);
+    while let (Some(name), Some(description), Some(kind)) =
+        (u32_at(notes, 0), u32_at(notes, 4), u32_at(notes, 8))
+    {
+        if kind == PHYS32_ENTRY && name == 4 && notes.get(12..16) == Some(b"Xen\0") {
+            return true;
+        }
+        let next = (|| {
+            let end = 12usize.checked_add(rounded(name)?)?;
+            notes.get(end.checked_add(rounded(description)?)?..)
+        })();
+        match next {
+            Some(rest) => notes = rest,
+            None => break,
+        }
+    }
+    false
+}
+
+/// Finds `Linux version RELEASE ` in a part of an image.
+#[must_use]
+pub fn stated_release(bytes: &[u8]) -> Option<String> {
+    const BANNER: &[u8] = b"Linux version ";
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'L') {
+        rest = &rest[at..];
+        if let Some(after) = rest.strip_prefix(BANNER)
+            && let Some(release) = first_word(after)
+            && release.starts_with(|first: char| first.is_ascii_digit())
+        {
+            return Some(release);
+        }
+        rest = &rest[1..];
+    }
+    None
+}
+
+/// The word that a kernel's version begins with: what `uname -r` says.
+fn first_word(bytes: &[u8]) -> Option<String> {
+    /// The kernel's own limit is 64 bytes.
+    const LONGEST: usize = 64;
+    let bytes = &bytes[..bytes.len().min(LONGEST + 1)];
+    let end = bytes.iter().position(|&byte| byte == b' ' || byte == 0)?;
+    let word = &bytes[..end];
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+_~".contains(byte);
+    if word.is_empty() || !word.iter().all(plain) {
+        return None;
+    }
+    String::from_utf8(word.to_vec()).ok()
+}
+
+fn machine_name(machine: u16) -> String {
+    match machine {
+        3 => "32-bit x86".to_owned(),
+        22 => "s390".to_owned(),
+        21 => "powerpc64".to_owned(),
+        40 => "32-bit ARM".to_owned(),
+        62 => "x86-64, but not of 64 bits".to_owned(),
+        183 => "aarch64".to_owned(),
+        243 => "riscv".to_owned(),
+        258 => "loongarch".to_owned(),
+        other => format!("machine {other}"),
+    }
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u16::from_le_bytes(*bytes))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*bytes))
+}

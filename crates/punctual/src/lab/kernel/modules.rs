@@ -1,0 +1,233 @@
+//! A kernel's modules: which are kept, and what must be loaded for one of them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use super::Kernel;
+use super::error::Error;
+use super::image::{u16_at, u32_at, u64_at};
+use super::unpack::Packing;
+
+/// A module unpacked, in bytes. Debian's longest has 20 million.
+pub(super) const LONGEST: u64 = 256 << 20;
+/// So many modules belong to one at most.
+const MOST: usize = 256;
+
+/// A module that is to be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// As `lsmod` names it: `null_blk`.
+    pub name: String,
+    /// What `init_module` takes: the ELF file, unpacked.
+    pub bytes: Vec<u8>,
+}
+
+/// Whether a file below `lib/modules/RELEASE` is kept: all but the drivers of devices that
+/// no guest has, which are three quarters of the whole.
+#[must_use]
+pub fn is_kept(path: &str) -> bool {
+    /// Drivers that make up their devices, or work on what others drive.
+    const DRIVERS: &[&str] = &["base", "block", "char", "dax", "md", "net", "virtio"];
+    let Some(path) = path.strip_prefix("kernel/") else {
+        // modules.builtin, modules.order.
+        return true;
+    };
+    let mut parts = path.split('/');
+    match (parts.next(), parts.next(), parts.clone().count()) {
+        (Some("sound"), ..) => false,
+        // veth.ko, and no adapter of a vendor.
+        (Some("drivers"), Some("net"), below) => {
+            let folder = if below > 1 { parts.next() } else { None };
+            folder.is_none_or(|folder| {
+                [
+                    "bonding",
+                    "ipvlan",
+                    "netdevsim",
+                    "team",
+                    "vxlan",
+                    "wireguard",
+                ]
+                .contains(&folder)
+            })
+        }
+        (Some("drivers"), Some(kind), _) => DRIVERS.contains(&kind),
+        _ => true,
+    }
+}
+
+impl Kernel {
+    /// The modules that must be loaded for `name`, in their order, `name` last; none where it
+    /// is built into the kernel. `-` and `_` are one, as for modprobe.
+    ///
+    /// # Errors
+    /// When there is no such module, or it or one that it needs isn't kept or can't be read.
+    pub fn module(&self, name: &str) -> Result<Vec<Module>, Error> {
+        let failed = |why: String| Error::Module {
+            name: name.to_owned(),
+            release: self.release.clone(),
+            why,
+        };
+        let Some(directory) = &self.modules else {
+            return Err(failed(
+                "this kernel came without modules; give the .deb that they are in".to_owned(),
+            ));
+        };
+        let wanted = canonical(name);
+        let read = |file: &str| {
+            let mut text = String::new();
+            let file = File::open(directory.join(file)).ok();
+            let read = file.and_then(|file| file.take(1 << 24).read_to_string(&mut text).ok());
+            read.map_or_else(String::new, |_| text)
+        };
+        if lists(&read("modules.builtin"), &wanted) {
+            return Ok(Vec::new());
+        }
+        let files = index(directory);
+        if !files.contains_key(&wanted) {
+            return Err(failed(if lists(&read("modules.order"), &wanted) {
+                "it drives a device that no guest has, and is not kept".to_owned()
+            } else {
+                "there is no such module".to_owned()
+            }));
+        }
+        order(&wanted, |name| {
+            let Some(path) = files.get(name) else {
+                return Err(format!("{name}, which it needs, is not kept"));
+            };
+            load(path).map_err(|error| format!("{}: {error}", path.display()))
+        })
+        .map_err(failed)
+    }
+}
+
+/// A module after those that it needs, found by `load`.
+fn order(
+    wanted: &str,
+    load: impl Fn(&str) -> Result<Vec<u8>, String>,
+) -> Result<Vec<Module>, String> {
+    struct Open {
+        module: Module,
+        needs: std::vec::IntoIter<String>,
+    }
+    let open = |name: &str| {
+        let bytes = load(name)?;
+        let needs = depends(&bytes).ok_or_else(|| format!("{name} is not a module"))?;
+        Ok::<_, String>(Open {
+            module: Module {
+                name: name.to_owned(),
+                bytes,
+            },
+            needs: needs.into_iter(),
+        })
+    };
+    let mut ordered: Vec<Module> = Vec::new();
+    let mut stack = vec![open(wanted)?];
+    while let Some(top) = stack.last_mut() {
+        match top.needs.next() {
+            Some(name) if ordered.iter().any(|module| module.name == name) => {}
+            Some(name) if stack.iter().any(|open| open.module.name == name) => {
+                return Err(format!("{name} needs itself"));
+            }
+            Some(name) => {
+                if stack.len() + ordered.len() >= MOST {
+                    return Err(format!("it needs more than {MOST} modules"));
+                }
+                stack.push(open(&name)?);
+            }
+            None => ordered.extend(stack.pop().map(|open| open.module)),
+        }
+    }
+    Ok(ordered)
+}
+
+/// The names of the modules that a module needs, as its section `.modinfo` states them;
+/// `None` where it is no module.
+#[must_use]
+pub fn depends(bytes: &[u8]) -> Option<Vec<String>> {
+    let info = section(bytes, b".modinfo")?;
+    let mut fields = info.split(|&byte| byte == 0);
+    let list = fields.find_map(|field| field.strip_prefix(b"depends="));
+    let list = String::from_utf8_lossy(list.unwrap_or_default());
+    let names = list.split(',').filter(|name| !name.is_empty());
+    Some(names.map(canonical).collect())
+}
+
+/// A section of an ELF file of 64 bits.
+fn section<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
+    if bytes.get(..6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let place = |offset: u64, size: u64| {
+        let begin = usize::try_from(offset).ok()?;
+        bytes.get(begin..begin.checked_add(usize::try_from(size).ok()?)?)
+    };
+    let headers = u64_at(bytes, 40)?;
+    let size = u64::from(u16_at(bytes, 58)?);
+    let count = u64::from(u16_at(bytes, 60)?);
+    let header = |number: u64| place(headers.checked_add(number.checked_mul(size)?)?, 64);
+    let contents = |header: &[u8]| place(u64_at(header, 24)?, u64_at(header, 32)?);
+    let names = contents(header(u64::from(u16_at(bytes, 62)?))?)?;
+    for number in 0..count {
+        let header = header(number)?;
+        let name = names.get(usize::try_from(u32_at(header, 0)?).ok()?..)?;
+        if name.strip_prefix(wanted).and_then(|rest| rest.first()) == Some(&0) {
+            return contents(header);
+        }
+    }
+    None
+}
+
+/// Where each module lies.
+fn index(directory: &Path) -> BTreeMap<String, PathBuf> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![directory.join("kernel")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if let Some(name) = name_of(&path.to_string_lossy()) {
+                found.insert(name, path);
+            }
+        }
+    }
+    found
+}
+
+/// Whether such a list of paths, one a line, has a module.
+fn lists(text: &str, wanted: &str) -> bool {
+    let mut names = text.lines().filter_map(name_of);
+    names.any(|name| name == wanted)
+}
+
+/// The module's name by its file, whichever way that is packed.
+fn name_of(path: &str) -> Option<String> {
+    let file = path.rsplit('/').next()?;
+    let (name, end) = file.split_once(".ko")?;
+    ["", ".xz", ".zst", ".gz"]
+        .contains(&end)
+        .then(|| canonical(name))
+}
+
+fn canonical(name: &str) -> String {
+    name.trim().replace('-', "_")
+}
+
+fn load(path: &Path) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    File::open(path)?.take(LONGEST).read_to_end(&mut packed)?;
+    let packing = Packing::of(&packed)
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "is not a module"))?;
+    if packing == Packing::Plain {
+        return Ok(packed);
+    }
+    let mut bytes = Vec::new();
+    let mut stream = packing.unpack(packed.as_slice())?.take(LONGEST + 1);
+    stream.read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}

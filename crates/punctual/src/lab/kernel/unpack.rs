@@ -1,0 +1,220 @@
+//! Streams unpacked with bounded memory, counted and hashed on their way.
+
+use std::io::{self, BufRead, ErrorKind, Read, Write};
+
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use sha2::{Digest, Sha256};
+
+/// No stream may want more memory than this to be unpacked: what the strongest settings of
+/// xz and zstd take, and what the kernel's own build uses.
+const WINDOW: u32 = 128 << 20;
+
+/// How a stream is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// gzip.
+    Gzip,
+    /// xz.
+    Xz,
+    /// zstd.
+    Zstd,
+    /// lz4 in the frame of its first versions, which kernels use.
+    Lz4,
+    /// lzma, before xz.
+    Lzma,
+    /// Not at all.
+    Plain,
+}
+
+impl Packing {
+    /// Tells it by the first bytes; `None` for what can't be unpacked here.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let known: [(&[u8], Self); 6] = [
+            (b"\x1f\x8b", Self::Gzip),
+            (b"\xfd7zXZ\0", Self::Xz),
+            (b"\x28\xb5\x2f\xfd", Self::Zstd),
+            (b"\x02\x21\x4c\x18", Self::Lz4),
+            (b"\x5d\0\0", Self::Lzma),
+            (b"\x7fELF", Self::Plain),
+        ];
+        let mut known = known.into_iter();
+        known.find_map(|(magic, packing)| bytes.starts_with(magic).then_some(packing))
+    }
+
+    /// A reader of what the stream holds, unpacked. What follows the stream is left alone.
+    ///
+    /// # Errors
+    /// When the stream's head is damaged, or it wants more memory than it may have.
+    pub fn unpack<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            Self::Gzip => Box::new(flate2::bufread::GzDecoder::new(packed)),
+            Self::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(
+                packed,
+                false,
+                WINDOW / 1024 + 1024,
+            )),
+            Self::Zstd => {
+                let mut decoder = FrameDecoder::new();
+                decoder.set_max_window_size(WINDOW.into());
+                let stream =
+                    StreamingDecoder::new_with_decoder(packed, decoder).map_err(invalid)?;
+                Box::new(Zstd(stream))
+            }
+            Self::Lz4 => Box::new(Lz4::new(packed)?),
+            Self::Lzma => Box::new(lzma_rust2::LzmaReader::new_mem_limit(
+                packed,
+                WINDOW / 1024 + 1024,
+                None,
+            )?),
+            Self::Plain => Box::new(packed),
+        })
+    }
+}
+
+/// A stream of zstd whose checksum is looked at.
+struct Zstd<R: Read>(StreamingDecoder<R, FrameDecoder>);
+
+impl<R: Read> Read for Zstd<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(into)?;
+        if read == 0 && !into.is_empty() {
+            let decoder = &self.0.decoder;
+            if let Some(stated) = decoder.get_checksum_from_data()
+                && decoder.get_calculated_checksum() != Some(stated)
+            {
+                return Err(invalid("its checksum is wrong"));
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// The frame that `lz4 -l` writes: blocks of up to 8 MiB, each after its length.
+struct Lz4<R> {
+    packed: R,
+    block: Vec<u8>,
+    given: usize,
+    ended: bool,
+}
+
+impl<R: Read> Lz4<R> {
+    const BLOCK: usize = 8 << 20;
+
+    fn new(mut packed: R) -> io::Result<Self> {
+        packed.read_exact(&mut [0; 4])?;
+        Ok(Self {
+            packed,
+            block: Vec::new(),
+            given: 0,
+            ended: false,
+        })
+    }
+
+    fn next(&mut self) -> io::Result<()> {
+        let mut length = [0; 4];
+        let filled = fill(&mut self.packed, &mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        self.block.clear();
+        self.given = 0;
+        if filled == 0 {
+            self.ended = true;
+            return Ok(());
+        }
+        if length == 0 || length > lz4_flex::block::get_maximum_output_size(Self::BLOCK) {
+            return Err(invalid("a block has an impossible length"));
+        }
+        let mut packed = vec![0; length];
+        if filled < 4 || fill(&mut self.packed, &mut packed)? < length {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.block.resize(Self::BLOCK, 0);
+        let unpacked =
+            lz4_flex::block::decompress_into(&packed, &mut self.block).map_err(invalid)?;
+        self.block.truncate(unpacked);
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Lz4<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.block.len() && !self.ended && !into.is_empty() {
+            self.next()?;
+        }
+        let left = &self.block[self.given..];
+        let count = left.len().min(into.len());
+        into[..count].copy_from_slice(&left[..count]);
+        self.given += count;
+        Ok(count)
+    }
+}
+
+/// Reads until the buffer is full or the stream at its end; returns how many bytes it read.
+pub(super) fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}
+
+/// What went by in a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// Bytes.
+    pub size: u64,
+    /// In hexadecimal.
+    pub sha256: String,
+}
+
+/// Why a copy ended early.
+#[derive(Debug)]
+pub(super) enum CopyError {
+    /// What is copied can't be read or unpacked.
+    Read(io::Error),
+    /// The copy can't be written.
+    Write(io::Error),
+    /// There is more than may be.
+    TooLong,
+}
+
+/// Copies all of a stream, and refuses one that is longer than `limit` bytes.
+pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, limit: u64) -> Result<Sum, CopyError> {
+    let mut hash = Sha256::new();
+    let mut size = 0;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(CopyError::Read(error)),
+        };
+        size += read as u64;
+        if size > limit {
+            return Err(CopyError::TooLong);
+        }
+        hash.update(&buffer[..read]);
+        to.write_all(&buffer[..read]).map_err(CopyError::Write)?;
+    }
+    let sha256 = hex(&hash.finalize());
+    Ok(Sum { size, sha256 })
+}
+
+/// Bytes in hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,339 @@
+//! What a program needs to run elsewhere: itself, its loader, the libraries that it names
+//! and those that they name.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::LabError;
+use super::initramfs::Initramfs;
+use super::job::{LIBRARIES, PROGRAMS};
+
+/// Larger files are no programs.
+const MOST_BYTES: u64 = 512 << 20;
+/// Libraries of one program.
+const MOST_LIBRARIES: usize = 500;
+/// Where libraries are when nothing says where.
+const FOLDERS: &[&str] = &[
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/lib",
+    "/usr/lib",
+];
+
+/// What an ELF file says of its loading.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Elf {
+    /// The loader, for a program that isn't static.
+    pub interpreter: Option<String>,
+    /// Names of libraries.
+    pub needed: Vec<String>,
+    /// Folders to look for them in.
+    pub folders: Vec<String>,
+}
+
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const PT_INTERP: u32 = 3;
+const DT_NEEDED: u64 = 1;
+const DT_STRTAB: u64 = 5;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
+
+/// Reads an ELF file for x86-64; total, whatever the bytes.
+///
+/// # Errors
+/// What it is instead, in a few words.
+pub fn parse(bytes: &[u8]) -> Result<Elf, &'static str> {
+    if bytes.starts_with(b"#!") {
+        return Err("a script: name its interpreter as the program instead");
+    }
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err("not a program: it is no ELF file");
+    }
+    if bytes.get(4) != Some(&2) || bytes.get(5) != Some(&1) || word16(bytes, 18) != Some(62) {
+        return Err("a program for another processor: the guests are x86-64");
+    }
+    let cut = "a program that is cut short";
+    let headers = headers(bytes).ok_or(cut)?;
+    let mut elf = Elf::default();
+    for header in &headers {
+        if header.kind == PT_INTERP {
+            let text = slice(bytes, header.offset, header.size).ok_or(cut)?;
+            elf.interpreter = Some(text_of(text));
+        }
+        if header.kind == PT_DYNAMIC {
+            let dynamic = slice(bytes, header.offset, header.size).ok_or(cut)?;
+            read_dynamic(bytes, &headers, dynamic, &mut elf).ok_or(cut)?;
+        }
+    }
+    Ok(elf)
+}
+
+struct Header {
+    kind: u32,
+    offset: u64,
+    address: u64,
+    size: u64,
+}
+
+fn headers(bytes: &[u8]) -> Option<Vec<Header>> {
+    let table = word64(bytes, 32)?;
+    let size = u64::from(word16(bytes, 54)?);
+    let count = u64::from(word16(bytes, 56)?);
+    (0..count)
+        .map(|index| {
+            let at = usize::try_from(table.checked_add(index.checked_mul(size)?)?).ok()?;
+            Some(Header {
+                kind: word32(bytes, at)?,
+                offset: word64(bytes, at.checked_add(8)?)?,
+                address: word64(bytes, at.checked_add(16)?)?,
+                size: word64(bytes, at.checked_add(32)?)?,
+            })
+        })
+        .collect()
+}
+
+fn read_dynamic(bytes: &[u8], headers: &[Header], dynamic: &[u8], elf: &mut Elf) -> Option<()> {
+    let entries: Vec<(u64, u64)> = dynamic
+        .chunks_exact(16)
+        .filter_map(|entry| Some((word64(entry, 0)?, word64(entry, 8)?)))
+        .take_while(|(tag, _)| *tag != 0)
+        .collect();
+    let Some((_, address)) = entries.iter().find(|(tag, _)| *tag == DT_STRTAB) else {
+        return Some(());
+    };
+    let strings = headers.iter().find_map(|header| {
+        let within = address.checked_sub(header.address)?;
+        (header.kind == PT_LOAD && within < header.size).then(|| header.offset.checked_add(within))
+    })??;
+    let text = |at: u64| -> Option<String> {
+        let begin = usize::try_from(strings.checked_add(at)?).ok()?;
+        Some(text_of(bytes.get(begin..)?))
+    };
+    for (tag, value) in entries {
+        match tag {
+            DT_NEEDED => elf.needed.push(text(value)?),
+            DT_RPATH | DT_RUNPATH => {
+                let folders = text(value)?;
+                elf.folders.extend(folders.split(':').map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+/// Up to its end, and no longer than a path is.
+fn text_of(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(4096)];
+    let end = bytes.iter().position(|&byte| byte == 0);
+    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+}
+
+fn slice(bytes: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
+    let begin = usize::try_from(offset).ok()?;
+    bytes.get(begin..begin.checked_add(usize::try_from(size).ok()?)?)
+}
+
+fn word16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(
+        bytes.get(at..at.checked_add(2)?)?.try_into().ok()?,
+    ))
+}
+
+fn word32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
+}
+
+fn word64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(
+        bytes.get(at..at.checked_add(8)?)?.try_into().ok()?,
+    ))
+}
+
+/// Brings a program along, with what it needs; its path in the guest.
+///
+/// # Errors
+/// It is no program for the guest, or a library can't be found.
+pub fn bring(archive: &mut Initramfs, program: &Path) -> Result<String, LabError> {
+    let refused = |reason: String| LabError::Program {
+        path: program.to_owned(),
+        reason,
+    };
+    let bytes = read(program)?;
+    let elf = parse(&bytes).map_err(|reason| refused(reason.to_owned()))?;
+    let name = program
+        .file_name()
+        .map_or("program".into(), |name| name.to_string_lossy());
+    let inside = format!("{PROGRAMS}/{name}");
+    archive.file(&inside, bytes, true);
+    if let Some(interpreter) = &elf.interpreter {
+        let path = Path::new(interpreter);
+        let bytes = read(path).map_err(|error| refused(format!("its loader: {error}")))?;
+        archive.file(interpreter, bytes, true);
+    }
+    let mut todo = vec![(program.to_owned(), elf)];
+    let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
+    while let Some((of, elf)) = todo.pop() {
+        for name in &elf.needed {
+            if found.contains_key(name) {
+                continue;
+            }
+            let Some((path, bytes, library)) = find(name, &of, &elf.folders) else {
+                return Err(refused(format!(
+                    "its library {name} (named by {}) can't be found: set LD_LIBRARY_PATH to \
+                     where it lies, or link the program statically",
+                    of.display()
+                )));
+            };
+            if found.len() >= MOST_LIBRARIES {
+                return Err(refused(format!("more than {MOST_LIBRARIES} libraries")));
+            }
+            archive.file(&format!("{LIBRARIES}/{}", plain(name)), bytes, true);
+            found.insert(name.clone(), path.clone());
+            todo.push((path, library));
+        }
+    }
+    Ok(inside)
+}
+
+/// The last part of a name: a library may be named by a path.
+fn plain(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+fn find(name: &str, of: &Path, folders: &[String]) -> Option<(PathBuf, Vec<u8>, Elf)> {
+    let origin = fs::canonicalize(of)
+        .ok()
+        .and_then(|path| path.parent().map(Path::to_owned))
+        .unwrap_or_default();
+    let origin = origin.to_string_lossy();
+    let named = folders.iter().map(|folder| {
+        let folder = folder.replace("${ORIGIN}", &origin);
+        PathBuf::from(folder.replace("$ORIGIN", &origin))
+    });
+    let set = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let candidates: Vec<PathBuf> = if name.contains('/') {
+        vec![PathBuf::from(name)]
+    } else {
+        named
+            .chain(std::env::split_paths(&set).filter(|path| !path.as_os_str().is_empty()))
+            .chain(configured(Path::new("/etc/ld.so.conf"), 0))
+            .chain(FOLDERS.iter().map(PathBuf::from))
+            .map(|folder| folder.join(name))
+            .collect()
+    };
+    candidates.into_iter().find_map(|path| {
+        let bytes = read(&path).ok()?;
+        let elf = parse(&bytes).ok()?;
+        Some((path, bytes, elf))
+    })
+}
+
+/// The folders of ld.so.conf, with what it includes by `*.conf`.
+fn configured(file: &Path, depth: usize) -> Vec<PathBuf> {
+    let Ok(text) = fs::read_to_string(file) else {
+        return Vec::new();
+    };
+    let mut folders = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(pattern) = line.strip_prefix("include ") {
+            let parent = Path::new(pattern.trim()).parent().unwrap_or(Path::new("/"));
+            let mut files: Vec<PathBuf> = fs::read_dir(parent)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(|path| path.extension().is_some_and(|end| end == "conf"))
+                .collect();
+            files.sort();
+            if depth < 2 {
+                folders.extend(files.iter().flat_map(|file| configured(file, depth + 1)));
+            }
+        } else if line.starts_with('/') {
+            folders.push(PathBuf::from(line));
+        }
+    }
+    folders
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LabError> {
+    let error = |source| LabError::file(path, source);
+    let data = fs::metadata(path).map_err(error)?;
+    if !data.is_file() || data.len() > MOST_BYTES {
+        return Err(LabError::Program {
+            path: path.to_owned(),
+            reason: "not a program's file".to_owned(),
+        });
+    }
+    fs::read(path).map_err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dynamic_program_names_its_loader_and_libraries() {
+        let elf = parse(&fs::read("/bin/sh").unwrap()).unwrap();
+        assert!(elf.interpreter.unwrap().contains("ld-linux"));
+        assert!(elf.needed.iter().any(|name| name.starts_with("libc.so")));
+        // The tests are linked as the tool is: statically.
+        let own = parse(&fs::read("/proc/self/exe").unwrap()).unwrap();
+        assert_eq!(own.interpreter, None);
+        assert!(own.needed.is_empty());
+    }
+
+    #[test]
+    fn a_program_comes_with_all_that_it_needs() {
+        let mut archive = Initramfs::new();
+        assert_eq!(
+            bring(&mut archive, Path::new("/bin/sh")).unwrap(),
+            "/lab/bin/sh"
+        );
+        assert!(archive.holds("lab/bin/sh"));
+        assert!(archive.holds("lab/lib/libc.so.6"));
+        assert!(archive.holds("lib64/ld-linux-x86-64.so.2"));
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused_in_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lost = fs::read("/bin/sh").unwrap();
+        let at = lost.windows(9).position(|w| w == b"libc.so.6").unwrap();
+        lost[at + 3] = b'q';
+        let mut other = fs::read("/bin/sh").unwrap();
+        other[18] = 183;
+        for (bytes, words) in [
+            (lost, "library libq.so.6"),
+            (other, "another processor"),
+            (b"#!/bin/sh\n".to_vec(), "a script"),
+            (b"text".to_vec(), "no ELF file"),
+            (fs::read("/bin/sh").unwrap()[..70].to_vec(), "cut short"),
+        ] {
+            let path = folder.path().join("program");
+            fs::write(&path, bytes).unwrap();
+            let error = bring(&mut Initramfs::new(), &path).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn broken_files_are_read_without_a_panic() {
+        let mut bytes = fs::read("/bin/sh").unwrap();
+        for length in 0..2048 {
+            let _ = parse(&bytes[..length]);
+        }
+        for index in 0..0x400 {
+            let kept = std::mem::replace(&mut bytes[index], 0xff);
+            let _ = parse(&bytes);
+            bytes[index] = kept;
+        }
+    }
+}

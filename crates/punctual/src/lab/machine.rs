@@ -1,0 +1,327 @@
+//! One machine: its command line, its life and its end.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::channel::{ChannelError, sha256};
+use super::error::LabError;
+use super::qemu::Qemu;
+use super::sys;
+use super::work::WorkFolder;
+
+/// More is not read of what a guest hands out.
+const MOST_BYTES: u64 = 512 << 20;
+/// What is told of a console.
+const TAIL: usize = 400;
+
+/// How time passes in a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Time {
+    /// One processor, and an instruction is a nanosecond.
+    Virtual,
+    /// Several processors, which run side by side at the host's pace.
+    Host,
+}
+
+impl Time {
+    /// That of a machine with so many processors. Several processors can't run side by side
+    /// in virtual time: QEMU lets them run by turns, and the turns look like latency (in
+    /// 7.2 the second doesn't even start).
+    #[must_use]
+    pub fn of(cpus: usize) -> Self {
+        if cpus == 1 { Self::Virtual } else { Self::Host }
+    }
+}
+
+/// What a machine is to be.
+#[derive(Debug, Clone)]
+pub struct Machine<'a> {
+    /// The emulator.
+    pub qemu: &'a Qemu,
+    /// The kernel's image.
+    pub kernel: &'a Path,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// Processors.
+    pub cpus: usize,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// What else QEMU is told; it must not change what the guest sees.
+    pub extra: Vec<OsString>,
+    /// The host's time after which it is ended.
+    pub host_limit: Duration,
+}
+
+/// What came of a machine.
+#[derive(Debug)]
+pub struct Came {
+    /// What the guest handed out.
+    pub stream: Vec<u8>,
+    /// QEMU's own words and status.
+    pub emulator: String,
+    /// All that stands on the console.
+    pub console: String,
+    /// The host's time that it took.
+    pub took: Duration,
+}
+
+impl Machine<'_> {
+    /// QEMU's arguments; files are named as if they lay in the working directory.
+    fn arguments(&self) -> Vec<OsString> {
+        let time: &[&str] = match Time::of(self.cpus) {
+            Time::Virtual => &[
+                "-accel",
+                "tcg,thread=single",
+                "-icount",
+                "shift=0,sleep=off",
+            ],
+            Time::Host => &["-accel", "tcg,thread=multi"],
+        };
+        let memory = self.memory_mib.to_string();
+        let cpus = self.cpus.to_string();
+        let rest = [
+            "-rtc",
+            "base=2020-01-01,clock=vm",
+            "-seed",
+            "1",
+            "-cpu",
+            "qemu64,-rdrand",
+            "-m",
+            &memory,
+            "-smp",
+            &cpus,
+            "-kernel",
+            "kernel",
+            "-initrd",
+            "initramfs",
+            "-append",
+            &self.command_line,
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-vga",
+            "none",
+            "-nic",
+            "none",
+            "-monitor",
+            "none",
+            "-no-reboot",
+            "-serial",
+            "file:console",
+            "-chardev",
+            "file,id=r,path=out",
+            "-device",
+            "isa-debugcon,iobase=0xe9,chardev=r",
+            "-device",
+            "isa-debug-exit,iobase=0x501,iosize=2",
+        ];
+        time.iter().chain(&rest).map(OsString::from).collect()
+    }
+
+    /// SHA-256 of the arguments, those left out that change nothing for the guest.
+    #[must_use]
+    pub fn command_sha256(&self) -> String {
+        let words = self.arguments();
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        sha256(words.join("\0").as_bytes())
+    }
+
+    /// Runs it to its end in a folder that holds `initramfs` already. `ends` says whether
+    /// somebody wants us to stop.
+    ///
+    /// # Errors
+    /// QEMU can't be started, the host's time is over, or we were told to stop.
+    pub fn run(&self, folder: &WorkFolder, ends: &dyn Fn() -> bool) -> Result<Came, LabError> {
+        let folder = folder.path();
+        // QEMU splits some of its arguments at commas: a short name has none.
+        let kernel =
+            fs::canonicalize(self.kernel).map_err(|source| LabError::file(self.kernel, source))?;
+        std::os::unix::fs::symlink(&kernel, folder.join("kernel"))
+            .map_err(|source| LabError::file(folder, source))?;
+        let words = folder.join("emulator");
+        let errors = fs::File::create(&words).map_err(|source| LabError::file(&words, source))?;
+        let mut command = Command::new(&self.qemu.path);
+        command
+            .args(self.arguments())
+            .args(&self.extra)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors);
+        sys::leash(&mut command);
+        let begin = Instant::now();
+        let child = command.spawn().map_err(|source| LabError::Qemu {
+            path: self.qemu.path.clone(),
+            reason: format!("can't be started: {source}"),
+        })?;
+        let mut running = Running(child);
+        let status = loop {
+            let status = running.0.try_wait();
+            let status = status.map_err(|source| LabError::file(&self.qemu.path, source))?;
+            if let Some(status) = status {
+                break status;
+            }
+            if ends() {
+                return Err(LabError::Interrupted);
+            }
+            if begin.elapsed() >= self.host_limit {
+                return Err(LabError::HostLimit {
+                    seconds: self.host_limit.as_secs(),
+                    console: tail(&read_text(&folder.join("console"))),
+                });
+            }
+            sys::pause();
+        };
+        let said = tail(&read_text(&words));
+        let status = match status.code() {
+            Some(code) => format!("ended with status {code}"),
+            None => "was killed".to_owned(),
+        };
+        let out = folder.join("out");
+        let length = fs::metadata(&out).map_or(0, |data| data.len());
+        if length > MOST_BYTES {
+            return Err(LabError::Result {
+                reason: format!("it has {} MiB", length >> 20),
+            });
+        }
+        Ok(Came {
+            stream: fs::read(&out).unwrap_or_default(),
+            emulator: if said.is_empty() {
+                status
+            } else {
+                format!("{status}: {said}")
+            },
+            console: read_text(&folder.join("console")),
+            took: begin.elapsed(),
+        })
+    }
+}
+
+impl Came {
+    /// Why there is no result.
+    #[must_use]
+    pub fn without_result(&self, channel: ChannelError) -> LabError {
+        let panic = self.console.lines().find_map(|line| {
+            let at = line.find("Kernel panic")?;
+            Some(line[at..].trim().to_owned())
+        });
+        match panic {
+            Some(line) => LabError::Panic { line },
+            None => LabError::NoResult {
+                channel,
+                emulator: self.emulator.clone(),
+                console: tail(&self.console),
+            },
+        }
+    }
+}
+
+/// A machine that doesn't outlive whoever waits for it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn read_text(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The last words of a text in one line.
+#[must_use]
+pub fn tail(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    let line: String = line.chars().filter(|c| !c.is_control()).collect();
+    let skipped = line.chars().count().saturating_sub(TAIL);
+    if skipped == 0 {
+        return line;
+    }
+    let rest: String = line.chars().skip(skipped).collect();
+    format!("...{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn qemu() -> Qemu {
+        Qemu {
+            path: "/bin/true".into(),
+            version: "7.2.0".into(),
+            sha256: String::new(),
+            firmware: BTreeMap::new(),
+        }
+    }
+
+    fn machine(qemu: &Qemu, cpus: usize) -> Machine<'_> {
+        Machine {
+            qemu,
+            kernel: Path::new("/dev/null"),
+            command_line: "quiet".into(),
+            cpus,
+            memory_mib: 512,
+            extra: vec!["-plugin".into()],
+            host_limit: Duration::from_millis(300),
+        }
+    }
+
+    #[test]
+    fn one_processor_is_in_virtual_time_and_more_are_not() {
+        let qemu = qemu();
+        let has = |cpus, word: &str| machine(&qemu, cpus).arguments().iter().any(|a| a == word);
+        assert!(has(1, "-icount"));
+        assert!(!has(2, "-icount"));
+        assert!(!has(1, "-plugin"));
+        let sum = |cpus| machine(&qemu, cpus).command_sha256();
+        assert_ne!(sum(1), sum(2));
+        assert_eq!(sum(1), sum(1));
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing_is_told_from_one_that_hangs() {
+        let mut qemu = qemu();
+        let folder = WorkFolder::make().unwrap();
+        let path = folder.path().to_owned();
+        let came = machine(&qemu, 1).run(&folder, &|| false).unwrap();
+        assert!(came.stream.is_empty());
+        let error = came.without_result(ChannelError::Silent).to_string();
+        assert!(error.contains("handed nothing out"), "{error}");
+        drop(folder);
+        assert!(!path.exists());
+
+        let folder = WorkFolder::make().unwrap();
+        let hanging = folder.path().join("hanging");
+        fs::write(
+            &hanging,
+            "#!/bin/sh\necho last words >console\nexec sleep 600\n",
+        )
+        .unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&hanging, mode).unwrap();
+        qemu.path = hanging;
+        let error = machine(&qemu, 1).run(&folder, &|| false).unwrap_err();
+        assert!(matches!(error, LabError::HostLimit { .. }), "{error}");
+        assert!(error.to_string().ends_with("last words"), "{error}");
+        fs::remove_file(folder.path().join("kernel")).unwrap();
+        let error = machine(&qemu, 1).run(&folder, &|| true).unwrap_err();
+        assert!(matches!(error, LabError::Interrupted));
+    }
+
+    #[test]
+    fn tails_are_one_line() {
+        assert_eq!(tail("a\r\nb\x1b[0m  c\n"), "a b[0m c");
+        let long = tail(&"word ".repeat(500));
+        assert!(long.starts_with("...") && long.chars().count() == TAIL + 3);
+    }
+}

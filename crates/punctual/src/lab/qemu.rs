@@ -1,0 +1,168 @@
+//! The emulator: found, its version looked at, its files hashed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sha2::{Digest, Sha256};
+
+use super::channel::hexadecimal;
+use super::error::LabError;
+
+/// The oldest that the laboratory was tried with.
+pub const OLDEST: (u32, u32) = (7, 2);
+const NAME: &str = "qemu-system-x86_64";
+/// Firmware that a boot of ours runs, or may run.
+const FIRMWARE: &[&str] = &[
+    "bios-256k.bin",
+    "kvmvapic.bin",
+    "linuxboot.bin",
+    "linuxboot_dma.bin",
+    "pvh.bin",
+];
+
+/// An emulator that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Qemu {
+    /// The program.
+    pub path: PathBuf,
+    /// As it says itself: `7.2.22`.
+    pub version: String,
+    /// SHA-256 of the program.
+    pub sha256: String,
+    /// SHA-256 of each file of firmware.
+    pub firmware: BTreeMap<String, String>,
+}
+
+impl Qemu {
+    /// Looks for it in PATH, or at `PUNCTUAL_QEMU`.
+    ///
+    /// # Errors
+    /// There is none, it can't be run, or it is too old.
+    pub fn find() -> Result<Self, LabError> {
+        let path = match std::env::var_os("PUNCTUAL_QEMU") {
+            Some(path) if !path.is_empty() => PathBuf::from(path),
+            _ => in_path().ok_or(LabError::NoQemu)?,
+        };
+        let refused = |reason: String| LabError::Qemu {
+            path: path.clone(),
+            reason,
+        };
+        let said = ask(&path, "--version").map_err(|error| refused(error.to_string()))?;
+        let (version, number) = version(&said).ok_or_else(|| {
+            refused("does not say its version as QEMU does: is it qemu-system-x86_64?".to_owned())
+        })?;
+        if number < OLDEST {
+            let (major, minor) = OLDEST;
+            return Err(refused(format!(
+                "QEMU {version} is too old: {major}.{minor} is the oldest that the laboratory \
+                 was tried with"
+            )));
+        }
+        let folders = ask(&path, "-Lhelp").map_err(|error| refused(error.to_string()))?;
+        let sha256 = hash(&path).map_err(|error| LabError::file(&path, error))?;
+        Ok(Self {
+            firmware: firmware(&folders),
+            version,
+            sha256,
+            path,
+        })
+    }
+}
+
+fn in_path() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(NAME))
+        .find(|file| file.is_file())
+}
+
+fn ask(path: &Path, question: &str) -> io::Result<String> {
+    let mut command = Command::new(path);
+    if question == "-Lhelp" {
+        command.args(["-L", "help"]);
+    } else {
+        command.arg(question);
+    }
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// `QEMU emulator version 7.2.22 (Debian ...)`: the version as it stands, and its numbers.
+fn version(said: &str) -> Option<(String, (u32, u32))> {
+    let rest = said
+        .lines()
+        .find_map(|line| line.strip_prefix("QEMU emulator version "))?;
+    let word = rest.split_whitespace().next()?;
+    let mut numbers = word.split('.').map(|part| {
+        let digits = part.find(|c: char| !c.is_ascii_digit());
+        part[..digits.unwrap_or(part.len())].parse().ok()
+    });
+    let number = (numbers.next()??, numbers.next()??);
+    Some((word.chars().take(32).collect(), number))
+}
+
+fn firmware(folders: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for name in FIRMWARE {
+        let file = folders
+            .lines()
+            .map(|folder| Path::new(folder.trim()).join(name))
+            .find(|file| file.is_file());
+        if let Some(sum) = file.and_then(|file| hash(&file).ok()) {
+            found.insert((*name).to_owned(), sum);
+        }
+    }
+    found
+}
+
+/// SHA-256 of a file, in pieces.
+pub fn hash(path: &Path) -> io::Result<String> {
+    let mut file = File::open(fs::canonicalize(path)?)?;
+    let mut digest = Sha256::new();
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            return Ok(hexadecimal(&digest.finalize()));
+        }
+        digest.update(&piece[..length]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        let debian = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright\n";
+        assert_eq!(version(debian), Some(("7.2.22".to_owned(), (7, 2))));
+        let plain = "QEMU emulator version 10.0.0-rc1\n";
+        assert_eq!(version(plain), Some(("10.0.0-rc1".to_owned(), (10, 0))));
+        for text in [
+            "",
+            "cat 9.1",
+            "QEMU emulator version x.y",
+            "QEMU emulator version 9",
+        ] {
+            assert_eq!(version(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_hashes_as_sha256sum_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("abc");
+        fs::write(&file, "abc").unwrap();
+        assert_eq!(
+            hash(&file).unwrap(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! The laboratory's own calls to the kernel: the guest's first process, its port to the
+//! outside, and the leash of a machine on the host.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+fn outcome(result: libc::c_long) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Mounts a file system without a device.
+pub fn mount(kind: &str, target: &str, options: &str) -> io::Result<()> {
+    let kind = CString::new(kind)?;
+    let target = CString::new(target)?;
+    let options = CString::new(options)?;
+    // SAFETY: all are strings with an end, and outlive the call.
+    let result = unsafe {
+        libc::mount(
+            kind.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            0,
+            options.as_ptr().cast(),
+        )
+    };
+    outcome(result.into())
+}
+
+/// Brings the loopback interface up.
+pub fn loopback_up() -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request names an interface and its flags, as SIOCSIFFLAGS wants it, and
+    // outlives the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) };
+    outcome(result.into())
+}
+
+/// Loads a module of the kernel.
+pub fn load_module(file: &File) -> io::Result<()> {
+    let none: &CStr = c"";
+    // SAFETY: an open file and a string with an end.
+    let result =
+        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), none.as_ptr(), 0) };
+    outcome(result)
+}
+
+/// Schedules the calling thread below everything else.
+pub fn become_idle_class() -> io::Result<()> {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a policy and a live parameter.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) };
+    outcome(result.into())
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With a status.
+    Status(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+/// Waits for any child, also one that was left behind by its parent.
+pub fn wait_any() -> io::Result<(u32, Ended)> {
+    let mut status = 0;
+    // SAFETY: the place for the status is live.
+    let child = unsafe { libc::waitpid(-1, &mut status, 0) };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let ended = if libc::WIFSIGNALED(status) {
+        Ended::Signal(libc::WTERMSIG(status))
+    } else {
+        Ended::Status(libc::WEXITSTATUS(status))
+    };
+    Ok((child as u32, ended))
+}
+
+/// Sends a signal: to a process, to a group by its negative number, to all by -1.
+pub fn kill(process: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes no memory.
+    outcome(unsafe { libc::kill(process, signal) }.into())
+}
+
+/// Has a command's process killed when the thread that starts it ends, however that happens.
+pub fn leash(command: &mut Command) {
+    let parent = std::process::id() as libc::pid_t;
+    // A group of its own: Ctrl-C reaches us alone, and we end it.
+    command.process_group(0);
+    // SAFETY: prctl, getppid and _exit may be called between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before it was asked for.
+            if libc::getppid() != parent {
+                libc::_exit(1);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Powers the guest off.
+pub fn power_off() -> ! {
+    // SAFETY: takes no memory.
+    unsafe { libc::sync() };
+    // SAFETY: takes no memory; it returns only where it is refused.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The guest's ports to the outside.
+#[cfg(target_arch = "x86_64")]
+pub mod port {
+    use std::arch::asm;
+    use std::io;
+
+    /// QEMU's isa-debugcon: what is written there stands in a file of the host.
+    const DEBUGCON: u16 = 0xe9;
+    /// QEMU's isa-debug-exit: a write of `v` ends QEMU with the status `2 v + 1`.
+    const EXIT: u16 = 0x501;
+
+    /// Both ports, once they may be used.
+    #[derive(Debug)]
+    pub struct Ports(());
+
+    impl Ports {
+        /// Lets this thread use ports.
+        pub fn open() -> io::Result<Self> {
+            // SAFETY: raises this thread's own privilege and takes no memory.
+            if unsafe { libc::syscall(libc::SYS_iopl, 3) } == 0 {
+                Ok(Self(()))
+            } else {
+                Err(io::Error::last_os_error())
+            }
+        }
+
+        /// Writes bytes to the host.
+        pub fn write(&self, bytes: &[u8]) {
+            // SAFETY: `open` got the privilege; the instruction reads `bytes` alone, and the
+            // direction flag is clear by the calling convention.
+            unsafe {
+                asm!(
+                    "rep outsb",
+                    inout("rsi") bytes.as_ptr() => _,
+                    inout("rcx") bytes.len() => _,
+                    in("dx") DEBUGCON,
+                    options(readonly, nostack, preserves_flags),
+                );
+            }
+        }
+
+        /// Ends the machine.
+        pub fn exit(&self, status: u8) {
+            // SAFETY: `open` got the privilege; the instruction touches no memory.
+            unsafe {
+                asm!(
+                    "out dx, al",
+                    in("dx") EXIT,
+                    in("al") status,
+                    options(nomem, nostack, preserves_flags),
+                );
+            }
+        }
+    }
+}
+
+/// Other processors have no ports; the laboratory runs x86-64 guests.
+#[cfg(not(target_arch = "x86_64"))]
+pub mod port {
+    use std::io;
+
+    /// Never there.
+    #[derive(Debug)]
+    pub struct Ports(());
+
+    impl Ports {
+        /// Refused.
+        pub fn open() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        /// Nothing.
+        pub fn write(&self, _: &[u8]) {}
+
+        /// Nothing.
+        pub fn exit(&self, _: u8) {}
+    }
+}
+
+/// Passes virtual time at little cost to the host: an emulator goes from block to block, and
+/// of a block that does nothing the count of its instructions is all that is left.
+#[cfg(target_arch = "x86_64")]
+pub fn pass_time() {
+    // SAFETY: does nothing, some hundred times.
+    unsafe {
+        std::arch::asm!(
+            ".rept 480",
+            "nop",
+            ".endr",
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+/// Passes time.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn pass_time() {
+    std::hint::spin_loop();
+}
+
+/// Waits a little, on the host.
+pub fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
+}

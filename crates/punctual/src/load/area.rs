@@ -1,0 +1,115 @@
+//! A large area of memory for loads that map, touch and unmap.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// The size of a page.
+pub(super) fn page_size() -> usize {
+    // SAFETY: sysconf takes an integer and no pointer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// Private anonymous memory that nothing but this value refers to.
+pub(super) struct Area {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Area {
+    pub(super) fn map(bytes: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping at an address that the kernel chooses touches
+        // no memory of ours.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Area { start, bytes })
+    }
+
+    /// As [`map`](Self::map), with pages of the ordinary size alone, or with huge ones where
+    /// the kernel has them.
+    pub(super) fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
+        let area = Self::map(bytes)?;
+        let advice = if huge {
+            libc::MADV_HUGEPAGE
+        } else {
+            libc::MADV_NOHUGEPAGE
+        };
+        // SAFETY: the whole of this mapping; advice on the size of pages changes no content.
+        // EINVAL is a kernel without huge pages: there they are ordinary anyway.
+        unsafe { libc::madvise(area.start.as_ptr().cast(), bytes, advice) };
+        Ok(area)
+    }
+
+    /// Writes to every page from `start` to `end`; how many they were.
+    pub(super) fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
+        assert!(end <= self.bytes, "within the area");
+        for offset in (start..end).step_by(page) {
+            // SAFETY: offset is below the area's size, asserted above.
+            let byte = unsafe { self.start.add(offset) };
+            // SAFETY: the byte is mapped, writable (protections are undone
+            // before the next touch) and this value's alone.
+            unsafe { byte.write_volatile(1) };
+        }
+        (end - start).div_ceil(page) as u64
+    }
+
+    /// Has the kernel read the first half of the area into the second, as a debugger reads
+    /// another process; how many bytes it copied.
+    pub(super) fn copy_half(&mut self) -> io::Result<u64> {
+        let half = self.bytes / 2;
+        let (from, to) = (self.part(0, half), self.part(half, half));
+        let vector = |start| libc::iovec {
+            iov_base: start,
+            iov_len: half,
+        };
+        let (local, remote) = (vector(to), vector(from));
+        let own = std::process::id() as i32;
+        // SAFETY: both vectors are live and lie within this mapping, to which there are no
+        // references; the halves don't overlap.
+        let copied = unsafe { libc::process_vm_readv(own, &local, 1, &remote, 1, 0) };
+        u64::try_from(copied).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn part(&self, offset: usize, bytes: usize) -> *mut libc::c_void {
+        assert!(offset + bytes <= self.bytes, "within the area");
+        // SAFETY: offset is within the area, asserted above.
+        unsafe { self.start.add(offset) }.as_ptr().cast()
+    }
+
+    pub(super) fn protect(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        protection: i32,
+    ) -> io::Result<()> {
+        let part = self.part(offset, bytes);
+        // SAFETY: the part is whole pages of this mapping, to which there are
+        // no references: the memory is only ever reached through raw pointers.
+        match unsafe { libc::mprotect(part, bytes, protection) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub(super) fn give_back(&mut self, offset: usize, bytes: usize) -> io::Result<()> {
+        let part = self.part(offset, bytes);
+        // SAFETY: as for protect; what is lost is read by nobody.
+        match unsafe { libc::madvise(part, bytes, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: this mapping of exactly this size was made by map, and
+        // nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}

@@ -1,0 +1,75 @@
+//! A poll of very many descriptors, none of which is ever ready.
+
+use std::io;
+
+use super::super::generator::{Amount, Generator, Parameter, Values};
+use super::super::worker::Context;
+use super::sys as calls;
+
+/// The registry's entry.
+pub(in super::super) const GENERATOR: Generator = Generator {
+    name: "poll",
+    unit: "polls",
+    also: &[],
+    description: "poll of very many descriptors at once",
+    parameters: &[
+        Parameter {
+            key: "workers",
+            description: "processes",
+            default: Amount::PerCpu(1),
+            least: 1,
+            most: 1024,
+        },
+        Parameter {
+            key: "descriptors",
+            description: "descriptors in one poll",
+            default: Amount::Files(50_000),
+            least: 1,
+            most: 1_000_000,
+        },
+    ],
+    scratch: false,
+    memory: |values: &Values| {
+        // The entries, the kernel's copy of them, and the table of descriptors.
+        let each = values["descriptors"].saturating_mul(32);
+        values["workers"].saturating_mul(each.saturating_add(1 << 20))
+    },
+    run,
+};
+
+/// Files that a worker has open besides: the standard ones and the board.
+const OTHERS: u64 = 64;
+
+/// How many descriptors a worker may have to poll, if it wants so many: none are taken.
+pub(in super::super) fn allowed(wanted: u64) -> u64 {
+    let limit = calls::possible_files(wanted.saturating_add(OTHERS));
+    limit.saturating_sub(OTHERS).min(wanted)
+}
+
+fn run(context: &Context<'_>) -> Result<(), String> {
+    let descriptors = context.value("descriptors");
+    let limit = calls::want_files(descriptors + OTHERS);
+    if limit < descriptors + OTHERS {
+        return Err(format!(
+            "{descriptors} descriptors are wanted, and the limit of open files (ulimit -Hn) is \
+             {limit}: give fewer with poll:descriptors={}, or raise the limit",
+            limit.saturating_sub(OTHERS).max(1)
+        ));
+    }
+    context.crew(context.size("workers"), 1, |index| {
+        let failed = |error: io::Error| {
+            format!("polling {descriptors} descriptors failed: {error}: give fewer")
+        };
+        // A pipe that nobody writes to, by so many names.
+        let (reader, _writer) = io::pipe().map_err(failed)?;
+        let names: Result<Vec<_>, _> = (0..descriptors).map(|_| reader.try_clone()).collect();
+        let names = names.map_err(failed)?;
+        let mut polled: Vec<_> = names.iter().map(calls::watched).collect();
+        let slot = context.slot(index);
+        context.board().arrive();
+        loop {
+            calls::poll_many(&mut polled).map_err(failed)?;
+            slot.add(1);
+        }
+    })
+}

@@ -1,0 +1,63 @@
+//! A large file on tmpfs, written and cut to nothing.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+
+use super::super::generator::{Amount, Generator, Parameter, Values};
+use super::super::sys;
+use super::super::worker::Context;
+
+/// The registry's entry.
+pub(in super::super) const GENERATOR: Generator = Generator {
+    name: "truncate",
+    unit: "truncations",
+    also: &["bytes"],
+    description: "a large file on tmpfs, written and cut to nothing",
+    parameters: &[
+        Parameter {
+            key: "workers",
+            description: "processes",
+            default: Amount::PerCpu(1),
+            least: 1,
+            most: 4096,
+        },
+        Parameter {
+            key: "bytes",
+            description: "size of the file",
+            default: Amount::Area(100 << 20),
+            least: 1 << 16,
+            most: 1 << 40,
+        },
+    ],
+    scratch: false,
+    memory: |values: &Values| {
+        let each = values["bytes"].saturating_add(1 << 20);
+        values["workers"].saturating_mul(each)
+    },
+    run,
+};
+
+const BLOCK: usize = 64 << 10;
+
+fn run(context: &Context<'_>) -> Result<(), String> {
+    let failed = |error: io::Error| format!("a file in memory failed: {error}: give fewer bytes");
+    context.crew(context.size("workers"), 1, |index| {
+        // The kernel's own tmpfs: no name, and nothing that could stay behind.
+        let mut file = File::from(sys::memfd("punctual-truncate").map_err(failed)?);
+        let block = vec![b'.'; BLOCK];
+        let slot = context.slot(index);
+        context.board().arrive();
+        loop {
+            let mut left = context.size("bytes");
+            while left > 0 {
+                let part = left.min(BLOCK);
+                file.write_all(&block[..part]).map_err(failed)?;
+                slot.add_also(0, part as u64);
+                left -= part;
+            }
+            file.set_len(0).map_err(failed)?;
+            file.rewind().map_err(failed)?;
+            slot.add(1);
+        }
+    })
+}

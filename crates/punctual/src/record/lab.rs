@@ -1,0 +1,262 @@
+//! What the laboratory leaves: the origin of a run in a run's own record, and `lab.json`
+//! for all runs that were made together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::RecordError;
+use super::read::{decode, slurp};
+use super::run::{Run, Tool};
+use super::scan;
+
+/// The file's name in the directory of a lab.
+pub const LAB_FILE: &str = "lab.json";
+/// The word that opens it.
+pub const LAB_FORMAT: &str = "punctual-lab";
+/// The version that this program writes, and the newest it reads.
+pub const LAB_VERSION: u32 = 1;
+/// Bytes of `lab.json`.
+const MOST_BYTES: u64 = 64 << 20;
+/// Cells of one lab.
+const MOST_CELLS: usize = 1 << 14;
+
+/// How time passed in a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestTime {
+    /// One processor; an instruction is a nanosecond. Figures repeat exactly.
+    Virtual,
+    /// Several processors at the host's pace: what is measured is no latency.
+    Host,
+}
+
+/// Where a record was made in the laboratory, and all that it depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Laboratory {
+    /// The kernel as it was asked for: a name or a path.
+    pub kernel: String,
+    /// Its release.
+    pub release: String,
+    /// Its package and that one's version, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// Words added to the kernel's command line.
+    pub parameters: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// Processors.
+    pub cpus: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// What ran: our own verb with its flags, or a program's name with its arguments.
+    pub words: Vec<String>,
+    /// That program's file on the host; absent for a verb of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Modules that were loaded before it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<String>,
+    /// Virtual time that it might have taken.
+    pub virtual_limit_ns: u64,
+    /// For a program, the loads beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// How time passed.
+    pub time: GuestTime,
+    /// Virtual time from boot to the first process; a canary of identical machines.
+    pub boot_ns: u64,
+    /// Virtual time from boot to the end.
+    pub virtual_ns: u64,
+    /// What it all depends on.
+    pub fingerprint: Fingerprint,
+}
+
+/// SHA-256 of all that a result depends on, and of the result.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// QEMU's version.
+    pub emulator: String,
+    /// QEMU's program.
+    pub emulator_sha256: String,
+    /// Files of its firmware.
+    pub firmware_sha256: BTreeMap<String, String>,
+    /// The kernel's image.
+    pub kernel_sha256: String,
+    /// The guest's files, this program and its parameters among them.
+    pub initramfs_sha256: String,
+    /// QEMU's arguments, the kernel's command line among them.
+    pub command_sha256: String,
+    /// What the guest handed out.
+    pub result_sha256: String,
+}
+
+impl Fingerprint {
+    /// In what two machines differ, before anything ran on them.
+    #[must_use]
+    pub fn differs_in(&self, other: &Self) -> Vec<&'static str> {
+        let pairs = [
+            (
+                "QEMU",
+                self.emulator_sha256 == other.emulator_sha256 && self.emulator == other.emulator,
+            ),
+            ("firmware", self.firmware_sha256 == other.firmware_sha256),
+            ("kernel", self.kernel_sha256 == other.kernel_sha256),
+            (
+                "guest's files (this program, or its parameters)",
+                self.initramfs_sha256 == other.initramfs_sha256,
+            ),
+            ("command line", self.command_sha256 == other.command_sha256),
+        ];
+        pairs
+            .into_iter()
+            .filter(|(_, same)| !same)
+            .map(|(name, _)| name)
+            .collect()
+    }
+}
+
+/// Runs that were made together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lab {
+    /// Always [`LAB_FORMAT`].
+    pub format: String,
+    /// At most [`LAB_VERSION`].
+    pub version: u32,
+    /// The program that wrote it.
+    pub tool: Tool,
+    /// The command line as it was given.
+    pub command: Vec<String>,
+    /// When it was begun, RFC 3339 in UTC.
+    pub started: String,
+    /// Machines that ran side by side.
+    pub jobs: u64,
+    /// The host's time from begin to end, in seconds.
+    pub host_s: f64,
+    /// One entry for each machine, in the order of the table.
+    pub cells: Vec<LabCell>,
+}
+
+/// One machine: a kernel, a load, a seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabCell {
+    /// The kernel as it was asked for.
+    pub kernel: String,
+    /// The load's name in the table.
+    pub load: String,
+    /// The seed.
+    pub seed: u64,
+    /// Its directory, from that of the lab.
+    pub directory: String,
+    /// The host's time that it took, in seconds.
+    pub host_s: f64,
+    /// The exit status of what ran: a verdict's, or a program's.
+    pub status: Option<i32>,
+    /// Why there is no result, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What was measured, where something was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<CellFigures>,
+    /// All that the result depends on, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub laboratory: Option<Laboratory>,
+}
+
+/// The figures of a run, all threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CellFigures {
+    /// Wake-ups.
+    pub samples: u64,
+    /// Periods that passed while a thread was late.
+    pub missed: u64,
+    /// Lowest.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Highest.
+    pub max_ns: u64,
+}
+
+impl CellFigures {
+    /// Those of a record; absent where nothing was measured.
+    #[must_use]
+    pub fn of(run: &Run) -> Option<Self> {
+        use punctual_stats::histogram::Histogram;
+        let mut all = Histogram::default();
+        for thread in &run.threads {
+            all.merge(&Histogram::try_from(&thread.latency).ok()?);
+        }
+        Some(Self {
+            samples: all.count(),
+            missed: run
+                .threads
+                .iter()
+                .fold(0, |sum, thread| sum.saturating_add(thread.missed)),
+            min_ns: all.min()?,
+            mean_ns: all.mean()?,
+            p50_ns: all.quantile(0.5)?,
+            p99_ns: all.quantile(0.99)?,
+            max_ns: all.max()?,
+        })
+    }
+}
+
+/// Reads `lab.json`: `path` is the file or its directory. Total, as reading a run is.
+///
+/// # Errors
+/// [`RecordError`] with the path and the place.
+pub fn read_lab(path: &Path) -> Result<(Lab, PathBuf), RecordError> {
+    let (file, directory) = if path.is_dir() {
+        (path.join(LAB_FILE), path.to_owned())
+    } else {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        (path.to_owned(), parent.to_owned())
+    };
+    let bytes = slurp(&file, MOST_BYTES)?;
+    Ok((parse_lab(&file, &bytes)?, directory))
+}
+
+/// As [`read_lab`], from memory.
+///
+/// # Errors
+/// As [`read_lab`].
+pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
+    scan::check(path, bytes, &scan::RECORD)?;
+    let lab: Lab = decode(path, bytes)?;
+    let malformed = |place: &str, reason: String| Err(RecordError::malformed(path, place, reason));
+    if lab.format != LAB_FORMAT {
+        return malformed(
+            "format",
+            format!("not a lab's record: it doesn't say \"format\": \"{LAB_FORMAT}\""),
+        );
+    }
+    if lab.version > LAB_VERSION {
+        return Err(RecordError::Newer {
+            path: path.to_owned(),
+            what: "lab's record",
+            version: lab.version.into(),
+            reads: LAB_VERSION.into(),
+        });
+    }
+    if lab.cells.len() > MOST_CELLS {
+        return malformed("cells", format!("{} of them", lab.cells.len()));
+    }
+    for (index, cell) in lab.cells.iter().enumerate() {
+        let inside = Path::new(&cell.directory)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !inside {
+            return malformed(
+                &format!("cells[{index}].directory"),
+                "leads out of the lab's directory".to_owned(),
+            );
+        }
+    }
+    Ok(lab)
+}
