@@ -1,31 +1,13 @@
 //! Windows that were recorded on a real kernel, with what was injected into them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use punctual::record::{Run, parse};
 use punctual::report::explain::bill_text;
 use punctual::report::style::Style;
 use punctual::trace::attribute::event::Window;
 use punctual::trace::attribute::{Bill, Cause, bill};
 
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
-}
-
-fn window(name: &str) -> Window {
-    let text = fs::read(data("windows").join(format!("{name}.json"))).unwrap();
-    serde_json::from_slice(&text).unwrap()
-}
-
-fn run() -> Run {
-    let path = data("record/run-1.json");
-    let mut run = parse(&path, &fs::read(&path).unwrap()).unwrap();
-    run.start_ns = None;
-    run
-}
+use super::data::{data, run, window};
 
 /// How much of what was injected lies in the wake-up.
 fn injected(name: &str, window: &Window) -> u64 {

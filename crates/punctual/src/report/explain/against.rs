@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::text::name;
+use super::name;
 use crate::record::Run;
 use crate::record::explanation::{Cause, Ranked};
 use crate::report::style::{Style, Tone, wrap};
@@ -108,26 +108,26 @@ pub fn against_text(first: &Run, second: &Run, style: &Style) -> Vec<String> {
         }
     }
     let head = format!(
-        "  {:>11}{:>11}{:>11}{:>11}  {}",
+        "  {:>10}{:>11}{:>11}{:>11}        {}",
         "first", "second", "worst 1st", "worst 2nd", "cause; µs a minute"
     );
     out.push(style.paint(Tone::Dim, &head));
     for difference in differences.iter().take(MOST) {
+        let (word, tone) = match difference.change {
+            Change::Gone => ("GONE", Tone::Good),
+            Change::New => ("NEW", Tone::Bad),
+            Change::More => ("more", Tone::Plain),
+            Change::Less => ("less", Tone::Plain),
+            Change::Same => ("", Tone::Plain),
+        };
         let head = format!(
-            "  {:>11}{:>11}{:>11}{:>11}  ",
+            "  {:>10}{:>11}{:>11}{:>11}  {word:>4}  ",
             words::micros(difference.first_per_minute),
             words::micros(difference.second_per_minute),
             words::micros(difference.worst_ns.0 as f64),
             words::micros(difference.worst_ns.1 as f64),
         );
-        let (word, tone) = match difference.change {
-            Change::Gone => (" GONE", Tone::Good),
-            Change::New => (" NEW", Tone::Bad),
-            Change::More => (" more", Tone::Plain),
-            Change::Less => (" less", Tone::Plain),
-            Change::Same => ("", Tone::Plain),
-        };
-        let text = format!("{}{word}", name(&difference.cause));
+        let text = name(&difference.cause);
         let room = style.columns().saturating_sub(head.chars().count());
         for (index, part) in wrap(&text, room).iter().enumerate() {
             let head = if index == 0 {

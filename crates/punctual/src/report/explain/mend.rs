@@ -13,20 +13,23 @@ struct Places {
 
 impl Places {
     fn of(run: &Run) -> Self {
-        let probed = &run.request.cpus;
+        let mut probed = run.request.cpus.clone();
         let online = &run.system.processor.online;
-        let others: Vec<usize> = online
-            .iter()
-            .copied()
-            .filter(|cpu| !probed.contains(cpu))
-            .collect();
+        let without = |cpus: &[usize]| -> Vec<usize> {
+            let others = online.iter().copied();
+            others.filter(|cpu| !cpus.contains(cpu)).collect()
+        };
+        let mut others = without(&probed);
+        if others.is_empty() {
+            // All were probed: one of them must take what the others are spared.
+            others = vec![online.first().copied().unwrap_or(0)];
+            if online.len() > 1 {
+                probed = without(&others);
+            }
+        }
         Self {
-            probed: cpu_list(probed),
-            elsewhere: if others.is_empty() {
-                "0".to_owned()
-            } else {
-                cpu_list(&others)
-            },
+            probed: cpu_list(&probed),
+            elsewhere: cpu_list(&others),
         }
     }
 }

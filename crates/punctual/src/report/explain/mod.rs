@@ -3,9 +3,13 @@
 
 mod against;
 mod mend;
+mod names;
 pub mod perfetto;
 mod text;
 
 pub use against::{Change, Difference, against, against_text};
 pub use mend::mend;
-pub use text::{bill_text, name, section};
+pub use names::name;
+pub use perfetto::lane_name;
+pub use text::{bill_section, bill_text, section};
+pub(super) use text::{counts, exact, mends, ranked, stage_figures};

@@ -1,4 +1,4 @@
-//! A trace for Perfetto (<https://ui.perfetto.dev>), written by hand: the few messages of its
+//! A trace for Perfetto (its page is ui.perfetto.dev), written by hand: the few messages of its
 //! protobuf that slices on tracks need.
 
 use std::collections::BTreeMap;

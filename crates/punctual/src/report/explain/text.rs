@@ -1,10 +1,10 @@
 //! Bills, stages and the ranking as text: for a terminal, and to be pasted into a mail.
 
-use punctual_stats::histogram::Histogram;
+use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
-use super::mend;
+use super::{mend, name};
 use crate::record::Run;
-use crate::record::explanation::{Bill, BillRow, Cause, Explanation, Ranked, Stage, softirq_name};
+use crate::record::explanation::{Bill, BillRow, Cause, Explanation, Ranked, Stage};
 use crate::report::style::{Style, Tone, wrap};
 use crate::report::words;
 
@@ -15,68 +15,8 @@ const MOST_CAUSES: usize = 12;
 /// Mends that a summary shows.
 const MOST_MENDS: usize = 6;
 
-/// A cause in words.
-#[must_use]
-pub fn name(cause: &Cause) -> String {
-    let known = |what: &str, name: &str| {
-        if name.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what} {name}")
-        }
-    };
-    match cause {
-        Cause::WakePath => "the wake-up itself".to_owned(),
-        Cause::Platform => "platform: hardware or hypervisor".to_owned(),
-        Cause::Steal => "hypervisor (stolen time)".to_owned(),
-        Cause::Smi => "system management interrupt".to_owned(),
-        Cause::Nmi => "NMI".to_owned(),
-        Cause::IdleExit { state: Some(state) } => format!("idle exit from state {state}"),
-        Cause::IdleExit { state: None } => "idle exit".to_owned(),
-        Cause::Interrupt { irq, name } => known(&format!("IRQ {irq}"), name),
-        Cause::CpuInterrupt { vector } => format!("interrupt: {vector}"),
-        Cause::Call { function } => format!("call from another CPU: {function}"),
-        Cause::TimerCallback { function } => format!("timer callback {function}"),
-        Cause::Softirq { number } => format!("softirq {}", softirq_name(*number)),
-        Cause::IrqsOff { function, task } => format!("interrupts off until {function}, by {task}"),
-        Cause::LateInterrupt { task } => format!("late interrupt over {task}"),
-        Cause::PreemptOff { task, work } => {
-            let work = work.as_ref().map(|work| format!(" ({work})"));
-            format!("not preempted: {task}{}", work.unwrap_or_default())
-        }
-        Cause::Thread {
-            task,
-            policy,
-            priority: 0,
-        } => format!("thread {task}, {policy}"),
-        Cause::Thread {
-            task,
-            policy,
-            priority,
-        } => format!("thread {task}, {policy} {priority}"),
-        Cause::Throttled { task } if task.is_empty() => "throttled, CPU idle".to_owned(),
-        Cause::Throttled { task } => format!("throttled in favour of {task}"),
-        Cause::Inversion { lock, holder } => {
-            format!("{} held by {holder} of lower priority", known("lock", lock))
-        }
-        Cause::Lock { lock, holder } => match holder {
-            Some(holder) => format!("{} held by {holder}", known("lock", lock)),
-            None => known("lock", lock),
-        },
-        Cause::Fault => "page fault of the probe".to_owned(),
-        Cause::Blocked { state } => format!("the probe slept ({state})"),
-        Cause::Waker { task } if task.is_empty() => "not woken yet".to_owned(),
-        Cause::Waker { task } => format!("not woken yet by {task}"),
-        Cause::Probe => "the probe's previous cycle".to_owned(),
-        Cause::Tracer => "tracer".to_owned(),
-        Cause::Other => "others".to_owned(),
-        Cause::Unexplained => "unexplained".to_owned(),
-        Cause::Blind => "blind (events are missing)".to_owned(),
-    }
-}
-
 /// Time in µs to the nanosecond, so that one can add rows up: `1,234.567`.
-pub(super) fn exact(ns: u64) -> String {
+pub(in crate::report) fn exact(ns: u64) -> String {
     format!("{}.{:03}", words::count(ns / 1000), ns % 1000)
 }
 
@@ -164,7 +104,11 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
             } else {
                 " ".repeat(width + 14)
             };
-            out.push(format!("{head}{}", style.paint(tone, part)));
+            out.push(format!(
+                "{}{}",
+                style.paint(Tone::Plain, &head),
+                style.paint(tone, part)
+            ));
         }
         for detail in details(line) {
             for part in wrap(&detail, room.saturating_sub(2)) {
@@ -174,7 +118,7 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
         }
     }
     let head = format!("  {:>width$} µs 100.0 %", exact(bill.latency_ns));
-    out.push(format!("{head}  {}", style.paint(Tone::Dim, "the latency")));
+    out.push(style.paint(Tone::Plain, &format!("{head}  the latency")));
 }
 
 /// What is known beside the figures: stack and notes.
@@ -222,7 +166,36 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
         out.push(String::new());
         bill_lines(run, bill, index + 1, style, &mut out);
     }
-    let mends = mends(run, explanation);
+    to_do(&mends(run, explanation), style, &mut out);
+    out
+}
+
+/// One bill in full, and what to do about what stands in it; `number` counts from 1.
+/// Empty where there is no such bill.
+#[must_use]
+pub fn bill_section(run: &Run, number: usize, style: &Style) -> Vec<String> {
+    let bill = number.checked_sub(1).and_then(|index| {
+        let explanation = run.explanation.as_ref()?;
+        explanation.bills.get(index)
+    });
+    let Some(bill) = bill else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    bill_lines(run, bill, number, style, &mut out);
+    let mut dear = bill.causes();
+    dear.retain(|(_, ns)| *ns >= bill.latency_ns / 20);
+    let mut mends: Vec<(&Cause, String)> = Vec::new();
+    for (cause, _) in dear {
+        if let Some(text) = mend(cause, run) {
+            mends.push((cause, text));
+        }
+    }
+    to_do(&mends, style, &mut out);
+    out
+}
+
+fn to_do(mends: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
     if !mends.is_empty() {
         out.push(String::new());
         out.push(style.paint(Tone::Bold, "What to do"));
@@ -237,7 +210,6 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
             out.push(format!("{head}{}", style.paint(Tone::Plain, line)));
         }
     }
-    out
 }
 
 /// How much was explained.
@@ -275,6 +247,14 @@ pub(in crate::report) struct StageFigures {
     pub max: u64,
 }
 
+/// A percentile, where enough samples lie beyond it.
+fn supported(times: &Histogram, quantile: f64) -> Option<u64> {
+    let beyond = (1.0 - quantile) * times.count() as f64;
+    times
+        .quantile(quantile)
+        .filter(|_| beyond >= MIN_SAMPLES_BEYOND as f64)
+}
+
 /// The figures of each stage that was seen.
 pub(in crate::report) fn stage_figures(explanation: &Explanation) -> Vec<StageFigures> {
     explanation
@@ -285,8 +265,8 @@ pub(in crate::report) fn stage_figures(explanation: &Explanation) -> Vec<StageFi
             Some(StageFigures {
                 stage: entry.stage,
                 count: times.count(),
-                p50: times.quantile(0.5),
-                p99: times.quantile(0.99),
+                p50: supported(&times, 0.5),
+                p99: supported(&times, 0.99),
                 max: times.max()?,
             })
         })
