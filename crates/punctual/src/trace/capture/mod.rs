@@ -211,6 +211,7 @@ impl Capture {
             }
         }
         slots.sort_by_key(Slot::at_ns);
+        lost += leave_out_middle(&mut slots);
         let timer = slots
             .iter()
             .rev()
@@ -362,8 +363,49 @@ fn event(slot: &Slot, what: What) -> Event {
     }
 }
 
+/// Events of one window: the rest of a longer one is blind.
+const WINDOW: usize = 1 << 13;
+
+/// Leaves the middle of a window out that has too many events; how many these were.
+fn leave_out_middle(slots: &mut Vec<Slot>) -> u64 {
+    let over = slots.len().saturating_sub(WINDOW);
+    slots.drain(WINDOW / 2..WINDOW / 2 + over);
+    over as u64
+}
+
 fn is_preempt_rt() -> bool {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     read("/sys/kernel/realtime").trim() == "1"
         || read("/proc/sys/kernel/version").contains("PREEMPT_RT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_too_many_events_keeps_both_its_ends() {
+        let slot = |at_ns| Slot([at_ns, 0, 0, 0, 0, 0, 0, 0]);
+        let mut slots: Vec<Slot> = (0..10_000).map(slot).collect();
+        assert_eq!(leave_out_middle(&mut slots), 10_000 - WINDOW as u64);
+        assert_eq!(slots.len(), WINDOW);
+        let at = |index: usize| slots[index].at_ns();
+        assert_eq!((at(0), at(WINDOW / 2 - 1)), (0, WINDOW as u64 / 2 - 1));
+        assert_eq!(
+            (at(WINDOW / 2), at(WINDOW - 1)),
+            (10_000 - WINDOW as u64 / 2, 9_999)
+        );
+        let mut few: Vec<Slot> = (0..3).map(slot).collect();
+        assert_eq!(leave_out_middle(&mut few), 0);
+        assert_eq!(few.len(), 3);
+    }
+
+    #[test]
+    fn rings_of_many_cpus_stay_small_together() {
+        assert_eq!(ring_events(1), RING_EVENTS);
+        assert_eq!(ring_events(16), RING_EVENTS);
+        assert_eq!(ring_events(64), 1 << 14);
+        assert_eq!(ring_events(100_000), 1 << 13);
+        assert_eq!(ring_events(0), RING_EVENTS);
+    }
 }

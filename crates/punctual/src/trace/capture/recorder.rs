@@ -171,12 +171,16 @@ impl Recorder {
             places,
             missing: Vec::new(),
         };
-        recorder.attach(&btf, sentinel_on != 0)?;
+        recorder.attach(&btf, sentinel_on != 0, options.threshold_ns)?;
         Ok(recorder)
     }
 
-    fn attach(&mut self, btf: &Btf, sentinel: bool) -> Result<(), Unavailable> {
+    fn attach(&mut self, btf: &Btf, sentinel: bool, threshold_ns: u64) -> Result<(), Unavailable> {
         let programs = &mut self._programs;
+        if !sentinel && threshold_ns > 0 {
+            let why = "stacks while a CPU is blocked (it takes a kernel of 6.7 or later)";
+            self.missing.push(why.to_owned());
+        }
         if sentinel {
             // Without it, stacks are taken at the interrupts that come anyway.
             if let Err(why) = make_sentinels(programs) {
