@@ -1,9 +1,11 @@
 //! The laboratory's tables: kernels side by side, labs side by side, and the first
 //! difference of two runs.
 
+mod bill;
 mod compare;
 mod difference;
 
+pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
 
@@ -106,6 +108,10 @@ pub fn table(lab: &Lab, style: &Style) -> String {
         let rows = rows(lab, &kernels, &loads);
         lines.extend(table::set(&rows, style.columns(), style));
         lines.push(String::new());
+        lines.extend(bill::without(lab, style));
+        if lab.cells.iter().any(|cell| !cell.bills.is_empty()) {
+            paragraph(&mut lines, bill::WHAT_IT_IS, style);
+        }
         paragraph(&mut lines, &evidence(lab, &kernels, &loads), style);
         paragraph(&mut lines, WHAT_IT_SHOWS, style);
     }
@@ -147,12 +153,17 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
     // Of many kernels, the maximum alone fits.
     let whole = kernels.len() <= 2;
     let many_seeds = lab.cells.iter().any(|cell| cell.seed > 1);
+    let explained = lab.cells.iter().any(|cell| !cell.bills.is_empty());
     let mut top = vec![Cell::new("")];
     let mut head = vec![Cell::toned("load", Tone::Bold)];
     for kernel in kernels {
         let bold = |text: &str| Cell::toned(text, Tone::Bold);
         top.push(bold(kernel));
         head.push(bold("max"));
+        if explained {
+            top.push(Cell::new(""));
+            head.push(bold("most of it in"));
+        }
         if many_seeds {
             top.push(Cell::new(""));
             head.push(bold("least max"));
@@ -179,6 +190,11 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
                 None => Cell::toned("-", Tone::Void),
             };
             row.push(cell(found.map(|f| count(f.max_ns))));
+            if explained {
+                let worst = lab.cells.iter().filter(of);
+                let worst = worst.max_by_key(|cell| cell.figures.map(|figures| figures.max_ns));
+                row.push(cell(worst.and_then(bill::top)));
+            }
             if many_seeds {
                 row.push(cell(found.map(|f| count(f.least_max_ns))));
             }
