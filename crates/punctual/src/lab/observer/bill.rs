@@ -18,41 +18,57 @@ pub const NOT_KEPT: &str = "(not kept)";
 /// Code of the kernel lies above.
 const KERNEL: u64 = 1 << 63;
 /// By so much may the time between two wake-ups differ from the instructions between them: what
-/// comes between clock and mark, and what the guest's calibration makes of the frequency. A
-/// whole period more would be another wake-up.
-const ALLOWED_NS: u64 = 2_000;
-const ALLOWED_SHARE: u64 = 10_000;
+/// the code between clock and mark may vary by, and (one part in so many) what the guest's
+/// calibration makes of the frequency.
+const ALLOWED_NS: u64 = 1_000;
+const ALLOWED_SHARE: u64 = 20_000;
 
-/// Which mark each peak is: the marks of a thread are its wake-ups, in order, and the last mark
-/// is the last of them. `samples` is how many the record counts.
+/// Which mark each peak is, where `peaks` are in the order of time. A record says when a thread
+/// woke and not how many wake-ups there were before, so the marks are laid beside the peaks
+/// where time and instructions agree best.
 ///
 /// # Errors
-/// The marks are not those of this record.
-pub fn marks_of(trail: &Trail, peaks: &[Peak], samples: u64) -> Result<Vec<u64>, String> {
-    let fault = || "the observer's marks are not the wake-ups of this record".to_owned();
-    let first = (trail.marks.len() as u64)
-        .checked_sub(samples)
-        .ok_or_else(fault)?;
-    let mut found = Vec::new();
-    let mut last: Option<(u64, u64)> = None;
-    for peak in peaks {
-        let mark = first.saturating_add(peak.cycle);
-        let at = usize::try_from(mark).ok();
-        let executed = at.and_then(|at| trail.marks.get(at)).ok_or_else(fault)?;
-        let woke = peak.asked_ns.saturating_add(peak.latency_ns);
-        // Between two wake-ups, as much time as instructions.
-        if let Some((woke_before, executed_before)) = last {
-            let time = woke.saturating_sub(woke_before);
-            let instructions = executed.saturating_sub(executed_before);
-            let allowed = ALLOWED_NS.saturating_add(instructions / ALLOWED_SHARE);
-            if time.abs_diff(instructions) > allowed {
-                return Err(fault());
-            }
-        }
-        last = Some((woke, *executed));
-        found.push(mark);
+/// There is no such place, or the peaks are too few to tell.
+pub fn marks_of(trail: &Trail, peaks: &[Peak]) -> Result<Vec<u64>, String> {
+    let woke: Vec<u64> = peaks
+        .iter()
+        .map(|peak| peak.asked_ns.saturating_add(peak.latency_ns))
+        .collect();
+    let laid = (0..trail.marks.len()).filter_map(|first| lay(&trail.marks, &woke, first));
+    let best = laid.min_by_key(|(difference, _)| *difference);
+    let known = peaks.len() > 1 || trail.marks.len() == 1;
+    match best {
+        Some((_, marks)) if known => Ok(marks),
+        _ => Err(format!(
+            "the observer's {} marks can't be told to be the wake-ups of this record",
+            trail.marks.len()
+        )),
     }
-    Ok(found)
+}
+
+/// Lays the first of these instants on the mark `first`: the marks of all of them, and by how much
+/// they differ together.
+fn lay(marks: &[u64], woke: &[u64], first: usize) -> Option<(u64, Vec<u64>)> {
+    let mut at = first;
+    let mut found = vec![at as u64];
+    let mut difference = 0_u64;
+    for pair in woke.windows(2) {
+        let apart = pair[1].checked_sub(pair[0])?;
+        let expected = marks[at].checked_add(apart)?;
+        let after = at + marks[at..].partition_point(|mark| *mark < expected);
+        // The nearer of the two about it.
+        let distance = |index: &usize| marks[*index].abs_diff(expected);
+        at = [after.saturating_sub(1), after]
+            .into_iter()
+            .filter(|index| (at + 1..marks.len()).contains(index))
+            .min_by_key(distance)?;
+        if distance(&at) > ALLOWED_NS + apart / ALLOWED_SHARE {
+            return None;
+        }
+        difference = difference.saturating_add(distance(&at));
+        found.push(at as u64);
+    }
+    Some((difference, found))
 }
 
 /// The bill of one wake-up: of the instructions up to the one that read the clock, the last
@@ -172,14 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn marks_fit_their_record_or_are_refused() {
-        let bytes = file(&[], &[0, 1_000_100, 2_000_300, 7_000_000], &[]);
-        let trail = Trail::parse(&bytes).expect("a whole file");
-        let peaks = [peak(0, 1_000_000, 5_000), peak(2, 7_000_000, 4_900)];
-        assert_eq!(marks_of(&trail, &peaks, 3), Ok(vec![1, 3]));
-        assert!(marks_of(&trail, &peaks, 2).is_err(), "other instants");
-        assert!(marks_of(&trail, &peaks, 5).is_err(), "too few marks");
-        let beyond = [peak(u64::MAX, 0, 0)];
-        assert!(marks_of(&trail, &beyond, 3).is_err());
+    fn marks_are_found_by_the_time_between_wake_ups() {
+        let marks = [0, 1_000_100, 2_000_300, 7_000_210, 8_000_210, 9_001_000];
+        let trail = Trail::parse(&file(&[], &marks, &[])).expect("a whole file");
+        let peaks = [peak(0, 1_000_000, 5_000), peak(6, 7_000_000, 5_105)];
+        assert_eq!(marks_of(&trail, &peaks), Ok(vec![1, 3]));
+        // A period apart there are several places, and one that fits to the ns.
+        let peaks = [peak(8, 50_000_000, 4_000), peak(9, 51_000_000, 4_790)];
+        assert_eq!(marks_of(&trail, &peaks), Ok(vec![4, 5]));
+        let others = [peak(0, 1_000_000, 5_000), peak(6, 7_500_000, 5_105)];
+        assert!(marks_of(&trail, &others).is_err(), "other instants");
+        assert!(marks_of(&trail, &others[..1]).is_err(), "one of many");
+        assert!(marks_of(&trail, &[]).is_err());
+        let late = [peak(0, u64::MAX, u64::MAX), peak(0, 0, 0)];
+        assert!(marks_of(&trail, &late).is_err());
     }
 }

@@ -107,8 +107,7 @@ fn bills(symbols: &Symbols, folder: &Path, run: Option<&Run>) -> Result<Vec<LabB
         return Err("the observer's file is larger than it can be".to_owned());
     }
     let trail = Trail::parse(&fs::read(&file).map_err(said)?)?;
-    let samples = thread.latency.count;
-    let marks = bill::marks_of(&trail, &thread.peaks, samples)?;
+    let marks = bill::marks_of(&trail, &thread.peaks)?;
     let mut bills: Vec<LabBill> = thread
         .peaks
         .iter()
