@@ -11,7 +11,7 @@ use punctual_stats::format::count;
 
 use super::round;
 use crate::lab::{CellPlan, LabError, Made};
-use crate::record::lab::{CellFigures, CellVerdict, LabCell};
+use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell};
 use crate::record::{Run, RunDirectory, save_whole};
 use crate::report::lab::label_of;
 use crate::report::{gnuplot, html, svg};
@@ -151,13 +151,18 @@ fn keep_run(folder: &Path, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
+/// A cell's figures, where they are latencies.
+fn figures(made: &Made) -> Option<CellFigures> {
+    let run = made.run.as_ref()?;
+    (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::of(run))?
+}
+
 /// A line that tells of a cell that is done.
 pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> String {
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);
     match outcome {
         Ok(made) => {
-            let figures = made.run.as_ref().and_then(CellFigures::of);
-            let max = figures.map_or_else(
+            let max = figures(made).map_or_else(
                 || format!("exit status {}", made.status),
                 |figures| format!("worst {} virtual ns", count(figures.max_ns)),
             );
@@ -186,9 +191,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         host_s: made.map_or(0.0, |made| round(made.took.as_secs_f64())),
         status: made.map(|made| made.status),
         error,
-        figures: made
-            .and_then(|made| made.run.as_ref())
-            .and_then(CellFigures::of),
+        figures: made.and_then(figures),
         verdict: made
             .and_then(|made| made.run.as_ref())
             .and_then(|run| run.verdict.as_ref())
