@@ -9,6 +9,7 @@ mod collector;
 mod hackbench;
 mod instructions;
 mod latency;
+mod library;
 mod merge;
 mod rate;
 mod row;
@@ -31,13 +32,18 @@ const FIGURES: &[Figure] = &[
     ("collector", collector::cost),
     ("memory", collector::memory),
     ("merge", merge::rows),
+    ("stack", library::stacks),
+    ("run", library::run),
+    ("sync", library::sync),
 ];
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict]
-  --only    instructions, latency, rate, hackbench, collector, memory, merge
+  --only    instructions, latency, rate, hackbench, collector, memory, merge, stack,
+            run, sync
   --json    writes the table to a file as well
-  --strict  ends with 1 where an exact target is missed: instructions, memory, merge";
+  --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
+            page faults";
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {

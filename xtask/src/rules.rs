@@ -33,6 +33,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/punctual/src/launch/library.rs",
         "a file in memory that a program can load",
     ),
+    (
+        "crates/punctual/src/lab/sys.rs",
+        "what a guest's first process asks of its kernel, its ports, and QEMU's leash",
+    ),
     ("crates/punctual/src/launch/mod.rs", "getrlimit and execve"),
     (
         "crates/punctual/src/launch/program.rs",
@@ -109,6 +113,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "epoll and timerfd: that is the load",
     ),
     ("crates/punctual/src/system/clock.rs", "clock_getres"),
+    (
+        "crates/punctual/src/trace/capture/shared.rs",
+        "memory shared with the kernel, and the bpf call that no crate offers",
+    ),
     ("crates/punctual/src/system/kernel.rs", "uname"),
     ("crates/punctual/src/system/processor.rs", "sysconf"),
     ("crates/punctual/src/system/stolen.rs", "sysconf"),

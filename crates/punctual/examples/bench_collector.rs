@@ -65,7 +65,7 @@ fn main() {
         let tally = Tally::new(0, DEADLINE_NS, halves, PEAKS).with_shortest_interval(INTERVAL_NS);
         lanes.push(Lane::new(cpu as usize, 0, consumer, tally));
     }
-    let mut collector = Collector::new(lanes, 0, None);
+    let mut collector = Collector::new(lanes, 0, Vec::new());
     let mut collecting = Duration::ZERO;
     let mut taken = 0;
     while taken < samples {

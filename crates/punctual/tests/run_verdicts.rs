@@ -33,6 +33,33 @@ fn a_deadline_that_nobody_misses_is_a_pass() {
     assert_eq!(record["state"]["state"], "finished");
 }
 
+#[test]
+fn a_run_keeps_its_stretches_of_time_and_no_sample_is_in_two() {
+    let place = Place::new();
+    place.run(&[
+        "measure",
+        "-q",
+        "-D",
+        "2",
+        "--best-effort",
+        "--deadline",
+        "1h",
+    ]);
+    let record = place.record();
+    let blocks = record["blocks"]["latency"].as_array().expect("blocks");
+    assert!((2..=8).contains(&blocks.len()), "{}", blocks.len());
+    assert_eq!(record["blocks"]["width_ns"], 250_000_000);
+    let count = |of: &serde_json::Value| of["count"].as_u64().expect("a count");
+    let in_blocks: u64 = blocks.iter().map(count).sum();
+    let threads = record["threads"].as_array().expect("threads");
+    let in_all: u64 = threads.iter().map(|thread| count(&thread["latency"])).sum();
+    assert!(blocks.iter().all(|block| count(block) > 0));
+    assert!(
+        in_blocks > in_all / 4 && in_blocks <= in_all,
+        "{in_blocks} of {in_all}"
+    );
+}
+
 /// Runs `measure` with the flags until no period was missed, and returns the
 /// verdict if it could be other than INVALID here.
 fn outcome(flags: &[&str], code: i32) -> Option<serde_json::Value> {

@@ -6,6 +6,8 @@
 //! how many times the checked pair fits in.
 //!
 //! `cargo run --release -p punctual-rt --example stack_bench [ROUNDS]`
+//!
+//! With `lines` after ROUNDS, a line for each figure: name, threads and value, for `make bench`.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::ffi::c_void;
@@ -166,34 +168,36 @@ fn create_to_done(attr: &libc::pthread_attr_t) -> (f64, f64, i64) {
     )
 }
 
-/// New threads that touch 200 KB: on stacks of glibc, and on ours.
-fn print_new_threads() {
+/// New threads that touch 200 KB: on stacks of glibc, and on ours. Medians of what
+/// [`create_to_done`] says.
+fn new_threads() -> [[f64; 3]; 2] {
     let stack = stack::alloc(class()).expect("a stack");
-    let usual = attribute(None, SIZE);
-    let ours = attribute(Some(stack), SIZE);
-    let mut seen = [Vec::new(), Vec::new()];
-    for _ in 0..400 {
-        seen[0].push(create_to_done(&usual));
-        seen[1].push(create_to_done(&ours));
+    let attributes = [attribute(None, SIZE), attribute(Some(stack), SIZE)];
+    let mut seen = [const { Vec::new() }; 2];
+    for _ in 0..200 {
+        for (attr, seen) in attributes.iter().zip(&mut seen) {
+            seen.push(create_to_done(attr));
+        }
     }
     // SAFETY: every thread that ran on it was joined.
     unsafe { stack::free(stack.as_ptr() as usize, class()) }.expect("freed");
+    seen.map(|seen| {
+        [
+            median(seen.iter().map(|seen| seen.0).collect()),
+            median(seen.iter().map(|seen| seen.1).collect()),
+            median(seen.iter().map(|seen| seen.2 as f64).collect()),
+        ]
+    })
+}
+
+fn print_new_threads([usual, ours]: [[f64; 3]; 2]) {
     println!();
     println!("a new thread that touches 200 KB    create to done  touching  page faults");
-    let mut medians = Vec::new();
-    for (name, seen) in ["glibc's stack", "ours"].iter().zip(&seen) {
-        let done = median(seen.iter().map(|seen| seen.0).collect());
-        let touch = median(seen.iter().map(|seen| seen.1).collect());
-        let faults = median(seen.iter().map(|seen| seen.2 as f64).collect());
-        println!("{name:34}{done:16.0}{touch:10.0}{faults:13.0}");
-        medians.push((done, touch));
+    for (name, [done, touching, faults]) in [("glibc's stack", usual), ("ours", ours)] {
+        println!("{name:34}{done:16.0}{touching:10.0}{faults:13.0}");
     }
-    let done = medians[0].0 / medians[1].0;
-    println!(
-        "{:34}{done:15.1}x{:9.1}x",
-        "ratio",
-        medians[0].1 / medians[1].1
-    );
+    let (done, touching) = (usual[0] / ours[0], usual[1] / ours[1]);
+    println!("{:34}{done:15.1}x{touching:9.1}x", "ratio");
 }
 
 extern "C" fn do_nothing(_: *mut c_void) -> *mut c_void {
@@ -240,6 +244,7 @@ fn threads_ours_touch(count: usize) {
 }
 
 struct Variant {
+    key: &'static str,
     name: &'static str,
     count: usize,
     run: fn(usize),
@@ -247,59 +252,76 @@ struct Variant {
 
 const VARIANTS: [Variant; 8] = [
     Variant {
+        key: "checked",
         name: "checked pair of this library",
         count: 400_000,
         run: checked,
     },
     Variant {
+        key: "mutex-list",
         name: "list behind a mutex, unchecked",
         count: 400_000,
         run: mutex_list,
     },
     Variant {
+        key: "pi-list",
         name: "list behind a PI mutex, unchecked",
         count: 400_000,
         run: pi_list,
     },
     Variant {
+        key: "kernel",
         name: "mmap, mprotect, populate, munmap",
         count: 300,
         run: from_kernel,
     },
     Variant {
+        key: "thread-default",
         name: "thread, default stack",
         count: 500,
         run: threads_default,
     },
     Variant {
+        key: "thread-ours",
         name: "thread on a stack of ours",
         count: 500,
         run: threads_ours,
     },
     Variant {
+        key: "touching-default",
         name: "touching thread, default",
         count: 300,
         run: threads_default_touch,
     },
     Variant {
+        key: "touching-ours",
         name: "touching thread, ours",
         count: 300,
         run: threads_ours_touch,
     },
 ];
 
-/// The mean time of one run of a variant, in ns, over `threads` threads at once.
+/// Pieces that a run is measured in. Whatever else the machine does can only lengthen one, so
+/// the shortest is the figure.
+const PIECES: usize = 20;
+
+/// What a variant takes, in ns, with `threads` threads at it at once: the mean of each
+/// thread's shortest piece.
 fn measure(variant: &Variant, threads: usize) -> f64 {
     let start = Barrier::new(threads);
+    let piece = variant.count / PIECES;
     let all: Vec<f64> = thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
-                    (variant.run)(variant.count / 20 + 1);
+                    (variant.run)(piece);
                     start.wait();
-                    let begun = Instant::now();
-                    (variant.run)(variant.count);
-                    begun.elapsed().as_secs_f64() * 1e9 / variant.count as f64
+                    let timed = (0..PIECES).map(|_| {
+                        let begun = Instant::now();
+                        (variant.run)(piece);
+                        begun.elapsed().as_secs_f64() * 1e9 / piece as f64
+                    });
+                    timed.fold(f64::INFINITY, f64::min)
                 })
             })
             .collect();
@@ -316,21 +338,27 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-fn main() {
-    let rounds = std::env::args()
-        .nth(1)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(9);
-    let most = thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(8);
-    let mut widths = vec![1];
-    widths.extend(
-        (1..4)
-            .map(|shift| 1 << shift)
-            .filter(|&count| count <= most),
-    );
-    stack::reserve(class(), 4 * most).expect("stacks");
+/// How many threads at once are measured: 1, 2, 4 and 8, as far as there are CPUs.
+fn widths() -> Vec<usize> {
+    let most = thread::available_parallelism().map_or(1, usize::from);
+    let more = (1..4).map(|shift| 1 << shift);
+    [1].into_iter()
+        .chain(more.filter(|&count| count <= most))
+        .collect()
+}
+
+fn print_lines(widths: &[usize]) {
+    for variant in &VARIANTS {
+        for &threads in widths {
+            println!("{}\t{threads}\t{}", variant.key, measure(variant, threads));
+        }
+    }
+    for (whose, [done, _, faults]) in ["default", "ours"].iter().zip(new_threads()) {
+        println!("done-{whose}\t1\t{done}\nfaults-{whose}\t1\t{faults}");
+    }
+}
+
+fn print_table(widths: &[usize], rounds: usize) {
     let mut taken = vec![vec![Vec::new(); widths.len()]; VARIANTS.len()];
     for _ in 0..rounds {
         for (variant, figures) in VARIANTS.iter().zip(&mut taken) {
@@ -354,5 +382,22 @@ fn main() {
         medians.iter().for_each(|figure| print!("{figure:11.1}"));
         println!("{:13.1}", medians[0] / reference);
     }
-    print_new_threads();
+    print_new_threads(new_threads());
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let rounds = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(9_usize)
+        .max(1);
+    let widths = widths();
+    let most = widths.last().copied().unwrap_or(1);
+    stack::reserve(class(), 4 * most).expect("stacks");
+    if arguments.next().is_some_and(|word| word == "lines") {
+        (0..rounds).for_each(|_| print_lines(&widths));
+    } else {
+        print_table(&widths, rounds);
+    }
 }

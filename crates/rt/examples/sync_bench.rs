@@ -5,9 +5,12 @@
 //! one thread to another.
 //!
 //! `cargo run --release -p punctual-rt --example sync_bench [ROUNDS]`
+//!
+//! With `lines` after ROUNDS, a line for each figure: name, threads and value, for `make bench`.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
@@ -20,13 +23,28 @@ use punctual_rt::sync::PiMutex;
 type Value = [u64; 8];
 const CAPACITY: usize = 4096;
 
-/// A pthread mutex as it comes.
+/// A pthread mutex, as C programs have it.
 struct Plain(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: a pthread mutex is made for several threads.
 unsafe impl Sync for Plain {}
 
 impl Plain {
+    fn inheriting() -> Self {
+        let made = Self(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        let mut attr = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+        // SAFETY: filled by this call.
+        unsafe { libc::pthread_mutexattr_init(attr.as_mut_ptr()) };
+        // SAFETY: initialised above.
+        let set = unsafe {
+            libc::pthread_mutexattr_setprotocol(attr.as_mut_ptr(), libc::PTHREAD_PRIO_INHERIT)
+        };
+        assert_eq!(set, 0);
+        // SAFETY: nobody uses the mutex yet, and unlocked it may move.
+        unsafe { libc::pthread_mutex_init(made.0.get(), attr.as_ptr()) };
+        made
+    }
+
     fn pair(&self) {
         // SAFETY: initialised, and it doesn't move while it is borrowed.
         unsafe { libc::pthread_mutex_lock(self.0.get()) };
@@ -35,18 +53,24 @@ impl Plain {
     }
 }
 
-/// The mean time of `pair`, in ns, over `threads` threads at once.
+/// The mean time of `pair`, in ns, over `threads` threads at once. By itself, a thread's
+/// shortest piece counts: whatever else the machine does can only lengthen one.
 fn locked(threads: usize, pair: &(dyn Fn() + Sync)) -> f64 {
     const COUNT: usize = 200_000;
+    let pieces = if threads == 1 { 20 } else { 1 };
+    let piece = COUNT / pieces;
     let start = Barrier::new(threads);
     let times: Vec<f64> = thread::scope(|scope| {
         let all: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
                     start.wait();
-                    let begun = Instant::now();
-                    (0..COUNT).for_each(|_| pair());
-                    begun.elapsed().as_secs_f64() * 1e9 / COUNT as f64
+                    let timed = (0..pieces).map(|_| {
+                        let begun = Instant::now();
+                        (0..piece).for_each(|_| pair());
+                        begun.elapsed().as_secs_f64() * 1e9 / piece as f64
+                    });
+                    timed.fold(f64::INFINITY, f64::min)
                 })
             })
             .collect();
@@ -112,54 +136,80 @@ fn by_rtrb() -> f64 {
     )
 }
 
-type Variant = (&'static str, fn() -> f64);
+/// A key for `lines`, a name, and what is measured.
+type Lock<'a> = (&'a str, &'a str, &'a (dyn Fn() + Sync));
+type Ring = (&'static str, &'static str, fn() -> f64);
+
+const RINGS: [Ring; 3] = [
+    ("ring", "ring of this library", by_ring),
+    ("records", "records of this library", by_records),
+    ("rtrb", "rtrb", by_rtrb),
+];
 
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-fn main() {
-    let rounds = std::env::args()
-        .nth(1)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(9_usize)
-        .max(1);
-    let plain = Plain(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-    let inheriting = PiMutex::new(()).expect("a mutex");
-    let of_std = Mutex::new(());
-    let pairs: [(&str, &(dyn Fn() + Sync)); 3] = [
-        ("PiMutex of this library", &|| {
-            drop(inheriting.lock().expect("not ours"));
-        }),
-        ("pthread mutex, no inheritance", &|| plain.pair()),
-        ("std::sync::Mutex", &|| {
-            drop(of_std.lock().expect("not poisoned"));
-        }),
-    ];
-    let rings: [Variant; 3] = [
-        ("ring of this library", by_ring),
-        ("records of this library", by_records),
-        ("rtrb", by_rtrb),
-    ];
-    let mut locks = vec![[Vec::new(), Vec::new()]; pairs.len()];
-    let mut values = vec![Vec::new(); rings.len()];
+fn print_lines(locks: &[Lock<'_>]) {
+    for (key, _, pair) in locks {
+        println!("{key}\t1\t{}", locked(1, pair));
+        println!("{key}\t2\t{}", locked(2, pair));
+    }
+    for (key, _, pass) in RINGS {
+        println!("{key}\t2\t{}", pass());
+    }
+}
+
+fn print_table(locks: &[Lock<'_>], rounds: usize) {
+    let mut times = vec![[Vec::new(), Vec::new()]; locks.len()];
+    let mut values = vec![Vec::new(); RINGS.len()];
     for _ in 0..rounds {
-        for ((_, pair), times) in pairs.iter().zip(&mut locks) {
+        for ((_, _, pair), times) in locks.iter().zip(&mut times) {
             times[0].push(locked(1, pair));
             times[1].push(locked(2, pair));
         }
-        for ((_, pass), times) in rings.iter().zip(&mut values) {
+        for ((_, _, pass), times) in RINGS.iter().zip(&mut values) {
             times.push(pass());
         }
     }
     println!("{:34}{:>11}{:>11}", "lock and unlock, ns", "1 thr", "2 thr");
-    for ((name, _), [one, two]) in pairs.iter().zip(locks) {
+    for ((_, name, _), [one, two]) in locks.iter().zip(times) {
         println!("{name:34}{:11.1}{:11.1}", median(one), median(two));
     }
     println!();
     println!("{:34}{:>11}", "64 bytes to another thread, ns", "each");
-    for ((name, _), times) in rings.iter().zip(values) {
+    for ((_, name, _), times) in RINGS.iter().zip(values) {
         println!("{name:34}{:11.1}", median(times));
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let rounds = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(9_usize)
+        .max(1);
+    let plain = Plain(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+    let of_posix = Plain::inheriting();
+    let inheriting = PiMutex::new(()).expect("a mutex");
+    let of_std = Mutex::new(());
+    let locks: [Lock<'_>; 4] = [
+        ("pi-mutex", "PiMutex of this library", &|| {
+            drop(inheriting.lock().expect("not ours"));
+        }),
+        ("pthread-pi", "pthread mutex, PRIO_INHERIT", &|| {
+            of_posix.pair();
+        }),
+        ("pthread", "pthread mutex, no inheritance", &|| plain.pair()),
+        ("std-mutex", "std::sync::Mutex", &|| {
+            drop(of_std.lock().expect("not poisoned"));
+        }),
+    ];
+    if arguments.next().is_some_and(|word| word == "lines") {
+        (0..rounds).for_each(|_| print_lines(&locks));
+    } else {
+        print_table(&locks, rounds);
     }
 }

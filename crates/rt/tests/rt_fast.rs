@@ -11,7 +11,7 @@ use punctual_rt::heap::Mark;
 use punctual_rt::periodic::{Loop, Overrun};
 use punctual_rt::records::Records;
 use punctual_rt::sched::Policy;
-use punctual_rt::sync::PiMutex;
+use punctual_rt::sync::{Condvar, PiMutex};
 use punctual_rt::thread::Builder;
 use punctual_rt::{clock, log};
 use stack_support::{exit_thread, forbid_system_calls};
@@ -54,6 +54,7 @@ struct Duty {
     records: Records,
     logger: log::Logger,
     mutex: PiMutex<u64>,
+    condvar: Condvar,
 }
 
 impl Duty {
@@ -73,6 +74,8 @@ impl Duty {
         if let Ok(mut held) = self.mutex.lock() {
             *held += 1;
         }
+        // Nobody waits.
+        self.condvar.notify_one();
         std::hint::black_box(advice(Attempt::Policy(Policy::Fifo(1)), libc::EPERM));
     }
 }
@@ -85,6 +88,7 @@ fn duty() -> (Duty, log::Writer) {
         records,
         logger,
         mutex,
+        condvar: Condvar::new(),
     };
     (duty, writer)
 }

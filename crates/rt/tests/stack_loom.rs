@@ -79,13 +79,11 @@ impl Model {
 
     fn free(&self, index: usize, magazine: &Magazine<Watched>) -> bool {
         let header = &self.headers[index];
-        let freed = header
-            .release((index + 1) << 12, class(), State::Kept)
-            .is_ok();
-        if freed {
-            magazine.push(header, ROUNDS);
+        let freed = header.release((index + 1) << 12, class(), State::Kept);
+        if let Ok(word) = freed {
+            magazine.push(header, word, ROUNDS);
         }
-        freed
+        freed.is_ok()
     }
 
     fn use_one(&self, magazine: &Magazine<Watched>) {

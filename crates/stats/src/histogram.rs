@@ -301,6 +301,23 @@ impl Histogram {
         total
     }
 
+    /// What is here beyond `part`, which was here before. Minimum and maximum hold to the
+    /// width of a bucket, and so does the sum.
+    #[must_use]
+    pub fn without(&self, part: &Histogram) -> Histogram {
+        let mut rest = Histogram::new();
+        let mut part = part.occupied().peekable();
+        for (index, mut count) in self.occupied() {
+            while let Some((known, theirs)) = part.next_if(|(known, _)| *known <= index) {
+                if known == index {
+                    count = count.saturating_sub(theirs);
+                }
+            }
+            rest.record_n(highest_of(index).min(self.totals.max), count);
+        }
+        rest
+    }
+
     /// Forgets every sample and keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);

@@ -12,6 +12,8 @@ pub struct Tools {
     pub punctual: PathBuf,
     pub bench_collector: PathBuf,
     pub bench_runs: PathBuf,
+    pub stack_bench: PathBuf,
+    pub sync_bench: PathBuf,
     pub directory: PathBuf,
     /// The last CPU that we may use: the least busy one by habit.
     pub cpu: usize,
@@ -31,9 +33,12 @@ impl Tools {
             "--release",
             "--locked",
             "--package=punctual",
+            "--package=punctual-rt",
             "--bin=punctual",
             "--example=bench_collector",
             "--example=bench_runs",
+            "--example=stack_bench",
+            "--example=sync_bench",
             "--message-format=json-render-diagnostics",
         ];
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -52,6 +57,8 @@ impl Tools {
             punctual: built("punctual")?,
             bench_collector: built("bench_collector")?,
             bench_runs: built("bench_runs")?,
+            stack_bench: built("stack_bench")?,
+            sync_bench: built("sync_bench")?,
             directory,
             cpu: last_cpu()?,
         };

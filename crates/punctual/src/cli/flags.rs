@@ -202,6 +202,13 @@ pub struct RunFlags {
     #[arg(long, help_heading = OUTPUT)]
     pub samples: bool,
 
+    /// Explain wake-ups later than this, in us; the worst are explained anyway [default: the deadline]
+    #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with = "no_explain", help_heading = EXPLAIN)]
+    pub explain_above: Option<u64>,
+    /// Don't trace the kernel: late wake-ups stay unexplained
+    #[arg(long, help_heading = EXPLAIN)]
+    pub no_explain: bool,
+
     /// Accepted: memory is always locked
     #[arg(short = 'm', long = "mlockall", hide = true)]
     pub lock: bool,
@@ -214,6 +221,7 @@ const PROBE: &str = "Probe";
 const REQUIRE: &str = "Requirement";
 const CONDITIONS: &str = "Conditions";
 const OUTPUT: &str = "Output";
+const EXPLAIN: &str = "Explanation";
 
 /// Scheduling policies by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -118,6 +118,8 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
         lock_memory: true,
         best_effort: flags.best_effort,
         samples: flags.samples,
+        explain: !flags.no_explain,
+        explain_above_ns: flags.explain_above,
         output: flags.output.clone(),
     })
 }

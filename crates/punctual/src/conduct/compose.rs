@@ -79,8 +79,10 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         },
         analysis: None,
         verdict: None,
+        explanation: None,
         imported: None,
         merged: None,
+        blocks: None,
         laboratory: None,
     }
 }

@@ -17,7 +17,7 @@ use crate::probe::collector::Collector;
 const NAP: Duration = Duration::from_millis(100);
 
 /// Nice value of the collector where it may be set.
-const NICE: i32 = -10;
+pub(super) const NICE: i32 = -10;
 
 /// A collector at work.
 pub struct Gathering {

@@ -3,8 +3,10 @@
 //!
 //! It prints nothing: whoever asked for the run is told through an [`Observer`].
 
+mod blocks;
 mod compose;
 mod error;
+mod explain;
 mod gather;
 mod plan;
 mod prepare;
@@ -14,6 +16,7 @@ mod signals;
 mod view;
 
 pub use error::ConductError;
+pub use explain::WINDOWS_FILE;
 pub use gather::Gathering;
 pub use plan::Plan;
 pub use session::{BREAK_VALUE, Observer, conduct};

@@ -50,6 +50,10 @@ pub struct Plan {
     pub best_effort: bool,
     /// Write every sample.
     pub samples: bool,
+    /// Explain late wake-ups, where the kernel allows it.
+    pub explain: bool,
+    /// Those later than this, in ns; absent for the deadline.
+    pub explain_above_ns: Option<u64>,
     /// The run directory; absent for the default name.
     pub output: Option<PathBuf>,
 }

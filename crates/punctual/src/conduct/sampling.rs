@@ -97,7 +97,7 @@ impl Sink {
 }
 
 impl SampleSink for Sink {
-    fn take(&mut self, cpu: usize, sample: &cycle::Sample) {
+    fn take(&mut self, cpu: usize, _tid: i32, sample: &cycle::Sample) {
         let cycle = self.cycle_of(cpu, sample.missed);
         self.batch.push(Sample {
             cpu: u32::try_from(cpu).unwrap_or(u32::MAX),

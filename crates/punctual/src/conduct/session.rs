@@ -5,7 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
 
+use super::blocks::Stretches;
 use super::error::ConductError;
+use super::explain::Explaining;
 use super::gather::Gathering;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
@@ -13,10 +15,10 @@ use super::sampling::Sampling;
 use super::signals::Signals;
 use super::{compose, view};
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
-use crate::probe::collector::{Collector, Lane};
+use crate::probe::collector::{Collector, Lane, SampleSink};
 use crate::probe::cycle::Ended;
 use crate::probe::tally::{Halves, Tally};
-use crate::probe::thread::{Outcome, Probe, StartLine};
+use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
 use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
@@ -96,11 +98,13 @@ fn begin(
     let loads = start_loads(plan, observer)?;
     observer.stage("setting up the probe threads");
     let lined = prepare::line_up(plan)?;
-    let (sampling, sink) = if plan.samples {
+    let mut sinks = Vec::new();
+    let sampling = if plan.samples {
         let (sampling, sink) = Sampling::begin(directory.path())?;
-        (Some(sampling), Some(sink))
+        sinks.push(sink);
+        Some(sampling)
     } else {
-        (None, None)
+        None
     };
     let Lined {
         line,
@@ -109,6 +113,7 @@ fn begin(
         ready,
         rings,
     } = lined;
+    let explaining = explain(plan, &ready, &mut sinks, &mut run);
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
     let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 8192);
     let lanes = plan
@@ -122,7 +127,7 @@ fn begin(
             Lane::new(cpu, ready.tid, ring, tally)
         })
         .collect();
-    let gathering = Gathering::begin(Collector::new(lanes, u64::MAX, sink), plan.housekeeping)?;
+    let gathering = Gathering::begin(Collector::new(lanes, u64::MAX, sinks), plan.housekeeping)?;
     let lined = Lined {
         line,
         halt,
@@ -159,10 +164,12 @@ fn begin(
         start_ns,
         lined,
         gathering,
+        stretches: Stretches::new(),
         loads,
         watch,
         held,
         sampling,
+        explaining,
         signals,
         save_failed: false,
     };
@@ -179,6 +186,35 @@ fn halves(plan: &Plan) -> Halves {
         (duration, loops) => {
             let length_ns = duration.unwrap_or(u64::MAX).min(loops.unwrap_or(u64::MAX));
             Halves::At((length_ns / 2).max(1))
+        }
+    }
+}
+
+/// Begins to trace, where that was asked for; where it can't be, the record says why.
+fn explain(
+    plan: &Plan,
+    ready: &[Ready],
+    sinks: &mut Vec<Box<dyn SampleSink>>,
+    run: &mut Run,
+) -> Option<Explaining> {
+    if !plan.explain {
+        return None;
+    }
+    let tids = ready.iter().map(|ready| ready.tid);
+    let probes: Vec<(i32, usize)> = tids.zip(plan.cpus.iter().copied()).collect();
+    match Explaining::begin(plan, &probes) {
+        Ok((explaining, sink)) => {
+            sinks.push(sink);
+            Some(explaining)
+        }
+        Err(why) => {
+            run.events.push(Event {
+                at_ns: 0,
+                kind: "not-explained".to_owned(),
+                text: why.to_string(),
+                invalidates: false,
+            });
+            None
         }
     }
 }
@@ -215,10 +251,12 @@ struct Session<'a> {
     start_ns: u64,
     lined: Lined,
     gathering: Gathering,
+    stretches: Stretches,
     loads: Option<LoadSet>,
     watch: Watch,
     held: Held,
     sampling: Option<Sampling>,
+    explaining: Option<Explaining>,
     signals: Signals,
     save_failed: bool,
 }
@@ -259,6 +297,8 @@ impl Session<'_> {
                 self.save_under_way();
                 next_save = Instant::now() + SAVE_EVERY;
             }
+            let elapsed_ns = self.elapsed_ns();
+            self.stretches.look(&self.gathering.look(), elapsed_ns);
             self.tick();
             std::thread::sleep(TICK.min(self.until_end()));
         }
@@ -327,10 +367,16 @@ impl Session<'_> {
     fn save_under_way(&mut self) {
         let lanes = compose::copy(&self.gathering.look());
         compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         self.run.loads = loads.iter().map(compose::load_under_way).collect();
-        match self.directory.save(&self.run) {
+        self.put_explanation();
+        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
+        match windows
+            .unwrap_or(Ok(()))
+            .and(self.directory.save(&self.run))
+        {
             Ok(()) => {
                 self.save_failed = false;
                 self.observer.saved(&self.run, self.directory);
@@ -350,6 +396,9 @@ impl Session<'_> {
         self.lined.halt.now();
         let outcomes = self.end_probes();
         self.gathering.end();
+        if let Some(explaining) = &mut self.explaining {
+            explaining.end();
+        }
         let loads = self.loads.take().map(LoadSet::stop).unwrap_or_default();
         self.run.loads = loads.into_iter().map(compose::load).collect();
         self.tell_failed_loads();
@@ -362,6 +411,7 @@ impl Session<'_> {
         }
         let lanes = compose::copy(&self.gathering.look());
         compose::fill(&mut self.run, self.start_ns, &lanes);
+        self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let broke = outcomes
             .iter()
@@ -376,10 +426,15 @@ impl Session<'_> {
             other => other,
         };
         self.end_sampling();
+        self.put_explanation();
         drop(self.held);
         self.observer.stage("analysing");
         compose::judge(&mut self.run);
-        if let Err(error) = self.directory.save(&self.run) {
+        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
+        if let Err(error) = windows
+            .unwrap_or(Ok(()))
+            .and(self.directory.save(&self.run))
+        {
             let at_ns = clock::now_ns().saturating_sub(self.start_ns);
             let kind = "save-failed".to_owned();
             self.run.events.push(Event {
@@ -433,9 +488,16 @@ impl Session<'_> {
         self.lined.probes.drain(..).map(Probe::finish).collect()
     }
 
+    fn put_explanation(&mut self) {
+        if let Some(explaining) = &self.explaining {
+            self.run.explanation = Some(explaining.explanation());
+            self.run.own_cost.tracer = Some(explaining.cost());
+        }
+    }
+
     fn end_sampling(&mut self) {
-        // The sink's end is what tells the writer to close its files.
-        self.gathering.look().end_sink();
+        // The sinks' end is what tells the writer to close its files.
+        self.gathering.look().end_sinks();
         if let Some(sampling) = self.sampling.take() {
             let measured: u64 = self
                 .run

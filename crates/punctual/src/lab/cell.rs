@@ -287,7 +287,12 @@ impl CellPlan<'_> {
             took: came.took,
         };
         if matches!(self.work, Work::Own(_)) {
-            made.run = Some(made.own_record(status, &last)?);
+            let run = made.own_record(status, &last)?;
+            let verdict = run.verdict.as_ref();
+            if let (GuestTime::Host, Some(verdict)) = (made.laboratory.time, verdict) {
+                made.status = verdict.outcome.exit_code().into();
+            }
+            made.run = Some(run);
         }
         if let Some(watcher) = watcher {
             watcher

@@ -37,8 +37,11 @@ impl Lane {
 
 /// Takes each measured sample with the CPU of its thread.
 pub trait SampleSink: Send {
-    /// Takes one sample.
-    fn take(&mut self, cpu: usize, sample: &Sample);
+    /// Takes one sample of the thread on a CPU.
+    fn take(&mut self, cpu: usize, tid: i32, sample: &Sample);
+
+    /// All that has come so far was handed on.
+    fn collected(&mut self) {}
 }
 
 /// All lanes of a run.
@@ -46,18 +49,18 @@ pub struct Collector {
     /// One for each probe thread.
     pub lanes: Vec<Lane>,
     start_ns: u64,
-    sink: Option<Box<dyn SampleSink>>,
+    sinks: Vec<Box<dyn SampleSink>>,
 }
 
 impl Collector {
-    /// A collector of samples from `start_ns` on; with a sink, each sample is also
-    /// handed on.
+    /// A collector of samples from `start_ns` on; each sample is also handed on to
+    /// the sinks.
     #[must_use]
-    pub fn new(lanes: Vec<Lane>, start_ns: u64, sink: Option<Box<dyn SampleSink>>) -> Self {
+    pub fn new(lanes: Vec<Lane>, start_ns: u64, sinks: Vec<Box<dyn SampleSink>>) -> Self {
         Self {
             lanes,
             start_ns,
-            sink,
+            sinks,
         }
     }
 
@@ -71,9 +74,9 @@ impl Collector {
         start_ns
     }
 
-    /// Lets the sink go: it has had every sample.
-    pub fn end_sink(&mut self) {
-        self.sink = None;
+    /// Lets the sinks go: they have had every sample.
+    pub fn end_sinks(&mut self) {
+        self.sinks.clear();
     }
 
     /// Takes what has come since the last call, and returns how many samples.
@@ -81,17 +84,21 @@ impl Collector {
         let mut taken = 0;
         for lane in &mut self.lanes {
             let tally = &mut lane.tally;
-            taken += match &mut self.sink {
-                None => lane.ring.drain_slices(|samples| tally.record_all(samples)),
-                Some(sink) => lane.ring.drain_slices(|samples| {
-                    tally.record_all(samples);
+            let (cpu, tid, start_ns) = (lane.cpu, lane.tid, self.start_ns);
+            let sinks = &mut self.sinks;
+            taken += lane.ring.drain_slices(|samples| {
+                tally.record_all(samples);
+                for sink in &mut *sinks {
                     for sample in samples {
-                        if sample.asked_ns >= self.start_ns {
-                            sink.take(lane.cpu, sample);
+                        if sample.asked_ns >= start_ns {
+                            sink.take(cpu, tid, sample);
                         }
                     }
-                }),
-            };
+                }
+            });
+        }
+        for sink in &mut self.sinks {
+            sink.collected();
         }
         taken
     }
@@ -120,7 +127,8 @@ mod tests {
     struct Keep(Arc<Mutex<Vec<(usize, u64)>>>);
 
     impl SampleSink for Keep {
-        fn take(&mut self, cpu: usize, sample: &Sample) {
+        fn take(&mut self, cpu: usize, tid: i32, sample: &Sample) {
+            assert_eq!(tid, 77);
             self.0.lock().unwrap().push((cpu, sample.asked_ns));
         }
     }
@@ -131,7 +139,7 @@ mod tests {
         let tally = Tally::new(10, u64::MAX, Halves::At(u64::MAX), 8);
         let kept = Arc::new(Mutex::new(Vec::new()));
         let lane = Lane::new(3, 77, consumer, tally);
-        let mut collector = Collector::new(vec![lane], 10, Some(Box::new(Keep(Arc::clone(&kept)))));
+        let mut collector = Collector::new(vec![lane], 10, vec![Box::new(Keep(Arc::clone(&kept)))]);
         for asked_ns in [5, 20, 30] {
             producer.push(Sample {
                 asked_ns,

@@ -21,7 +21,7 @@ impl CondvarWait {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             mutex: PiMutex::new(())?,
-            condvar: Condvar::new()?,
+            condvar: Condvar::new(),
         })
     }
 

@@ -104,7 +104,7 @@ fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, Decod
             return Ok(None);
         };
         let half = Histogram::try_from(record)?;
-        merge_rest(&mut second.histogram, &parts.histogram, &half);
+        second.histogram.merge(&parts.histogram.without(&half));
         first.histogram.merge(&half);
         first.misses = first.misses.saturating_add(misses);
         let all = thread.late.saturating_add(missed_late(thread));
@@ -113,20 +113,6 @@ fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, Decod
     // A run that was ended in its first half has no second.
     let both = halves.iter().all(|half| !half.histogram.is_empty());
     Ok(both.then_some(halves))
-}
-
-/// Adds what a histogram holds beyond a part of it, to the width of a bucket.
-fn merge_rest(rest: &mut Histogram, whole: &Histogram, part: &Histogram) {
-    let mut part = part.buckets().peekable();
-    for bucket in whole.buckets() {
-        let mut count = bucket.count;
-        while let Some(known) = part.next_if(|known| known.low_ns <= bucket.low_ns) {
-            if known.low_ns == bucket.low_ns {
-                count = count.saturating_sub(known.count);
-            }
-        }
-        rest.record_n(bucket.high_ns, count);
-    }
 }
 
 /// The load in words, for the sentence of the verdict; what a best effort went

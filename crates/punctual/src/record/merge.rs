@@ -8,8 +8,10 @@ use std::fmt;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
+use super::blocks::Blocking;
 use super::conditions::{Role, differences};
 use super::evidence::{analyse_record, missed_late};
+use super::explanation::Ledger;
 use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
 
@@ -76,10 +78,13 @@ pub struct Merger {
     first: Option<Box<Run>>,
     threads: BTreeMap<usize, MergedThread>,
     timeline: MergedTimeline,
+    /// Each run is a block, as long as all are about equally long.
+    blocks: Option<Blocking>,
     loads: MergedLoads,
     events: MergedEvents,
     demands: Vec<Demand>,
     own_cost: OwnCost,
+    explanation: Option<Ledger>,
     merged: Merged,
     measured_ns: u64,
     /// Where the next run begins in the merged record's time.
@@ -100,10 +105,12 @@ impl Merger {
             first: None,
             threads: BTreeMap::new(),
             timeline: MergedTimeline::default(),
+            blocks: None,
             loads: MergedLoads::default(),
             events: MergedEvents::default(),
             demands: Vec::new(),
             own_cost: OwnCost::default(),
+            explanation: None,
             merged: Merged {
                 runs: 0,
                 samples: Vec::new(),
@@ -165,10 +172,16 @@ impl Merger {
                 .add(thread, histogram, (late, missed_late), shift);
         }
         self.timeline.add(&run.timeline);
+        self.add_block(run, &histograms);
         self.loads.add(&run.loads, run.measured_ns);
         self.events.add(&run.events, number, self.offset_ns);
         self.add_demands(&run.demands);
         self.add_cost(&run.own_cost);
+        if let Some(explanation) = &run.explanation {
+            self.explanation
+                .get_or_insert_with(|| Ledger::new(explanation.above_ns))
+                .add_record(explanation);
+        }
         self.add_header(run);
         let span = latest
             .zip(earliest)
@@ -220,6 +233,21 @@ impl Merger {
         Ok(())
     }
 
+    fn add_block(&mut self, run: &Run, histograms: &[Histogram]) {
+        let length_ns = run.measured_ns;
+        let first = self.first.as_deref().unwrap_or(run);
+        let alike = first.measured_ns.abs_diff(length_ns) <= length_ns / 10;
+        if self.added == 0 {
+            self.blocks = Some(Blocking::of(length_ns));
+        }
+        if !alike || run.merged.is_some() {
+            self.blocks = None;
+        }
+        if let Some(blocks) = &mut self.blocks {
+            blocks.add(&Histogram::merged(histograms), 1);
+        }
+    }
+
     fn add_header(&mut self, run: &Run) {
         let merged = &mut self.merged;
         match &run.merged {
@@ -263,6 +291,7 @@ impl Merger {
                 // The figures are in the sums; the conditions are what is wanted.
                 first.threads.clear();
                 first.timeline = Default::default();
+                first.blocks = None;
                 self.first = Some(Box::new(first));
             }
             Some(first) => {
@@ -332,6 +361,7 @@ impl Merger {
                 .map(|(key, thread)| thread.finish(key))
                 .collect(),
             timeline: self.timeline.finish(),
+            blocks: self.blocks.as_ref().and_then(Blocking::blocks),
             loads: self.loads.finish(),
             events: self.events.finish(),
             own_cost: self.own_cost,
@@ -339,7 +369,8 @@ impl Merger {
             verdict: None,
             imported: first.imported.map(parts::merged_import),
             merged: Some(self.merged),
-            laboratory: None,
+            laboratory: first.laboratory.map(parts::merged_laboratory),
+            explanation: self.explanation.map(|ledger| ledger.to_record()),
         };
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;

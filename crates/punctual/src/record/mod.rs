@@ -1,10 +1,12 @@
 //! The versioned run directory: written by one half of the tool, read by the other.
 
+mod blocks;
 pub mod conditions;
 pub mod cpus;
 pub mod directory;
 pub mod error;
 pub mod evidence;
+pub mod explanation;
 pub mod lab;
 pub mod merge;
 mod peaks;
@@ -16,10 +18,12 @@ pub mod system;
 pub mod time;
 mod validate;
 
+pub use blocks::{Blocking, Blocks};
 pub use cpus::cpu_list;
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};
+pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
 pub use merge::{MergeError, Merger, merge};
 pub(crate) use read::validated;
 pub use read::{parse, read};

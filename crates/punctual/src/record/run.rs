@@ -13,6 +13,8 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
+use super::blocks::Blocks;
+use super::explanation::Explanation;
 use super::lab::Laboratory;
 use super::system::SystemState;
 
@@ -56,6 +58,10 @@ pub struct Run {
     pub threads: Vec<Thread>,
     /// Maximum, count and misses over time, all threads together.
     pub timeline: Timeline,
+    /// Latencies by stretches of time; absent where the record doesn't say, as with
+    /// imported runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Blocks>,
     /// The loads and the work that they did.
     pub loads: Vec<Load>,
     /// What happened during the run that a reader must know.
@@ -75,6 +81,9 @@ pub struct Run {
     /// For a run made in the laboratory: on what, and all that it depends on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
+    /// Who stole the time of the late wake-ups; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
 }
 
 impl Run {
@@ -425,4 +434,18 @@ pub struct OwnCost {
     pub peak_resident_bytes: u64,
     /// Median cost of one reading of the clock.
     pub clock_read_ns: u64,
+    /// What tracing the kernel took; absent where it was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracer: Option<TracerCost>,
+}
+
+/// What tracing the kernel took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracerCost {
+    /// Processor time of the thread that copies events out and makes bills.
+    pub cpu_ns: u64,
+    /// Events that the kernel recorded: each takes it 0.1 to 0.5 us.
+    pub events: u64,
+    /// Those that were overwritten before they were copied out.
+    pub lost: u64,
 }

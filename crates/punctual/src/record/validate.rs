@@ -2,6 +2,7 @@
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
+use super::blocks::Blocks;
 use super::read::Bounds;
 use super::run::{Interval, Run, Thread};
 
@@ -12,18 +13,22 @@ pub(crate) struct Broken {
     pub reason: String,
 }
 
-fn broken<T>(place: impl Into<String>, reason: impl Into<String>) -> Result<T, Broken> {
+pub(super) fn broken<T>(place: impl Into<String>, reason: impl Into<String>) -> Result<T, Broken> {
     Err(Broken {
         place: place.into(),
         reason: reason.into(),
     })
 }
 
-fn ensure(holds: bool, place: impl Into<String>, reason: impl Into<String>) -> Result<(), Broken> {
+pub(super) fn ensure(
+    holds: bool,
+    place: impl Into<String>,
+    reason: impl Into<String>,
+) -> Result<(), Broken> {
     if holds { Ok(()) } else { broken(place, reason) }
 }
 
-fn at_most(count: usize, most: usize, place: impl Into<String>) -> Result<(), Broken> {
+pub(super) fn at_most(count: usize, most: usize, place: impl Into<String>) -> Result<(), Broken> {
     ensure(
         count <= most,
         place,
@@ -47,6 +52,7 @@ pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
         self::thread(thread, &format!("threads[{index}]"))?;
     }
     timeline(run)?;
+    blocks(run)?;
     for (index, load) in run.loads.iter().enumerate() {
         ensure(
             load.rate.is_finite() && load.rate >= 0.0,
@@ -54,7 +60,9 @@ pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
             "not a rate",
         )?;
     }
-    Ok(())
+    run.explanation
+        .as_ref()
+        .map_or(Ok(()), super::explanation::check)
 }
 
 fn lists(run: &Run) -> Result<(), Broken> {
@@ -173,6 +181,24 @@ fn peaks(thread: &Thread, latency: &Histogram, place: &str) -> Result<(), Broken
             continue;
         };
         return broken(format!("{place}[{index}]"), reason);
+    }
+    Ok(())
+}
+
+fn blocks(run: &Run) -> Result<(), Broken> {
+    let Some(blocks) = &run.blocks else {
+        return Ok(());
+    };
+    at_most(blocks.latency.len(), Blocks::MOST, "blocks.latency")?;
+    ensure(
+        blocks.width_ns > 0,
+        "blocks.width_ns",
+        "blocks without a width",
+    )?;
+    for (index, block) in blocks.latency.iter().enumerate() {
+        let place = format!("blocks.latency[{index}]");
+        let empty = histogram(block, &place)?.is_empty();
+        ensure(!empty, place, "a block without samples")?;
     }
     Ok(())
 }

@@ -102,15 +102,19 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, String> {
     let resolution_ns = first.resolution_ns().max(second.resolution_ns());
     let totals = [total(first, resolution_ns)?, total(second, resolution_ns)?];
     let [one, two] = &totals;
+    let blocks = [
+        blocks(first, resolution_ns)?,
+        blocks(second, resolution_ns)?,
+    ];
     let confidence = first.request.confidence.min(second.request.confidence);
     let statistics = punctual_stats::compare::compare(
         Comparand {
             total: one,
-            blocks: &[],
+            blocks: &blocks[0],
         },
         Comparand {
             total: two,
-            blocks: &[],
+            blocks: &blocks[1],
         },
         confidence,
     );
@@ -132,8 +136,22 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, String> {
 fn total(run: &Run, resolution_ns: u64) -> Result<Histogram, String> {
     let evidence = Evidence::of(run).map_err(|e| e.to_string())?;
     let total = Histogram::merged(evidence.histograms());
+    Ok(in_steps(total, run, resolution_ns))
+}
+
+/// The stretches of a run's time, in steps of the resolution; none where it keeps none.
+fn blocks(run: &Run, resolution_ns: u64) -> Result<Vec<Histogram>, String> {
+    let Some(blocks) = &run.blocks else {
+        return Ok(Vec::new());
+    };
+    let histograms = blocks.histograms().map_err(|e| e.to_string())?;
+    let coarse = |block| in_steps(block, run, resolution_ns);
+    Ok(histograms.into_iter().map(coarse).collect())
+}
+
+fn in_steps(total: Histogram, run: &Run, resolution_ns: u64) -> Histogram {
     if resolution_ns <= run.resolution_ns() {
-        return Ok(total);
+        return total;
     }
     let mut coarse = Histogram::new();
     let max = total.max().unwrap_or(0);
@@ -141,7 +159,7 @@ fn total(run: &Run, resolution_ns: u64) -> Result<Histogram, String> {
         let value = bucket.high_ns.min(max);
         coarse.record_n(value - value % resolution_ns, bucket.count);
     }
-    Ok(coarse)
+    coarse
 }
 
 fn side(run: &Run) -> Side {

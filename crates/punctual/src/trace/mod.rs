@@ -1,3 +1,4 @@
-//! Who stole the time: what the kernel did while a probe was late.
+//! Why a wake-up was late: what the kernel did meanwhile, and what it means.
 
 pub mod attribute;
+pub mod capture;

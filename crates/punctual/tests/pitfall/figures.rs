@@ -30,7 +30,7 @@ fn collected(latencies_ns: &[i64], deadline_ns: u64) -> Tally {
     cycle::run(source, &schedule, &mut producer, &Halt::at(u64::MAX), free);
     let tally = Tally::new(0, deadline_ns, Halves::At(u64::MAX), 1 << 12);
     let lane = Lane::new(0, 1, consumer, tally);
-    let mut collector = Collector::new(vec![lane], 0, None);
+    let mut collector = Collector::new(vec![lane], 0, Vec::new());
     collector.collect();
     let lane = collector.lanes.remove(0);
     assert_eq!(lane.lost(), 0);

@@ -4,6 +4,7 @@
 use super::support as record_support;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -193,11 +194,17 @@ fn save_forever() {
     };
     let directory = RunDirectory::existing(Path::new(&path));
     let mut run = record_support::run(7);
-    for count in 0.. {
+    for count in 1.. {
         run.measured_ns = count;
         directory.save(&run).unwrap();
+        if count == 1 {
+            println!("\n{SAVING}");
+        }
     }
 }
+
+/// What the child says once it has saved.
+const SAVING: &str = "saving";
 
 #[test]
 fn kill_at_any_moment() {
@@ -218,18 +225,20 @@ fn kill_at_any_moment() {
                 "-q",
             ])
             .env("PUNCTUAL_TEST_SAVE", directory.path())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(20_000 + random.next() % 40_000));
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == SAVING), "it did begin");
+        std::thread::sleep(Duration::from_micros(random.next() % 40_000));
         child.kill().unwrap();
         child.wait().unwrap();
         let run = read(directory.path()).unwrap();
         assert_eq!(run.threads.len(), 2);
         grown += u32::from(run.measured_ns != last);
         last = run.measured_ns;
-        if Instant::now() > until {
+        if grown > 3 && Instant::now() > until {
             break;
         }
     }

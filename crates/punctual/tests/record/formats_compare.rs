@@ -5,10 +5,11 @@ use super::support as record_support;
 use std::path::Path;
 
 use punctual::record::conditions::Role;
-use punctual::record::{Run, State};
+use punctual::record::{Blocking, Run, State};
 use punctual::report::compare::{TextStyle, compare, compare_text};
 use punctual::report::formats::{Format, detect_and_parse, write};
-use punctual_stats::compare::ComparisonStatement;
+use punctual_stats::compare::{ComparisonStatement, Resampling};
+use punctual_stats::histogram::Histogram;
 use record_support::{latencies, run, run_of, thread};
 
 fn slower(by_ns: u64) -> Run {
@@ -44,6 +45,32 @@ fn no_difference_is_said_plainly() {
         "{text}"
     );
     assert!(text.contains("These runs were made alike"), "{text}");
+}
+
+#[test]
+fn where_runs_keep_their_stretches_of_time_these_are_what_is_drawn() {
+    let in_stretches = |seed: u64| {
+        let mut run = run(seed);
+        let mut blocking = Blocking::of(1_000_000_000);
+        for part in latencies(seed, 20_000, 90_000).chunks(1_000) {
+            let mut block = Histogram::new();
+            part.iter().for_each(|latency| block.record(*latency));
+            blocking.add(&block, 1);
+        }
+        run.blocks = blocking.blocks();
+        run
+    };
+    let said = |first: &Run, second: &Run| {
+        let comparison = compare(first, second).unwrap();
+        let warned = comparison
+            .warnings
+            .iter()
+            .any(|w| w.contains("independent"));
+        (comparison.statistics.resampling, warned)
+    };
+    let (one, two) = (in_stretches(1), in_stretches(2));
+    assert_eq!(said(&one, &two), (Resampling::Blocks, false));
+    assert_eq!(said(&one, &run(2)), (Resampling::Independent, true));
 }
 
 #[test]

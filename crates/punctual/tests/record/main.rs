@@ -1,6 +1,9 @@
 //! Records and foreign formats: written, read, merged, compared, damaged.
 
+#[path = "../common/bills.rs"]
+mod bills;
 mod directory;
+mod explained;
 mod formats_compare;
 mod formats_peers;
 mod formats_read;

@@ -107,6 +107,15 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         .max()
         .unwrap_or(0);
     let seconds = measured_ns / 1_000_000_000;
+    let blocks = Some(Blocks {
+        width_ns: measured_ns.max(1),
+        latency: threads
+            .iter()
+            .map(|thread| thread.latency.clone())
+            .filter(|latency| latency.count > 0)
+            .take(Blocks::MOST)
+            .collect(),
+    });
     let mut run = Run {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -205,11 +214,14 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             probes_cpu_ns: 2_000_000,
             peak_resident_bytes: 10 << 20,
             clock_read_ns: 25,
+            tracer: None,
         },
         analysis: None,
         verdict: None,
+        explanation: None,
         imported: None,
         merged: None,
+        blocks,
         laboratory: None,
     };
     let analysis = analyse_record(&run).unwrap();

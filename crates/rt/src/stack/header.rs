@@ -49,19 +49,36 @@ impl<A: Atom> Header<A> {
     }
 
     /// Gives the stack at `address` back: to `Kept`, or to `Moving` when it needs work first.
+    /// Returns its word from now on.
     ///
     /// # Errors
     /// What is wrong with the free; then nothing was changed. Of several threads that free
     /// the same stack at the same time, one succeeds.
     #[inline]
-    pub fn release(&self, address: usize, class: Class, to: State) -> Result<(), StackError> {
-        let seen = self.word.load();
-        // A cold stack stays cold until it is handed out again, so the bit is kept.
-        let used = Word::new(address, class, State::Used).set_cold(seen.is_cold());
-        match self.word.swap_if(used, used.with(to)) {
-            Ok(()) => Ok(()),
-            Err(found) => Err(refusal(found, address, class)),
+    pub fn release(&self, address: usize, class: Class, to: State) -> Result<Word, StackError> {
+        // Nothing is read before the swap, which tells what was there: a load that it had to
+        // wait for would cost a third of a free.
+        let used = Word::new(address, class, State::Used);
+        let released = used.with(to);
+        match self.word.swap_if(used, released) {
+            Ok(()) => Ok(released),
+            Err(found) => self.release_otherwise(found, used, to),
         }
+    }
+
+    /// A cold stack stays cold until it is handed out again, so the bit is kept.
+    #[cold]
+    fn release_otherwise(&self, found: Word, used: Word, to: State) -> Result<Word, StackError> {
+        let cold = used.set_cold(true);
+        let found = if found == cold {
+            match self.word.swap_if(cold, cold.with(to)) {
+                Ok(()) => return Ok(cold.with(to)),
+                Err(found) => found,
+            }
+        } else {
+            found
+        };
+        Err(refusal(found, used.address(), used.class()))
     }
 }
 
@@ -223,7 +240,8 @@ mod tests {
         assert!(header.claim(class(64 << 10), State::Used).is_none());
         assert!(header.claim(small, State::Used).is_some());
         assert!(header.claim(small, State::Used).is_none());
-        assert_eq!(header.release(0x4000, small, State::Kept), Ok(()));
+        let free = Word::new(0x4000, small, State::Kept);
+        assert_eq!(header.release(0x4000, small, State::Kept), Ok(free));
         assert_eq!(
             header.release(0x4000, small, State::Kept),
             Err(StackError::NotInUse(0x4000))

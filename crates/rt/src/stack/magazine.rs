@@ -26,8 +26,24 @@ pub fn rounds(class: Class) -> usize {
 #[derive(Debug)]
 pub struct Magazine<A: 'static> {
     len: Cell<usize>,
-    hints: [Cell<Option<&'static Header<A>>>; ROUNDS],
+    hints: [Cell<Option<Hint<A>>>; ROUNDS],
 }
+
+/// A stack that may still be free, and its word when it became so: with that at hand, the
+/// swap that claims it waits for no load.
+#[derive(Debug)]
+pub struct Hint<A: 'static> {
+    header: &'static Header<A>,
+    word: Word,
+}
+
+impl<A> Clone for Hint<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Hint<A> {}
 
 impl<A: Atom> Magazine<A> {
     /// An empty one.
@@ -41,29 +57,41 @@ impl<A: Atom> Magazine<A> {
     /// Claims a stack of `class`, the one freed last first; drops the hints that fail.
     #[inline]
     pub fn take(&self, class: Class) -> Option<(&'static Header<A>, Word)> {
-        while let Some(header) = self.pop() {
-            if let Some(word) = header.claim(class, State::Used) {
+        while let Some(Hint { header, word }) = self.pop() {
+            let used = word.with(State::Used);
+            if header.word.swap_if(word, used).is_ok() {
+                return Some((header, used));
+            }
+            if let Some(word) = Self::take_changed(header, class) {
                 return Some((header, word));
             }
         }
         None
     }
 
+    /// The stack has another word by now: it was stolen, serves elsewhere, or went cold.
+    #[cold]
+    fn take_changed(header: &'static Header<A>, class: Class) -> Option<Word> {
+        header.claim(class, State::Used)
+    }
+
     /// The last hint, if there is one.
     #[inline]
-    pub fn pop(&self) -> Option<&'static Header<A>> {
+    fn pop(&self) -> Option<Hint<A>> {
         let last = self.len.get().checked_sub(1)?;
         self.len.set(last);
         self.hints.get(last)?.get()
     }
 
-    /// Remembers a stack; false when there is no room for it in `rounds`.
+    /// Remembers a stack that became free with `word`; false when there is no room for it in
+    /// `rounds`.
     #[inline]
-    pub fn push(&self, header: &'static Header<A>, rounds: usize) -> bool {
+    pub fn push(&self, header: &'static Header<A>, word: Word, rounds: usize) -> bool {
+        debug_assert_eq!(word.state(), Some(State::Kept));
         let len = self.len.get();
         match self.hints.get(len) {
             Some(place) if len < rounds => {
-                place.set(Some(header));
+                place.set(Some(Hint { header, word }));
                 self.len.set(len + 1);
                 true
             }
@@ -165,18 +193,18 @@ impl<A: Atom> Depot<A> {
     pub fn refill(&mut self, magazine: &Magazine<A>, class: Class) {
         let limit = (rounds(class) / 2).min(self.len(class) / 4);
         while magazine.len() < limit {
-            let Some((header, _)) = self.take(class, State::Kept) else {
+            let Some((header, word)) = self.take(class, State::Kept) else {
                 return;
             };
-            magazine.push(header, ROUNDS);
+            magazine.push(header, word, ROUNDS);
         }
     }
 
     /// Moves what a magazine knows here until `keep` hints are left.
     pub fn drain(&mut self, magazine: &Magazine<A>, keep: usize) {
         while magazine.len() > keep {
-            if let Some(header) = magazine.pop() {
-                self.store(header);
+            if let Some(hint) = magazine.pop() {
+                self.store(hint.header);
             }
         }
     }
@@ -217,9 +245,9 @@ mod tests {
         let magazine = Magazine::new();
         let headers = stacks(class, 5);
         for header in &headers[..4] {
-            assert!(magazine.push(header, rounds(class)));
+            assert!(magazine.push(header, header.word.load(), rounds(class)));
         }
-        assert!(!magazine.push(&headers[4], rounds(class)));
+        assert!(!magazine.push(&headers[4], headers[4].word.load(), rounds(class)));
         assert_eq!(magazine.take(class).unwrap().1.address(), 4 << 20);
         assert_eq!(magazine.take(class).unwrap().1.address(), 3 << 20);
     }
@@ -229,8 +257,8 @@ mod tests {
         let class = Class::exact(32 << 10).unwrap();
         let magazine = Magazine::new();
         let headers = stacks(class, 2);
-        magazine.push(&headers[0], ROUNDS);
-        magazine.push(&headers[1], ROUNDS);
+        magazine.push(&headers[0], headers[0].word.load(), ROUNDS);
+        magazine.push(&headers[1], headers[1].word.load(), ROUNDS);
         assert!(headers[1].claim(class, State::Used).is_some());
         assert_eq!(magazine.take(class).unwrap().1.address(), 1 << 20);
         assert!(magazine.take(class).is_none());

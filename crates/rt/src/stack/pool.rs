@@ -167,7 +167,7 @@ fn enter(
 #[inline]
 pub(super) fn standing_on(address: usize, class: Class) -> bool {
     let here = 0_u8;
-    let here = std::hint::black_box(&raw const here) as usize;
+    let here = std::hint::black_box((&raw const here) as usize);
     here.wrapping_sub(address) < class.size()
 }
 
@@ -181,9 +181,9 @@ pub(super) fn free(address: usize, class: Class) -> Result<(), StackError> {
     if standing_on(address, class) {
         return Err(refuse_standing(header, address, class));
     }
-    header.release(address, class, State::Kept)?;
-    if !cache.magazine(class).push(header, rounds(class)) {
-        spill(cache, header, class);
+    let word = header.release(address, class, State::Kept)?;
+    if !cache.magazine(class).push(header, word, rounds(class)) {
+        spill(cache, header, word);
     }
     Ok(())
 }
@@ -203,10 +203,11 @@ fn refuse_standing(header: &'static Slot, address: usize, class: Class) -> Stack
 }
 
 #[cold]
-fn spill(cache: &'static Cache, header: &'static Slot, class: Class) {
+fn spill(cache: &'static Cache, header: &'static Slot, word: Word) {
+    let class = word.class();
     let mut shared = SHARED.lock();
     shared.depot.drain(cache.magazine(class), rounds(class) / 2);
-    cache.magazine(class).push(header, rounds(class));
+    cache.magazine(class).push(header, word, rounds(class));
 }
 
 #[cold]
@@ -218,19 +219,17 @@ fn free_slow(address: usize, class: Class) -> Result<(), StackError> {
         return Err(refuse_standing(header, address, class));
     }
     if watched {
-        if let Err(error) = header.release(address, class, State::Moving) {
-            debug::refused(header, error);
-            return Err(error);
-        }
-        let word = header.word.load();
+        let word = header
+            .release(address, class, State::Moving)
+            .inspect_err(|&error| debug::refused(header, error))?;
         debug::rest(header, word);
         SHARED.lock().depot.store_own(header, word);
         return Ok(());
     }
-    header.release(address, class, State::Kept)?;
+    let word = header.release(address, class, State::Kept)?;
     let mut shared = SHARED.lock();
     let cache = cache_of_caller(&mut shared);
-    let kept = cache.is_some_and(|cache| cache.magazine(class).push(header, rounds(class)));
+    let kept = cache.is_some_and(|cache| cache.magazine(class).push(header, word, rounds(class)));
     if !kept {
         shared.depot.store(header);
     }

@@ -1,4 +1,4 @@
-//! Futex waits.
+//! Futex waits and wakes.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -29,4 +29,20 @@ pub fn wait_until(word: &AtomicU32, expected: u32, at_ns: u64) -> io::Result<()>
         )
     };
     check(result as libc::c_int).map(drop)
+}
+
+/// Wakes up to `count` threads that wait on a futex word, those of the highest priority
+/// first. Real-time safe; one system call, bounded by their number.
+#[inline]
+pub fn wake(word: &AtomicU32, count: u32) {
+    // SAFETY: the word outlives the call; the kernel takes its address alone. There is no
+    // error with a good address.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            count.min(i32::MAX as u32),
+        )
+    };
 }

@@ -54,8 +54,4 @@ pub(crate) unsafe trait PlainC {}
 // SAFETY: plain C data without references; zero is valid for each.
 unsafe impl PlainC for libc::pthread_mutexattr_t {}
 // SAFETY: as above.
-unsafe impl PlainC for libc::pthread_condattr_t {}
-// SAFETY: as above.
 unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_mutex_t> {}
-// SAFETY: as above.
-unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_cond_t> {}

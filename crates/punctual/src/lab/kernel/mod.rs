@@ -285,6 +285,13 @@ fn unpack_package(
     package::files(tar, failed, |installed, from| {
         let below = installed.strip_prefix("usr/").unwrap_or(installed);
         let longest = if let Some(found) = below.strip_prefix("boot/vmlinuz-") {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-_".contains(&byte);
+            if !found.bytes().all(plain) {
+                return Err(Error::unfit(
+                    path,
+                    format!("holds a kernel of a strange name: {below}"),
+                ));
+            }
             if release.replace(found.to_owned()).is_some() {
                 return Err(Error::unfit(path, "holds more than one kernel"));
             }

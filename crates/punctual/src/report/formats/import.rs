@@ -108,6 +108,7 @@ impl Foreign {
             own_cost: OwnCost::default(),
             analysis: None,
             verdict: None,
+            explanation: None,
             imported: Some(Imported {
                 format: self.format.to_owned(),
                 resolution_ns: self.unit_ns,
@@ -115,6 +116,7 @@ impl Foreign {
                 threads: stated,
             }),
             merged: None,
+            blocks: None,
             laboratory: None,
             command: self.command,
             tool: self.tool,

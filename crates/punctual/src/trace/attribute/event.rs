@@ -22,6 +22,10 @@ pub struct Window {
     pub woken_ns: u64,
     /// Events that were overwritten before they were copied out: the window is blind there.
     pub lost: u64,
+    /// Whether the kernel is a PREEMPT_RT one: there a softirq belongs to the thread that it
+    /// runs in, and can be preempted with it.
+    #[serde(default)]
+    pub preempt_rt: bool,
     /// What happened, on any CPU, in any order.
     pub events: Vec<Event>,
     /// The names of the addresses in `events`: `function+0x1a`, or without offset.
@@ -30,7 +34,7 @@ pub struct Window {
 }
 
 /// A thread at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
     /// The thread's number; 0 is the idle task.
     pub tid: u32,
@@ -44,7 +48,7 @@ pub struct Task {
 }
 
 /// Something the kernel did on one CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Event {
     /// When it was seen.
     pub at_ns: u64,
@@ -55,7 +59,7 @@ pub struct Event {
 }
 
 /// What an event says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     /// An interrupt of the CPU's own began.
@@ -229,7 +233,7 @@ pub enum Vector {
 }
 
 /// What an interrupt came upon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Interrupted {
     /// The instruction it came back to.
     pub address: u64,

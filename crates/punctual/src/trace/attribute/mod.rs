@@ -1,3 +1,215 @@
 //! From events to causes. Pure: a window of events in, a bill out.
+//!
+//! The rules are in docs/measurement.md. In short: on each CPU one thing runs uppermost at
+//! any moment, and has that moment; a moment belongs to one stage of the wake-up; so every
+//! nanosecond from the instant asked for to the reading of the clock stands in exactly one
+//! row. Where events are missing it is blind, and where they are all there and explain
+//! nothing, it is unexplained.
 
+mod amounts;
+mod classify;
 pub mod event;
+mod lane;
+mod naming;
+mod passage;
+mod picture;
+
+use std::collections::BTreeMap;
+
+use crate::record::explanation::Picture;
+pub use crate::record::explanation::{
+    Bill, BillRow, Cause, Explanation, Instants, Ledger, Stage, StageTimes,
+};
+
+use amounts::Amount;
+use classify::Court;
+use event::{Event, Task, What, Window};
+use lane::{Lane, Slice};
+use passage::{Life, Passage, Traces};
+
+/// The bill of one wake-up. It is total: whatever the window holds, the rows sum to the
+/// latency, and so do the stages. Its picture is as large as a record takes.
+#[must_use]
+pub fn bill(window: &Window) -> Bill {
+    let seen = Seen::of(window);
+    let stages = StageTimes::between(&seen.passage.instants);
+    let amounts = seen.amounts();
+    let picture = seen.picture(&amounts, Some((Picture::SPANS, Picture::MARKS)));
+    Bill {
+        cpu: window.cpu,
+        due_ns: window.due_ns,
+        latency_ns: stages.total_ns(),
+        lost: window.lost,
+        stages,
+        rows: amounts::rows(amounts),
+        picture: Some(picture),
+    }
+}
+
+/// Everything that the window shows of all its CPUs, however much that is.
+#[must_use]
+pub fn picture(window: &Window) -> Picture {
+    let seen = Seen::of(window);
+    let amounts = seen.amounts();
+    seen.picture(&amounts, None)
+}
+
+/// What is seen in a window.
+struct Seen<'w> {
+    window: &'w Window,
+    events: Vec<&'w Event>,
+    lanes: BTreeMap<u32, Lane<'w>>,
+    waking_cpu: u32,
+    running_cpu: u32,
+    passage: Passage<'w>,
+    life: Life<'w>,
+}
+
+impl<'w> Seen<'w> {
+    fn of(window: &'w Window) -> Self {
+        let mut events: Vec<&Event> = window.events.iter().collect();
+        // The whole event is the key: the order in which they were handed over is not.
+        events.sort_unstable();
+        let traces = Traces::of(window, &events);
+        let running_cpu = traces.running_cpu(window);
+        let waking_cpu = traces.waking_cpu(window);
+        let settled = settled(window, &events, &traces);
+        let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+        for event in &events {
+            by_cpu.entry(event.cpu).or_default().push(event);
+        }
+        let mut lanes: BTreeMap<u32, Lane<'w>> = BTreeMap::new();
+        for (cpu, events) in &by_cpu {
+            let here = *cpu == running_cpu;
+            let runs_at = here.then_some(window.woken_ns);
+            let settled = settled.filter(|_| here);
+            lanes.insert(*cpu, Lane::of(window, events, runs_at, settled));
+        }
+        let none = Lane::default();
+        let waker = lanes.get(&waking_cpu).unwrap_or(&none);
+        let passage = Passage::of(window, &traces, waker);
+        let life = Life::of(&window.probe, &events);
+        Self {
+            window,
+            passage,
+            life,
+            events,
+            lanes,
+            waking_cpu,
+            running_cpu,
+        }
+    }
+
+    /// The wake-up's time, cut so that each piece has one owner, lies in one stage, and the
+    /// probe does one thing in it; with the CPU that it lies on.
+    fn pieces(&self) -> Vec<(u32, Slice<'w>)> {
+        let due = self.passage.instants.due_ns;
+        let woken = self.window.woken_ns.max(due);
+        let over = self.passage.handed_over;
+        let mut pieces = Vec::new();
+        for (cpu, from, to) in [
+            (self.waking_cpu, due, over),
+            (self.running_cpu, over, woken),
+        ] {
+            let mut at = from;
+            if let Some(lane) = self.lanes.get(&cpu) {
+                for slice in lane.between(from, to) {
+                    self.cut(cpu, slice, &mut pieces);
+                    at = slice.to;
+                }
+            }
+            // No event of that CPU was seen.
+            if at < to {
+                let unknown = Slice {
+                    from: at,
+                    to,
+                    ..Slice::UNKNOWN
+                };
+                self.cut(cpu, unknown, &mut pieces);
+            }
+        }
+        pieces
+    }
+
+    fn cut(&self, cpu: u32, slice: Slice<'w>, pieces: &mut Vec<(u32, Slice<'w>)>) {
+        let mut at = slice.from;
+        while at < slice.to {
+            let (_, stage_end) = self.passage.stage_at(at);
+            let (_, turn) = self.life.at(at);
+            let mut to = slice.to;
+            for end in [stage_end, turn] {
+                if end > at {
+                    to = to.min(end);
+                }
+            }
+            pieces.push((
+                cpu,
+                Slice {
+                    from: at,
+                    to,
+                    ..slice
+                },
+            ));
+            at = to;
+        }
+    }
+
+    fn amounts(&self) -> Vec<Amount> {
+        let pieces = self.pieces();
+        let slices: Vec<Slice<'w>> = pieces.iter().map(|(_, slice)| *slice).collect();
+        let remote = self.waking_cpu != self.running_cpu;
+        let court = Court::new(self.window, &self.passage, &self.life, remote, &slices);
+        let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
+        for (cpu, slice) in pieces {
+            let (cause, note) = court.judge(&slice);
+            let stacks = self
+                .lanes
+                .get(&cpu)
+                .map_or(&[][..], |lane| lane.stacks.as_slice());
+            let tid = slice.thread.map(|thread| thread.tid);
+            // It is taken while an interrupt looks: its end lies just after the stretch.
+            let stack = if matches!(cause, Cause::PreemptOff { .. } | Cause::IrqsOff { .. }) {
+                let until = slice.to.saturating_add(STACK_AFTER_NS);
+                amounts::stack(self.window, stacks, tid, slice.from, until)
+            } else {
+                Vec::new()
+            };
+            amounts.push(Amount {
+                stage: self.passage.stage_at(slice.from).0,
+                cause,
+                cpu,
+                from: slice.from,
+                to: slice.to,
+                ns: slice.to - slice.from,
+                stack,
+                note,
+            });
+        }
+        amounts::take_stolen(&mut amounts, &self.events);
+        amounts::name_smi(&mut amounts, &self.events);
+        amounts
+    }
+
+    fn picture(&self, amounts: &[Amount], most: Option<(usize, usize)>) -> Picture {
+        let draft = picture::Draft {
+            window: self.window,
+            events: &self.events,
+            passage: &self.passage,
+            amounts,
+            cpus: [self.waking_cpu, self.running_cpu],
+        };
+        draft.picture(&self.lanes, most)
+    }
+}
+
+/// How long after a stretch ends its stack may have been taken.
+const STACK_AFTER_NS: u64 = 50_000;
+
+/// The probe, if nothing says that it ever left the CPU.
+fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {
+    let switched = events
+        .iter()
+        .any(|event| matches!(event.what, What::Switch { .. }));
+    let woken = traces.callback.is_some() || traces.waking.is_some();
+    (window.lost == 0 && !switched && !woken).then_some(&window.probe)
+}

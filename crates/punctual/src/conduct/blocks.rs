@@ -1,0 +1,47 @@
+//! Cuts what is measured into stretches of time, by holding what there is against
+//! what there was: the collector is not asked for more than it keeps anyhow.
+
+use punctual_stats::histogram::Histogram;
+
+use crate::probe::collector::Collector;
+use crate::record::{Blocking, Blocks};
+
+/// Length of a block at the start of a run.
+const FIRST_NS: u64 = 250_000_000;
+
+/// The blocks of a run under way.
+pub struct Stretches {
+    blocking: Blocking,
+    seen: Histogram,
+    /// When the stretch under way is over, counted from the start of the run.
+    until_ns: u64,
+}
+
+impl Stretches {
+    pub fn new() -> Self {
+        Self {
+            blocking: Blocking::of(FIRST_NS),
+            seen: Histogram::new(),
+            until_ns: FIRST_NS,
+        }
+    }
+
+    /// Ends a block if it is time. Stretches are cut when somebody comes to look, and
+    /// so are equal to a few ms.
+    pub fn look(&mut self, collector: &Collector, elapsed_ns: u64) {
+        if elapsed_ns < self.until_ns {
+            return;
+        }
+        let now = Histogram::merged(collector.lanes.iter().flat_map(|lane| lane.tally.parts()));
+        let width_ns = self.blocking.width_ns();
+        self.blocking
+            .add(&now.without(&self.seen), width_ns / FIRST_NS);
+        self.seen = now;
+        let width_ns = self.blocking.width_ns();
+        self.until_ns = (elapsed_ns / width_ns + 1) * width_ns;
+    }
+
+    pub fn blocks(&self) -> Option<Blocks> {
+        self.blocking.blocks()
+    }
+}

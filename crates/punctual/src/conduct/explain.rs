@@ -1,0 +1,338 @@
+//! Explains late wake-ups while a run goes: a thread at ordinary priority that copies out what
+//! the kernel recorded, and makes a bill of each wake-up that was late. The probe threads
+//! know nothing of it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use punctual_rt::affinity;
+use punctual_rt::sys::task;
+use punctual_rt::sys::time::clock_now;
+
+use super::gather::NICE;
+use super::plan::Plan;
+use crate::probe::collector::SampleSink;
+use crate::probe::cycle::Sample;
+use crate::record::explanation::{Explanation, Ledger, StageTimes};
+use crate::record::{RecordError, RunDirectory, TracerCost};
+use crate::trace::attribute;
+use crate::trace::attribute::event::Window;
+use crate::trace::capture::{self, Capture, Unavailable};
+
+/// The windows of the worst wake-ups, one to a line, beside the record.
+pub const WINDOWS_FILE: &str = "windows.jsonl";
+
+/// How often the rings are copied out: they hold a third of a second of the worst.
+const NAP: Duration = Duration::from_millis(50);
+/// Wake-ups that may wait for their bills, and that are looked at between two naps. More are
+/// counted, and not explained.
+const WAITING: usize = 64;
+/// Batches of samples that may wait.
+const BATCHES: usize = 256;
+/// Bytes of the windows that are kept.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// A wake-up of a thread.
+#[derive(Debug, Clone, Copy)]
+struct Wake {
+    tid: u32,
+    due_ns: u64,
+    woken_ns: u64,
+}
+
+impl Wake {
+    fn latency_ns(&self) -> u64 {
+        self.woken_ns.saturating_sub(self.due_ns)
+    }
+}
+
+/// What is known so far.
+struct Account {
+    ledger: Ledger,
+    /// Latency and line of the worst, the worst first.
+    windows: Vec<(u64, String)>,
+    changed: bool,
+    events: u64,
+    lost: u64,
+    /// Outliers that came faster than they could be looked at.
+    passed_over: u64,
+}
+
+/// The explaining thread.
+pub struct Explaining {
+    account: Arc<Mutex<Account>>,
+    over: Arc<AtomicBool>,
+    cpu_ns: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Explaining {
+    /// Begins to record the probes' CPUs. `probes` are thread numbers with their CPUs.
+    ///
+    /// # Errors
+    /// Why nothing can be explained here, and what to do: measuring goes on.
+    pub fn begin(
+        plan: &Plan,
+        probes: &[(i32, usize)],
+    ) -> Result<(Self, Box<dyn SampleSink>), Unavailable> {
+        let number = |cpu: usize| u32::try_from(cpu).unwrap_or(u32::MAX);
+        let mut cpus: Vec<u32> = plan.cpus.iter().map(|cpu| number(*cpu)).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let targets = probes
+            .iter()
+            .map(|(tid, cpu)| (tid.unsigned_abs(), number(*cpu)));
+        let above_ns = plan.explain_above_ns.or(plan.deadline_ns());
+        let options = capture::Options {
+            targets: targets.collect(),
+            threshold_ns: above_ns.unwrap_or(0),
+            ring_events: capture::ring_events(cpus.len()),
+            cpus,
+        };
+        let capture = Capture::start(&options)?;
+        let account = Arc::new(Mutex::new(Account {
+            ledger: Ledger::new(above_ns),
+            windows: Vec::new(),
+            changed: false,
+            events: 0,
+            lost: 0,
+            passed_over: 0,
+        }));
+        let over = Arc::new(AtomicBool::new(false));
+        let cpu_ns = Arc::new(AtomicU64::new(0));
+        let (sender, batches) = mpsc::sync_channel(BATCHES);
+        let tracer = Tracer {
+            capture,
+            above_ns: above_ns.unwrap_or(u64::MAX),
+            account: Arc::clone(&account),
+            batches,
+            waiting: VecDeque::new(),
+        };
+        let (ended, used, cpu) = (Arc::clone(&over), Arc::clone(&cpu_ns), plan.housekeeping);
+        let thread = std::thread::Builder::new()
+            .name("tracer".to_owned())
+            .stack_size(1 << 20)
+            .spawn(move || {
+                let _ = task::name_current_thread("tracer");
+                // Wishes: what is overwritten before it is copied is counted.
+                let _ = task::set_nice(NICE);
+                if let Some(cpu) = cpu {
+                    let _ = affinity::set_current(&[cpu]);
+                }
+                tracer.run(&ended, &used);
+            })
+            .map_err(|error| {
+                Unavailable::new(format!("no thread for it: {error}"), "free some memory")
+            })?;
+        let explaining = Self {
+            account,
+            over,
+            cpu_ns,
+            thread: Some(thread),
+        };
+        let feed = Feed {
+            batch: Vec::new(),
+            sender,
+        };
+        Ok((explaining, Box::new(feed)))
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn explanation(&self) -> Explanation {
+        lock(&self.account).ledger.to_record()
+    }
+
+    /// What it has cost so far, outside the kernel.
+    #[must_use]
+    pub fn cost(&self) -> TracerCost {
+        let account = lock(&self.account);
+        TracerCost {
+            cpu_ns: self.cpu_ns.load(Ordering::Relaxed),
+            events: account.events,
+            lost: account.lost,
+        }
+    }
+
+    /// Saves the windows of the worst wake-ups beside the record, if there are others than
+    /// before.
+    ///
+    /// # Errors
+    /// The disk's; it is tried again the next time.
+    pub fn save(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let lines = {
+            let mut account = lock(&self.account);
+            if !std::mem::take(&mut account.changed) {
+                return Ok(());
+            }
+            let lines: Vec<&str> = account.windows.iter().map(|(_, line)| &**line).collect();
+            lines.join("\n") + "\n"
+        };
+        let saved = directory.save_file(WINDOWS_FILE, lines.as_bytes());
+        if saved.is_err() {
+            lock(&self.account).changed = true;
+        }
+        saved
+    }
+
+    /// Explains what is left, once the last samples were handed on, and ends the recording.
+    pub fn end(&mut self) {
+        self.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Explaining {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
+    account.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The collector's end: hands on every sample, in batches.
+struct Feed {
+    batch: Vec<Wake>,
+    sender: SyncSender<Vec<Wake>>,
+}
+
+impl SampleSink for Feed {
+    fn take(&mut self, _cpu: usize, tid: i32, sample: &Sample) {
+        self.batch.push(Wake {
+            tid: tid.unsigned_abs(),
+            due_ns: sample.asked_ns,
+            woken_ns: sample.woke_ns(),
+        });
+    }
+
+    fn collected(&mut self) {
+        if !self.batch.is_empty() {
+            // Who falls behind by seconds misses stages, and says so by their count.
+            let _ = self.sender.try_send(std::mem::take(&mut self.batch));
+        }
+    }
+}
+
+/// The thread's own.
+struct Tracer {
+    capture: Capture,
+    above_ns: u64,
+    account: Arc<Mutex<Account>>,
+    batches: Receiver<Vec<Wake>>,
+    /// Late ones, to be explained in the next round: by then what followed them is known.
+    waiting: VecDeque<Wake>,
+}
+
+impl Tracer {
+    fn run(mut self, over: &AtomicBool, used: &AtomicU64) {
+        loop {
+            let ended = over.load(Ordering::Acquire);
+            // Before the rings are copied, so that they hold what belongs to these samples.
+            let samples = self.samples(if ended { Duration::ZERO } else { NAP });
+            self.capture.drain();
+            self.explain();
+            self.follow(&samples);
+            if ended {
+                self.capture.drain();
+                self.explain();
+            }
+            used.store(clock_now(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// What was handed on within a nap.
+    fn samples(&self, nap: Duration) -> Vec<Wake> {
+        let until = Instant::now() + nap;
+        let mut samples = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.batches.recv_timeout(left) {
+                Ok(batch) => samples.extend(batch),
+                Err(RecvTimeoutError::Timeout) => return samples,
+                Err(RecvTimeoutError::Disconnected) => {
+                    std::thread::sleep(left);
+                    return samples;
+                }
+            }
+        }
+    }
+
+    /// Counts the stages of all, and picks those that are to be explained.
+    fn follow(&mut self, samples: &[Wake]) {
+        let mut account = lock(&self.account);
+        for wake in samples {
+            let instants = self.capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
+            if let Some(instants) = instants {
+                account.ledger.add_stages(&StageTimes::between(&instants));
+            }
+            let outlier = wake.latency_ns() > self.above_ns;
+            if !outlier && !account.ledger.would_keep(wake.latency_ns()) {
+                continue;
+            }
+            if self.waiting.len() < WAITING {
+                self.waiting.push_back(*wake);
+            } else if outlier {
+                account.passed_over += 1;
+                account.ledger.add_lost();
+            }
+        }
+        account.events = self.capture.events();
+        account.lost = self.capture.lost();
+    }
+
+    /// Makes the bills of those that wait.
+    fn explain(&mut self) {
+        for wake in std::mem::take(&mut self.waiting) {
+            let window = self.capture.window(wake.tid, wake.due_ns, wake.woken_ns);
+            let bill = window.as_ref().map(attribute::bill);
+            let mut account = lock(&self.account);
+            match (window, bill) {
+                (Some(window), Some(bill)) => {
+                    let keep = account.ledger.would_keep(bill.latency_ns);
+                    account.ledger.add(&bill);
+                    if keep {
+                        account.keep(&window);
+                    }
+                }
+                _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
+                _ => {}
+            }
+        }
+        let mut account = lock(&self.account);
+        for what in self.capture.missing() {
+            account.ledger.add_missing(&what);
+        }
+    }
+}
+
+impl Account {
+    fn keep(&mut self, window: &Window) {
+        let latency_ns = window.woken_ns.saturating_sub(window.due_ns);
+        let Ok(line) = serde_json::to_string(window) else {
+            return;
+        };
+        let at = self
+            .windows
+            .partition_point(|(kept, _)| *kept >= latency_ns);
+        self.windows.insert(at, (latency_ns, line));
+        self.windows.truncate(Explanation::BILLS);
+        let mut bytes: usize = self.windows.iter().map(|(_, line)| line.len()).sum();
+        while bytes > KEPT_BYTES
+            && let Some((_, line)) = self.windows.pop()
+        {
+            bytes -= line.len();
+        }
+        self.changed = true;
+    }
+}

@@ -1,0 +1,264 @@
+//! Who stole the time: the stages of the wake-ups, the bills of the worst of them, and
+//! who cost how much over the whole run.
+//!
+//! A bill's rows sum to its latency exactly, and so do its stages. No nanosecond stands
+//! in two rows.
+
+mod cause;
+mod check;
+mod ledger;
+mod picture;
+
+use punctual_stats::histogram::HistogramRecord;
+use serde::{Deserialize, Serialize};
+
+pub use cause::{Cause, softirq_name};
+pub(super) use check::check;
+pub use ledger::Ledger;
+pub use picture::{Lane, Mark, Picture, Span};
+
+/// Who stole the time of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Wake-ups later than this were to be explained; absent where the worst alone were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above_ns: Option<u64>,
+    /// Bills that were made: of the outliers, and of the worst below the limit.
+    pub examined: u64,
+    /// Wake-ups above the limit: those explained, those not, and those whose events were lost.
+    pub outliers: u64,
+    /// Outliers with a bill that leaves at most a tenth of the latency unexplained or blind.
+    pub explained: u64,
+    /// Outliers with a bill that leaves more.
+    pub unexplained: u64,
+    /// Outliers without a bill: their events were not to be had.
+    pub lost: u64,
+    /// Time of all bills: what the totals of `ranking` sum to.
+    pub examined_ns: u64,
+    /// Time of the outliers' bills: what the tails of `ranking` sum to.
+    pub tail_ns: u64,
+    /// The stages of every wake-up that was seen, in their order.
+    pub stages: Vec<StageHistogram>,
+    /// Who cost how much, the dearest first.
+    pub ranking: Vec<Ranked>,
+    /// The bills of the worst wake-ups, the worst first.
+    pub bills: Vec<Bill>,
+    /// What could not be seen on this kernel, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+impl Explanation {
+    /// Bills that are kept.
+    pub const BILLS: usize = 32;
+    /// Causes that a ranking tells apart.
+    pub const CAUSES: usize = 1024;
+    /// Rows of one bill.
+    pub const ROWS: usize = 512;
+    /// Return addresses of one row's stack.
+    pub const FRAMES: usize = 64;
+    /// Bytes of a name or note.
+    pub const TEXT: usize = 512;
+}
+
+/// A part of a wake-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// From the instant that was asked for to the interrupt.
+    Interrupt,
+    /// From the interrupt to the timer's callback.
+    Callback,
+    /// From the callback to the waking of the thread.
+    Waking,
+    /// From the waking to the end of the interrupt.
+    Exit,
+    /// From the end of the interrupt to the switch to the thread.
+    Switch,
+    /// From the switch to the reading of the clock in the program.
+    User,
+}
+
+impl Stage {
+    /// All of them, in their order.
+    pub const ALL: [Self; 6] = [
+        Self::Interrupt,
+        Self::Callback,
+        Self::Waking,
+        Self::Exit,
+        Self::Switch,
+        Self::User,
+    ];
+
+    /// From what to what.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "timer → IRQ",
+            Self::Callback => "IRQ → callback",
+            Self::Waking => "callback → waking",
+            Self::Exit => "waking → IRQ exit",
+            Self::Switch => "IRQ exit → switch",
+            Self::User => "switch → user",
+        }
+    }
+}
+
+/// The instants at which a wake-up went from one stage to the next, CLOCK_MONOTONIC.
+/// What did not happen, or was not seen, is absent: its time goes to the next stage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Instants {
+    /// The instant asked for.
+    pub due_ns: u64,
+    /// The timer's interrupt began; before `due_ns` where an interrupt was at work already.
+    pub irq_ns: Option<u64>,
+    /// The timer's callback began.
+    pub callback_ns: Option<u64>,
+    /// The thread was made ready.
+    pub waking_ns: Option<u64>,
+    /// The interrupt that made it ready ended.
+    pub exit_ns: Option<u64>,
+    /// The CPU went over to the thread.
+    pub switch_ns: Option<u64>,
+    /// The program read the clock.
+    pub woken_ns: u64,
+}
+
+/// How long each stage took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StageTimes {
+    /// In the order of [`Stage::ALL`], in nanoseconds; absent for a stage that did not exist.
+    pub ns: [Option<u64>; 6],
+}
+
+impl StageTimes {
+    /// The stages between these instants. They sum to the latency: an instant that lies
+    /// outside the wake-up, or before the one before it, is moved to the nearest that does not.
+    #[must_use]
+    pub fn between(instants: &Instants) -> Self {
+        let bounds = [
+            instants.irq_ns,
+            instants.callback_ns,
+            instants.waking_ns,
+            instants.exit_ns,
+            instants.switch_ns,
+            Some(instants.woken_ns),
+        ];
+        let end = instants.woken_ns.max(instants.due_ns);
+        let mut before = instants.due_ns;
+        Self {
+            ns: bounds.map(|bound| {
+                let at = bound?.clamp(before, end);
+                let length = at - before;
+                before = at;
+                Some(length)
+            }),
+        }
+    }
+
+    /// The time of a stage.
+    #[must_use]
+    pub fn of(&self, stage: Stage) -> Option<u64> {
+        self.ns[stage as usize]
+    }
+
+    /// The latency.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.ns
+            .iter()
+            .flatten()
+            .fold(0, |sum, ns| sum.saturating_add(*ns))
+    }
+}
+
+/// The distribution of one stage over the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageHistogram {
+    /// Which.
+    pub stage: Stage,
+    /// Its times.
+    pub times: HistogramRecord,
+}
+
+/// What one cause cost over the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ranked {
+    /// Who or what.
+    pub cause: Cause,
+    /// Bills in which it stands.
+    pub count: u64,
+    /// Its time in all of them.
+    pub total_ns: u64,
+    /// Its time in those of outliers.
+    pub tail_ns: u64,
+    /// The most in one of them.
+    pub worst_ns: u64,
+}
+
+/// Who stole the time of one wake-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bill {
+    /// The probe's CPU.
+    pub cpu: u32,
+    /// The instant asked for, CLOCK_MONOTONIC.
+    pub due_ns: u64,
+    /// The latency: what the rows sum to, and the stages.
+    pub latency_ns: u64,
+    /// Events that were lost in its window.
+    pub lost: u64,
+    /// How long each stage took.
+    pub stages: StageTimes,
+    /// Who took how much of which stage: in the order of the stages, the dearest first.
+    pub rows: Vec<BillRow>,
+    /// What ran when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<Picture>,
+}
+
+impl Bill {
+    /// The time that nothing is known of.
+    #[must_use]
+    pub fn residue_ns(&self) -> u64 {
+        let rows = self.rows.iter().filter(|row| row.cause.is_residue());
+        rows.fold(0, |sum, row| sum.saturating_add(row.ns))
+    }
+
+    /// Whether at most a tenth of the latency is unexplained or blind.
+    #[must_use]
+    pub fn is_explained(&self) -> bool {
+        self.residue_ns() <= self.latency_ns / 10
+    }
+
+    /// The time of each cause, all stages together, the dearest first.
+    #[must_use]
+    pub fn causes(&self) -> Vec<(&Cause, u64)> {
+        let mut causes: Vec<(&Cause, u64)> = Vec::new();
+        for row in &self.rows {
+            match causes.iter_mut().find(|(cause, _)| *cause == &row.cause) {
+                Some((_, ns)) => *ns = ns.saturating_add(row.ns),
+                None => causes.push((&row.cause, row.ns)),
+            }
+        }
+        causes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        causes
+    }
+}
+
+/// What one cause took of one stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BillRow {
+    /// Of which stage.
+    pub stage: Stage,
+    /// Who or what.
+    pub cause: Cause,
+    /// How much, in nanoseconds, counted nowhere else.
+    pub ns: u64,
+    /// What ran, innermost first, where a stack was caught.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+    /// What a reader must know of this row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}

@@ -1,0 +1,288 @@
+//! Whose a stretch of time is: one cause for each, by the rules in docs/measurement.md.
+
+use std::collections::BTreeMap;
+
+use super::event::{Interrupted, Vector, Window};
+use super::lane::{Layer, Slice};
+use super::naming;
+use super::passage::{Doing, Life, Passage, Sleep};
+use crate::record::explanation::{Cause, Stage, softirq_name};
+
+/// The wake-up's own way through one stage is shorter than this on any machine that real
+/// time is done on. What is longer has another reason.
+const PATH_MOST_NS: u64 = 50_000;
+/// From the end of the interrupt to the switch, when nothing is in the way.
+const SWITCH_MOST_NS: u64 = 5_000;
+/// No processor takes longer to come back from an idle state.
+const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
+
+/// A softirq by its name.
+pub(super) fn softirq_label(number: u32) -> String {
+    format!("softirq {}", softirq_name(number))
+}
+
+/// A cause, and what a reader must know of it.
+pub(super) type Verdict = (Cause, Option<String>);
+
+/// What is known of the whole wake-up while its stretches are judged.
+pub(super) struct Court<'a, 'w> {
+    pub window: &'w Window,
+    pub passage: &'a Passage<'w>,
+    pub life: &'a Life<'w>,
+    /// Woken on another CPU than it ran on.
+    pub remote: bool,
+    /// Threads' time between waking and switch, by when they came.
+    stints: BTreeMap<u64, u64>,
+}
+
+impl<'a, 'w> Court<'a, 'w> {
+    pub(super) fn new(
+        window: &'w Window,
+        passage: &'a Passage<'w>,
+        life: &'a Life<'w>,
+        remote: bool,
+        pieces: &[Slice<'w>],
+    ) -> Self {
+        let mut stints: BTreeMap<u64, u64> = BTreeMap::new();
+        for slice in pieces {
+            let late = matches!(passage.stage_at(slice.from).0, Stage::Switch | Stage::User);
+            let of_thread = match slice.layer {
+                Layer::Thread => true,
+                Layer::Softirq(_) => window.preempt_rt,
+                _ => false,
+            };
+            let waits = matches!(life.at(slice.from).0, Some(Doing::Asleep(_)));
+            if late && of_thread && !waits {
+                let sum = stints.entry(slice.since).or_default();
+                *sum = sum.saturating_add(slice.to - slice.from);
+            }
+        }
+        Self {
+            window,
+            passage,
+            life,
+            remote,
+            stints,
+        }
+    }
+
+    /// Whose this stretch is. It lies within one stage, and the probe does one thing in it.
+    pub(super) fn judge(&self, slice: &Slice<'w>) -> Verdict {
+        if slice.blind {
+            return (Cause::Blind, None);
+        }
+        let stage = self.passage.stage_at(slice.from).0;
+        match slice.layer {
+            Layer::Nmi => (Cause::Nmi, None),
+            Layer::Tracer => (Cause::Tracer, None),
+            Layer::Handler(irq, name) => {
+                let name = naming::bounded(name);
+                (Cause::Interrupt { irq, name }, None)
+            }
+            Layer::Call(function) => {
+                let function = naming::function(self.window, function);
+                (Cause::Call { function }, None)
+            }
+            Layer::Timer { of_probe: true, .. } => path(slice, stage),
+            Layer::Timer { function, .. } => {
+                let function = naming::function(self.window, function);
+                (Cause::TimerCallback { function }, None)
+            }
+            Layer::Vector(vector) => self.vector(slice, vector, stage),
+            Layer::Softirq(number) if self.window.preempt_rt => {
+                let note = format!("in {}", softirq_label(number));
+                let (cause, other) = self.thread(slice, stage);
+                (cause, other.or(Some(note)))
+            }
+            Layer::Softirq(number) => match (stage, self.late_timer(slice)) {
+                (Stage::Interrupt, Some(found)) if !found.user => {
+                    self.irqs_off(found, softirq_label(number))
+                }
+                _ => (Cause::Softirq { number }, None),
+            },
+            Layer::Thread => self.thread(slice, stage),
+        }
+    }
+
+    fn vector(&self, slice: &Slice<'w>, vector: Vector, stage: Stage) -> Verdict {
+        let own = self.passage.interrupt.is_some_and(|frame| {
+            frame.from <= slice.from && frame.to.is_some_and(|to| slice.to <= to)
+        });
+        // The CPU that woke the probe asks this one to switch.
+        let asked = self.remote && vector == Vector::Reschedule && stage == Stage::Switch;
+        if own || asked {
+            return path(slice, stage);
+        }
+        let vector = naming::vector(vector);
+        (Cause::CpuInterrupt { vector }, None)
+    }
+
+    /// What the probe's own interrupt came upon, for a stretch that ends with it.
+    fn late_timer(&self, slice: &Slice<'w>) -> Option<Interrupted> {
+        let frame = self.passage.interrupt?;
+        (slice.to <= frame.from)
+            .then_some(frame.interrupted)
+            .flatten()
+    }
+
+    fn irqs_off(&self, found: Interrupted, task: String) -> Verdict {
+        let note = format!(
+            "the timer's interrupt came at {}: interrupts were off until there, or the \
+             platform was late",
+            naming::symbol(self.window, found.address)
+        );
+        let function = naming::function(self.window, found.address);
+        (Cause::IrqsOff { function, task }, Some(note))
+    }
+
+    fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+        let Some(thread) = slice.thread else {
+            return (Cause::Blind, Some("who ran is not known".to_owned()));
+        };
+        let doing = self.life.at(slice.from).0;
+        let is_probe = thread.tid == self.window.probe.tid;
+        match stage {
+            Stage::Interrupt | Stage::Callback | Stage::Waking | Stage::Exit => {
+                if let Some(Doing::Asleep(sleep)) = doing
+                    && sleep.state.is_some_and(naming::is_stopped)
+                {
+                    let state = naming::sleep(sleep.state);
+                    return (Cause::Blocked { state }, None);
+                }
+                let by_timer =
+                    self.passage.interrupt.is_some() || self.passage.instants.callback_ns.is_some();
+                if is_probe {
+                    (Cause::Probe, Some("it was not asleep yet".to_owned()))
+                } else if by_timer {
+                    self.before_timer(slice, stage)
+                } else {
+                    let task = if thread.tid == 0 {
+                        String::new()
+                    } else {
+                        naming::bounded(&thread.name)
+                    };
+                    (Cause::Waker { task }, None)
+                }
+            }
+            Stage::Switch | Stage::User if is_probe => running(slice, stage, self.window),
+            Stage::Switch | Stage::User => match doing {
+                Some(Doing::Asleep(sleep)) => asleep(sleep, self.window),
+                Some(Doing::Ready(since)) => self.ready(slice, since),
+                _ => self.ready(slice, self.passage.handed_over),
+            },
+        }
+    }
+
+    /// The timer was due, and its interrupt had not come.
+    fn before_timer(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+        let idle = slice.thread.is_some_and(|thread| thread.tid == 0);
+        let found = self.late_timer(slice);
+        match found {
+            Some(found) if found.user => (Cause::Platform, None),
+            _ if idle => idle_exit(slice),
+            Some(found) => self.irqs_off(found, naming::task(slice.thread)),
+            // The callback runs in a softirq's thread, on its way to the waking.
+            None if stage != Stage::Interrupt => self.ready(slice, self.passage.instants.due_ns),
+            None => {
+                let task = naming::task(slice.thread);
+                (Cause::LateInterrupt { task }, None)
+            }
+        }
+    }
+
+    /// The probe could run since an instant, and another had the CPU.
+    fn ready(&self, slice: &Slice<'w>, since: u64) -> Verdict {
+        let Some(thread) = slice.thread else {
+            return (Cause::Blind, None);
+        };
+        let came_after = slice.since > since;
+        if thread.tid == 0 {
+            return if came_after {
+                let note = "the CPU went idle although the probe was ready".to_owned();
+                (
+                    Cause::Throttled {
+                        task: String::new(),
+                    },
+                    Some(note),
+                )
+            } else {
+                idle_exit(slice)
+            };
+        }
+        if thread.priority <= self.window.probe.priority {
+            return (naming::interference(thread), None);
+        }
+        let task = naming::bounded(&thread.name);
+        if came_after {
+            return (Cause::Throttled { task }, None);
+        }
+        let stint = self.stints.get(&slice.since).copied().unwrap_or(0);
+        if stint <= SWITCH_MOST_NS {
+            return (Cause::WakePath, None);
+        }
+        let work = slice
+            .work
+            .map(|address| naming::function(self.window, address));
+        (Cause::PreemptOff { task, work }, None)
+    }
+}
+
+/// The wake-up's own way, unless it took longer than it can.
+fn path(slice: &Slice<'_>, stage: Stage) -> Verdict {
+    if slice.to - slice.from <= PATH_MOST_NS {
+        return (Cause::WakePath, None);
+    }
+    let where_ = match stage {
+        Stage::User => "the probe had the CPU, and nothing is known to have stopped it",
+        _ => {
+            "within the interrupt that wakes the probe: a slow handler, a hypervisor or \
+              system management mode"
+        }
+    };
+    (Cause::Unexplained, Some(where_.to_owned()))
+}
+
+fn idle_exit(slice: &Slice<'_>) -> Verdict {
+    if slice.to - slice.from > IDLE_EXIT_MOST_NS {
+        let note = "the CPU was idle, and no idle state takes that long to leave".to_owned();
+        return (Cause::Platform, Some(note));
+    }
+    (Cause::IdleExit { state: slice.idle }, None)
+}
+
+/// The probe has the CPU, and has not read the clock yet.
+fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Verdict {
+    if let Some(lock) = slice.lock {
+        return (locked(lock.address, lock.holder, window), None);
+    }
+    if slice.fault {
+        return (Cause::Fault, None);
+    }
+    path(slice, stage)
+}
+
+fn locked(address: u64, holder: Option<&super::event::Task>, window: &Window) -> Cause {
+    let lock = naming::symbol(window, address);
+    match holder {
+        Some(holder) if holder.priority > window.probe.priority => Cause::Inversion {
+            lock,
+            holder: naming::bounded(&holder.name),
+        },
+        holder => Cause::Lock {
+            lock,
+            holder: holder.map(|holder| naming::bounded(&holder.name)),
+        },
+    }
+}
+
+/// The probe itself went to sleep on its way.
+fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
+    if let Some(lock) = sleep.lock {
+        return (locked(lock.address, lock.holder, window), None);
+    }
+    if sleep.fault {
+        return (Cause::Fault, Some("it waited for the page".to_owned()));
+    }
+    let state = naming::sleep(sleep.state);
+    (Cause::Blocked { state }, None)
+}

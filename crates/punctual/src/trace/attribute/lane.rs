@@ -1,0 +1,534 @@
+//! One CPU's events in order: what ran at each moment, and over what.
+//!
+//! A non-maskable interrupt runs over an interrupt, that over a softirq, that over a
+//! thread. Where events are missing, the stretch whose owner can't be known is blind.
+
+use std::collections::BTreeMap;
+
+use super::event::{Event, Interrupted, Task, Vector, What, Window};
+
+/// What ran uppermost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layer<'w> {
+    Nmi,
+    Tracer,
+    Vector(Vector),
+    Handler(u32, &'w str),
+    Call(u64),
+    Timer { function: u64, of_probe: bool },
+    Softirq(u32),
+    Thread,
+}
+
+impl Layer<'_> {
+    /// Runs with interrupts off, so that nothing can be switched beneath it.
+    pub(super) fn is_hard(self) -> bool {
+        !matches!(self, Self::Softirq(_) | Self::Thread)
+    }
+
+    /// Ends with whatever it runs in: its end need not be seen.
+    fn ends_by_itself(self) -> bool {
+        matches!(self, Self::Timer { .. })
+    }
+}
+
+/// A stretch of time with one owner.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slice<'w> {
+    pub from: u64,
+    pub to: u64,
+    pub layer: Layer<'w>,
+    /// The thread beneath, where it is known.
+    pub thread: Option<&'w Task>,
+    /// When that thread came.
+    pub since: u64,
+    /// The idle state that the CPU was in last.
+    pub idle: Option<u32>,
+    /// The work item that the thread began last.
+    pub work: Option<u64>,
+    /// The lock that the probe waits for, if it runs.
+    pub lock: Option<Lock<'w>>,
+    /// The probe's page fault was the last that was seen.
+    pub fault: bool,
+    pub blind: bool,
+}
+
+impl Slice<'_> {
+    /// Nothing was seen.
+    pub(super) const UNKNOWN: Self = Self {
+        from: 0,
+        to: 0,
+        layer: Layer::Thread,
+        thread: None,
+        since: 0,
+        idle: None,
+        work: None,
+        lock: None,
+        fault: false,
+        blind: true,
+    };
+}
+
+/// A lock that is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lock<'w> {
+    pub address: u64,
+    pub holder: Option<&'w Task>,
+}
+
+/// Something that began and ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame<'w> {
+    pub from: u64,
+    /// `None` where its end wasn't seen.
+    pub to: Option<u64>,
+    pub layer: Layer<'w>,
+    /// Frames beneath it.
+    pub depth: usize,
+    /// What a timer's interrupt came upon.
+    pub interrupted: Option<Interrupted>,
+}
+
+/// A thread's time on the CPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stint<'w> {
+    pub from: u64,
+    pub to: u64,
+    pub thread: &'w Task,
+}
+
+/// A stack that was caught.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caught<'w> {
+    pub at: u64,
+    pub tid: u32,
+    pub frames: &'w [u64],
+}
+
+/// What one CPU did.
+#[derive(Debug, Default)]
+pub(super) struct Lane<'w> {
+    pub slices: Vec<Slice<'w>>,
+    pub frames: Vec<Frame<'w>>,
+    pub stints: Vec<Stint<'w>>,
+    pub stacks: Vec<Caught<'w>>,
+}
+
+impl<'w> Lane<'w> {
+    /// What the CPU did, from its events in order. `runs_at`: the probe was seen to run
+    /// here at this instant, whatever the events say. `settled`: who runs where no switch
+    /// says it.
+    pub(super) fn of(
+        window: &Window,
+        events: &[&'w Event],
+        runs_at: Option<u64>,
+        settled: Option<&'w Task>,
+    ) -> Self {
+        let first = events.first().map_or(u64::MAX, |event| event.at_ns);
+        let last = events.last().map_or(0, |event| event.at_ns);
+        let begin = window.due_ns.min(window.waiting_ns).min(first);
+        let end = window.woken_ns.max(window.due_ns).max(last);
+        let mut builder = Builder::new(window, events, begin);
+        builder.thread = builder.thread.or(settled);
+        if window.lost > 0 && first > begin {
+            builder.advance(first.min(end));
+            builder.blind_all.push((0, builder.lane.slices.len()));
+        }
+        let mut seen = runs_at.is_none();
+        for event in events {
+            if let (false, Some(at)) = (seen, runs_at.filter(|at| *at < event.at_ns)) {
+                builder.confirm(at);
+                seen = true;
+            }
+            builder.take(event);
+        }
+        if let (false, Some(at)) = (seen, runs_at) {
+            builder.confirm(at);
+        }
+        builder.finish(end, events)
+    }
+
+    /// The slices between two instants, cut to fit.
+    pub(super) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = Slice<'w>> + '_ {
+        let first = self.slices.partition_point(|slice| slice.to <= from);
+        self.slices[first..]
+            .iter()
+            .take_while(move |slice| slice.from < to)
+            .map(move |slice| Slice {
+                from: slice.from.max(from),
+                to: slice.to.min(to),
+                ..*slice
+            })
+            .filter(|slice| slice.from < slice.to)
+    }
+
+    /// The outermost interrupt at an instant.
+    pub(super) fn interrupt_at(&self, at: u64) -> Option<&Frame<'w>> {
+        self.frames
+            .iter()
+            .filter(|frame| frame.layer.is_hard() && frame.from <= at)
+            .filter(|frame| frame.to.is_some_and(|to| at <= to))
+            .min_by_key(|frame| frame.depth)
+    }
+}
+
+/// A frame that has not ended.
+#[derive(Clone, Copy)]
+struct Open<'w> {
+    layer: Layer<'w>,
+    /// Where it stands in the lane's frames.
+    frame: usize,
+    /// Slices that there were when it began.
+    slices: usize,
+}
+
+struct Builder<'w> {
+    lane: Lane<'w>,
+    at: u64,
+    rt: bool,
+    probe: u32,
+    thread: Option<&'w Task>,
+    since: u64,
+    stack: Vec<Open<'w>>,
+    /// Softirqs of threads that were preempted in them.
+    stowed: BTreeMap<u32, Vec<Open<'w>>>,
+    works: BTreeMap<u32, u64>,
+    idle: Option<u32>,
+    lock: Option<Lock<'w>>,
+    fault: bool,
+    /// Slices that there were at the last switch.
+    switched: usize,
+    /// Nothing that began or ended was seen yet.
+    fresh: bool,
+    blind_all: Vec<(usize, usize)>,
+    blind_threads: Vec<(usize, usize)>,
+}
+
+impl<'w> Builder<'w> {
+    fn new(window: &Window, events: &[&'w Event], begin: u64) -> Self {
+        let thread = events.iter().find_map(|event| match &event.what {
+            What::Switch { from, .. } => Some(from),
+            _ => None,
+        });
+        Self {
+            lane: Lane::default(),
+            at: begin,
+            rt: window.preempt_rt,
+            probe: window.probe.tid,
+            thread,
+            since: begin,
+            stack: Vec::new(),
+            stowed: BTreeMap::new(),
+            works: BTreeMap::new(),
+            idle: None,
+            lock: None,
+            fault: false,
+            switched: 0,
+            fresh: true,
+            blind_all: Vec::new(),
+            blind_threads: Vec::new(),
+        }
+    }
+
+    /// Time goes on to `at`, and what was uppermost has it.
+    fn advance(&mut self, at: u64) {
+        if at <= self.at {
+            return;
+        }
+        let tid = self.thread.map(|thread| thread.tid);
+        let probe_runs = tid == Some(self.probe);
+        self.lane.slices.push(Slice {
+            from: self.at,
+            to: at,
+            layer: self.stack.last().map_or(Layer::Thread, |open| open.layer),
+            thread: self.thread,
+            since: self.since,
+            idle: self.idle,
+            work: tid.and_then(|tid| self.works.get(&tid).copied()),
+            lock: self.lock.filter(|_| probe_runs),
+            fault: self.fault && probe_runs,
+            blind: false,
+        });
+        self.at = at;
+    }
+
+    fn take(&mut self, event: &'w Event) {
+        self.advance(event.at_ns);
+        match &event.what {
+            What::VectorEntry {
+                vector,
+                interrupted,
+            } => self.open(Layer::Vector(*vector), *interrupted),
+            What::VectorExit { vector } => self.close(Layer::Vector(*vector)),
+            What::HandlerEntry { irq, name } => self.open(Layer::Handler(*irq, name), None),
+            What::HandlerExit { irq } => self.close(Layer::Handler(*irq, "")),
+            What::SoftirqEntry { number } => self.open(Layer::Softirq(*number), None),
+            What::SoftirqExit { number } => self.close(Layer::Softirq(*number)),
+            What::CallEntry { function } => self.open(Layer::Call(*function), None),
+            What::CallExit { function } => self.close(Layer::Call(*function)),
+            What::TimerExpire {
+                function, of_probe, ..
+            } => {
+                // Callbacks follow each other; the end of one may not be recorded.
+                self.end_timer();
+                let (function, of_probe) = (*function, *of_probe);
+                self.open(Layer::Timer { function, of_probe }, None);
+            }
+            What::TimerDone { .. } => self.end_timer(),
+            What::Switch { from, to, .. } => self.switch(from, to),
+            What::Idle { state } => self.idle = state.or(self.idle),
+            What::WorkStart { function } => {
+                if let Some(thread) = self.thread {
+                    self.works.insert(thread.tid, *function);
+                }
+            }
+            What::LockWait { lock, holder, .. } if self.probe_runs() => {
+                self.lock = Some(Lock {
+                    address: *lock,
+                    holder: holder.as_ref(),
+                });
+            }
+            What::LockDone { lock }
+                if self.probe_runs() && self.lock.is_some_and(|l| l.address == *lock) =>
+            {
+                self.lock = None;
+            }
+            What::Fault { .. } if self.probe_runs() => self.fault = true,
+            What::Stack { tid, frames, .. } => self.lane.stacks.push(Caught {
+                at: event.at_ns,
+                tid: *tid,
+                frames,
+            }),
+            _ => {}
+        }
+    }
+
+    fn probe_runs(&self) -> bool {
+        self.thread.is_some_and(|thread| thread.tid == self.probe)
+    }
+
+    fn open(&mut self, layer: Layer<'w>, interrupted: Option<Interrupted>) {
+        self.fresh = false;
+        self.stack.push(Open {
+            layer,
+            frame: self.lane.frames.len(),
+            slices: self.lane.slices.len(),
+        });
+        self.lane.frames.push(Frame {
+            from: self.at,
+            to: None,
+            layer,
+            depth: self.stack.len() - 1,
+            interrupted,
+        });
+    }
+
+    fn end_timer(&mut self) {
+        if let Some(open) = self.stack.pop_if(|open| open.layer.ends_by_itself()) {
+            self.lane.frames[open.frame].to = Some(self.at);
+        }
+    }
+
+    fn close(&mut self, layer: Layer<'w>) {
+        let same = |open: &Open<'w>| match (open.layer, layer) {
+            (Layer::Handler(a, _), Layer::Handler(b, _)) => a == b,
+            (a, b) => a == b,
+        };
+        match self.stack.iter().rposition(same) {
+            Some(index) => {
+                self.lane.frames[self.stack[index].frame].to = Some(self.at);
+                self.abandon(index + 1);
+                self.stack.truncate(index);
+            }
+            // It began before the first event did.
+            None if self.fresh => {
+                for slice in &mut self.lane.slices {
+                    slice.layer = layer;
+                }
+                self.lane.frames.push(Frame {
+                    from: self.lane.slices.first().map_or(self.at, |slice| slice.from),
+                    to: Some(self.at),
+                    layer,
+                    depth: 0,
+                    interrupted: None,
+                });
+            }
+            // Its beginning is missing: it lies after the event before this one.
+            None => self.blind_last(),
+        }
+        self.fresh = false;
+    }
+
+    fn blind_last(&mut self) {
+        let count = self.lane.slices.len();
+        self.blind_all.push((count.saturating_sub(1), count));
+    }
+
+    /// The frames from `index` on ended unseen: whose their time was can't be told.
+    fn abandon(&mut self, index: usize) {
+        let mut first = None;
+        for open in &self.stack[index..] {
+            let frame = &mut self.lane.frames[open.frame];
+            if open.layer.ends_by_itself() {
+                frame.to = Some(self.at);
+            } else if first.is_none() {
+                first = Some(open.slices);
+            }
+        }
+        if let Some(first) = first {
+            self.blind_all.push((first, self.lane.slices.len()));
+        }
+    }
+
+    fn switch(&mut self, from: &'w Task, to: &'w Task) {
+        if self.thread.is_some_and(|thread| thread.tid != from.tid) {
+            self.blind_threads
+                .push((self.switched, self.lane.slices.len()));
+        }
+        let kept = if self.rt {
+            self.stack
+                .iter()
+                .position(|open| open.layer.is_hard())
+                .unwrap_or(self.stack.len())
+        } else {
+            0
+        };
+        self.abandon(kept);
+        self.stack.truncate(kept);
+        if !self.stack.is_empty() {
+            self.stowed
+                .insert(from.tid, std::mem::take(&mut self.stack));
+        }
+        self.stack = self.stowed.remove(&to.tid).unwrap_or_default();
+        for open in &mut self.stack {
+            open.slices = self.lane.slices.len();
+        }
+        self.come(to);
+        self.fresh = false;
+    }
+
+    fn come(&mut self, to: &'w Task) {
+        self.end_stint();
+        self.thread = Some(to);
+        self.since = self.at;
+        self.switched = self.lane.slices.len();
+        self.fault = false;
+    }
+
+    fn end_stint(&mut self) {
+        if let Some(thread) = self.thread.filter(|_| self.since < self.at) {
+            self.lane.stints.push(Stint {
+                from: self.since,
+                to: self.at,
+                thread,
+            });
+        }
+    }
+
+    /// The probe read the clock here: if another thread should be running, a switch is missing.
+    fn confirm(&mut self, at: u64) {
+        self.advance(at);
+        self.abandon(0);
+        if self.thread.is_some() && !self.probe_runs() {
+            self.blind_threads
+                .push((self.switched, self.lane.slices.len()));
+        }
+    }
+
+    fn finish(mut self, end: u64, events: &[&'w Event]) -> Lane<'w> {
+        self.advance(end);
+        self.end_stint();
+        self.mark();
+        let mut lane = self.lane;
+        let overlay = |take: fn(&What) -> Option<u64>| {
+            let spans = events.iter().filter_map(|event| {
+                let length = take(&event.what)?;
+                Some((event.at_ns.saturating_sub(length), event.at_ns))
+            });
+            spans.collect::<Vec<_>>()
+        };
+        let tracer = overlay(|what| match what {
+            What::Stack { cost_ns, .. } => Some(*cost_ns),
+            _ => None,
+        });
+        lay_over(&mut lane.slices, tracer, Layer::Tracer);
+        let nmi = overlay(|what| match what {
+            What::Nmi { duration_ns } => Some(*duration_ns),
+            _ => None,
+        });
+        for (from, to) in &nmi {
+            lane.frames.push(Frame {
+                from: *from,
+                to: Some(*to),
+                layer: Layer::Nmi,
+                depth: usize::MAX,
+                interrupted: None,
+            });
+        }
+        lay_over(&mut lane.slices, nmi, Layer::Nmi);
+        lane
+    }
+
+    /// Marks what is blind: one pass, however many marks overlap.
+    fn mark(&mut self) {
+        let count = self.lane.slices.len();
+        let mut edges = vec![(0i64, 0i64); count + 1];
+        for (from, to) in &self.blind_all {
+            edges[*from].0 += 1;
+            edges[*to].0 -= 1;
+        }
+        for (from, to) in &self.blind_threads {
+            edges[*from].1 += 1;
+            edges[*to].1 -= 1;
+        }
+        let (mut all, mut threads) = (0, 0);
+        for (slice, edge) in self.lane.slices.iter_mut().zip(edges) {
+            all += edge.0;
+            threads += edge.1;
+            slice.blind = all > 0 || (threads > 0 && !slice.layer.is_hard());
+        }
+    }
+}
+
+/// Gives stretches of time to `layer`, whatever they belonged to.
+fn lay_over<'w>(slices: &mut Vec<Slice<'w>>, mut spans: Vec<(u64, u64)>, layer: Layer<'w>) {
+    if spans.is_empty() {
+        return;
+    }
+    spans.sort_unstable();
+    // Joined where they overlap.
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in spans {
+        match joined.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => joined.push((from, to)),
+        }
+    }
+    let mut cut = Vec::with_capacity(slices.len() + 2 * joined.len());
+    let mut next = 0;
+    for slice in slices.iter() {
+        let mut at = slice.from;
+        while at < slice.to {
+            while joined.get(next).is_some_and(|span| span.1 <= at) {
+                next += 1;
+            }
+            let (to, covered) = match joined.get(next) {
+                Some(span) if span.0 <= at => (span.1.min(slice.to), true),
+                Some(span) => (span.0.min(slice.to), false),
+                None => (slice.to, false),
+            };
+            let mut part = Slice {
+                from: at,
+                to,
+                ..*slice
+            };
+            if covered {
+                part.layer = layer;
+                part.blind = false;
+            }
+            cut.push(part);
+            at = to;
+        }
+    }
+    *slices = cut;
+}

@@ -1,0 +1,93 @@
+//! What things are called in a bill. Names come from the window and may be anything, so
+//! they are cut to what a record takes.
+
+use super::event::{Task, Vector, Window};
+use crate::record::explanation::{Cause, Explanation};
+
+/// A text of at most so many bytes as a record takes.
+pub(super) fn bounded(text: &str) -> String {
+    let end = text.floor_char_boundary(text.len().min(Explanation::TEXT));
+    text[..end].to_owned()
+}
+
+/// A function with its offset, or its address.
+pub(super) fn symbol(window: &Window, address: u64) -> String {
+    match window.symbols.get(&address) {
+        Some(name) => bounded(name),
+        None => format!("{address:#x}"),
+    }
+}
+
+/// A function without its offset, so that two places in it are one cause; or its address.
+pub(super) fn function(window: &Window, address: u64) -> String {
+    let name = symbol(window, address);
+    match name.split_once('+') {
+        Some((function, _)) if !function.is_empty() => function.to_owned(),
+        _ => name,
+    }
+}
+
+pub(super) fn task(task: Option<&Task>) -> String {
+    task.map_or_else(String::new, |task| bounded(&task.name))
+}
+
+pub(super) fn policy(task: &Task) -> String {
+    match task.policy {
+        0 => "SCHED_OTHER",
+        1 => "SCHED_FIFO",
+        2 => "SCHED_RR",
+        3 => "SCHED_BATCH",
+        5 => "SCHED_IDLE",
+        6 => "SCHED_DEADLINE",
+        7 => "SCHED_EXT",
+        _ => "unknown policy",
+    }
+    .to_owned()
+}
+
+/// The real-time priority that `sched_setscheduler` would name.
+pub(super) fn priority(task: &Task) -> u32 {
+    match task.priority {
+        priority @ 0..=98 => 99 - priority.unsigned_abs(),
+        _ => 0,
+    }
+}
+
+pub(super) fn vector(vector: Vector) -> String {
+    match vector {
+        Vector::LocalTimer => "local timer".to_owned(),
+        Vector::Reschedule => "reschedule".to_owned(),
+        Vector::CallFunction => "call function".to_owned(),
+        Vector::CallFunctionSingle => "call function single".to_owned(),
+        Vector::IrqWork => "irq work".to_owned(),
+        Vector::Platform => "platform".to_owned(),
+        Vector::Thermal => "thermal".to_owned(),
+        Vector::Threshold => "machine check threshold".to_owned(),
+        Vector::Other(number) => format!("vector {number}"),
+    }
+}
+
+/// How a thread sleeps, from the kernel's number for its state.
+pub(super) fn sleep(state: Option<u64>) -> String {
+    match state {
+        Some(state) if state & 0x4 != 0 => "stopped",
+        Some(state) if state & 0x8 != 0 => "traced",
+        Some(state) if state & 0x2 != 0 => "disk",
+        _ => "asleep",
+    }
+    .to_owned()
+}
+
+/// Whether a thread in this state waits for a signal that lets it go on.
+pub(super) fn is_stopped(state: u64) -> bool {
+    state & 0xc != 0
+}
+
+/// A thread of higher or equal priority that is in the way.
+pub(super) fn interference(by: &Task) -> Cause {
+    Cause::Thread {
+        task: bounded(&by.name),
+        policy: policy(by),
+        priority: priority(by),
+    }
+}

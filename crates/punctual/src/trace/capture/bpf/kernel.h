@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* What the recorder uses of the kernel: its helpers by their numbers (uapi/linux/bpf.h), and
+ * of its structures the fields that are read. Where these lie is found out when the program
+ * is loaded, from the kernel's own description of its types (CO-RE). */
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed int s32;
+typedef signed long long s64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
+
+/* How a map is described to the loader. */
+#define MAP_UINT(name, value) int(*name)[value]
+#define MAP_TYPE(name, type) __typeof__(type) *name
+
+enum { MAP_HASH = 1, MAP_ARRAY = 2 };
+enum { MAP_MMAPABLE = 1 << 10 };
+
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
+static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*const bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
+static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
+
+/* Opaque to us; the kernel knows it by this name. */
+struct bpf_timer {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+static long (*const bpf_timer_init)(struct bpf_timer *timer, void *map, u64 clock) = (void *)169;
+static long (*const bpf_timer_set_callback)(struct bpf_timer *timer, void *callback) = (void *)170;
+static long (*const bpf_timer_start)(struct bpf_timer *timer, u64 ns, u64 flags) = (void *)171;
+enum { TIMER_ABSOLUTE = 1, TIMER_PINNED = 2, CLOCK_IS_MONOTONIC = 1 };
+
+#define CO_RE __attribute__((preserve_access_index))
+
+struct cfs_rq;
+struct rq {
+	s32 cpu;
+} CO_RE;
+struct cfs_rq {
+	struct rq *rq;
+} CO_RE;
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} CO_RE;
+struct task_struct {
+	s32 pid;
+	s32 prio;
+	u32 policy;
+	u32 __state;
+	char comm[16];
+	struct sched_entity se;
+} CO_RE;
+struct timerqueue_node {
+	s64 expires;
+} CO_RE;
+struct hrtimer {
+	struct timerqueue_node node;
+	void *function;
+} CO_RE;
+struct irqaction {
+	const char *name;
+} CO_RE;
+struct pt_regs {
+	u64 ip;
+	u64 cs;
+} CO_RE;
+struct work_struct {
+	void *func;
+} CO_RE;
+typedef struct {
+	s64 counter;
+} atomic64_like;
+struct mutex {
+	atomic64_like owner;
+} CO_RE;
+struct rt_mutex_base {
+	struct task_struct *owner;
+} CO_RE;
+
+#define FIELD_EXISTS 2
+#define field_exists(field) __builtin_preserve_field_info(field, FIELD_EXISTS)
+#define read_kernel(to, from) bpf_probe_read_kernel(to, sizeof(*(to)), from)

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* The flight recorder: what the kernel does on the probes' CPUs, in a ring for each CPU that
+ * is overwritten for ever. Nothing is woken, nothing is copied, no lock is taken; whoever
+ * wants to know reads the rings from outside.
+ *
+ * capture/slot.rs reads what is written here. */
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+enum kind {
+	VECTOR_ENTRY = 1,
+	VECTOR_EXIT,
+	HANDLER_ENTRY,
+	HANDLER_EXIT,
+	SOFTIRQ_ENTRY,
+	SOFTIRQ_EXIT,
+	TIMER_START,
+	TIMER_EXPIRE,
+	TIMER_DONE,
+	WAKING,
+	SWITCH,
+	MIGRATE,
+	NMI,
+	IDLE,
+	CALL_ENTRY,
+	CALL_EXIT,
+	WORK_START,
+	LOCK_WAIT,
+	LOCK_DONE,
+	FAULT,
+	STACK,
+};
+
+enum vector { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, PLATFORM, THERMAL, THRESHOLD };
+
+/* One event: a cache line. `turn` is written last, and tells which event the slot holds. */
+struct slot {
+	u64 at_ns;
+	u32 turn;
+	u16 kind;
+	u16 cpu;
+	u64 a, b, c, d;
+	char name[16];
+};
+
+/* What is kept for each CPU; the last one takes what happens to a target elsewhere. */
+struct lane {
+	u64 next;      /* events so far */
+	u64 first;     /* where its slots begin */
+	u64 mask;      /* how many there are, less one; 0: nothing is recorded */
+	u64 due_ns;    /* what the target waits for; 0: it doesn't */
+	u64 caught_ns; /* the wait that a stack was taken for */
+	u64 stacks;    /* stacks so far */
+	u32 target;    /* the target that runs here, if it is one alone */
+	u32 arming;    /* the timer that is being armed is our own */
+	u64 spare;
+};
+
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(map_flags, MAP_MMAPABLE);
+	MAP_UINT(max_entries, 2);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct lane);
+} lanes SEC(".maps");
+
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(map_flags, MAP_MMAPABLE);
+	MAP_UINT(max_entries, 2);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct slot);
+} slots SEC(".maps");
+
+#define FRAMES 32
+#define STACKS 16
+struct stack {
+	u64 frames[FRAMES];
+};
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(map_flags, MAP_MMAPABLE);
+	MAP_UINT(max_entries, STACKS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct stack);
+} stacks SEC(".maps");
+
+/* Threads that are waited for, by number. */
+struct {
+	MAP_UINT(type, MAP_HASH);
+	MAP_UINT(max_entries, 1024);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} targets SEC(".maps");
+
+/* Fires when a target is late, so that what is in its way can be seen. */
+struct sentinel {
+	struct bpf_timer timer;
+};
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 2);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct sentinel);
+} sentinels SEC(".maps");
+
+/* Set before the program is loaded. */
+const volatile u32 cpus = 1;
+const volatile u32 several = 0;      /* more than one target on a CPU */
+const volatile u64 threshold_ns = 0; /* how late is worth a stack; 0: none is taken */
+const volatile u32 sentinel_on = 0;
+/* Where a CPU's own variables lie, counted from its area's beginning; 0: not known. */
+const volatile u64 runqueues_at = 0;
+const volatile u64 irq_regs_at = 0;
+const volatile u64 preempt_count_at = 0;
+const volatile u64 steal_at = 0;
+
+static ALWAYS_INLINE struct lane *lane_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&lanes, &cpu);
+}
+
+/* Takes the next slot; the caller fills it and calls done(). */
+static ALWAYS_INLINE struct slot *begin(struct lane *lane, u64 at_ns, u32 cpu, u16 kind, u32 *turn)
+{
+	u64 event = __sync_fetch_and_add(&lane->next, 1);
+	u32 index = lane->first + (event & lane->mask);
+	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
+	if (!slot)
+		return 0;
+	*turn = (u32)event + 1;
+	slot->at_ns = at_ns;
+	slot->kind = kind;
+	slot->cpu = cpu;
+	return slot;
+}
+
+static ALWAYS_INLINE void done(struct slot *slot, u32 turn)
+{
+	asm volatile("" ::: "memory");
+	*(volatile u32 *)&slot->turn = turn;
+}
+
+static ALWAYS_INLINE void record(struct lane *lane, u64 at_ns, u32 cpu, u16 kind, u64 a, u64 b, u64 c, u64 d)
+{
+	u32 turn;
+	struct slot *slot = begin(lane, at_ns, cpu, kind, &turn);
+	if (!slot)
+		return;
+	slot->a = a;
+	slot->b = b;
+	slot->c = c;
+	slot->d = d;
+	done(slot, turn);
+}
+
+/* The lane of this CPU, where one is recorded. */
+#define HERE                                                                                       \
+	u32 cpu = bpf_get_smp_processor_id();                                                      \
+	struct lane *lane = lane_of(cpu);                                                          \
+	if (!lane || !lane->mask)                                                                  \
+		return 0;                                                                          \
+	u64 now_ns = bpf_ktime_get_ns();
+
+#define RECORD(kind, a, b, c, d) record(lane, now_ns, cpu, kind, (u64)(a), (u64)(b), (u64)(c), (u64)(d))
+
+#define ON(tracepoint) SEC("tp_btf/" #tracepoint) int on_##tracepoint(u64 *args)
+
+static ALWAYS_INLINE int is_target(struct lane *lane, u32 tid)
+{
+	if (!several)
+		return tid && lane->target == tid;
+	return bpf_map_lookup_elem(&targets, &tid) != 0;
+}
+
+/* Where this CPU's own variables lie. */
+static ALWAYS_INLINE u64 own_area(u32 cpu)
+{
+	if (!runqueues_at)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!field_exists(task->se.cfs_rq) || !field_exists(((struct cfs_rq *)0)->rq))
+		return 0;
+	struct rq *rq = task->se.cfs_rq->rq;
+	if (rq->cpu != cpu)
+		return 0;
+	return (u64)rq - runqueues_at;
+}
+
+static ALWAYS_INLINE void take_stack(void *ctx, struct lane *lane, u32 cpu, u64 now_ns)
+{
+	u64 number = __sync_fetch_and_add(&lane->stacks, 1) & (STACKS - 1);
+	u32 index = cpu * STACKS + number;
+	struct stack *stack = bpf_map_lookup_elem(&stacks, &index);
+	if (!stack)
+		return;
+	long bytes = bpf_get_stack(ctx, stack, sizeof(*stack), 0);
+	u64 end_ns = bpf_ktime_get_ns();
+	record(lane, end_ns, cpu, STACK, index, (u64)bytes, end_ns - now_ns, (u32)bpf_get_current_pid_tgid());
+}
+
+ON(local_timer_entry)
+{
+	HERE;
+	u64 address = 0, segment = 0, steal = 0;
+	u32 preempt = 0;
+	u64 area = own_area(cpu);
+	if (area) {
+		if (irq_regs_at) {
+			struct pt_regs *regs = 0;
+			read_kernel(&regs, (void *)(area + irq_regs_at));
+			if (regs) {
+				read_kernel(&address, &regs->ip);
+				read_kernel(&segment, &regs->cs);
+			}
+		}
+		if (preempt_count_at)
+			read_kernel(&preempt, (void *)(area + preempt_count_at));
+		if (steal_at)
+			read_kernel(&steal, (void *)(area + steal_at));
+	}
+	RECORD(VECTOR_ENTRY, LOCAL_TIMER | (u64)preempt << 32, address, segment, steal);
+	/* A program that was interrupted has no stack in the kernel, and its name is known. */
+	if (!(segment & 3) && threshold_ns && lane->due_ns && lane->caught_ns != lane->due_ns && now_ns > lane->due_ns + threshold_ns) {
+		lane->caught_ns = lane->due_ns;
+		take_stack(args, lane, cpu, now_ns);
+	}
+	return 0;
+}
+
+#define VECTOR_END(tracepoint, vector)                                                             \
+	ON(tracepoint##_exit)                                                                      \
+	{                                                                                          \
+		HERE;                                                                              \
+		RECORD(VECTOR_EXIT, vector, 0, 0, 0);                                              \
+		return 0;                                                                          \
+	}
+#define VECTOR(tracepoint, vector)                                                                 \
+	ON(tracepoint##_entry)                                                                     \
+	{                                                                                          \
+		HERE;                                                                              \
+		RECORD(VECTOR_ENTRY, vector, 0, 0, 0);                                             \
+		return 0;                                                                          \
+	}                                                                                          \
+	VECTOR_END(tracepoint, vector)
+
+VECTOR_END(local_timer, LOCAL_TIMER)
+VECTOR(reschedule, RESCHEDULE)
+VECTOR(call_function, CALL_FUNCTION)
+VECTOR(call_function_single, CALL_FUNCTION_SINGLE)
+VECTOR(irq_work, IRQ_WORK)
+VECTOR(x86_platform_ipi, PLATFORM)
+VECTOR(thermal_apic, THERMAL)
+VECTOR(threshold_apic, THRESHOLD)
+
+ON(irq_handler_entry)
+{
+	HERE;
+	struct irqaction *action = (struct irqaction *)args[1];
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, HANDLER_ENTRY, &turn);
+	if (!slot)
+		return 0;
+	slot->a = (u32)args[0];
+	bpf_probe_read_kernel_str(slot->name, sizeof(slot->name), action->name);
+	done(slot, turn);
+	return 0;
+}
+
+ON(irq_handler_exit)
+{
+	HERE;
+	RECORD(HANDLER_EXIT, (u32)args[0], 0, 0, 0);
+	return 0;
+}
+
+ON(softirq_entry)
+{
+	HERE;
+	RECORD(SOFTIRQ_ENTRY, (u32)args[0], 0, 0, 0);
+	return 0;
+}
+
+ON(softirq_exit)
+{
+	HERE;
+	RECORD(SOFTIRQ_EXIT, (u32)args[0], 0, 0, 0);
+	return 0;
+}
+
+/* A target arms the timer that is to wake it. */
+ON(hrtimer_start)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct lane *lane = lane_of(cpu);
+	if (!lane || !lane->mask || lane->arming)
+		return 0;
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	if (!is_target(lane, tid))
+		return 0;
+	u64 now_ns = bpf_ktime_get_ns();
+	struct hrtimer *timer = (struct hrtimer *)args[0];
+	u64 expires_ns = timer->node.expires;
+	lane->due_ns = expires_ns;
+	RECORD(TIMER_START, timer, expires_ns, tid, 0);
+	return 0;
+}
+
+ON(hrtimer_expire_entry)
+{
+	HERE;
+	struct hrtimer *timer = (struct hrtimer *)args[0];
+	RECORD(TIMER_EXPIRE, timer, timer->function, timer->node.expires, 0);
+	return 0;
+}
+
+ON(hrtimer_expire_exit)
+{
+	HERE;
+	RECORD(TIMER_DONE, args[0], 0, 0, 0);
+	return 0;
+}
+
+/* What happens to a target on a CPU that isn't recorded goes to the lane of the others. */
+static ALWAYS_INLINE struct lane *lane_or_others(u32 cpu)
+{
+	struct lane *lane = lane_of(cpu);
+	if (lane && lane->mask)
+		return lane;
+	return lane_of(cpus);
+}
+
+ON(sched_waking)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	u32 tid = task->pid;
+	if (!bpf_map_lookup_elem(&targets, &tid))
+		return 0;
+	u32 cpu = bpf_get_smp_processor_id();
+	struct lane *lane = lane_or_others(cpu);
+	if (!lane || !lane->mask)
+		return 0;
+	u64 now_ns = bpf_ktime_get_ns();
+	RECORD(WAKING, tid, (u32)bpf_get_current_pid_tgid(), 0, 0);
+	return 0;
+}
+
+ON(sched_migrate_task)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	u32 tid = task->pid;
+	if (!bpf_map_lookup_elem(&targets, &tid))
+		return 0;
+	u32 cpu = bpf_get_smp_processor_id();
+	struct lane *lane = lane_or_others(cpu);
+	if (!lane || !lane->mask)
+		return 0;
+	u64 now_ns = bpf_ktime_get_ns();
+	RECORD(MIGRATE, tid, (u32)args[1], 0, 0);
+	return 0;
+}
+
+static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
+{
+	HERE;
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, SWITCH, &turn);
+	if (!slot)
+		return 0;
+	u32 from_tid = from->pid, to_tid = to->pid;
+	slot->a = (u64)to_tid << 32 | from_tid;
+	slot->b = state;
+	slot->c = (u64)(u16)to->prio << 16 | (u16)from->prio | (u64)to->policy << 48 | (u64)(from->policy & 0xffff) << 32;
+	slot->d = preempted & 1;
+	__builtin_memcpy(slot->name, to->comm, sizeof(slot->name));
+	done(slot, turn);
+	if (is_target(lane, to_tid)) {
+		lane->due_ns = 0;
+	} else if (sentinel_on && lane->due_ns && is_target(lane, from_tid)) {
+		/* It sleeps. The timer is always moved on before it fires, unless the target is late. */
+		struct sentinel *sentinel = bpf_map_lookup_elem(&sentinels, &cpu);
+		if (sentinel) {
+			lane->arming = 1;
+			bpf_timer_start(&sentinel->timer, lane->due_ns + threshold_ns, TIMER_ABSOLUTE | TIMER_PINNED);
+			lane->arming = 0;
+		}
+	}
+	return 0;
+}
+
+ON(sched_switch)
+{
+	return switched(args[0], (struct task_struct *)args[1], (struct task_struct *)args[2], args[3]);
+}
+
+/* Kernels before 5.18 don't tell the state. */
+SEC("tp_btf/sched_switch") int on_sched_switch_of_old(u64 *args)
+{
+	struct task_struct *from = (struct task_struct *)args[1];
+	return switched(args[0], from, (struct task_struct *)args[2], from->__state);
+}
+
+static int fired(void *map, u32 *key, struct sentinel *sentinel)
+{
+	return 0;
+}
+
+/* Run once for each CPU before anything is attached: gives its sentinel a timer. */
+SEC("classifier") int make_sentinels(void *ctx)
+{
+	for (u32 index = 0; index < 4096; index++) {
+		if (index >= cpus)
+			break;
+		u32 key = index;
+		struct sentinel *sentinel = bpf_map_lookup_elem(&sentinels, &key);
+		if (!sentinel)
+			break;
+		if (bpf_timer_init(&sentinel->timer, &sentinels, CLOCK_IS_MONOTONIC))
+			return 1;
+		if (bpf_timer_set_callback(&sentinel->timer, fired))
+			return 2;
+	}
+	return 0;
+}
+
+ON(nmi_handler)
+{
+	HERE;
+	RECORD(NMI, args[1], 0, 0, 0);
+	return 0;
+}
+
+ON(cpu_idle)
+{
+	HERE;
+	RECORD(IDLE, (u32)args[0], 0, 0, 0);
+	return 0;
+}
+
+SEC("raw_tp/csd_function_entry") int on_csd_function_entry(u64 *args)
+{
+	HERE;
+	RECORD(CALL_ENTRY, args[0], 0, 0, 0);
+	return 0;
+}
+
+SEC("raw_tp/csd_function_exit") int on_csd_function_exit(u64 *args)
+{
+	HERE;
+	RECORD(CALL_EXIT, args[0], 0, 0, 0);
+	return 0;
+}
+
+ON(workqueue_execute_start)
+{
+	HERE;
+	struct work_struct *work = (struct work_struct *)args[0];
+	RECORD(WORK_START, work->func, 0, 0, 0);
+	return 0;
+}
+
+/* A target waits for a lock. Whose it is, mutexes tell: their first word points to the owner,
+ * but for its lowest bits. */
+enum { BY_RT_MUTEX = 8, BY_MUTEX = 32 };
+
+ON(contention_begin)
+{
+	HERE;
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	if (!is_target(lane, tid))
+		return 0;
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, LOCK_WAIT, &turn);
+	if (!slot)
+		return 0;
+	void *lock = (void *)args[0];
+	u32 flags = args[1];
+	slot->a = (u64)lock;
+	slot->b = (u64)flags << 32;
+	slot->c = 0;
+	slot->name[0] = 0;
+	u64 owner = 0;
+	if (flags & BY_MUTEX)
+		read_kernel(&owner, &((struct mutex *)lock)->owner);
+	else if (flags & BY_RT_MUTEX && field_exists(((struct rt_mutex_base *)0)->owner))
+		read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
+	owner &= ~7ULL;
+	if (owner) {
+		struct task_struct *task = (struct task_struct *)owner;
+		u32 holder = 0, policy = 0;
+		s32 prio = 0;
+		read_kernel(&holder, &task->pid);
+		read_kernel(&prio, &task->prio);
+		read_kernel(&policy, &task->policy);
+		bpf_probe_read_kernel_str(slot->name, sizeof(slot->name), &task->comm);
+		slot->b |= holder;
+		slot->c = (u64)policy << 32 | (u16)prio;
+	}
+	done(slot, turn);
+	return 0;
+}
+
+ON(contention_end)
+{
+	HERE;
+	if (!is_target(lane, (u32)bpf_get_current_pid_tgid()))
+		return 0;
+	RECORD(LOCK_DONE, args[0], 0, 0, 0);
+	return 0;
+}
+
+ON(page_fault_user)
+{
+	HERE;
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	if (!is_target(lane, tid))
+		return 0;
+	RECORD(FAULT, args[0], tid, 0, 0);
+	return 0;
+}

@@ -1,0 +1,129 @@
+//! The last events of each CPU, copied out of its ring, and windows cut from them.
+
+use std::collections::VecDeque;
+
+use super::slot::{Slot, kind};
+
+/// How long before the instant that was asked for a window begins, at least.
+const LEAD_NS: u64 = 200_000;
+/// How long after the wake-up it ends.
+const TAIL_NS: u64 = 20_000;
+/// Events that are gone through for the thread that ran when the window began.
+const FAR: usize = 4096;
+/// Gaps that are remembered.
+const GAPS: usize = 256;
+
+/// Events that were overwritten before they were copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Gap {
+    from_ns: u64,
+    to_ns: u64,
+    events: u64,
+}
+
+/// What is known of one lane.
+#[derive(Debug)]
+pub struct History {
+    slots: VecDeque<Slot>,
+    kept: usize,
+    gaps: VecDeque<Gap>,
+    /// Events lost since the last that is there.
+    pending: u64,
+    /// Events lost in all.
+    lost: u64,
+}
+
+impl History {
+    /// Keeps as many events.
+    #[must_use]
+    pub fn new(kept: usize) -> Self {
+        Self {
+            slots: VecDeque::with_capacity(kept),
+            kept: kept.max(1),
+            gaps: VecDeque::new(),
+            pending: 0,
+            lost: 0,
+        }
+    }
+
+    /// Takes the next event of the lane.
+    pub fn push(&mut self, slot: Slot) {
+        if self.pending > 0 {
+            let from_ns = self.slots.back().map_or(0, Slot::at_ns);
+            self.gaps.push_back(Gap {
+                from_ns,
+                to_ns: slot.at_ns(),
+                events: std::mem::take(&mut self.pending),
+            });
+            if self.gaps.len() > GAPS {
+                self.gaps.pop_front();
+            }
+        }
+        if self.slots.len() == self.kept {
+            self.slots.pop_front();
+        }
+        self.slots.push_back(slot);
+    }
+
+    /// Says that the next events of the lane were lost.
+    pub fn lose(&mut self, events: u64) {
+        self.pending += events;
+        self.lost += events;
+    }
+
+    /// Events lost in all.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The events around a wait, by time, and how many of them were lost. It begins with the
+    /// switch to the thread that ran when the wait was to end, if that is still known.
+    #[must_use]
+    pub fn cut(&self, due_ns: u64, woken_ns: u64) -> (Vec<Slot>, u64) {
+        let from_ns = due_ns.saturating_sub(LEAD_NS);
+        let to_ns = woken_ns.saturating_add(TAIL_NS);
+        // An interrupt between clock and slot makes neighbours change places, no more.
+        let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
+        let end = self.slots.partition_point(|slot| slot.at_ns() <= to_ns);
+        let is_switch = |slot: &Slot| slot.kind() == kind::SWITCH;
+        let mut cut = Vec::with_capacity(end.saturating_sub(first) + 64);
+        match (0..first).rev().find(|&at| is_switch(&self.slots[at])) {
+            Some(at) if first - at <= FAR => cut.extend(self.slots.range(at..first)),
+            Some(at) => cut.push(self.slots[at]),
+            None => {}
+        }
+        let begins_ns = cut.first().map_or(from_ns, Slot::at_ns);
+        cut.extend(self.slots.range(first..end.max(first)));
+        cut.sort_by_key(Slot::at_ns);
+        let mut lost: u64 = self
+            .gaps
+            .iter()
+            .filter(|gap| gap.to_ns >= begins_ns && gap.from_ns <= to_ns)
+            .map(|gap| gap.events)
+            .sum();
+        // What is lost and not followed by anything yet may lie in it too.
+        if self.slots.back().is_none_or(|last| last.at_ns() <= to_ns) {
+            lost += self.pending;
+        }
+        (cut, lost)
+    }
+
+    /// The last event before an instant that is looked for.
+    #[must_use]
+    pub fn last_before(&self, at_ns: u64, is: impl Fn(&Slot) -> bool) -> Option<&Slot> {
+        let end = self.slots.partition_point(|slot| slot.at_ns() <= at_ns);
+        self.slots
+            .range(..end)
+            .rev()
+            .take(FAR)
+            .find(|slot| is(slot))
+    }
+
+    /// The first event after an instant that is looked for.
+    #[must_use]
+    pub fn first_after(&self, at_ns: u64, is: impl Fn(&Slot) -> bool) -> Option<&Slot> {
+        let first = self.slots.partition_point(|slot| slot.at_ns() <= at_ns);
+        self.slots.range(first..).take(FAR).find(|slot| is(slot))
+    }
+}

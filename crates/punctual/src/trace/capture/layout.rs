@@ -1,0 +1,118 @@
+//! Where the kernel keeps a CPU's own variables, read from its description of its types.
+//!
+//! The format is BTF: Documentation/bpf/btf.rst of the kernel.
+
+/// Offsets in a CPU's own area; 0 where the kernel has no such variable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The run queue: by where a thread's run queue lies, the area is found.
+    pub runqueues: u64,
+    /// What the interrupt that is being served came upon.
+    pub irq_regs: u64,
+    /// The count of what forbids preemption.
+    pub preempt_count: u64,
+    /// The hypervisor's account of stolen time.
+    pub steal_time: u64,
+}
+
+const MAGIC: u16 = 0xeb9f;
+const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
+const KIND_VAR: u32 = 14;
+const KIND_DATASEC: u32 = 15;
+
+/// Reads the layout; what can't be found stays 0.
+#[must_use]
+pub fn parse(btf: &[u8]) -> Layout {
+    read(btf).unwrap_or_default()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(four.try_into().ok()?))
+}
+
+fn read(btf: &[u8]) -> Option<Layout> {
+    let header = btf.get(..24)?;
+    if u16::from_le_bytes([header[0], header[1]]) != MAGIC {
+        return None;
+    }
+    let body = btf.get(usize::try_from(u32_at(btf, 4)?).ok()?..)?;
+    let part = |from: usize, length: usize| {
+        let from = u32_at(btf, from)? as usize;
+        let length = u32_at(btf, length)? as usize;
+        body.get(from..from.checked_add(length)?)
+    };
+    let types = part(8, 12)?;
+    let strings = part(16, 20)?;
+    let is = |offset: u32, name: &str| {
+        strings
+            .get(offset as usize..)
+            .and_then(|rest| rest.get(..=name.len()))
+            .is_some_and(|rest| rest[..name.len()] == *name.as_bytes() && rest[name.len()] == 0)
+    };
+    // The variables by their numbers, and where one is a structure's member that lies within.
+    let mut variables: [(&str, Option<u32>); 5] = [
+        ("runqueues", None),
+        ("__irq_regs", None),
+        ("__preempt_count", None),
+        ("steal_time", None),
+        ("pcpu_hot", None),
+    ];
+    let mut within_hot = None;
+    let mut layout = Layout::default();
+    let (mut at, mut id) = (0, 0_u32);
+    while at < types.len() {
+        id = id.checked_add(1)?;
+        let name = u32_at(types, at)?;
+        let info = u32_at(types, at + 4)?;
+        let (kind, entries) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
+        let more = at + 12;
+        let size = match kind {
+            // Pointers, forward declarations, typedefs and qualifiers say all in the head.
+            2 | 7 | 8 | 9 | 10 | 11 | 12 | 16 | 18 => 0,
+            1 | KIND_VAR | 17 => 4,
+            3 => 12,
+            KIND_STRUCT | KIND_UNION | KIND_DATASEC | 19 => entries * 12,
+            6 | 13 => entries * 8,
+            _ => return None,
+        };
+        if kind == KIND_VAR {
+            for (known, number) in &mut variables {
+                if is(name, known) {
+                    *number = Some(id);
+                }
+            }
+        } else if kind == KIND_STRUCT && is(name, "pcpu_hot") {
+            within_hot = member(types, more, entries, |name| is(name, "preempt_count"));
+        } else if kind == KIND_DATASEC && is(name, ".data..percpu") {
+            for entry in 0..entries {
+                let variable = u32_at(types, more + entry * 12)?;
+                let offset = u64::from(u32_at(types, more + entry * 12 + 4)?);
+                let known = |index: usize| variables[index].1 == Some(variable);
+                if known(0) {
+                    layout.runqueues = offset;
+                } else if known(1) {
+                    layout.irq_regs = offset;
+                } else if known(2) {
+                    layout.preempt_count = offset;
+                } else if known(3) {
+                    layout.steal_time = offset;
+                } else if known(4) && layout.preempt_count == 0 {
+                    layout.preempt_count = within_hot.map_or(0, |within| offset + within);
+                }
+            }
+        }
+        at = more.checked_add(size)?;
+    }
+    Some(layout)
+}
+
+/// Where a member of a structure lies, in bytes.
+fn member(types: &[u8], at: usize, entries: usize, is: impl Fn(u32) -> bool) -> Option<u64> {
+    (0..entries).find_map(|entry| {
+        let place = at + entry * 12;
+        is(u32_at(types, place)?).then_some(())?;
+        Some(u64::from(u32_at(types, place + 8)? & 0x00ff_ffff) / 8)
+    })
+}

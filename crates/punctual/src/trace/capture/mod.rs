@@ -1,0 +1,371 @@
+//! The kernel's side: what it does while probes wait is recorded all the time, and looked at
+//! when one of them was late.
+//!
+//! A program in the kernel writes each event into a ring of its CPU's, which is overwritten
+//! for ever. Nothing is asked of the probe's thread. [`Capture::drain`] copies the rings out
+//! from another CPU; [`Capture::chain`] and [`Capture::window`] look at the copy.
+
+pub mod chain;
+pub mod history;
+pub mod layout;
+#[cfg(feature = "trace")]
+mod recorder;
+#[cfg(feature = "trace")]
+mod shared;
+pub mod slot;
+pub mod symbols;
+pub mod unavailable;
+
+#[cfg(not(feature = "trace"))]
+mod recorder {
+    //! A program that was built without tracing.
+    use super::slot::Slot;
+    use super::{Options, Unavailable};
+
+    /// There is none.
+    pub enum Recorder {}
+
+    impl Recorder {
+        pub fn start(_: &Options) -> Result<Self, Unavailable> {
+            Err(Unavailable::new(
+                "this punctual was built without tracing (--no-default-features)",
+                "build it anew: make",
+            ))
+        }
+        pub fn lanes(&self) -> usize {
+            match *self {}
+        }
+        pub fn drain(&mut self, _: usize, _: impl FnMut(Slot)) -> u64 {
+            match *self {}
+        }
+        pub fn stack(&self, _: u64, _: u64) -> Vec<u64> {
+            match *self {}
+        }
+        pub fn events(&self) -> u64 {
+            match *self {}
+        }
+        pub fn missing(&self) -> &[String] {
+            match *self {}
+        }
+    }
+}
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_rt::clock;
+
+use self::chain::Chains;
+use self::history::History;
+use self::recorder::Recorder;
+use self::slot::{Names, Own, Slot, kind};
+use self::symbols::Symbols;
+pub use self::unavailable::Unavailable;
+use crate::record::explanation::Instants;
+use crate::trace::attribute::event::{Event, Interrupted, Task, What, Window};
+
+/// What to record.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Threads whose wake-ups are followed, each with the CPU that it runs on.
+    pub targets: Vec<(u32, u32)>,
+    /// How late a target may be before the stack of what runs in its place is taken, in ns;
+    /// 0 for never.
+    pub threshold_ns: u64,
+    /// CPUs that are recorded.
+    pub cpus: Vec<u32>,
+    /// Events that each CPU's ring holds; rounded up to a power of two. 64 bytes each, and as
+    /// much again for the copy.
+    pub ring_events: usize,
+}
+
+/// Events of a CPU's ring: at the 200,000 a second of a flood of packets, a third of a second.
+pub const RING_EVENTS: usize = 1 << 16;
+
+/// How many events a ring should hold where so many CPUs are recorded: together they are to
+/// stay below 64 MiB.
+#[must_use]
+pub fn ring_events(cpus: usize) -> usize {
+    let each = (1_usize << 20) / cpus.max(1);
+    each.clamp(1 << 13, RING_EVENTS)
+}
+
+/// A recording under way. Dropped, all of it is gone from the kernel; so it is when this
+/// process is killed.
+pub struct Capture {
+    recorder: Recorder,
+    options: Options,
+    histories: Vec<History>,
+    /// Copied, but not yet known to be followed by nothing earlier.
+    fresh: Vec<Slot>,
+    chains: Chains,
+    names: Names,
+    own: Own,
+    stacks: BTreeMap<(u32, u64), Vec<u64>>,
+    symbols: Option<Result<Symbols, String>>,
+    preempt_rt: bool,
+}
+
+/// Stacks that are kept.
+const STACKS: usize = 256;
+
+impl Capture {
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// What is missing here, and what to do.
+    pub fn start(options: &Options) -> Result<Self, Unavailable> {
+        // What was built without says that first.
+        #[cfg(feature = "trace")]
+        unavailable::check()?;
+        let recorder = Recorder::start(options)?;
+        let histories = (0..recorder.lanes())
+            .map(|_| History::new(options.ring_events))
+            .collect();
+        Ok(Self {
+            recorder,
+            histories,
+            fresh: Vec::new(),
+            chains: Chains::of(options.targets.iter().map(|(tid, _)| *tid)),
+            options: options.clone(),
+            names: Names::default(),
+            own: Own::default(),
+            stacks: BTreeMap::new(),
+            symbols: None,
+            preempt_rt: is_preempt_rt(),
+        })
+    }
+
+    /// Copies out what has come. To be called several times a second, by no real-time thread.
+    pub fn drain(&mut self) {
+        let until_ns = clock::now_ns();
+        let mut lost_any = false;
+        for (index, history) in self.histories.iter_mut().enumerate() {
+            let fresh = &mut self.fresh;
+            let from = fresh.len();
+            let lost = self.recorder.drain(index, |slot| fresh.push(slot));
+            lost_any |= lost > 0;
+            if lost > 0 {
+                history.lose(lost);
+            }
+            for slot in &self.fresh[from..] {
+                history.push(*slot);
+            }
+        }
+        self.fresh.sort_by_key(Slot::at_ns);
+        // What is later than the beginning may still be overtaken by another CPU's.
+        let settled = self.fresh.partition_point(|slot| slot.at_ns() < until_ns);
+        if lost_any {
+            self.chains.forget();
+        }
+        for slot in self.fresh.drain(..settled) {
+            match slot.kind() {
+                kind::SWITCH => self.names.learn(&slot),
+                kind::VECTOR_ENTRY => self.own.learn(&slot),
+                kind::STACK => {
+                    if self.stacks.len() >= STACKS {
+                        self.stacks.pop_first();
+                    }
+                    let frames = self.recorder.stack(slot.a(), slot.b());
+                    self.stacks.insert((slot.cpu(), slot.at_ns()), frames);
+                }
+                _ => {}
+            }
+            self.chains.feed(&slot);
+        }
+    }
+
+    /// The instants that a wake-up went through, which ended with this reading of the clock.
+    /// Samples of a thread are to be asked for in their order.
+    pub fn chain(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
+        self.chains.take(tid, due_ns, woken_ns)
+    }
+
+    /// What happened around a late wake-up of a target; nothing if it is none.
+    /// Best asked for some ms after the wake-up: the hypervisor tells what it stole by then.
+    pub fn window(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        let (_, cpu) = *self
+            .options
+            .targets
+            .iter()
+            .find(|(known, _)| *known == tid)?;
+        let mut lost = 0;
+        let mut slots = Vec::new();
+        let mut stolen = [None; 2];
+        for (index, history) in self.histories.iter().enumerate() {
+            // Of the other CPUs' lanes what concerns the target alone.
+            let own = self.options.cpus.get(index) == Some(&cpu);
+            let (cut, lost_here) = history.cut(due_ns, woken_ns);
+            let concerns = |slot: &Slot| {
+                matches!(slot.kind(), kind::WAKING | kind::MIGRATE) && slot.a() as u32 == tid
+            };
+            slots.extend(cut.into_iter().filter(|slot| own || concerns(slot)));
+            if own {
+                lost += lost_here;
+                let account = |slot: &Slot| slot.stolen_ns().is_some();
+                stolen = [
+                    history.last_before(due_ns, account).copied(),
+                    history.first_after(woken_ns, account).copied(),
+                ];
+            }
+        }
+        slots.sort_by_key(Slot::at_ns);
+        let timer = slots
+            .iter()
+            .rev()
+            .find(|slot| {
+                slot.kind() == kind::TIMER_START
+                    && slot.at_ns() <= woken_ns
+                    && slot.c() as u32 == tid
+            })
+            .copied()
+            .or_else(|| self.armed(cpu, tid, due_ns));
+        let of_probe = |address: u64| timer.is_some_and(|timer| timer.a() == address);
+        let mut events = Vec::with_capacity(slots.len() + 8);
+        let mut account = None;
+        for slot in stolen[0].iter().chain(&slots).chain(&stolen[1]) {
+            if let Some(total_ns) = slot.stolen_ns()
+                && account != Some(total_ns)
+            {
+                account = Some(total_ns);
+                events.push(event(slot, What::Stolen { total_ns }));
+            }
+        }
+        events.extend(slots.iter().filter_map(|slot| {
+            let what = if slot.kind() == kind::STACK {
+                Some(What::Stack {
+                    tid: slot.d() as u32,
+                    cost_ns: slot.c(),
+                    frames: self.stacks.get(&(slot.cpu(), slot.at_ns())).cloned()?,
+                })
+            } else {
+                slot.what(&self.names, self.own, of_probe)
+            };
+            Some(event(slot, what?))
+        }));
+        events.sort_by_key(|event| event.at_ns);
+        let mut window = Window {
+            cpu,
+            probe: self.probe(tid, &events),
+            waiting_ns: timer.map_or(due_ns, |timer| timer.at_ns().min(woken_ns)),
+            due_ns,
+            woken_ns,
+            lost,
+            preempt_rt: self.preempt_rt,
+            events,
+            symbols: BTreeMap::new(),
+        };
+        self.name(&mut window);
+        Some(window)
+    }
+
+    /// The timer that the target armed before the window begins.
+    fn armed(&self, cpu: u32, tid: u32, due_ns: u64) -> Option<Slot> {
+        let index = self.options.cpus.iter().position(|known| *known == cpu)?;
+        let armed = |slot: &Slot| slot.kind() == kind::TIMER_START && slot.c() as u32 == tid;
+        self.histories
+            .get(index)?
+            .last_before(due_ns, armed)
+            .copied()
+    }
+
+    /// The probe as it came to run.
+    fn probe(&self, tid: u32, events: &[Event]) -> Task {
+        let came = events.iter().rev().find_map(|event| match &event.what {
+            What::Switch { to, .. } if to.tid == tid => Some(to.clone()),
+            _ => None,
+        });
+        came.unwrap_or_else(|| Task {
+            tid,
+            name: self.names.of(tid),
+            priority: 120,
+            policy: 0,
+        })
+    }
+
+    /// Gives the addresses in a window their names, and leaves out of stacks what the taking
+    /// itself put there.
+    fn name(&mut self, window: &mut Window) {
+        let symbols = self.symbols.get_or_insert_with(Symbols::load);
+        let Ok(symbols) = symbols else {
+            return;
+        };
+        for event in &mut window.events {
+            if let What::Stack { frames, .. } = &mut event.what {
+                let interrupt = |address: &u64| {
+                    symbols
+                        .name(*address)
+                        .is_some_and(|name| name.starts_with("asm_sysvec_"))
+                };
+                if let Some(at) = frames.iter().position(interrupt) {
+                    frames.drain(..=at);
+                }
+            }
+        }
+        let mut addresses = BTreeSet::new();
+        for event in &window.events {
+            match &event.what {
+                What::VectorEntry {
+                    interrupted:
+                        Some(Interrupted {
+                            address,
+                            user: false,
+                            ..
+                        }),
+                    ..
+                } => {
+                    addresses.insert(*address);
+                }
+                What::TimerExpire { function, .. }
+                | What::CallEntry { function }
+                | What::WorkStart { function } => {
+                    addresses.insert(*function);
+                }
+                What::Stack { frames, .. } => addresses.extend(frames),
+                _ => {}
+            }
+        }
+        window.symbols = symbols.of(addresses.into_iter());
+    }
+
+    /// Events that were overwritten before they were copied out.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.histories.iter().map(History::lost).sum()
+    }
+
+    /// Events so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.recorder.events()
+    }
+
+    /// What can't be told here, in words: tracepoints that the kernel lacks, names that it
+    /// hides.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let hidden = match &self.symbols {
+            Some(Err(why)) => Some(why.clone()),
+            _ => None,
+        };
+        self.recorder
+            .missing()
+            .iter()
+            .cloned()
+            .chain(hidden)
+            .collect()
+    }
+}
+
+fn event(slot: &Slot, what: What) -> Event {
+    Event {
+        at_ns: slot.at_ns(),
+        cpu: slot.cpu(),
+        what,
+    }
+}
+
+fn is_preempt_rt() -> bool {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    read("/sys/kernel/realtime").trim() == "1"
+        || read("/proc/sys/kernel/version").contains("PREEMPT_RT")
+}

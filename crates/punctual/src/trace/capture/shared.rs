@@ -1,0 +1,108 @@
+//! What the kernel and we see of the same memory, and the one call that no crate offers.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::AtomicU64;
+
+/// A map of the kernel's, mapped into our memory: whole words that it changes as it likes.
+#[derive(Debug)]
+pub struct Shared {
+    place: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: it is memory of the process's, not of a thread's, and is touched by atomic
+// operations alone.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Maps the values of an array, of so many words in all.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn map(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let fd = map.as_raw_fd();
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that
+        // exists; the kernel refuses one that is longer than the map.
+        let place =
+            unsafe { libc::mmap(null_mut(), words * 8, protection, libc::MAP_SHARED, fd, 0) };
+        if place == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let place = NonNull::new(place.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { place, words })
+    }
+
+    /// The words.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is `words` long, page-aligned, initialised by the kernel, and
+        // lives as long as `self`; whoever else writes to it is the kernel, of whose writes
+        // an atomic word sees each whole.
+        unsafe { std::slice::from_raw_parts(self.place.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours alone, and no reference into it outlives `self`.
+        unsafe { libc::munmap(self.place.as_ptr().cast(), self.words * 8) };
+    }
+}
+
+/// The bpf system call's arguments for running a program once (uapi/linux/bpf.h).
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    ctx_size_in: u32,
+    ctx_size_out: u32,
+    ctx_in: u64,
+    ctx_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    pad: u32,
+}
+
+/// Runs a program that classifies packets once, on an empty one, and returns what it returns.
+///
+/// # Errors
+/// The kernel's.
+pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
+    const BPF_PROG_TEST_RUN: libc::c_int = 10;
+    // The least that the kernel takes for a packet.
+    let packet = [0_u8; 64];
+    let mut run = TestRun {
+        prog_fd: program.as_raw_fd() as u32,
+        data_size_in: packet.len() as u32,
+        data_in: packet.as_ptr() as u64,
+        repeat: 1,
+        ..TestRun::default()
+    };
+    // SAFETY: `run` is laid out as the kernel has it, its size is told, and `packet` outlives
+    // the call; the kernel writes to `run` alone.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_TEST_RUN,
+            &raw mut run,
+            size_of::<TestRun>(),
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(run.retval)
+}

@@ -1,0 +1,292 @@
+//! What the kernel's side writes for each event, and what it says: `bpf/recorder.bpf.c` read
+//! backwards.
+
+use std::collections::HashMap;
+
+use crate::trace::attribute::event::{Interrupted, Task, Vector, What};
+
+/// Words of a slot.
+pub const WORDS: usize = 8;
+
+/// One event as it stands in the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot(pub [u64; WORDS]);
+
+/// The kinds that are asked for by name; see `enum kind`.
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const VECTOR_ENTRY: u16 = 1;
+    pub const VECTOR_EXIT: u16 = 2;
+    pub const HANDLER_ENTRY: u16 = 3;
+    pub const HANDLER_EXIT: u16 = 4;
+    pub const SOFTIRQ_ENTRY: u16 = 5;
+    pub const SOFTIRQ_EXIT: u16 = 6;
+    pub const TIMER_START: u16 = 7;
+    pub const TIMER_EXPIRE: u16 = 8;
+    pub const TIMER_DONE: u16 = 9;
+    pub const WAKING: u16 = 10;
+    pub const SWITCH: u16 = 11;
+    pub const MIGRATE: u16 = 12;
+    pub const NMI: u16 = 13;
+    pub const IDLE: u16 = 14;
+    pub const CALL_ENTRY: u16 = 15;
+    pub const CALL_EXIT: u16 = 16;
+    pub const WORK_START: u16 = 17;
+    pub const LOCK_WAIT: u16 = 18;
+    pub const LOCK_DONE: u16 = 19;
+    pub const FAULT: u16 = 20;
+    pub const STACK: u16 = 21;
+}
+
+/// The CPU's timer among the vectors.
+pub const LOCAL_TIMER: u64 = 0;
+/// The state that the idle task gives when it is back.
+const AWAKE: u32 = u32::MAX;
+
+impl Slot {
+    /// When it was seen.
+    #[must_use]
+    pub fn at_ns(&self) -> u64 {
+        self.0[0]
+    }
+
+    /// Which event of its lane it is, from 1 on, modulo 2³².
+    #[must_use]
+    pub fn turn(&self) -> u32 {
+        self.0[1] as u32
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> u16 {
+        (self.0[1] >> 32) as u16
+    }
+
+    /// Where.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        (self.0[1] >> 48) as u32
+    }
+
+    /// The first word of what it says.
+    #[must_use]
+    pub fn a(&self) -> u64 {
+        self.0[2]
+    }
+
+    /// The second.
+    #[must_use]
+    pub fn b(&self) -> u64 {
+        self.0[3]
+    }
+
+    /// The third.
+    #[must_use]
+    pub fn c(&self) -> u64 {
+        self.0[4]
+    }
+
+    /// The fourth.
+    #[must_use]
+    pub fn d(&self) -> u64 {
+        self.0[5]
+    }
+
+    /// The name in it, as far as there is one.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let bytes: Vec<u8> = [self.0[6], self.0[7]]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .take_while(|byte| *byte != 0)
+            .collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Who comes, of a switch.
+    #[must_use]
+    pub fn to_tid(&self) -> u32 {
+        (self.a() >> 32) as u32
+    }
+
+    /// Who leaves, of a switch.
+    #[must_use]
+    pub fn from_tid(&self) -> u32 {
+        self.a() as u32
+    }
+
+    /// Whether it is the beginning of the CPU's timer interrupt, with the hypervisor's account.
+    #[must_use]
+    pub fn stolen_ns(&self) -> Option<u64> {
+        let timer = self.kind() == kind::VECTOR_ENTRY && self.a() as u32 as u64 == LOCAL_TIMER;
+        (timer && self.d() != 0).then(|| self.d())
+    }
+
+    /// What it says, or nothing if it is none of ours. Stacks are looked up elsewhere; names
+    /// of threads that leave a CPU come from when they came.
+    #[must_use]
+    pub fn what(&self, names: &Names, own: Own, of_probe: impl Fn(u64) -> bool) -> Option<What> {
+        let (a, b, c) = (self.a(), self.b(), self.c());
+        Some(match self.kind() {
+            kind::VECTOR_ENTRY => What::VectorEntry {
+                vector: vector(a as u32),
+                interrupted: (b != 0).then(|| Interrupted {
+                    address: b,
+                    // The two lowest bits of a code segment are the privilege: 3 is a program's.
+                    user: is_user(c),
+                    preempt_count: own.without(preempt_count((a >> 32) as u32)),
+                }),
+            },
+            kind::VECTOR_EXIT => What::VectorExit {
+                vector: vector(a as u32),
+            },
+            kind::HANDLER_ENTRY => What::HandlerEntry {
+                irq: a as u32,
+                name: self.name(),
+            },
+            kind::HANDLER_EXIT => What::HandlerExit { irq: a as u32 },
+            kind::SOFTIRQ_ENTRY => What::SoftirqEntry { number: a as u32 },
+            kind::SOFTIRQ_EXIT => What::SoftirqExit { number: a as u32 },
+            kind::TIMER_START => What::TimerStart {
+                timer: a,
+                expires_ns: b,
+            },
+            kind::TIMER_EXPIRE => What::TimerExpire {
+                timer: a,
+                function: b,
+                expires_ns: c,
+                of_probe: of_probe(a),
+            },
+            kind::TIMER_DONE => What::TimerDone { timer: a },
+            kind::WAKING => What::Waking { tid: a as u32 },
+            kind::SWITCH => What::Switch {
+                from: Task {
+                    tid: self.from_tid(),
+                    name: names.of(self.from_tid()),
+                    priority: priority(c as u16),
+                    policy: (c >> 32) as u32 & 0xffff,
+                },
+                from_state: b,
+                preempted: self.d() & 1 != 0,
+                to: Task {
+                    tid: self.to_tid(),
+                    name: self.name(),
+                    priority: priority((c >> 16) as u16),
+                    policy: (c >> 48) as u32,
+                },
+            },
+            kind::MIGRATE => What::Migrate {
+                tid: a as u32,
+                to_cpu: b as u32,
+            },
+            kind::NMI => What::Nmi { duration_ns: a },
+            kind::IDLE => What::Idle {
+                state: Some(a as u32).filter(|state| *state != AWAKE),
+            },
+            kind::CALL_ENTRY => What::CallEntry { function: a },
+            kind::CALL_EXIT => What::CallExit { function: a },
+            kind::WORK_START => What::WorkStart { function: a },
+            kind::LOCK_WAIT => What::LockWait {
+                lock: a,
+                flags: (b >> 32) as u32,
+                holder: (b as u32 != 0).then(|| Task {
+                    tid: b as u32,
+                    name: self.name(),
+                    priority: priority(c as u16),
+                    policy: (c >> 32) as u32,
+                }),
+            },
+            kind::LOCK_DONE => What::LockDone { lock: a },
+            kind::FAULT => What::Fault { address: a },
+            _ => return None,
+        })
+    }
+}
+
+fn vector(number: u32) -> Vector {
+    match number {
+        0 => Vector::LocalTimer,
+        1 => Vector::Reschedule,
+        2 => Vector::CallFunction,
+        3 => Vector::CallFunctionSingle,
+        4 => Vector::IrqWork,
+        5 => Vector::Platform,
+        6 => Vector::Thermal,
+        7 => Vector::Threshold,
+        other => Vector::Other(other),
+    }
+}
+
+fn priority(bits: u16) -> i32 {
+    i32::from(bits as i16)
+}
+
+/// The count as it was before the interrupt: the interrupt itself adds 1 to the part of the
+/// hard interrupts, and the highest bit says that nobody needs the processor.
+fn preempt_count(read: u32) -> u32 {
+    const NOT_NEEDED: u32 = 1 << 31;
+    const ONE_INTERRUPT: u32 = 1 << 16;
+    let count = read & !NOT_NEEDED;
+    if count & 0x000f_0000 != 0 {
+        count - ONE_INTERRUPT
+    } else {
+        count
+    }
+}
+
+fn is_user(segment: u64) -> bool {
+    segment & 3 != 0
+}
+
+/// What tracing itself adds to the preemption count: kernels differ. Programs run at 0, so
+/// whatever is read when one was interrupted is ours.
+#[derive(Debug, Clone, Copy)]
+pub struct Own(u32);
+
+impl Default for Own {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Own {
+    /// Learns from a timer's interrupt.
+    pub fn learn(&mut self, slot: &Slot) {
+        if slot.kind() == kind::VECTOR_ENTRY && slot.b() != 0 && is_user(slot.c()) {
+            self.0 = preempt_count((slot.a() >> 32) as u32) & 0xff;
+        }
+    }
+
+    fn without(self, count: u32) -> u32 {
+        count - self.0.min(count & 0xff)
+    }
+}
+
+/// Names of threads by their numbers, as they were seen last.
+#[derive(Debug, Default)]
+pub struct Names(HashMap<u32, [u64; 2]>);
+
+/// Threads whose names are kept.
+const KEPT: usize = 1 << 15;
+
+impl Names {
+    /// Learns from a switch.
+    pub fn learn(&mut self, slot: &Slot) {
+        if slot.kind() == kind::SWITCH {
+            if self.0.len() >= KEPT {
+                self.0.clear();
+            }
+            self.0.insert(slot.to_tid(), [slot.0[6], slot.0[7]]);
+        }
+    }
+
+    /// A thread's name; empty if it was never seen to come.
+    #[must_use]
+    pub fn of(&self, tid: u32) -> String {
+        match self.0.get(&tid) {
+            Some(words) => Slot([0, 0, 0, 0, 0, 0, words[0], words[1]]).name(),
+            None if tid == 0 => "swapper".to_owned(),
+            None => String::new(),
+        }
+    }
+}

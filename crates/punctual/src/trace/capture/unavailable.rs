@@ -1,0 +1,88 @@
+//! Why nothing can be traced here.
+
+use std::fmt;
+use std::fs;
+
+/// What is missing, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// What is missing.
+    pub reason: String,
+    /// What to do.
+    pub mend: String,
+}
+
+impl Unavailable {
+    /// One line of each.
+    #[must_use]
+    pub fn new(reason: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            mend: mend.into(),
+        }
+    }
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "late wake-ups are not explained: {}; {}",
+            self.reason, self.mend
+        )
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// The kernel's description of its types.
+pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Looks for what is needed, before anything is tried.
+///
+/// # Errors
+/// The first thing that is missing.
+pub fn check() -> Result<(), Unavailable> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Unavailable::new(
+            "this processor's interrupts are not known to punctual yet",
+            "measuring goes on without",
+        ));
+    }
+    if let Err(error) = fs::metadata(BTF) {
+        return Err(Unavailable::new(
+            format!("the kernel doesn't describe its types ({BTF}: {error})"),
+            "it takes a kernel of 5.15 or later with CONFIG_DEBUG_INFO_BTF=y, as \
+             distributions have it, and /sys mounted",
+        ));
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    match lacking(&status) {
+        None => Ok(()),
+        Some(names) => Err(Unavailable::new(
+            format!("no {names}"),
+            "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog+ep \
+             on the program",
+        )),
+    }
+}
+
+/// The capabilities that lack, by /proc/self/status.
+fn lacking(status: &str) -> Option<&'static str> {
+    let held = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
+        .unwrap_or(0);
+    let has = |number: u32| held >> number & 1 == 1 || held >> CAP_SYS_ADMIN & 1 == 1;
+    match (has(CAP_BPF), has(CAP_PERFMON)) {
+        (true, true) => None,
+        (false, true) => Some("CAP_BPF"),
+        (true, false) => Some("CAP_PERFMON"),
+        (false, false) => Some("CAP_BPF and CAP_PERFMON"),
+    }
+}

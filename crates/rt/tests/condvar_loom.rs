@@ -1,0 +1,191 @@
+//! Every interleaving of waiting and notifying threads of the condition variable, by loom. A
+//! wake-up that is lost is a deadlock here, for no wait has an end in time.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use loom::sync::atomic::AtomicU32;
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+use punctual_rt::sync::{Futex, Notices};
+
+/// First in, first out.
+#[derive(Default)]
+struct Queue {
+    /// How many ever fell asleep, and how many of them were woken.
+    asleep: u32,
+    woken: u32,
+    /// No wait lasts beyond this.
+    over: bool,
+}
+
+/// A futex as the kernel makes it: the look at the word and the place in the queue are one
+/// step for whoever wakes.
+#[derive(Clone)]
+struct Watched(Arc<Word>);
+
+struct Word {
+    value: AtomicU32,
+    queue: Mutex<Queue>,
+    bell: Condvar,
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self(Arc::new(Word {
+            value: AtomicU32::new(0),
+            queue: Mutex::new(Queue::default()),
+            bell: Condvar::new(),
+        }))
+    }
+
+    /// The instant comes until which everybody sleeps.
+    fn time_passes(&self) {
+        self.0.queue.lock().unwrap().over = true;
+        self.0.bell.notify_all();
+    }
+}
+
+impl Futex for Watched {
+    fn load(&self) -> u32 {
+        self.0.value.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, value: u32) {
+        self.0.value.fetch_add(value, Ordering::Relaxed);
+    }
+
+    fn wait(&self, expected: u32, _: u64) -> io::Result<()> {
+        let mut queue = self.0.queue.lock().unwrap();
+        if self.load() != expected {
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        }
+        queue.asleep += 1;
+        let place = queue.asleep;
+        while queue.woken < place {
+            if queue.over {
+                return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+            }
+            queue = self.0.bell.wait(queue).unwrap();
+        }
+        Ok(())
+    }
+
+    fn wake(&self, count: u32) {
+        let mut queue = self.0.queue.lock().unwrap();
+        queue.woken = queue.asleep.min(queue.woken.saturating_add(count));
+        self.0.bell.notify_all();
+    }
+}
+
+struct Model {
+    /// How many may go on.
+    tokens: Mutex<u32>,
+    notices: Notices<Watched>,
+    number: Watched,
+}
+
+impl Model {
+    fn new() -> Arc<Self> {
+        let number = Watched::new();
+        Arc::new(Self {
+            tokens: Mutex::new(0),
+            notices: Notices::new(number.clone(), Watched::new()),
+            number,
+        })
+    }
+
+    /// What `Condvar::wait_until` in its loop does.
+    fn take(&self) {
+        let mut tokens = self.tokens.lock().unwrap();
+        while *tokens == 0 {
+            let seen = self.notices.enlist();
+            drop(tokens);
+            let _ = self.notices.sleep(seen, u64::MAX);
+            tokens = self.tokens.lock().unwrap();
+        }
+        *tokens -= 1;
+    }
+
+    fn give(&self, tokens: u32) {
+        *self.tokens.lock().unwrap() += tokens;
+        self.notices.notify(tokens);
+    }
+}
+
+fn bounded(preemptions: usize) -> loom::model::Builder {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder
+}
+
+#[test]
+fn a_notification_is_never_lost() {
+    loom::model(|| {
+        let model = Model::new();
+        let waiting = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.take())
+        };
+        model.give(1);
+        waiting.join().unwrap();
+    });
+}
+
+#[test]
+fn each_notification_lets_one_go_on() {
+    bounded(2).check(|| {
+        let model = Model::new();
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.take())
+            })
+            .collect();
+        model.give(1);
+        model.give(1);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn a_notification_to_all_lets_all_go_on() {
+    bounded(2).check(|| {
+        let model = Model::new();
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.take())
+            })
+            .collect();
+        model.give(2);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// The model sees what it is there for: who looks at the number after the mutex was given
+/// up may sleep through a notification.
+#[test]
+fn a_look_without_the_mutex_is_found_out() {
+    static SLEPT_THROUGH: AtomicBool = AtomicBool::new(false);
+    loom::model(|| {
+        let model = Model::new();
+        let waiting = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || {
+                let held = *model.tokens.lock().unwrap();
+                if held == 0 {
+                    let seen = model.notices.enlist();
+                    let slept = model.notices.sleep(seen, u64::MAX);
+                    if slept.is_err_and(|error| error.raw_os_error() == Some(libc::ETIMEDOUT)) {
+                        SLEPT_THROUGH.store(true, Ordering::Relaxed);
+                    }
+                }
+            })
+        };
+        model.give(1);
+        model.number.time_passes();
+        waiting.join().unwrap();
+    });
+    assert!(SLEPT_THROUGH.load(Ordering::Relaxed));
+}
