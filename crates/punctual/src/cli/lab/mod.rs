@@ -253,7 +253,7 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
     } else if !flags.quiet {
         let place = directory.display().to_string();
         out::print(&report::table(lab, &out::style().with_report(place)));
-        if host.explain {
+        if flags.explain {
             out::print(&report::bills(lab, &out::style()));
         }
     }
