@@ -176,7 +176,7 @@ fn bills(
         .zip(&marks)
         .filter_map(|(peak, mark)| bill::bill(&trail, symbols, *mark, peak))
         .collect();
-    bills.sort_by(|a, b| b.total_ns.cmp(&a.total_ns));
+    bills.sort_by_key(|bill| std::cmp::Reverse(bill.total_ns));
     let all = thread.peaks.iter().zip(&marks);
     let worst = all.max_by_key(|(peak, _)| peak.latency_ns);
     let missed = worst.filter(|(peak, _)| {
