@@ -17,7 +17,7 @@ use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::qemu::Qemu;
 use super::work::WorkFolder;
-use crate::record::lab::{Fingerprint, GuestTime, Laboratory};
+use crate::record::lab::{Fingerprint, GuestTime, LabBill, Laboratory};
 use crate::record::{self, Demand, RUN_FILE, Run, Standing};
 
 /// Words of the kernel's command line that are ours.
@@ -97,6 +97,10 @@ pub struct Made {
     pub status: i32,
     /// What could not be had in the guest.
     pub lacking: BTreeMap<String, String>,
+    /// Where the time of the worst wake-ups went, where somebody watched.
+    pub bills: Vec<LabBill>,
+    /// Why there is none of the worst, where somebody watched.
+    pub no_bill: Option<String>,
     /// All that it depends on.
     pub laboratory: Laboratory,
     /// The host's time that it took.
@@ -277,6 +281,8 @@ impl CellPlan<'_> {
             stderr,
             status,
             lacking: result.lacking,
+            bills: Vec::new(),
+            no_bill: None,
             laboratory,
             took: came.took,
         };

@@ -10,7 +10,8 @@ use std::thread;
 use punctual_stats::format::count;
 
 use super::round;
-use crate::lab::{CellPlan, LabError, Made};
+use crate::lab::observer::Observer;
+use crate::lab::{CellPlan, LabError, Made, Watcher};
 use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell};
 use crate::record::{Run, RunDirectory, save_whole};
 use crate::report::lab::label_of;
@@ -79,9 +80,15 @@ pub fn make_all(
     cells: &[Cell<'_>],
     own: &[u8],
     jobs: usize,
+    observer: Option<&Observer>,
     ends: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(&Cell<'_>, &Result<Made, LabError>),
 ) -> Vec<Outcome> {
+    let watcher = |cell: &Cell<'_>| {
+        let observer = observer.filter(|_| Observer::suits(&cell.plan));
+        observer.map(|observer| observer as &dyn Watcher)
+    };
+    let watcher = &watcher;
     let next = AtomicUsize::new(0);
     let mut outcomes: Vec<Outcome> = cells.iter().map(|_| None).collect();
     let (tell, done) = mpsc::channel();
@@ -96,7 +103,7 @@ pub fn make_all(
                     if ends() {
                         return;
                     }
-                    let outcome = cell.plan.make(own, None, &|| ends());
+                    let outcome = cell.plan.make(own, watcher(cell), &|| ends());
                     if tell.send((index, outcome)).is_err() {
                         return;
                     }
@@ -199,6 +206,8 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
                 outcome: verdict.outcome,
                 sentence: verdict.sentence.clone(),
             }),
+        bills: made.map_or_else(Vec::new, |made| made.bills.clone()),
+        no_bill: made.and_then(|made| made.no_bill.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),
     }
 }

@@ -61,7 +61,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let signals = Signals::listen().map_err(Failure::setup)?;
     let jobs = flags.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let ends = || signals.end().is_some();
-    let outcomes = cells::make_all(&cells, &own, jobs, &ends, &mut |_, _| {});
+    let outcomes = cells::make_all(&cells, &own, jobs, None, &ends, &mut |_, _| {});
     let mut differ = 0;
     for (record, outcome) in before.iter().zip(outcomes) {
         let label = label_of(&record.column, &record.load, record.laboratory.seed);

@@ -1,10 +1,12 @@
 //! The laboratory's tables: kernels side by side, labs side by side, and the first
 //! difference of two runs.
 
+mod bill;
 mod compare;
 mod difference;
 mod junit;
 
+pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
 pub use junit::junit;
@@ -121,6 +123,10 @@ pub fn table(lab: &Lab, style: &Style) -> String {
         let rows = rows(lab, &kernels, &loads);
         lines.extend(table::set(&rows, style.columns(), style));
         lines.push(String::new());
+        lines.extend(bill::without(lab, style));
+        if lab.cells.iter().any(|cell| !cell.bills.is_empty()) {
+            paragraph(&mut lines, bill::WHAT_IT_IS, style);
+        }
         paragraph(&mut lines, &evidence(lab, &kernels, &loads), style);
         paragraph(&mut lines, WHAT_IT_SHOWS, style);
     }
@@ -162,12 +168,17 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
     // Of many kernels, the maximum alone fits.
     let whole = kernels.len() <= 2;
     let many_seeds = lab.cells.iter().any(|cell| cell.seed > 1);
+    let explained = lab.cells.iter().any(|cell| !cell.bills.is_empty());
     let mut top = vec![Cell::new("")];
     let mut head = vec![Cell::toned("load", Tone::Bold)];
     for kernel in kernels {
         let bold = |text: &str| Cell::toned(text, Tone::Bold);
         top.push(bold(&short(kernel)));
         head.push(bold("max"));
+        if explained {
+            top.push(Cell::new(""));
+            head.push(bold("most of it in"));
+        }
         if many_seeds {
             top.push(Cell::new(""));
             head.push(bold("least max"));
@@ -199,6 +210,11 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
                 None => Cell::toned("-", Tone::Void),
             };
             row.push(cell(found.map(|f| count(f.max_ns))));
+            if explained {
+                let worst = lab.cells.iter().filter(of);
+                let worst = worst.max_by_key(|cell| cell.figures.map(|figures| figures.max_ns));
+                row.push(cell(worst.and_then(bill::top)));
+            }
             if many_seeds {
                 row.push(cell(found.map(|f| count(f.least_max_ns))));
             }
@@ -314,6 +330,8 @@ mod tests {
                 max_ns,
             }),
             verdict: None,
+            bills: Vec::new(),
+            no_bill: None,
             laboratory: Some(Laboratory {
                 kernel: kernel.to_owned(),
                 release: format!("6.1-{kernel}"),
