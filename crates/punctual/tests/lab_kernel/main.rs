@@ -1,5 +1,10 @@
 //! The laboratory's kernels: found, fetched, unpacked, kept; and all that can be wrong with them.
 
+#![allow(
+    clippy::print_stderr,
+    reason = "a packing whose tool is missing is SKIPPED, and said so"
+)]
+
 #[path = "../common/mod.rs"]
 mod common;
 

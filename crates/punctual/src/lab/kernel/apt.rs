@@ -369,7 +369,7 @@ fn refusal(output: &Output) -> Refusal {
     Refusal::Said(error.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `os-release` of a Debian -> the line that enables its backports.
+/// `os-release` of a Debian -> how its backports are enabled.
 fn backports_of(os_release: &str) -> Option<String> {
     let field = |name: &str| {
         let mut lines = os_release.lines();
@@ -381,8 +381,7 @@ fn backports_of(os_release: &str) -> Option<String> {
     }
     let codename = field("VERSION_CODENAME")?;
     Some(format!(
-        "echo deb http://deb.debian.org/debian {codename}-backports main | \
-         sudo tee /etc/apt/sources.list.d/backports.list && sudo apt-get update"
+        "name {codename}-backports among the suites of apt's sources, then apt-get update"
     ))
 }
 
