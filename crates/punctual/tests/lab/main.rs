@@ -34,6 +34,11 @@ pub fn lab(place: &Place, arguments: &[&str]) -> Ended {
         .end_within(std::time::Duration::from_secs(400))
 }
 
+/// A text without its lines' ends.
+pub fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Whether anything of QEMU runs that was started in a place.
 pub fn machines(place: &Place) -> usize {
     place
