@@ -1,6 +1,6 @@
 //! Builds what the tool carries: the library that `punctual run` loads into programs, and the
-//! program that the kernel runs while it is traced, the plugin that watches the
-//! laboratory's guests.
+//! program that the kernel runs while it is traced, and the plugin that watches the laboratory's
+//! guests.
 //!
 //! The tool is linked statically and the library can't be: it is a build of its own with its
 //! own flags, in a folder of its own beside the other's.
@@ -17,10 +17,10 @@ use std::{env, fs};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder"));
+    observer(&out.join("observer.so"));
     if env::var_os("CARGO_FEATURE_TRACE").is_some() {
         recorder(&out);
     }
-    observer(&out.join("observer.so"));
     let embedded = out.join("preload.so");
     // Other C libraries have other pthread functions; a copy of this crate alone lacks the
     // library. `run` says so then.
@@ -34,33 +34,6 @@ fn main() {
     } else {
         fs::write(&embedded, []).expect("the folder can be written");
     }
-}
-
-/// Compiles the kernel's side of tracing. It fits any kernel: the loader adapts it.
-fn recorder(out: &Path) {
-    let folder = Path::new("src/trace/capture/bpf");
-    println!("cargo::rerun-if-changed={}", folder.display());
-    println!("cargo::rerun-if-env-changed=CLANG");
-    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let done = Command::new(&clang)
-        .args([
-            "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c",
-        ])
-        .arg(folder.join("recorder.bpf.c"))
-        .arg("-o")
-        .arg(out.join("recorder.bpf.o"))
-        .output();
-    let why = match done {
-        Ok(output) if output.status.success() => return,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-        Err(error) => format!("{clang}: {error}"),
-    };
-    eprintln!(
-        "{why}\nThe kernel's side of tracing can't be built. It takes clang 14 or newer: install \
-         it (apt-get install clang), name it in CLANG, or build without tracing: \
-         cargo build --release -p punctual --no-default-features"
-    );
-    std::process::exit(1);
 }
 
 /// The plugin, by the C compiler that links the tool too. It runs on the machine that the tool runs
@@ -91,6 +64,33 @@ fn observer(embedded: &Path) {
         "{SOURCE} can't be built:\n{}",
         String::from_utf8_lossy(&done.stderr)
     );
+}
+
+/// Compiles the kernel's side of tracing. It fits any kernel: the loader adapts it.
+fn recorder(out: &Path) {
+    let folder = Path::new("src/trace/capture/bpf");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let done = Command::new(&clang)
+        .args([
+            "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c",
+        ])
+        .arg(folder.join("recorder.bpf.c"))
+        .arg("-o")
+        .arg(out.join("recorder.bpf.o"))
+        .output();
+    let why = match done {
+        Ok(output) if output.status.success() => return,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => format!("{clang}: {error}"),
+    };
+    eprintln!(
+        "{why}\nThe kernel's side of tracing can't be built. It takes clang 14 or newer: install \
+         it (apt-get install clang), name it in CLANG, or build without tracing: \
+         cargo build --release -p punctual --no-default-features"
+    );
+    std::process::exit(1);
 }
 
 fn build(source: &Path, out: &Path, embedded: &Path) {

@@ -101,6 +101,8 @@ pub struct Made {
     pub bills: Vec<LabBill>,
     /// Why there is none of the worst, where somebody watched.
     pub no_bill: Option<String>,
+    /// The mark of the worst wake-up, where what ran before it was not kept.
+    pub missed_mark: Option<u64>,
     /// All that it depends on.
     pub laboratory: Laboratory,
     /// The host's time that it took.
@@ -283,6 +285,7 @@ impl CellPlan<'_> {
             lacking: result.lacking,
             bills: Vec::new(),
             no_bill: None,
+            missed_mark: None,
             laboratory,
             took: came.took,
         };

@@ -5,6 +5,7 @@ mod common;
 
 mod ends;
 mod input;
+mod observer;
 mod repeat;
 mod work;
 

@@ -11,7 +11,7 @@ use punctual_stats::format::count;
 
 use super::round;
 use crate::lab::observer::Observer;
-use crate::lab::{CellPlan, LabError, Made, Watcher};
+use crate::lab::{CellPlan, LabError, Made};
 use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell};
 use crate::record::{Run, RunDirectory, save_whole};
 use crate::report::lab::label_of;
@@ -84,11 +84,11 @@ pub fn make_all(
     ends: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(&Cell<'_>, &Result<Made, LabError>),
 ) -> Vec<Outcome> {
-    let watcher = |cell: &Cell<'_>| {
-        let observer = observer.filter(|_| Observer::suits(&cell.plan));
-        observer.map(|observer| observer as &dyn Watcher)
+    let make = |cell: &Cell<'_>| match observer.filter(|_| Observer::suits(&cell.plan)) {
+        Some(observer) => observer.watch(&cell.plan, own, &|| ends()),
+        None => cell.plan.make(own, None, &|| ends()),
     };
-    let watcher = &watcher;
+    let make = &make;
     let next = AtomicUsize::new(0);
     let mut outcomes: Vec<Outcome> = cells.iter().map(|_| None).collect();
     let (tell, done) = mpsc::channel();
@@ -103,7 +103,7 @@ pub fn make_all(
                     if ends() {
                         return;
                     }
-                    let outcome = cell.plan.make(own, watcher(cell), &|| ends());
+                    let outcome = make(cell);
                     if tell.send((index, outcome)).is_err() {
                         return;
                     }

@@ -104,7 +104,7 @@ pub fn bill(trail: &Trail, symbols: &Symbols, mark: u64, peak: &Peak) -> Option<
     };
     let mut rows: Vec<_> = spent.into_iter().filter(|(_, n)| *n > 0).map(row).collect();
     // A stable order: most first, then by name.
-    rows.sort_by(|a, b| b.instructions.cmp(&a.instructions));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.instructions));
     Some(LabBill {
         asked_ns: peak.asked_ns,
         total_ns: peak.latency_ns,

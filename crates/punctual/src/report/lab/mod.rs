@@ -309,7 +309,7 @@ fn evidence(lab: &Lab, kernels: &[&str], loads: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::lab::{CellVerdict, Fingerprint, Laboratory};
+    use crate::record::lab::{CellVerdict, Fingerprint, LabBill, LabBillRow, Laboratory};
 
     fn cell(kernel: &str, load: &str, seed: u64, max_ns: u64) -> LabCell {
         LabCell {
@@ -329,6 +329,8 @@ mod tests {
                 p99_ns: 4500,
                 max_ns,
             }),
+            bills: Vec::new(),
+            no_bill: None,
             verdict: None,
             bills: Vec::new(),
             no_bill: None,
@@ -469,5 +471,33 @@ mod tests {
         let other = lab(vec![cell("new", "idle", 1, 1200)]);
         let across = compare(&one, &other);
         assert_eq!(across.pairs[0].label, "old, idle | new");
+    }
+
+    #[test]
+    fn beside_each_maximum_stands_what_it_was() {
+        let mut explained = cell("standard", "poll", 1, 200);
+        let row = |function: &str, instructions| LabBillRow {
+            function: function.to_owned(),
+            instructions,
+        };
+        explained.bills = vec![LabBill {
+            asked_ns: 1,
+            total_ns: 200,
+            rows: vec![row("do_sys_poll", 150), row("(user)", 50)],
+        }];
+        let mut without = cell("rt", "poll", 1, 100);
+        without.no_bill = Some("it is no more".to_owned());
+        let lab = lab(vec![without, explained]);
+        let text = table(&lab, &Style::plain());
+        assert!(text.contains("do_sys_poll 75%"), "{text}");
+        assert!(
+            text.contains("rt, poll: no function is named: it is no more"),
+            "{text}"
+        );
+        let text = bills(&lab, &Style::plain());
+        for part in ["200 instructions", "150", "75%", "do_sys_poll", "(user)"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("rt, poll: no bill: it is no more"), "{text}");
     }
 }
