@@ -53,7 +53,7 @@ impl Traces {
         let waking = wakings()
             .find(|(at, _)| *at >= from)
             // Woken before it was due: it was ready all the time.
-            .or_else(|| wakings().filter(|_| callback.is_none()).next_back());
+            .or_else(|| wakings().rfind(|_| callback.is_none()));
         let ready = waking.or(callback).map_or(due, |(at, _)| at);
         let switch = events
             .iter()
