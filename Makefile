@@ -11,7 +11,7 @@ ARGS    ?=
 RUN     := scripts/cargo
 XTASK   := $(RUN) run --quiet --locked --package xtask --
 
-.PHONY: all build qualify test check bench fuzz report-demo man completions library install \
+.PHONY: all build qualify test check miri bench fuzz report-demo man completions library install \
 	uninstall clean help
 .DEFAULT_GOAL := all
 
@@ -31,7 +31,12 @@ check:
 	@scripts/need build
 	@$(XTASK) check $(ARGS)
 
+miri:
+	@scripts/need build
+	@$(XTASK) miri
+
 bench: build
+	@scripts/need bench
 	@$(XTASK) bench $(ARGS)
 
 fuzz:

@@ -4,6 +4,11 @@
 //! The tool is linked statically and the library can't be: it is a build of its own with its
 //! own flags, in a folder of its own beside the other's.
 
+#![allow(
+    clippy::print_stderr,
+    reason = "it talks to whoever builds, through cargo"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};

@@ -8,6 +8,7 @@
 mod bench;
 mod deps;
 mod direction;
+mod miri;
 mod rules;
 mod source;
 mod suite;
@@ -21,6 +22,7 @@ const USAGE: &str = "\
 cargo xtask TASK
   test        every check and every test; the last line counts them
   check       the same checks and the fast tests
+  miri        what is pure and unsafe, run by Miri: undefined behaviour, data races
   direction   who may import whom
   rules       where unsafe may stand, how long files are, who prints
   deps        licences, versions and compilers of the crates we depend on
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     match task {
         "test" => suite::test(rest),
         "check" => suite::check(rest),
+        "miri" => suite::miri_alone(),
         "bench" => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

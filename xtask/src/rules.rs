@@ -33,6 +33,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/punctual/src/launch/library.rs",
         "a file in memory that a program can load",
     ),
+    (
+        "crates/punctual/src/lab/sys.rs",
+        "what a guest's first process asks of its kernel, its ports, and QEMU's leash",
+    ),
     ("crates/punctual/src/launch/mod.rs", "getrlimit and execve"),
     (
         "crates/punctual/src/launch/program.rs",

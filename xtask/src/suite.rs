@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::source::tracked;
 use crate::tally::Tally;
-use crate::{deps, direction, root, rules, words};
+use crate::{deps, direction, miri, root, rules, words};
 
 /// A check of ours: what is wrong, a line each.
 type Check = (&'static str, fn() -> Vec<String>);
@@ -50,6 +50,7 @@ pub fn test(more: &[String]) -> ExitCode {
     let mut tally = Tally::default();
     checks(&mut tally);
     documents(&mut tally);
+    under_miri(&mut tally);
     let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
     tests(&arguments, &mut tally);
     conclude(&tally)
@@ -117,6 +118,20 @@ fn documents(tally: &mut Tally) {
         command.env("RUSTDOCFLAGS", "-Dwarnings"),
         tally,
     );
+}
+
+/// `cargo xtask miri`: that check by itself.
+pub fn miri_alone() -> ExitCode {
+    let mut tally = Tally::default();
+    under_miri(&mut tally);
+    conclude(&tally)
+}
+
+fn under_miri(tally: &mut Tally) {
+    match miri::command() {
+        Ok(mut command) => step("miri", &mut command, tally),
+        Err(reason) => tally.skip_check("miri", &reason),
+    }
 }
 
 /// The cargo that runs us.

@@ -1,8 +1,8 @@
 //! What locks and rings cost: this library's against what else there is.
 //!
 //! Every variant runs in every round, one after the other. Figures are medians over the
-//! rounds, in ns: for one lock and unlock with 1 or 2 threads at it, and for one value from
-//! one thread to another.
+//! rounds, in ns: for one lock and unlock with 1 or 2 threads at it, and for one value through
+//! a ring, by one thread or from one to another.
 //!
 //! `cargo run --release -p punctual-rt --example sync_bench [ROUNDS]`
 //!
@@ -81,33 +81,63 @@ fn locked(threads: usize, pair: &(dyn Fn() + Sync)) -> f64 {
     times.iter().sum::<f64>() / times.len() as f64
 }
 
-/// The time of one value from thread to thread, in ns. Who finds the ring full or empty lets
-/// the other run.
-fn passed(mut push: impl FnMut(Value) -> bool + Send, mut pop: impl FnMut() -> usize) -> f64 {
-    const COUNT: usize = 1_000_000;
-    thread::scope(|scope| {
-        let begun = Instant::now();
-        scope.spawn(move || {
-            for number in 0..COUNT as u64 {
-                while !push([number; 8]) {
-                    thread::yield_now();
-                }
-            }
-        });
-        let mut seen = 0;
-        while seen < COUNT {
-            match pop() {
-                0 => thread::yield_now(),
-                some => seen += some,
-            }
-        }
-        begun.elapsed().as_secs_f64() * 1e9 / COUNT as f64
-    })
+/// How values are passed; the time of one, in ns.
+trait Pass {
+    fn run(push: impl FnMut(Value) -> bool + Send, pop: impl FnMut() -> usize) -> f64;
 }
 
-fn by_ring() -> f64 {
+/// From thread to thread. Who finds the ring full or empty lets the other run.
+struct Across;
+
+impl Pass for Across {
+    fn run(mut push: impl FnMut(Value) -> bool + Send, mut pop: impl FnMut() -> usize) -> f64 {
+        const COUNT: usize = 1_000_000;
+        thread::scope(|scope| {
+            let begun = Instant::now();
+            scope.spawn(move || {
+                for number in 0..COUNT as u64 {
+                    while !push([number; 8]) {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let mut seen = 0;
+            while seen < COUNT {
+                match pop() {
+                    0 => thread::yield_now(),
+                    some => seen += some,
+                }
+            }
+            begun.elapsed().as_secs_f64() * 1e9 / COUNT as f64
+        })
+    }
+}
+
+/// By one thread that fills half of the ring and empties it: the instructions alone. The
+/// shortest turn counts.
+struct Alone;
+
+impl Pass for Alone {
+    fn run(mut push: impl FnMut(Value) -> bool + Send, mut pop: impl FnMut() -> usize) -> f64 {
+        const TURN: usize = CAPACITY / 2;
+        let turns = (0..100).map(|_| {
+            let begun = Instant::now();
+            for number in 0..TURN as u64 {
+                assert!(push([number; 8]));
+            }
+            let mut seen = 0;
+            while seen < TURN {
+                seen += pop();
+            }
+            begun.elapsed().as_secs_f64() * 1e9 / TURN as f64
+        });
+        turns.fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn by_ring<P: Pass>() -> f64 {
     let (mut producer, mut consumer) = ring::<Value>(CAPACITY);
-    passed(
+    P::run(
         move |value| producer.push(value),
         || {
             consumer.drain(|value| {
@@ -117,10 +147,10 @@ fn by_ring() -> f64 {
     )
 }
 
-fn by_records() -> f64 {
+fn by_records<P: Pass>() -> f64 {
     let records = Records::new(size_of::<Value>(), CAPACITY).expect("a ring");
     let mut value: Value = [0; 8];
-    passed(
+    P::run(
         // SAFETY: one thread pushes, and the sizes are the same.
         |value| unsafe { records.push(value.as_ptr().cast()) },
         // SAFETY: one thread pops, and the sizes are the same.
@@ -128,9 +158,9 @@ fn by_records() -> f64 {
     )
 }
 
-fn by_rtrb() -> f64 {
+fn by_rtrb<P: Pass>() -> f64 {
     let (mut producer, mut consumer) = rtrb::RingBuffer::<Value>::new(CAPACITY);
-    passed(
+    P::run(
         move |value| producer.push(value).is_ok(),
         || usize::from(consumer.pop().map(std::hint::black_box).is_ok()),
     )
@@ -138,12 +168,20 @@ fn by_rtrb() -> f64 {
 
 /// A key for `lines`, a name, and what is measured.
 type Lock<'a> = (&'a str, &'a str, &'a (dyn Fn() + Sync));
-type Ring = (&'static str, &'static str, fn() -> f64);
+type Ring = (&'static str, &'static str, [fn() -> f64; 2]);
 
 const RINGS: [Ring; 3] = [
-    ("ring", "ring of this library", by_ring),
-    ("records", "records of this library", by_records),
-    ("rtrb", "rtrb", by_rtrb),
+    (
+        "ring",
+        "ring of this library",
+        [by_ring::<Alone>, by_ring::<Across>],
+    ),
+    (
+        "records",
+        "records of this library",
+        [by_records::<Alone>, by_records::<Across>],
+    ),
+    ("rtrb", "rtrb", [by_rtrb::<Alone>, by_rtrb::<Across>]),
 ];
 
 fn median(mut figures: Vec<f64>) -> f64 {
@@ -156,21 +194,24 @@ fn print_lines(locks: &[Lock<'_>]) {
         println!("{key}\t1\t{}", locked(1, pair));
         println!("{key}\t2\t{}", locked(2, pair));
     }
-    for (key, _, pass) in RINGS {
-        println!("{key}\t2\t{}", pass());
+    for (key, _, [alone, across]) in RINGS {
+        println!("{key}\t1\t{}", alone());
+        println!("{key}\t2\t{}", across());
     }
 }
 
 fn print_table(locks: &[Lock<'_>], rounds: usize) {
     let mut times = vec![[Vec::new(), Vec::new()]; locks.len()];
-    let mut values = vec![Vec::new(); RINGS.len()];
+    let mut values = vec![[Vec::new(), Vec::new()]; RINGS.len()];
     for _ in 0..rounds {
         for ((_, _, pair), times) in locks.iter().zip(&mut times) {
             times[0].push(locked(1, pair));
             times[1].push(locked(2, pair));
         }
-        for ((_, _, pass), times) in RINGS.iter().zip(&mut values) {
-            times.push(pass());
+        for ((_, _, passes), times) in RINGS.iter().zip(&mut values) {
+            for (pass, times) in passes.iter().zip(times) {
+                times.push(pass());
+            }
         }
     }
     println!("{:34}{:>11}{:>11}", "lock and unlock, ns", "1 thr", "2 thr");
@@ -178,9 +219,9 @@ fn print_table(locks: &[Lock<'_>], rounds: usize) {
         println!("{name:34}{:11.1}{:11.1}", median(one), median(two));
     }
     println!();
-    println!("{:34}{:>11}", "64 bytes to another thread, ns", "each");
-    for ((_, name, _), times) in RINGS.iter().zip(values) {
-        println!("{name:34}{:11.1}", median(times));
+    println!("{:34}{:>11}{:>11}", "64 bytes, ns", "alone", "across");
+    for ((_, name, _), [alone, across]) in RINGS.iter().zip(values) {
+        println!("{name:34}{:11.1}{:11.1}", median(alone), median(across));
     }
 }
 

@@ -44,7 +44,7 @@ pub fn advice(attempt: Attempt, errno: c_int) -> &'static CStr {
     }
 }
 
-/// What is wrong with a CPU list.
+/// What is wrong with a CPU list. Real-time safe.
 #[must_use]
 pub fn of_list(error: CpuListError) -> &'static CStr {
     match error {
@@ -54,6 +54,7 @@ pub fn of_list(error: CpuListError) -> &'static CStr {
         }
         CpuListError::Backwards => c"a range of the CPU list ends before it begins",
         CpuListError::TooLarge => c"the CPU list goes beyond the last possible CPU, 8191",
+        CpuListError::TooLong => c"the CPU list is too long",
         CpuListError::NoneLeft => c"the CPU list leaves none of the CPUs that may be used",
         CpuListError::NotAllowed(_) => {
             c"the CPU list names a CPU that is offline, or outside the cpuset of this process"

@@ -39,6 +39,7 @@ pub fn set(tid: i32, cpus: &[usize]) -> io::Result<()> {
 }
 
 /// Reads the CPUs of a thread (0: the caller) back, in ascending order.
+/// Not for a real-time thread: it allocates.
 ///
 /// # Errors
 /// ESRCH for a dead thread.

@@ -12,7 +12,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers. 0 where
-/// the kernel doesn't say.
+/// the kernel doesn't say. Real-time safe; one system call.
 #[must_use]
 pub fn resolution_ns() -> u64 {
     time::clock_resolution(libc::CLOCK_MONOTONIC).unwrap_or(0)

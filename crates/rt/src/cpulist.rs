@@ -1,4 +1,4 @@
-//! CPU lists as people write them: `3-5,0`, `0-7:2`, `!1-2`, `all`.
+//! CPU lists as people and the kernel write them: `3-5,0`, `0-7:2`, `!1-2`, `all`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,12 +22,14 @@ pub enum CpuList {
 pub enum CpuListError {
     /// It names no CPU.
     Empty,
-    /// A part is not `N`, `N-M` or `N-M:STRIDE`.
+    /// A part is not `N`, `N-M`, `N-M:STRIDE` or `N-M:USED/GROUP`.
     Malformed,
     /// A range ends before it begins.
     Backwards,
     /// A number is above the last possible CPU.
     TooLarge,
+    /// Ranges without end.
+    TooLong,
     /// It leaves no CPU of those that may be used.
     NoneLeft,
     /// It names a CPU that may not be used: offline, or outside the cpuset.
@@ -41,6 +43,7 @@ impl fmt::Display for CpuListError {
             Self::Malformed => write!(f, "a CPU list is like 3, 0-2,5, 0-7:2, !1-2 or all"),
             Self::Backwards => write!(f, "a range of the CPU list ends before it begins"),
             Self::TooLarge => write!(f, "the CPU list goes beyond CPU {}", MAX_CPUS - 1),
+            Self::TooLong => write!(f, "the CPU list is too long"),
             Self::NoneLeft => write!(f, "the CPU list leaves none of the CPUs that may be used"),
             Self::NotAllowed(cpu) => write!(
                 f,
@@ -52,23 +55,49 @@ impl fmt::Display for CpuListError {
 
 impl std::error::Error for CpuListError {}
 
+/// Why a text is not a CPU list, and the part of it that is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused<'a> {
+    /// What is wrong.
+    pub error: CpuListError,
+    /// The part between commas; the whole text where there is none.
+    pub part: &'a str,
+}
+
 impl FromStr for CpuList {
     type Err = CpuListError;
 
     fn from_str(text: &str) -> Result<Self, CpuListError> {
-        let text = text.trim();
-        if text == "all" {
-            return Ok(Self::All);
-        }
-        match text.strip_prefix('!') {
-            Some(rest) => Ok(Self::Except(numbers(rest)?)),
-            None => Ok(Self::Only(numbers(text)?)),
-        }
+        Self::parse(text).map_err(|refused| refused.error)
     }
 }
 
 impl CpuList {
+    /// Reads a list as a person writes it, before it is held against a machine.
+    /// For setting up: it allocates.
+    ///
+    /// # Errors
+    /// All of [`CpuListError`] but those that a machine makes.
+    pub fn parse(text: &str) -> Result<Self, Refused<'_>> {
+        let text = text.trim();
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let (list, make): (_, fn(Vec<usize>) -> Self) = match text.strip_prefix('!') {
+            Some(rest) => (rest, Self::Except),
+            None => (text, Self::Only),
+        };
+        match numbers(list)? {
+            cpus if cpus.is_empty() => Err(Refused {
+                error: CpuListError::Empty,
+                part: list,
+            }),
+            cpus => Ok(make(cpus)),
+        }
+    }
+
     /// The CPUs that are meant where `allowed` may be used (ascending).
+    /// For setting up: it allocates.
     ///
     /// # Errors
     /// [`CpuListError::NotAllowed`], [`CpuListError::NoneLeft`].
@@ -93,32 +122,79 @@ impl CpuList {
     }
 }
 
-fn numbers(text: &str) -> Result<Vec<usize>, CpuListError> {
-    if text.trim().is_empty() {
-        return Err(CpuListError::Empty);
+/// CPUs that a list may name in all its parts together, each as often as it is named: a
+/// hostile one repeats a wide range for a megabyte.
+const MOST: usize = 8 * MAX_CPUS;
+
+/// Reads a list as the kernel writes it (`0-3,8`; empty is no CPU), with the strides that
+/// `taskset` (`0-7:2`) and the kernel (`0-31:2/8`, the first 2 of each 8) accept. Ascending,
+/// each CPU once. Not real-time safe (allocates).
+///
+/// # Errors
+/// [`CpuListError::Malformed`], [`CpuListError::Backwards`], [`CpuListError::TooLarge`],
+/// [`CpuListError::TooLong`].
+pub fn numbers(text: &str) -> Result<Vec<usize>, Refused<'_>> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(Vec::new());
     }
     let mut named = vec![false; MAX_CPUS];
+    let mut passed = 0;
     for part in text.split(',') {
+        let part = part.trim();
+        let refused = |error| Refused { error, part };
+        let range = Range::parse(part).map_err(refused)?;
+        passed += range.last - range.first + 1;
+        if passed > MOST {
+            return Err(refused(CpuListError::TooLong));
+        }
+        range.cpus().for_each(|cpu| named[cpu] = true);
+    }
+    Ok((0..MAX_CPUS).filter(|&cpu| named[cpu]).collect())
+}
+
+/// One part of a list: `N`, `N-M`, `N-M:STRIDE` or `N-M:USED/GROUP`.
+struct Range {
+    first: usize,
+    last: usize,
+    /// The first so many of each group are meant.
+    used: usize,
+    group: usize,
+}
+
+impl Range {
+    fn parse(part: &str) -> Result<Self, CpuListError> {
         let (range, stride) = match part.split_once(':') {
-            Some((range, stride)) => (range, number(stride)?),
-            None => (part, 1),
+            Some((range, stride)) => (range, Some(stride)),
+            None => (part, None),
         };
         let (first, last) = match range.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
-            None if part.contains(':') => return Err(CpuListError::Malformed),
+            None if stride.is_some() => return Err(CpuListError::Malformed),
             None => (number(range)?, number(range)?),
         };
         if last < first {
             return Err(CpuListError::Backwards);
         }
-        if stride == 0 {
+        let (used, group) = match stride.map(|stride| stride.split_once('/').ok_or(stride)) {
+            None => (1, 1),
+            Some(Ok((used, group))) => (number(used)?, number(group)?),
+            Some(Err(stride)) => (1, number(stride)?),
+        };
+        if used == 0 || used > group {
             return Err(CpuListError::Malformed);
         }
-        (first..=last)
-            .step_by(stride)
-            .for_each(|cpu| named[cpu] = true);
+        Ok(Self {
+            first,
+            last,
+            used,
+            group,
+        })
     }
-    Ok((0..MAX_CPUS).filter(|&cpu| named[cpu]).collect())
+
+    fn cpus(&self) -> impl Iterator<Item = usize> {
+        (self.first..=self.last).filter(|cpu| (cpu - self.first) % self.group < self.used)
+    }
 }
 
 /// A number below [`MAX_CPUS`].
@@ -168,6 +244,8 @@ mod tests {
         assert_eq!(only("3-5,0"), [0, 3, 4, 5]);
         assert_eq!(only(" 1 , 1-2"), [1, 2]);
         assert_eq!(only("0-7:3"), [0, 3, 6]);
+        assert_eq!(only("0-15:2/8"), [0, 1, 8, 9]);
+        assert_eq!(numbers(" \n"), Ok(vec![]));
         assert_eq!("all".parse(), Ok(CpuList::All));
         assert_eq!("!1-2".parse(), Ok(CpuList::Except(vec![1, 2])));
     }
@@ -183,6 +261,8 @@ mod tests {
             ("+1", CpuListError::Malformed),
             ("1:2", CpuListError::Malformed),
             ("0-4:0", CpuListError::Malformed),
+            ("0-4:0/0", CpuListError::Malformed),
+            ("0-7:3/2", CpuListError::Malformed),
             ("!!1", CpuListError::Malformed),
             ("5-3", CpuListError::Backwards),
             ("8192", CpuListError::TooLarge),
@@ -190,6 +270,13 @@ mod tests {
         ] {
             assert_eq!(text.parse::<CpuList>(), Err(error), "{text:?}");
         }
+        let wide = vec!["0-8191"; 100_000].join(",");
+        assert_eq!(wide.parse::<CpuList>(), Err(CpuListError::TooLong));
+        let refused = CpuList::parse("!1, x ,5-3").unwrap_err();
+        assert_eq!(
+            (refused.error, refused.part),
+            (CpuListError::Malformed, "x")
+        );
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum CpusetError {
 }
 
 impl CpusetError {
-    /// The number that the C functions put into `errno`.
+    /// The number that the C functions put into `errno`. Real-time safe.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
@@ -92,7 +92,7 @@ pub struct Cpuset {
 }
 
 impl Cpusets {
-    /// Those of this machine.
+    /// Those of this machine. Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// [`CpusetError::Absent`].
@@ -127,6 +127,7 @@ impl Cpusets {
     }
 
     /// Those of the hierarchy that is mounted at `root`.
+    /// Not for a real-time thread: it reads files.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>, version: Version) -> Self {
         let root = root.into();
@@ -138,13 +139,14 @@ impl Cpusets {
         }
     }
 
-    /// Which version has the controller.
+    /// Which version has the controller. Real-time safe.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
     /// A set of this name that exists, whoever made it.
+    /// Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// [`CpusetError::Wrong`]; ENOENT when there is none.
@@ -157,7 +159,7 @@ impl Cpusets {
     }
 
     /// Makes a set of this name with these CPUs for itself. Where it can't be isolated, it is
-    /// removed again.
+    /// removed again. Not for a real-time thread: it writes files.
     ///
     /// # Errors
     /// [`CpusetError::Invalid`] with the kernel's reason, [`CpusetError::Wrong`], or what the
@@ -192,7 +194,7 @@ impl Cpusets {
 }
 
 impl Cpuset {
-    /// Its directory.
+    /// Its directory. Real-time safe.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -226,7 +228,7 @@ impl Cpuset {
         }
     }
 
-    /// Whether the promise holds now.
+    /// Whether the promise holds now. Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// [`CpusetError::Invalid`] with the kernel's reason.
@@ -260,6 +262,7 @@ impl Cpuset {
     }
 
     /// The CPUs that its tasks have, as the kernel writes lists.
+    /// Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// When it is gone.
@@ -271,6 +274,7 @@ impl Cpuset {
     }
 
     /// Moves a whole process into it (0: the caller's).
+    /// Not for a real-time thread: it writes files.
     ///
     /// # Errors
     /// ESRCH for a dead process, EACCES without the right.
@@ -279,7 +283,7 @@ impl Cpuset {
     }
 
     /// Moves its tasks to the root of the hierarchy and removes it; nothing is done when it is
-    /// gone already.
+    /// gone already. Not for a real-time thread: it writes files.
     ///
     /// # Errors
     /// EBUSY when tasks can't be moved away, or it has sets within.

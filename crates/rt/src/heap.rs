@@ -98,7 +98,7 @@ pub enum Unready {
 }
 
 impl Unready {
-    /// What was tried, and the number of the kernel's answer.
+    /// What was tried, and the number of the kernel's answer. Real-time safe.
     #[must_use]
     pub fn attempt(&self) -> (crate::advice::Attempt, i32) {
         use crate::advice::Attempt;
@@ -141,13 +141,13 @@ impl Mark {
         Disturbances::of_this_thread().map(Self)
     }
 
-    /// The mark that earlier counts stand for.
+    /// The mark that earlier counts stand for. Real-time safe.
     #[must_use]
     pub fn of(counts: Disturbances) -> Self {
         Self(counts)
     }
 
-    /// The counts at the mark.
+    /// The counts at the mark. Real-time safe.
     #[must_use]
     pub fn counts(&self) -> Disturbances {
         self.0

@@ -52,13 +52,13 @@ impl Default for Interrupts {
 }
 
 impl Interrupts {
-    /// Those in `/proc/irq`.
+    /// Those in `/proc/irq`. For setting up: it allocates.
     #[must_use]
     pub fn of_this_machine() -> Self {
         Self::at("/proc/irq")
     }
 
-    /// Those in another folder that is made up in the same way.
+    /// Those in another folder that is made up in the same way. For setting up: it allocates.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self {
@@ -67,6 +67,7 @@ impl Interrupts {
     }
 
     /// The numbers of all that have an affinity, ascending.
+    /// Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// When the folder can't be read.
@@ -89,6 +90,7 @@ impl Interrupts {
     }
 
     /// The CPUs that may serve an interrupt, as the kernel writes lists: `0-3,5`.
+    /// Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// ENOENT when there is no such interrupt.
@@ -98,6 +100,7 @@ impl Interrupts {
 
     /// Lets the CPUs `onto` alone serve the interrupts, or all there are and all that come,
     /// where none are named. An interrupt takes its new place when it next occurs.
+    /// Not for a real-time thread: it writes files.
     ///
     /// A `journal` that exists keeps the values that it has: those from before the first
     /// change.
@@ -143,7 +146,7 @@ impl Interrupts {
     }
 
     /// What [`Interrupts::restore`] would put back: each interrupt (`None`: the default),
-    /// and the CPUs that it had.
+    /// and the CPUs that it had. Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// When the journal can't be read or isn't one.
@@ -157,6 +160,7 @@ impl Interrupts {
 
     /// Puts back what the journal holds, and removes it when everything is back. Interrupts
     /// that exist no more are listed, and forgotten. Without a journal nothing is done.
+    /// Not for a real-time thread: it writes files.
     ///
     /// # Errors
     /// When the journal can't be read, isn't one, or can't be removed.

@@ -56,6 +56,7 @@ impl Logger {
 /// Puts a record into words by its format, printf's letters for 64-bit numbers: `%u`, `%d`,
 /// `%x`, `%f` (the bits of a double, three decimals), `%%`. A letter without an argument is a
 /// question mark; arguments without a letter are left out.
+/// Not for a real-time thread: it allocates.
 pub fn put(format: &str, record: &Record, text: &mut String) {
     let mut arguments = record.arguments.iter().take(record.count as usize);
     let mut rest = format;

@@ -58,7 +58,7 @@ impl Disturbances {
         })
     }
 
-    /// What has come since an earlier reading.
+    /// What has come since an earlier reading. Real-time safe.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -40,7 +40,7 @@ pub struct Primes {
 
 impl Primes {
     /// Scales the table to a nominal interval: at 1 ms the lengths are the primes
-    /// themselves, in µs. The same seed draws the same intervals.
+    /// themselves, in µs. The same seed draws the same intervals. Real-time safe.
     #[must_use]
     pub fn new(nominal_ns: u64, seed: u64) -> Self {
         let table_ns = PRIMES.map(|prime| {
@@ -53,7 +53,7 @@ impl Primes {
         }
     }
 
-    /// The lengths that are drawn from, in ns.
+    /// The lengths that are drawn from, in ns. Real-time safe.
     #[must_use]
     pub fn table_ns(&self) -> &[u64; 24] {
         &self.table_ns
@@ -83,7 +83,7 @@ pub struct Schedule<I> {
 }
 
 impl<I: Intervals> Schedule<I> {
-    /// A schedule whose first wake-up is due one interval after `start_ns`.
+    /// A schedule whose first wake-up is due one interval after `start_ns`. Real-time safe.
     #[must_use]
     pub fn new(start_ns: u64, mut intervals: I) -> Self {
         let next_ns = start_ns + intervals.next_ns();
@@ -118,7 +118,7 @@ impl<I: Intervals> Schedule<I> {
         missed
     }
 
-    /// The due instant that [`Schedule::advance`] returned last.
+    /// The due instant that [`Schedule::advance`] returned last. Real-time safe.
     #[must_use]
     pub fn due_ns(&self) -> u64 {
         self.due_ns
@@ -137,7 +137,7 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// How late the thread woke, in ns.
+    /// How late the thread woke, in ns. Real-time safe.
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
         self.woke_ns.saturating_sub(self.due_ns)
@@ -165,7 +165,7 @@ pub struct Loop<I = Fixed> {
 }
 
 impl Loop<Fixed> {
-    /// A loop with a fixed period, its first cycle one period from now.
+    /// A loop with a fixed period, its first cycle one period from now. Real-time safe.
     #[must_use]
     pub fn every(period_ns: u64, overrun: Overrun) -> Self {
         Self::new(
@@ -176,7 +176,7 @@ impl Loop<Fixed> {
 }
 
 impl<I: Intervals> Loop<I> {
-    /// A loop over a schedule.
+    /// A loop over a schedule. Real-time safe.
     #[must_use]
     pub fn new(schedule: Schedule<I>, overrun: Overrun) -> Self {
         Self {
@@ -208,13 +208,13 @@ impl<I: Intervals> Loop<I> {
         })
     }
 
-    /// Periods missed since the loop was made.
+    /// Periods missed since the loop was made. Real-time safe.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Cycles run since the loop was made.
+    /// Cycles run since the loop was made. Real-time safe.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.cycles

@@ -25,7 +25,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The policy's name: `other`, `fifo`, `rr` or `deadline`.
+    /// The policy's name: `other`, `fifo`, `rr` or `deadline`. Real-time safe.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ pub fn is_real_time(tid: i32) -> io::Result<bool> {
 }
 
 /// Reads back how a thread (0: the caller) is scheduled. `None` for a policy that
-/// is none of ours (batch, idle, extensions).
+/// is none of ours (batch, idle, extensions). Real-time safe; one system call.
 ///
 /// # Errors
 /// ESRCH for a dead thread.

@@ -35,6 +35,7 @@ impl Default for Builder {
 
 impl Builder {
     /// A thread at SCHED_OTHER on any CPU with a stack of 256 KB.
+    /// For setting up: it allocates.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -46,7 +47,7 @@ impl Builder {
         }
     }
 
-    /// Names it; the kernel keeps 15 bytes.
+    /// Names it; the kernel keeps 15 bytes. For setting up: it allocates.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
@@ -54,26 +55,27 @@ impl Builder {
     }
 
     /// Bytes of stack, at most 2 MB, rounded up to a class of [`crate::stack`].
+    /// Real-time safe.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
     }
 
-    /// Bytes of stack that were asked for.
+    /// Bytes of stack that were asked for. Real-time safe.
     #[must_use]
     pub fn stack_bytes(&self) -> usize {
         self.stack_size
     }
 
-    /// Its scheduling policy.
+    /// Its scheduling policy. Real-time safe.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// The CPUs it may use; an empty list leaves its creator's.
+    /// The CPUs it may use; an empty list leaves its creator's. For setting up: it allocates.
     #[must_use]
     pub fn cpus(mut self, cpus: &[usize]) -> Self {
         self.cpus = cpus.to_vec();
@@ -81,7 +83,7 @@ impl Builder {
     }
 
     /// Whether all signals are blocked in it, which is the default: handlers then
-    /// run in threads that have no deadline.
+    /// run in threads that have no deadline. Real-time safe.
     #[must_use]
     pub fn block_signals(mut self, block: bool) -> Self {
         self.block_signals = block;
@@ -223,12 +225,14 @@ pub struct Refusal {
 
 impl Refusal {
     /// The number of the kernel's answer, EINVAL where it never got to the kernel.
+    /// Real-time safe.
     #[must_use]
     pub fn errno(&self) -> c_int {
         self.error.raw_os_error().unwrap_or(libc::EINVAL)
     }
 
     /// What the answer means, and what to mend.
+    /// Real-time safe, but for EPERM under DEADLINE, where it asks the kernel.
     #[must_use]
     pub fn advice(&self) -> &'static CStr {
         advice(self.attempt, self.errno())
@@ -295,7 +299,7 @@ impl<R> Handle<R> {
         outcome.unwrap_or_else(|| Err(Box::new("the thread ended without a result")))
     }
 
-    /// Lets the thread run on by itself; its stack is given up to it for good.
+    /// Lets the thread run on by itself; its stack is given up to it for good. For setting up.
     pub fn leave(mut self) {
         if let Some(thread) = self.thread.take() {
             // SAFETY: joinable, ours, and given up here once.

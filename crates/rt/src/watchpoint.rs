@@ -62,7 +62,7 @@ pub enum WatchError {
 }
 
 impl WatchError {
-    /// The number that the C functions put into `errno`.
+    /// The number that the C functions put into `errno`. Real-time safe.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {

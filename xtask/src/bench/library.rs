@@ -242,16 +242,17 @@ pub fn sync(tools: &Tools) -> Result<Vec<Row>, String> {
     let lock = |name: &str, threads, peer, who| {
         figures.against(name, ("pi-mutex", threads), (peer, threads, who))
     };
+    let ring = |name: &str, ours, threads| {
+        figures.against(name, (ours, threads), ("rtrb", threads, "rtrb"))
+    };
     Ok(vec![
         lock("PiMutex: lock and unlock", 1, "pthread-pi", "pthread, PI")?,
         lock("  with 2 threads", 2, "pthread-pi", "pthread, PI")?,
         lock("  to one without inheritance", 1, "pthread", "pthread")?,
-        figures.against("ring: 64 bytes across", ("ring", 2), ("rtrb", 2, "rtrb"))?,
-        figures.against(
-            "  records, of the same size",
-            ("records", 2),
-            ("rtrb", 2, "rtrb"),
-        )?,
+        ring("ring: 64 bytes in and out", "ring", 1)?,
+        ring("  from thread to thread", "ring", 2)?,
+        ring("records: 64 bytes in and out", "records", 1)?,
+        ring("  from thread to thread", "records", 2)?,
     ])
 }
 

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 /// The folder of this crate.
 pub fn here() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    // Also for the tests of the tool, which put these programs under its load.
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../capi"))
 }
 
 /// Where the libraries are, built once.

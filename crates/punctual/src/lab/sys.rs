@@ -103,19 +103,21 @@ pub fn leash(command: &mut Command) {
     let parent = std::process::id() as libc::pid_t;
     // A group of its own: Ctrl-C reaches us alone, and we end it.
     command.process_group(0);
-    // SAFETY: prctl, getppid and _exit may be called between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // The parent may have died before it was asked for.
-            if libc::getppid() != parent {
-                libc::_exit(1);
-            }
-            Ok(())
-        });
-    }
+    let leashed = move || {
+        // SAFETY: takes no pointers; may be called between fork and exec.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have died before it was asked for.
+        // SAFETY: takes nothing; may be called between fork and exec.
+        if unsafe { libc::getppid() } != parent {
+            // SAFETY: ends the process that has nothing yet, by the system call alone.
+            unsafe { libc::_exit(1) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes no calls but those above, and allocates nothing.
+    unsafe { command.pre_exec(leashed) };
 }
 
 /// Powers the guest off.

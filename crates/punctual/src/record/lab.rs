@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use punctual_stats::verdict::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::error::RecordError;
@@ -141,7 +142,7 @@ pub struct Lab {
 /// One machine: a kernel, a load, a seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabCell {
-    /// The kernel as it was asked for.
+    /// Its column in the table: the kernel as it was asked for, or an experiment's name of it.
     pub kernel: String,
     /// The load's name in the table.
     pub load: String,
@@ -159,9 +160,21 @@ pub struct LabCell {
     /// What was measured, where something was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<CellFigures>,
+    /// The verdict, where something was required or the run is not valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<CellVerdict>,
     /// All that the result depends on, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
+}
+
+/// The verdict of a cell's run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellVerdict {
+    /// The word.
+    pub outcome: Outcome,
+    /// The sentence.
+    pub sentence: String,
 }
 
 /// The figures of a run, all threads together.

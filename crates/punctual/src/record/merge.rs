@@ -369,7 +369,7 @@ impl Merger {
             verdict: None,
             imported: first.imported.map(parts::merged_import),
             merged: Some(self.merged),
-            laboratory: None,
+            laboratory: first.laboratory.map(parts::merged_laboratory),
             explanation: self.explanation.map(|ledger| ledger.to_record()),
         };
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };

@@ -2,6 +2,7 @@
 
 use super::statements::{Fact, fact};
 use super::words;
+use crate::record::lab::{GuestTime, Laboratory};
 use crate::record::{Interval, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
@@ -276,6 +277,9 @@ pub(super) fn origin(run: &Run) -> Vec<Fact> {
         }
         facts.push(fact("Imported", text));
     }
+    if let Some(laboratory) = &run.laboratory {
+        facts.push(fact("Laboratory", in_laboratory(laboratory)));
+    }
     if let Some(merged) = &run.merged {
         let runs = words::plural(merged.runs, "run", "runs");
         facts.push(fact(
@@ -290,4 +294,29 @@ pub(super) fn origin(run: &Run) -> Vec<Fact> {
         }
     }
     facts
+}
+
+/// What a time is that was measured in the laboratory, and what made it.
+fn in_laboratory(laboratory: &Laboratory) -> String {
+    let time = match laboratory.time {
+        GuestTime::Virtual => {
+            "virtual time, one instruction is 1 ns: no caches, devices, SMIs or idle states"
+                .to_owned()
+        }
+        GuestTime::Host => format!(
+            "{} processors of an emulator at the host's pace: these times are no latencies",
+            laboratory.cpus
+        ),
+    };
+    let mut text = format!(
+        "{time}; QEMU {}, seed {}",
+        laboratory.fingerprint.emulator, laboratory.seed
+    );
+    if !laboratory.parameters.is_empty() {
+        text += &format!(", {}", laboratory.parameters.join(" "));
+    }
+    if let Some(result) = laboratory.fingerprint.result_sha256.get(..16) {
+        text += &format!(", result {result}");
+    }
+    text
 }

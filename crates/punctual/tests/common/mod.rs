@@ -271,8 +271,13 @@ impl Going {
     }
 
     /// Waits for the end.
-    pub fn end(mut self) -> Ended {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn end(self) -> Ended {
+        self.end_within(PATIENCE)
+    }
+
+    /// Waits for the end of something that takes its time.
+    pub fn end_within(mut self, patience: Duration) -> Ended {
+        let deadline = Instant::now() + patience;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 break status;

@@ -188,6 +188,7 @@ fn a_full_disk_leaves_what_was_saved() {
 /// Not a test: the child of the next one.
 #[test]
 #[ignore = "the child of kill_at_any_moment"]
+#[allow(clippy::print_stdout, reason = "its parent listens")]
 fn save_forever() {
     let Ok(path) = std::env::var("PUNCTUAL_TEST_SAVE") else {
         return;

@@ -43,6 +43,7 @@ fn records() -> Vec<Run> {
         reason: "interrupt".to_owned(),
     };
     full.system = full_system();
+    full.laboratory = Some(laboratory());
     full.explanation = Some(super::bills::explanation());
     with_halves(&mut full);
 
@@ -65,6 +66,31 @@ fn records() -> Vec<Run> {
     let mut records = vec![full, run(1), invalid, unfinished, inconclusive, merged];
     records.extend(imported);
     records
+}
+
+fn laboratory() -> lab::Laboratory {
+    lab::Laboratory {
+        kernel: "rt".to_owned(),
+        release: "6.1.0-49-rt-amd64".to_owned(),
+        package: Some("linux-image-6.1.0-49-rt-amd64 6.1.172-1".to_owned()),
+        parameters: vec!["preempt=full".to_owned()],
+        seed: 1,
+        cpus: 1,
+        memory_mib: 1024,
+        words: vec!["measure".to_owned()],
+        program: Some("/bin/true".to_owned()),
+        modules: vec!["kernel/a.ko".to_owned()],
+        virtual_limit_ns: 1,
+        load: Some("fork".to_owned()),
+        time: lab::GuestTime::Virtual,
+        boot_ns: 1,
+        virtual_ns: 2,
+        fingerprint: lab::Fingerprint {
+            emulator: "7.2.22".to_owned(),
+            firmware_sha256: [("pvh.bin".to_owned(), "00".to_owned())].into(),
+            ..lab::Fingerprint::default()
+        },
+    }
 }
 
 fn full_system() -> SystemState {

@@ -20,7 +20,7 @@ fn lists_in_cyclictests_manner() {
     only("2,2,1-3", &[1, 2, 3]);
     only("0-7:2", &[0, 2, 4, 6]);
     only("0-15:2/8", &[0, 1, 8, 9]);
-    only("65535", &[65535]);
+    only("8191", &[8191]);
     assert_eq!(parse("!1-2"), Ok(CpuList::Except(vec![1, 2])));
     assert_eq!(parse("all"), Ok(CpuList::All));
     assert_eq!("4".parse(), Ok(CpuList::Only(vec![4])));
@@ -43,10 +43,10 @@ fn what_is_no_list_says_what_is_accepted() {
         ("0-7:3/2", "`0-7:3/2` is not a CPU or a range"),
         ("1-2-3", "`1-2-3` is not a CPU or a range"),
         ("5-3", "the range `5-3` ends before it begins"),
-        ("65536", "`65536` is above the highest CPU number, 65535"),
+        ("8192", "`8192` is above the highest CPU number, 8191"),
         (
             "99999999999999999999999",
-            "`99999999999999999999999` is above the highest CPU number, 65535",
+            "`99999999999999999999999` is above the highest CPU number, 8191",
         ),
     ];
     for (text, message) in messages {
@@ -58,7 +58,7 @@ fn what_is_no_list_says_what_is_accepted() {
 
 #[test]
 fn a_hostile_list_is_refused_at_once() {
-    let text = vec!["0-65535"; 100_000].join(",");
+    let text = vec!["0-8191"; 100_000].join(",");
     let begun = std::time::Instant::now();
     assert!(parse(&text).is_err());
     assert!(begun.elapsed().as_secs() < 5);

@@ -187,18 +187,18 @@ impl Stack {
     }
 
     /// The lowest address, as `pthread_attr_setstack` and `mmap` count: the first byte above
-    /// the lower guard.
+    /// the lower guard. Real-time safe.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// The size in bytes, guards not counted: one of [`SIZES`].
+    /// The size in bytes, guards not counted: one of [`SIZES`]. Real-time safe.
     #[expect(clippy::len_without_is_empty, reason = "a stack is never empty")]
     pub fn len(&self) -> usize {
         self.class.size()
     }
 
-    /// The addresses of the stack.
+    /// The addresses of the stack. Real-time safe.
     pub fn bounds(&self) -> Bounds {
         let low = self.base.as_ptr() as usize;
         Bounds {

@@ -65,13 +65,13 @@ pub struct Notices<F> {
 }
 
 impl<F: Futex> Notices<F> {
-    /// Of two words that are 0.
+    /// Of two words that are 0. Real-time safe.
     pub const fn new(number: F, waiting: F) -> Self {
         Self { number, waiting }
     }
 
     /// Called with the mutex held, after the condition was found false: what to hand to
-    /// [`Notices::sleep`] once the mutex is given up.
+    /// [`Notices::sleep`] once the mutex is given up. Real-time safe.
     #[inline]
     pub fn enlist(&self) -> u32 {
         self.waiting.add(1);
@@ -79,7 +79,7 @@ impl<F: Futex> Notices<F> {
     }
 
     /// Called without the mutex: sleeps until the next notification after `seen`, or until
-    /// an instant of CLOCK_MONOTONIC, in ns.
+    /// an instant of CLOCK_MONOTONIC, in ns. Real-time safe; one system call.
     ///
     /// # Errors
     /// As [`Futex::wait`].
@@ -116,7 +116,7 @@ impl Default for Condvar {
 }
 
 impl Condvar {
-    /// Makes a condition variable; it needs no memory of its own.
+    /// Makes a condition variable; it needs no memory of its own. Real-time safe.
     #[must_use]
     pub const fn new() -> Self {
         Self {

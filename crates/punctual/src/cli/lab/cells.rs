@@ -10,9 +10,8 @@ use std::thread;
 use punctual_stats::format::count;
 
 use super::round;
-use crate::lab::kernel::Kernel;
 use crate::lab::{CellPlan, LabError, Made};
-use crate::record::lab::{CellFigures, LabCell};
+use crate::record::lab::{CellFigures, CellVerdict, LabCell};
 use crate::record::{Run, RunDirectory, save_whole};
 use crate::report::lab::label_of;
 use crate::report::{gnuplot, html, svg};
@@ -22,6 +21,8 @@ use crate::report::{gnuplot, html, svg};
 pub struct Cell<'a> {
     /// What it is.
     pub plan: CellPlan<'a>,
+    /// Its column in the table.
+    pub column: String,
     /// Its load's name.
     pub load: String,
     /// Its directory, from that of the lab.
@@ -45,13 +46,12 @@ fn plain(text: &str) -> String {
     if name.is_empty() { "x" } else { name }.to_owned()
 }
 
-/// A folder's name for each kernel, all of them different.
-pub fn kernel_folders(kernels: &[Kernel]) -> Vec<String> {
+/// A folder's name for each column of the table, all of them different.
+pub fn folders<'a>(columns: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut names = Vec::new();
-    for kernel in kernels {
-        let asked = kernel.asked.rsplit('/').next().unwrap_or_default();
-        let base = plain(asked);
+    for column in columns {
+        let base = plain(column.rsplit('/').next().unwrap_or_default());
         let mut name = base.clone();
         for number in 2.. {
             if taken.insert(name.clone()) {
@@ -153,7 +153,7 @@ fn keep_run(folder: &Path, run: &Run) -> Result<(), String> {
 
 /// A line that tells of a cell that is done.
 pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> String {
-    let label = label_of(&cell.plan.kernel.asked, &cell.load, cell.plan.seed);
+    let label = label_of(&cell.column, &cell.load, cell.plan.seed);
     match outcome {
         Ok(made) => {
             let figures = made.run.as_ref().and_then(CellFigures::of);
@@ -179,7 +179,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         Some(Ok(_)) => None,
     };
     LabCell {
-        kernel: cell.plan.kernel.asked.clone(),
+        kernel: cell.column.clone(),
         load: cell.load.clone(),
         seed: cell.plan.seed,
         directory: cell.directory.clone(),
@@ -189,6 +189,13 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         figures: made
             .and_then(|made| made.run.as_ref())
             .and_then(CellFigures::of),
+        verdict: made
+            .and_then(|made| made.run.as_ref())
+            .and_then(|run| run.verdict.as_ref())
+            .map(|verdict| CellVerdict {
+                outcome: verdict.outcome,
+                sentence: verdict.sentence.clone(),
+            }),
         laboratory: made.map(|made| made.laboratory.clone()),
     }
 }
@@ -199,19 +206,9 @@ mod tests {
 
     #[test]
     fn folders_have_plain_names_of_their_own() {
-        let kernel = |asked: &str| Kernel {
-            asked: asked.to_owned(),
-            release: String::new(),
-            package: None,
-            image: "x".into(),
-            sha256: String::new(),
-            system_map: None,
-            config: None,
-            modules: None,
-        };
-        let kernels = ["rt", "../a/bz Image", "b/bz-Image", "..", "/"].map(kernel);
+        let columns = ["rt", "../a/bz Image", "b/bz-Image", "..", "/"];
         assert_eq!(
-            kernel_folders(&kernels),
+            folders(columns.into_iter()),
             ["rt", "bz-Image", "bz-Image-2", "x", "x-2"]
         );
         assert_eq!(folder("rt", "files+net", 1, 1), "rt/files+net");

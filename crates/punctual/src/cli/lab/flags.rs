@@ -13,6 +13,7 @@ Examples:
   punctual lab                              rt beside standard, each native load by itself
   punctual lab --kernel rt --load files,hackbench -- measure nanosleep -D 5
   punctual lab --kernel ./bzImage --param preempt=full -- ./my_control_loop --rate 1000
+  punctual lab run rt-vs-standard           four preemption models, all loads
   punctual lab compare A B                  which loads differ, by how many ns
   punctual lab verify A                     runs it again: identical, or the first difference
 
@@ -31,7 +32,7 @@ pub struct LabFlags {
     /// A word for the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
     pub param: Vec<String>,
-    /// Loads, each by itself and separated by commas; files+net is both at once [default: idle and each of the standard load; idle for a program]
+    /// Loads, each in a machine by itself; files+net is both at once; idle is none, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
     #[arg(long, value_name = "LOADS", help_heading = GUEST)]
     pub load: Option<String>,
     /// Processors; of more than one no latency is told
@@ -43,6 +44,17 @@ pub struct LabFlags {
     /// Run everything with seeds 1 to N: a maximum holds for one seed
     #[arg(long, value_name = "N", default_value = "1", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
     pub seeds: u64,
+    /// How it is done on the host.
+    #[command(flatten)]
+    pub host: HostFlags,
+    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1000 -l 5000]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Flags of whatever makes cells: what the host gives and gets.
+#[derive(Debug, Args)]
+pub struct HostFlags {
     /// Machines side by side [default: the host's CPUs]
     #[arg(short, long, value_name = "N", value_parser = jobs, allow_negative_numbers = true, help_heading = HOST)]
     pub jobs: Option<usize>,
@@ -55,15 +67,15 @@ pub struct LabFlags {
     /// The directory for all runs [default: punctual-lab-TIME here]
     #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// Write a test suite for CI as JUnit XML: a case for each kernel and load
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub junit: Option<PathBuf>,
     /// Print the table as JSON
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Print nothing but what a program in the guest prints
     #[arg(short, long, conflicts_with = "json", help_heading = OUTPUT)]
     pub quiet: bool,
-    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1000 -l 5000]
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
 }
 
 const GUEST: &str = "Guest";
@@ -73,10 +85,23 @@ const OUTPUT: &str = "Output";
 /// What `lab` does with records.
 #[derive(Debug, Subcommand)]
 pub enum LabAction {
+    /// Run an experiment: machines and loads as a file names them
+    Run(LabRunFlags),
     /// Hold two labs against each other: which loads differ, by how many ns
     Compare(LabCompareFlags),
     /// Run it again: identical, or the first difference
     Verify(LabVerifyFlags),
+}
+
+/// Flags of `lab run`.
+#[derive(Debug, Args)]
+pub struct LabRunFlags {
+    /// A file in TOML, or one that is shipped: rt-vs-standard, kernels
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: PathBuf,
+    /// How it is done on the host.
+    #[command(flatten)]
+    pub host: HostFlags,
 }
 
 /// Flags of `lab compare`.
@@ -102,7 +127,7 @@ pub struct LabVerifyFlags {
 }
 
 /// One word that the kernel takes as it is.
-fn parameter(text: &str) -> Result<String, String> {
+pub fn parameter(text: &str) -> Result<String, String> {
     const OURS: [&str; 8] = [
         "console", "init", "initrd", "panic", "rdinit", "lab.seed", "icount", "root",
     ];
@@ -144,7 +169,7 @@ fn jobs(text: &str) -> Result<usize, String> {
 }
 
 /// MiB.
-fn memory(text: &str) -> Result<u64, String> {
+pub fn memory(text: &str) -> Result<u64, String> {
     crate::load::generator::parse_number(text)
         .map(|bytes| bytes >> 20)
         .filter(|mib| (256..=65536).contains(mib))

@@ -2,6 +2,7 @@
 
 mod cells;
 mod compare;
+mod experiment;
 mod flags;
 mod plan;
 mod verify;
@@ -19,10 +20,10 @@ use crate::lab::cell::Work;
 use crate::lab::kernel::{self, Cache, Kernel};
 use crate::lab::{CellPlan, LabError, Qemu};
 use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, LabCell};
-use crate::record::{RecordError, RunDirectory, Tool, time};
+use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
 use crate::report::lab as report;
 use cells::{Cell, Outcome};
-use flags::LabAction;
+use flags::{HostFlags, LabAction};
 
 /// Makes the cells, or looks at those that were made.
 ///
@@ -32,63 +33,67 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
     match &flags.action {
         Some(LabAction::Compare(flags)) => compare::run(flags),
         Some(LabAction::Verify(flags)) => verify::run(flags),
-        None => make(flags),
+        Some(LabAction::Run(flags)) => make(&experiment::read(flags)?),
+        None => make(&of_flags(flags)?),
     }
 }
 
-fn make(flags: &LabFlags) -> Result<ExitCode, Failure> {
-    let parts = plan::parts(flags)?;
+/// One column of the table.
+pub struct Column {
+    name: String,
+    kernel: String,
+    parameters: Vec<String>,
+    parts: Vec<plan::Part>,
+}
+
+/// What is to be made, wherever that was said.
+pub struct Wanted<'a> {
+    columns: Vec<Column>,
+    seeds: u64,
+    cpus: usize,
+    memory_mib: u64,
+    host: &'a HostFlags,
+}
+
+fn of_flags(flags: &LabFlags) -> Result<Wanted<'_>, Failure> {
+    let parts = plan::parts(flags.load.as_deref(), &flags.command)?;
+    let column = |name: &String| Column {
+        name: name.clone(),
+        kernel: name.clone(),
+        parameters: flags.param.clone(),
+        parts: parts.clone(),
+    };
+    Ok(Wanted {
+        columns: flags.kernel.iter().map(column).collect(),
+        seeds: flags.seeds,
+        cpus: flags.cpus,
+        memory_mib: flags.mem,
+        host: &flags.host,
+    })
+}
+
+fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
     let qemu = Qemu::find().map_err(Failure::setup)?;
     let own = own_program()?;
-    let kernels: Vec<Kernel> = flags
-        .kernel
-        .iter()
-        .map(|name| find_kernel(name))
-        .collect::<Result<_, _>>()?;
-    let names = cells::kernel_folders(&kernels);
-    let mut cells = Vec::new();
-    for (kernel, name) in kernels.iter().zip(&names) {
-        for part in &parts {
-            for seed in 1..=flags.seeds {
-                let plan = CellPlan {
-                    qemu: &qemu,
-                    kernel,
-                    parameters: flags.param.clone(),
-                    work: part.work.clone(),
-                    modules: Vec::new(),
-                    seed,
-                    cpus: flags.cpus,
-                    memory_mib: flags.mem,
-                    virtual_limit: Duration::from_nanos(flags.virtual_limit),
-                    host_limit: Duration::from_nanos(flags.host_limit),
-                };
-                // What makes no sense is told before anything runs.
-                plan.command_line().map_err(Failure::setup)?;
-                cells.push(Cell {
-                    plan,
-                    load: part.load.clone(),
-                    directory: cells::folder(name, &part.load, seed, flags.seeds),
-                });
-            }
+    let mut kernels: Vec<Kernel> = Vec::new();
+    for column in &wanted.columns {
+        if !kernels.iter().any(|kernel| kernel.asked == column.kernel) {
+            kernels.push(find_kernel(&column.kernel)?);
         }
     }
+    let cells = planned(wanted, &qemu, &kernels)?;
     if let Some(cell) = cells.first() {
+        // What makes no sense is told before anything runs.
         cell.plan.initramfs(&own).map_err(Failure::setup)?;
     }
     let signals = Signals::listen().map_err(Failure::setup)?;
-    let directory = RunDirectory::create(flags.output.as_deref(), "lab", SystemTime::now())
-        .map_err(|error| Failure {
-            line: format!("-o: {error}"),
-            status: match error {
-                RecordError::Exists { .. } | RecordError::Create { .. } => super::failure::USAGE,
-                _ => SETUP,
-            },
-        })?;
-    let program = parts
+    let host = wanted.host;
+    let directory = make_directory(host)?;
+    let program = cells
         .iter()
-        .any(|part| matches!(part.work, Work::Program { .. }));
-    let tells = !flags.quiet && !flags.json && !program;
-    let jobs = flags.jobs.unwrap_or_else(host_cpus).min(cells.len());
+        .any(|cell| matches!(cell.plan.work, Work::Program { .. }));
+    let tells = !host.quiet && !host.json && !program;
+    let jobs = host.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let begin = Instant::now();
     let started = time::rfc3339(SystemTime::now());
     let mut trouble = None;
@@ -98,8 +103,7 @@ fn make(flags: &LabFlags) -> Result<ExitCode, Failure> {
         jobs,
         &|| signals.end().is_some(),
         &mut |cell, outcome| {
-            let kept = cells::keep(directory.path(), cell, outcome);
-            if let Err(error) = kept {
+            if let Err(error) = cells::keep(directory.path(), cell, outcome) {
                 trouble.get_or_insert(error);
             }
             if tells {
@@ -135,11 +139,67 @@ fn make(flags: &LabFlags) -> Result<ExitCode, Failure> {
         return Err(Failure::setup(first_error(&outcomes)));
     }
     save(&directory, &lab)?;
+    if let Some(file) = &host.junit {
+        save_whole(file, report::junit(&lab).as_bytes()).map_err(Failure::setup)?;
+    }
     if let Some(error) = trouble {
         return Err(Failure::setup(error));
     }
-    show(flags, &lab, &outcomes, program, directory.path());
+    show(host, &lab, &outcomes, program, directory.path());
     conclude(&lab, &outcomes)
+}
+
+/// All cells, those of a column together.
+fn planned<'a>(
+    wanted: &Wanted<'_>,
+    qemu: &'a Qemu,
+    kernels: &'a [Kernel],
+) -> Result<Vec<Cell<'a>>, Failure> {
+    let names = cells::folders(wanted.columns.iter().map(|column| &*column.name));
+    let mut cells = Vec::new();
+    for (column, folder) in wanted.columns.iter().zip(&names) {
+        let kernel = kernels
+            .iter()
+            .find(|kernel| kernel.asked == column.kernel)
+            .ok_or_else(|| Failure::setup(format!("{}: no such kernel", column.kernel)))?;
+        for part in &column.parts {
+            for seed in 1..=wanted.seeds {
+                let plan = CellPlan {
+                    qemu,
+                    kernel,
+                    parameters: column.parameters.clone(),
+                    work: part.work.clone(),
+                    modules: Vec::new(),
+                    seed,
+                    cpus: wanted.cpus,
+                    memory_mib: wanted.memory_mib,
+                    virtual_limit: Duration::from_nanos(wanted.host.virtual_limit),
+                    host_limit: Duration::from_nanos(wanted.host.host_limit),
+                };
+                plan.command_line().map_err(Failure::setup)?;
+                cells.push(Cell {
+                    plan,
+                    column: column.name.clone(),
+                    load: part.load.clone(),
+                    directory: cells::folder(folder, &part.load, seed, wanted.seeds),
+                });
+            }
+        }
+    }
+    Ok(cells)
+}
+
+fn make_directory(host: &HostFlags) -> Result<RunDirectory, Failure> {
+    RunDirectory::create(host.output.as_deref(), "lab", SystemTime::now()).map_err(|error| {
+        let usage = matches!(
+            error,
+            RecordError::Exists { .. } | RecordError::Create { .. }
+        );
+        Failure {
+            line: format!("-o: {error}"),
+            status: if usage { super::failure::USAGE } else { SETUP },
+        }
+    })
 }
 
 /// This very program.
@@ -171,7 +231,7 @@ fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
         .map_err(Failure::setup)
 }
 
-fn show(flags: &LabFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {
+fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {
     if flags.json {
         let text = serde_json::to_string_pretty(lab).unwrap_or_default();
         out::print(&(text + "\n"));

@@ -7,10 +7,9 @@ use clap::Parser;
 
 use super::super::failure::Failure;
 use super::super::flags::{Cli, Verb};
-use super::flags::LabFlags;
 use crate::lab::cell::Work;
 use crate::launch::Program;
-use crate::load::{LoadSpec, standard};
+use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 
 /// What `measure` does in the guest where no words say it.
 const MEASURE: [&str; 8] = [
@@ -41,14 +40,14 @@ pub struct Part {
 ///
 /// # Errors
 /// Wrong usage.
-pub fn parts(flags: &LabFlags) -> Result<Vec<Part>, Failure> {
-    let words = text(&flags.command)?;
+pub fn parts(load: Option<&str>, command: &[OsString]) -> Result<Vec<Part>, Failure> {
+    let words = text(command)?;
     let own = words.is_empty() || is_own(&words[0]);
     if own {
-        return of_ourselves(flags, &words);
+        return of_ourselves(load, &words);
     }
-    let file = program(&flags.command[0])?;
-    loads(flags.load.as_deref().unwrap_or(IDLE))?
+    let file = program(&command[0])?;
+    loads(load.unwrap_or(IDLE))?
         .into_iter()
         .map(|load| {
             let beside = (load != IDLE).then(|| list(&load));
@@ -89,14 +88,14 @@ fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
         .collect()
 }
 
-fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure> {
+fn of_ourselves(wanted: Option<&str>, words: &[String]) -> Result<Vec<Part>, Failure> {
     let mut words = words.to_vec();
     if words.is_empty() {
         words = MEASURE.map(str::to_owned).to_vec();
     }
     let named = check(&mut words)?;
     if let Some(load) = named {
-        if flags.load.is_some() {
+        if wanted.is_some() {
             return Err(Failure::usage(
                 "--load stands twice: before -- each load is a machine of its own, behind it \
                  there is one",
@@ -107,15 +106,7 @@ fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure
             work: Work::Own(words),
         }]);
     }
-    let each = || {
-        let native = standard::PARTS.iter().map(|part| part.name);
-        [IDLE]
-            .into_iter()
-            .chain(native)
-            .collect::<Vec<_>>()
-            .join(",")
-    };
-    let wanted = flags.load.clone().unwrap_or_else(each);
+    let wanted = wanted.unwrap_or("idle,native");
     let part = |load: String| {
         let spec = if load == IDLE {
             "none".to_owned()
@@ -129,7 +120,7 @@ fn of_ourselves(flags: &LabFlags, words: &[String]) -> Result<Vec<Part>, Failure
             work: Work::Own(words),
         }
     };
-    Ok(loads(&wanted)?.into_iter().map(part).collect())
+    Ok(loads(wanted)?.into_iter().map(part).collect())
 }
 
 /// Our own verb's words, completed; the label of its load, if it names one.
@@ -173,29 +164,43 @@ fn list(load: &str) -> String {
     load.replace('+', ",")
 }
 
-/// The names of loads, each checked.
+/// The names of loads, each checked. A set is each of its loads by itself.
 fn loads(text: &str) -> Result<Vec<String>, Failure> {
-    let mut found = Vec::new();
-    for load in text.split(',').map(str::trim) {
-        let load = if load == "none" { IDLE } else { load };
-        let spec = match load {
-            IDLE => Ok(LoadSpec::None),
-            load => LoadSpec::parse(&list(load)),
+    let mut found: Vec<String> = Vec::new();
+    for word in text.split(',').map(str::trim) {
+        let set: Vec<&str> = match word {
+            "none" => vec![IDLE],
+            "native" => standard::PARTS.iter().map(|part| part.name).collect(),
+            KERNEL_PATHS_NAME => KERNEL_PATHS.to_vec(),
+            other => vec![other],
         };
-        match spec {
-            Err(error) => return Err(Failure::usage(format!("--load: {error}"))),
-            Ok(LoadSpec::Command(line)) => {
-                return Err(Failure::usage(format!(
-                    "--load '{line}': the guest has no shell; name native loads"
-                )));
+        let many = set.len() > 1;
+        for load in set {
+            check_load(load)?;
+            match found.iter().any(|known| known == load) {
+                false => found.push(load.to_owned()),
+                // Sets overlap.
+                true if many => {}
+                true => return Err(Failure::usage(format!("--load names {load} twice"))),
             }
-            Ok(_) if found.iter().any(|known| known == load) => {
-                return Err(Failure::usage(format!("--load names {load} twice")));
-            }
-            Ok(_) => found.push(load.to_owned()),
         }
     }
     Ok(found)
+}
+
+fn check_load(load: &str) -> Result<(), Failure> {
+    if load == IDLE {
+        return Ok(());
+    }
+    match LoadSpec::parse(&list(load)) {
+        Err(error) => Err(Failure::usage(format!(
+            "--load: {error}; here idle, native and kernel-paths name several"
+        ))),
+        Ok(LoadSpec::Command(line)) => Err(Failure::usage(format!(
+            "--load '{line}': the guest has no shell; name native loads"
+        ))),
+        Ok(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -205,7 +210,7 @@ mod tests {
     fn planned(arguments: &[&str]) -> Result<Vec<Part>, Failure> {
         let words = ["punctual", "lab"].iter().chain(arguments);
         match Cli::try_parse_from(words).expect("they parse").verb {
-            Verb::Lab(flags) => parts(&flags),
+            Verb::Lab(flags) => parts(flags.load.as_deref(), &flags.command),
             _ => panic!("the verb is lab"),
         }
     }
@@ -239,6 +244,10 @@ mod tests {
             "measure nanosleep -p 80 -i 1000 -l 5000 --load none"
         );
         assert!(own(&parts[1]).ends_with("--load hackbench"));
+        let paths = planned(&["--load", "kernel-paths"]).unwrap();
+        assert_eq!(paths.len(), KERNEL_PATHS.len());
+        let all = planned(&["--load", "idle,native,kernel-paths"]).unwrap();
+        assert_eq!(all.len(), 1 + 7 + KERNEL_PATHS.len() - 1);
     }
 
     #[test]

@@ -24,6 +24,7 @@ const HOST_LIMIT: Duration = Duration::from_secs(3600);
 
 /// One record that is to be made again.
 struct Before {
+    column: String,
     load: String,
     laboratory: Laboratory,
     run: Option<Run>,
@@ -53,11 +54,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let outcomes = cells::make_all(&cells, &own, jobs, &ends, &mut |_, _| {});
     let mut differ = 0;
     for (record, outcome) in before.iter().zip(outcomes) {
-        let label = label_of(
-            &record.laboratory.kernel,
-            &record.load,
-            record.laboratory.seed,
-        );
+        let label = label_of(&record.column, &record.load, record.laboratory.seed);
         let made = match outcome {
             Some(Ok(made)) => made,
             Some(Err(error)) => return Err(Failure::setup(format!("{label}: {error}"))),
@@ -85,6 +82,7 @@ fn read(path: &Path) -> Result<Vec<Before>, Failure> {
             )));
         };
         return Ok(vec![Before {
+            column: laboratory.kernel.clone(),
             load: run.request.load.clone(),
             laboratory,
             run: Some(run),
@@ -99,6 +97,7 @@ fn read(path: &Path) -> Result<Vec<Before>, Failure> {
         let own = laboratory.program.is_none();
         let run = own.then(|| record::read(&directory.join(&cell.directory)));
         found.push(Before {
+            column: cell.kernel,
             load: cell.load,
             laboratory,
             run: run.transpose().map_err(Failure::setup)?,
@@ -141,6 +140,7 @@ fn again<'a>(record: &Before, qemu: &'a Qemu, kernels: &'a [Kernel]) -> Result<C
     };
     Ok(Cell {
         plan,
+        column: record.column.clone(),
         load: record.load.clone(),
         directory: String::new(),
     })

@@ -63,6 +63,8 @@ pub(super) enum Refusal {
 #[derive(Debug, Clone, Default)]
 pub struct Apt {
     directory: Option<PathBuf>,
+    /// A file for what apt works out from its lists, where the system keeps it nowhere.
+    digest: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -145,7 +147,21 @@ impl Apt {
     #[must_use]
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         let directory = Some(directory.into());
-        Self { directory }
+        Self {
+            directory,
+            digest: None,
+        }
+    }
+
+    /// Lets apt keep what it works out from its lists in this directory, where it keeps it
+    /// nowhere, as in containers: each question takes it seconds else.
+    pub(super) fn keeping(&self, directory: &Path) -> Self {
+        let mut apt = self.clone();
+        let is_kept = Path::new("/var/cache/apt/pkgcache.bin").exists();
+        if self.directory.is_none() && !is_kept && directory.is_dir() {
+            apt.digest = Some(directory.join(".apt"));
+        }
+        apt
     }
 
     /// The package that apt would fetch for a name.
@@ -282,7 +298,12 @@ impl Apt {
     }
 
     fn ask(&self, program: &str, arguments: &[&str]) -> Result<Output, Refusal> {
-        run(self.command(program).args(arguments))
+        let mut command = self.command(program);
+        if let Some(digest) = &self.digest {
+            let option = format!("Dir::Cache::pkgcache={}", digest.display());
+            command.args(["-o", &option]);
+        }
+        run(command.args(arguments))
     }
 
     fn command(&self, program: &str) -> Command {
@@ -348,7 +369,7 @@ fn refusal(output: &Output) -> Refusal {
     Refusal::Said(error.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `os-release` of a Debian -> the line that enables its backports.
+/// `os-release` of a Debian -> how its backports are enabled.
 fn backports_of(os_release: &str) -> Option<String> {
     let field = |name: &str| {
         let mut lines = os_release.lines();
@@ -360,8 +381,7 @@ fn backports_of(os_release: &str) -> Option<String> {
     }
     let codename = field("VERSION_CODENAME")?;
     Some(format!(
-        "echo deb http://deb.debian.org/debian {codename}-backports main | \
-         sudo tee /etc/apt/sources.list.d/backports.list && sudo apt-get update"
+        "name {codename}-backports among the suites of apt's sources, then apt-get update"
     ))
 }
 

@@ -62,12 +62,12 @@ impl Error {
     }
 
     pub(super) fn unfit(path: &Path, why: impl Into<String>) -> Self {
-        let (path, why) = (path.to_owned(), why.into());
+        let (path, why) = (path.to_owned(), in_a_line(&why.into()));
         Self::Unfit { path, why }
     }
 
     pub(super) fn damaged(path: &Path, why: impl Into<String>) -> Self {
-        let (path, why) = (path.to_owned(), why.into());
+        let (path, why) = (path.to_owned(), in_a_line(&why.into()));
         Self::Damaged { path, why }
     }
 
@@ -123,6 +123,15 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// What others say may quote the file, with whatever is in it.
+pub(super) fn in_a_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let printable = text.chars().take_while(|&c| c != '\n').take(LONGEST);
+    printable
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
 
 /// The kernel's words without the number.
 fn plain(error: &io::Error) -> String {

@@ -4,8 +4,10 @@ pub mod apt;
 mod cache;
 mod error;
 pub mod image;
+pub mod kallsyms;
 pub mod modules;
 pub mod package;
+pub mod symbols;
 pub mod unpack;
 
 use std::fs::File;
@@ -18,6 +20,7 @@ use self::apt::{Apt, Refusal, Wanted};
 pub use self::cache::Cache;
 pub use self::error::Error;
 use self::image::{BzImage, Elf, Kind};
+pub use self::symbols::Symbols;
 use self::unpack::Packing;
 
 /// A kernel, ready to boot.
@@ -117,6 +120,7 @@ fn by_name(
     cache: &Cache,
     tell: Tell<'_>,
 ) -> Result<Kernel, Error> {
+    let apt = apt.keeping(cache.directory());
     let refused = match apt.offer(wanted) {
         Ok(offer) => {
             let key = format!("package-{}", offer.sha256);
@@ -281,6 +285,13 @@ fn unpack_package(
     package::files(tar, failed, |installed, from| {
         let below = installed.strip_prefix("usr/").unwrap_or(installed);
         let longest = if let Some(found) = below.strip_prefix("boot/vmlinuz-") {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-_".contains(&byte);
+            if !found.bytes().all(plain) {
+                return Err(Error::unfit(
+                    path,
+                    format!("holds a kernel of a strange name: {below}"),
+                ));
+            }
             if release.replace(found.to_owned()).is_some() {
                 return Err(Error::unfit(path, "holds more than one kernel"));
             }

@@ -204,6 +204,10 @@ pub fn control(tar: impl Read) -> io::Result<Control> {
     if stated.package.is_empty() || stated.version.is_empty() {
         return Err(invalid("it doesn't say its name and version"));
     }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-:".contains(&byte);
+    if !(stated.package.bytes().all(plain) && stated.version.bytes().all(plain)) {
+        return Err(invalid("its name or version is none that Debian allows"));
+    }
     Ok(stated)
 }
 

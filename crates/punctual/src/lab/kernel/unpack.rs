@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
+use lzma_rust2::{Action, Status, XzStream};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use sha2::{Digest, Sha256};
 
@@ -49,11 +50,11 @@ impl Packing {
     pub fn unpack<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
             Self::Gzip => Box::new(flate2::bufread::GzDecoder::new(packed)),
-            Self::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(
+            Self::Xz => Box::new(Xz {
                 packed,
-                false,
-                WINDOW / 1024 + 1024,
-            )),
+                stream: XzStream::new_mem_limit(false, WINDOW / 1024 + 1024),
+                ended: false,
+            }),
             Self::Zstd => {
                 let mut decoder = FrameDecoder::new();
                 decoder.set_max_window_size(WINDOW.into());
@@ -69,6 +70,33 @@ impl Packing {
             )?),
             Self::Plain => Box::new(packed),
         })
+    }
+}
+
+/// A stream of xz, through the decoder that is compiled once and not for each reader.
+struct Xz<R> {
+    packed: R,
+    stream: XzStream,
+    ended: bool,
+}
+
+impl<R: BufRead> Read for Xz<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while !self.ended && !into.is_empty() {
+            let packed = self.packed.fill_buf()?;
+            let is_last = packed.is_empty();
+            let action = if is_last { Action::Finish } else { Action::Run };
+            let done = self.stream.process(packed, into, action)?;
+            self.packed.consume(done.bytes_consumed);
+            self.ended = done.status == Status::StreamEnd;
+            if done.bytes_produced > 0 {
+                return Ok(done.bytes_produced);
+            }
+            if is_last && !self.ended {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(0)
     }
 }
 

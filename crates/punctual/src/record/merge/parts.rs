@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use punctual_stats::histogram::Histogram;
 use punctual_stats::peaks::Peak;
 
+use super::super::lab::{Fingerprint, Laboratory};
 use super::super::run::{
     Demand, Event, Faults, Imported, Load, Standing, Thread, Timeline, TimelineRow,
 };
@@ -288,6 +289,19 @@ pub(super) fn severity(demand: &Demand) -> u8 {
         Standing::InForce => 0,
         Standing::Stated => 1,
         Standing::NotInForce => 2,
+    }
+}
+
+/// What stands for the origin of several runs of the laboratory: the first one's, and no
+/// result, since there was none that all of this came from.
+pub(super) fn merged_laboratory(laboratory: Laboratory) -> Laboratory {
+    let fingerprint = Fingerprint {
+        result_sha256: String::new(),
+        ..laboratory.fingerprint
+    };
+    Laboratory {
+        fingerprint,
+        ..laboratory
     }
 }
 

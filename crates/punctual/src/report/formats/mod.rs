@@ -12,7 +12,7 @@ mod junit;
 mod openmetrics;
 mod rows;
 mod rt_tests;
-mod xml;
+pub(in crate::report) mod xml;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

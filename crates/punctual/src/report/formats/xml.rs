@@ -5,42 +5,42 @@ use std::fmt::Write;
 /// Writes elements with their attributes; text and attributes are escaped, and what
 /// XML 1.0 can't hold becomes U+FFFD.
 #[derive(Debug, Default)]
-pub(super) struct Xml {
+pub(in crate::report) struct Xml {
     out: String,
     open: Vec<&'static str>,
 }
 
 impl Xml {
-    pub(super) fn new() -> Self {
+    pub(in crate::report) fn new() -> Self {
         Self {
             out: "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned(),
             open: Vec::new(),
         }
     }
 
-    pub(super) fn start(&mut self, name: &'static str, attributes: &[(&str, &str)]) {
+    pub(in crate::report) fn start(&mut self, name: &'static str, attributes: &[(&str, &str)]) {
         self.tag(name, attributes, ">\n");
         self.open.push(name);
     }
 
-    pub(super) fn end(&mut self) {
+    pub(in crate::report) fn end(&mut self) {
         if let Some(name) = self.open.pop() {
             self.indent();
             let _ = writeln!(self.out, "</{name}>");
         }
     }
 
-    pub(super) fn empty(&mut self, name: &str, attributes: &[(&str, &str)]) {
+    pub(in crate::report) fn empty(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.tag(name, attributes, "/>\n");
     }
 
-    pub(super) fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
+    pub(in crate::report) fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         self.tag(name, attributes, ">");
         escape(&mut self.out, text);
         let _ = writeln!(self.out, "</{name}>");
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(in crate::report) fn finish(mut self) -> String {
         while !self.open.is_empty() {
             self.end();
         }

@@ -3,9 +3,13 @@
 
 mod compare;
 mod difference;
+mod junit;
 
 pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
+pub use junit::junit;
+
+use punctual_stats::verdict::Outcome;
 
 use super::style::{Style, Tone, wrap};
 use super::table::{self, Cell};
@@ -24,9 +28,20 @@ pub const NO_LATENCIES: &str = "Several processors of an emulator ran at the hos
      was measured on them is no latency and is not shown. Behaviour (affinity, partitions, exit \
      statuses, counts) holds.";
 
+/// A kernel's name in a table: of a path, what its file is called.
+fn short(kernel: &str) -> String {
+    const MOST: usize = 28;
+    let name = kernel.rsplit('/').next().unwrap_or(kernel);
+    match name.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name.to_owned(),
+    }
+}
+
 /// A cell's name: `rt, hackbench`, with its seed where that isn't 1.
 #[must_use]
 pub fn label_of(kernel: &str, load: &str, seed: u64) -> String {
+    let kernel = short(kernel);
     if seed == 1 {
         format!("{kernel}, {load}")
     } else {
@@ -136,7 +151,7 @@ fn kernel_lines(lab: &Lab, kernels: &[&str], style: &Style) -> Vec<String> {
             let release = release.unwrap_or_else(|| "no result".to_owned());
             format!(
                 "{}: {}",
-                style.paint(Tone::Bold, kernel),
+                style.paint(Tone::Bold, &short(kernel)),
                 style.paint(Tone::Plain, &release)
             )
         })
@@ -151,7 +166,7 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
     let mut head = vec![Cell::toned("load", Tone::Bold)];
     for kernel in kernels {
         let bold = |text: &str| Cell::toned(text, Tone::Bold);
-        top.push(bold(kernel));
+        top.push(bold(&short(kernel)));
         head.push(bold("max"));
         if many_seeds {
             top.push(Cell::new(""));
@@ -165,6 +180,11 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
     if kernels.len() == 2 {
         top.push(Cell::new(""));
         head.push(Cell::toned("ratio", Tone::Bold));
+    }
+    let judged = lab.cells.iter().any(|cell| cell.verdict.is_some());
+    if judged {
+        top.push(Cell::new(""));
+        head.push(Cell::toned("verdict", Tone::Bold));
     }
     let mut rows = vec![top, head];
     for load in loads {
@@ -190,9 +210,46 @@ fn rows(lab: &Lab, kernels: &[&str], loads: &[&str]) -> Vec<Vec<Cell>> {
         if let (2, [first, second]) = (kernels.len(), &maxima[..]) {
             row.push(Cell::new(ratio(*second, *first)));
         }
+        if judged {
+            row.push(verdicts(lab, load));
+        }
         rows.push(row);
     }
     rows
+}
+
+/// The verdicts of a row, a word for each kernel; of several seeds the gravest.
+fn verdicts(lab: &Lab, load: &str) -> Cell {
+    let weight = |outcome: Outcome| match outcome {
+        Outcome::Fail => 3,
+        Outcome::Invalid => 2,
+        Outcome::Inconclusive => 1,
+        Outcome::Pass => 0,
+    };
+    let mut words = Vec::new();
+    let mut worst = Outcome::Pass;
+    for kernel in names(&lab.cells, |cell| &cell.kernel) {
+        let of = |cell: &&LabCell| cell.kernel == kernel && cell.load == load;
+        let outcomes = lab.cells.iter().filter(of).filter_map(|cell| {
+            let verdict = cell.verdict.as_ref()?;
+            Some(verdict.outcome)
+        });
+        let Some(gravest) = outcomes.max_by_key(|outcome| weight(*outcome)) else {
+            words.push("-");
+            continue;
+        };
+        words.push(gravest.word());
+        if weight(gravest) > weight(worst) {
+            worst = gravest;
+        }
+    }
+    let tone = match worst {
+        Outcome::Pass => Tone::Good,
+        Outcome::Fail => Tone::Bad,
+        Outcome::Inconclusive => Tone::Unsure,
+        Outcome::Invalid => Tone::Void,
+    };
+    Cell::toned(words.join(" "), tone)
 }
 
 /// How much evidence there is, and what it took.

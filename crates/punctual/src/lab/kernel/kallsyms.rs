@@ -1,0 +1,217 @@
+//! The names that a kernel holds within itself, for `/proc/kallsyms`.
+//!
+//! They lie in its read-only data, one table after the other, each aligned to 8 bytes, and no
+//! header says where: `scripts/kallsyms.c` of the kernel's source writes them. Of the names,
+//! frequent parts are replaced by tokens of one byte. They are found by what must hold among
+//! them, and every entry is checked:
+//!
+//! | Linux 4.20 to 6.3 | since |
+//! |---|---|
+//! | offsets, relative base | |
+//! | number, names, markers | number, names, markers |
+//! | order of names, in some | |
+//! | tokens, index of tokens | tokens, index of tokens |
+//! | | offsets, relative base |
+
+use super::image::{u16_at, u32_at, u64_at};
+use super::symbols::{MOST, Symbols};
+
+/// A marker tells where each name of this many begins.
+const STRIDE: usize = 256;
+const TOKENS: usize = 256;
+/// No name is longer, in bytes.
+const LONGEST_NAME: usize = 1024;
+/// The tables take no more than this, in bytes; Debian's take 4 million.
+const FARTHEST: usize = 64 << 20;
+/// What is looked at of an image that seems to have tables everywhere.
+const MOST_STEPS: usize = 50_000_000;
+/// The kernel lies in the topmost 2 GiB.
+const LOWEST: u64 = 0xffff_ffff_8000_0000;
+
+/// The symbols in an ELF image; `None` where they can't be found.
+#[must_use]
+pub fn symbols(image: &[u8]) -> Option<Symbols> {
+    // The digits stand for themselves in every kernel.
+    const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
+    let mut from = 0;
+    while let Some(at) = find(image.get(from..)?, DIGITS) {
+        let digit = from + at;
+        if let Some(symbols) = Tokens::around(image, digit).and_then(|tokens| read(image, &tokens))
+        {
+            return Some(symbols);
+        }
+        from = digit + 1;
+    }
+    None
+}
+
+/// What each byte of a name stands for.
+struct Tokens {
+    /// Where the table begins.
+    begin: usize,
+    /// Where the index ends, which follows it.
+    end: usize,
+    /// Each token's place in the image.
+    places: Vec<(usize, usize)>,
+}
+
+impl Tokens {
+    /// From the place of the token `0`.
+    fn around(image: &[u8], digit: usize) -> Option<Self> {
+        let ended = |begin: usize| {
+            let token = image.get(begin..)?.iter().take(LONGEST_NAME);
+            let length = token.clone().position(|&byte| byte == 0)?;
+            Some(begin + length)
+        };
+        let mut at = digit;
+        for _ in usize::from(b'0')..TOKENS {
+            at = ended(at)? + 1;
+        }
+        let index = at.checked_next_multiple_of(8)?;
+        let place = |token: usize| u16_at(image, index.checked_add(token * 2)?).map(usize::from);
+        let begin = digit.checked_sub(place(usize::from(b'0'))?)?;
+        let mut places = Vec::with_capacity(TOKENS);
+        let mut at = begin;
+        for token in 0..TOKENS {
+            if place(token)? != at - begin {
+                return None;
+            }
+            let end = ended(at)?;
+            places.push((at, end));
+            at = end + 1;
+        }
+        let end = index + TOKENS * 2;
+        Some(Self { begin, end, places })
+    }
+}
+
+fn read(image: &[u8], tokens: &Tokens) -> Option<Symbols> {
+    let mut steps = MOST_STEPS;
+    let mut names = tokens.begin & !7;
+    let earliest = names.saturating_sub(FARTHEST).max(16);
+    while names > earliest && steps > 0 {
+        names -= 8;
+        let number = u64_at(image, names - 8)?;
+        if number == 0 || number > MOST as u64 {
+            continue;
+        }
+        let number = usize::try_from(number).ok()?;
+        if let Some(found) = places_of_names(image, names, number, tokens.begin, &mut steps)
+            && let Some(addresses) = Addresses::find(image, names - 8, tokens.end, number)
+        {
+            return spell(image, tokens, found, &addresses);
+        }
+    }
+    None
+}
+
+fn spell(
+    image: &[u8],
+    tokens: &Tokens,
+    places: Vec<(usize, usize)>,
+    addresses: &Addresses,
+) -> Option<Symbols> {
+    let mut symbols = Symbols::default();
+    let mut name = Vec::new();
+    for (number, (begin, end)) in places.into_iter().enumerate() {
+        name.clear();
+        for &token in image.get(begin..end)? {
+            let (begin, end) = *tokens.places.get(usize::from(token))?;
+            name.extend_from_slice(image.get(begin..end)?);
+            if name.len() > LONGEST_NAME {
+                return None;
+            }
+        }
+        let (kind, name) = name.split_first()?;
+        symbols.add(addresses.of(image, number)?, *kind, name);
+    }
+    Some(symbols.sorted())
+}
+
+/// Where each of `number` names lies, if they are names: they end before `limit`, and the
+/// markers that follow agree.
+fn places_of_names(
+    image: &[u8],
+    names: usize,
+    number: usize,
+    limit: usize,
+    steps: &mut usize,
+) -> Option<Vec<(usize, usize)>> {
+    let mut found = Vec::new();
+    let mut marks = Vec::new();
+    let mut at = names;
+    for name in 0..number {
+        *steps = steps.checked_sub(1)?;
+        if name % STRIDE == 0 {
+            marks.push(at - names);
+        }
+        // Long names have their length in two bytes.
+        let mut length = usize::from(*image.get(at)?);
+        at += 1;
+        if length & 0x80 != 0 {
+            length = length & 0x7f | usize::from(*image.get(at)?) << 7;
+            at += 1;
+        }
+        if length == 0 || at + length > limit {
+            return None;
+        }
+        found.push((at, at + length));
+        at += length;
+    }
+    let markers = at.checked_next_multiple_of(8)?;
+    let agrees = |(number, mark): (usize, &usize)| {
+        u32_at(image, markers + number * 4).is_some_and(|stated| stated as usize == *mark)
+    };
+    marks.iter().enumerate().all(agrees).then_some(found)
+}
+
+/// Addresses are kept as offsets.
+struct Addresses {
+    offsets: usize,
+    base: u64,
+    /// Negative ones count from the base, others are addresses within a CPU's own data.
+    has_per_cpu: bool,
+}
+
+impl Addresses {
+    /// `before` ends what may lie before the names, `behind` begins what may lie behind the
+    /// tokens.
+    fn find(image: &[u8], before: usize, behind: usize, number: usize) -> Option<Self> {
+        let length = (number * 4).checked_next_multiple_of(8)?;
+        let older = || {
+            let base = before.checked_sub(8)?;
+            Some((base.checked_sub(length)?, u64_at(image, base)?))
+        };
+        let newer = || Some((behind, u64_at(image, behind.checked_add(length)?)?));
+        let is_address = |found: &(usize, u64)| found.1 >= LOWEST;
+        let (offsets, base) = older()
+            .filter(is_address)
+            .or_else(|| newer().filter(is_address))?;
+        let table = image.get(offsets..offsets.checked_add(number * 4)?)?;
+        let has_per_cpu = table
+            .chunks_exact(4)
+            .any(|offset| offset.last().is_some_and(|byte| byte & 0x80 != 0));
+        Some(Self {
+            offsets,
+            base,
+            has_per_cpu,
+        })
+    }
+
+    fn of(&self, image: &[u8], number: usize) -> Option<u64> {
+        let offset = u32_at(image, self.offsets + number * 4)?;
+        Some(match offset.cast_signed() {
+            _ if !self.has_per_cpu => self.base.wrapping_add(u64::from(offset)),
+            negative @ ..0 => self
+                .base
+                .wrapping_add((-1 - i64::from(negative)).unsigned_abs()),
+            absolute => u64::from(absolute.unsigned_abs()),
+        })
+    }
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
+}

@@ -1,0 +1,149 @@
+//! Which function an address lies in.
+
+use std::fs::File;
+use std::io::Read;
+
+use super::error::Error;
+use super::{Kernel, LONGEST_IMAGE, LONGEST_TEXT, kallsyms};
+
+/// More symbols than any kernel has; Debian's have 200,000.
+pub(super) const MOST: usize = 4_000_000;
+
+/// The symbols of a kernel, by address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Symbols {
+    /// Names one after the other.
+    names: String,
+    /// Sorted by address, each address once.
+    table: Vec<Symbol>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Symbol {
+    address: u64,
+    begin: usize,
+    end: usize,
+    /// How much its name is preferred over others of the same address.
+    rank: u8,
+}
+
+impl Symbols {
+    /// From lines of `ADDRESS TYPE NAME`, as in `System.map`, or with ` [MODULE]` behind
+    /// them, as in `/proc/kallsyms`. Lines that are otherwise are passed over.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Self {
+        let mut symbols = Self::default();
+        for line in text.split(|&byte| byte == b'\n') {
+            let mut words = line
+                .split(|byte| byte.is_ascii_whitespace())
+                .filter(|word| !word.is_empty());
+            let (Some(address), Some(&[kind]), Some(name)) =
+                (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let address = std::str::from_utf8(address).ok();
+            let address = address.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            if let Some(address) = address {
+                symbols.add(address, kind, name);
+            }
+        }
+        symbols.sorted()
+    }
+
+    pub(super) fn add(&mut self, address: u64, kind: u8, name: &[u8]) {
+        if let Ok(name) = std::str::from_utf8(name)
+            && self.table.len() < MOST
+        {
+            let begin = self.names.len();
+            self.names.push_str(name);
+            self.table.push(Symbol {
+                address,
+                begin,
+                end: self.names.len(),
+                rank: rank(kind, name),
+            });
+        }
+    }
+
+    pub(super) fn sorted(mut self) -> Self {
+        // Stable: of equals, the first one stays.
+        self.table
+            .sort_by_key(|symbol| (symbol.address, std::cmp::Reverse(symbol.rank)));
+        self.table.dedup_by_key(|symbol| symbol.address);
+        self
+    }
+
+    /// The function that an address lies in, and how many bytes behind its beginning; `None`
+    /// before the first, and where the nearest symbol is data.
+    #[must_use]
+    pub fn name(&self, address: u64) -> Option<(&str, u64)> {
+        let behind = self
+            .table
+            .partition_point(|symbol| symbol.address <= address);
+        let symbol = self.table.get(behind.checked_sub(1)?)?;
+        let name = self.names.get(symbol.begin..symbol.end)?;
+        (symbol.rank > DATA).then_some((name, address - symbol.address))
+    }
+
+    /// Where a function begins.
+    #[must_use]
+    pub fn address(&self, name: &str) -> Option<u64> {
+        let is_it = |symbol: &&Symbol| self.names.get(symbol.begin..symbol.end) == Some(name);
+        let functions = self.table.iter().filter(|symbol| symbol.rank > DATA);
+        functions.clone().find(is_it).map(|symbol| symbol.address)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}
+
+const DATA: u8 = 0;
+
+/// Code over data, the names that a function is known by over marks in the text.
+fn rank(kind: u8, name: &str) -> u8 {
+    match kind {
+        _ if name.starts_with("__pfx_") => 1,
+        b'T' => 4,
+        b't' => 3,
+        b'W' | b'w' => 2,
+        _ => DATA,
+    }
+}
+
+impl Kernel {
+    /// The names of its functions: from its `System.map`, or else from the table that the
+    /// kernel itself has for `/proc/kallsyms`. Of modules there are none. Addresses are those
+    /// of a kernel that is not moved (`nokaslr`).
+    ///
+    /// # Errors
+    /// When it has neither, or the file can't be read.
+    pub fn symbols(&self) -> Result<Symbols, Error> {
+        let read = |path: &std::path::Path, longest: u64| {
+            let mut bytes = Vec::new();
+            File::open(path)
+                .and_then(|file| file.take(longest).read_to_end(&mut bytes))
+                .map_err(|error| Error::unreadable(path, error))?;
+            Ok::<_, Error>(bytes)
+        };
+        if let Some(path) = &self.system_map {
+            return Ok(Symbols::parse(&read(path, LONGEST_TEXT)?));
+        }
+        kallsyms::symbols(&read(&self.image, LONGEST_IMAGE)?).ok_or_else(|| {
+            Error::unfit(
+                &self.image,
+                "has no names of functions: it comes without System.map, and holds no table of \
+                 CONFIG_KALLSYMS that punctual can read",
+            )
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! What runs in a guest: programs of all kinds, several processors, seeds.
+
+use std::fs;
+use std::process::Command;
+
+use super::common::{Place, has, read_json, skip};
+use super::{lab, ready};
+
+#[test]
+fn a_program_comes_with_its_libraries_and_its_status_comes_back() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let script = "cat /proc/sys/kernel/osrelease; cat /sys/kernel/realtime; id -u; \
+                  pwd; echo \"$PUNCTUAL_LAB_SEED\"; echo left >file; echo words >&2; exit 7";
+    // Only the shell is brought along: what it calls has to be its own.
+    let script = script
+        .replace(
+            "cat /proc/sys/kernel/osrelease",
+            "read r </proc/sys/kernel/osrelease; echo $r",
+        )
+        .replace(
+            "cat /sys/kernel/realtime",
+            "read r </sys/kernel/realtime; echo $r",
+        )
+        .replace("id -u; ", "");
+    let words = [
+        "--kernel", "rt", "--load", "cpu", "-o", "a", "--", "sh", "-c", &script,
+    ];
+    let ended = lab(&place, &words).expect(7);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert!(lines[0].ends_with("-rt-amd64"), "{ended:?}");
+    assert_eq!(lines[1..], ["1", "/out", "1"], "{ended:?}");
+    assert_eq!(ended.stderr, "words\n");
+    let left = fs::read_to_string(place.path().join("a/rt/cpu/file"));
+    assert_eq!(left.expect("what it left"), "left\n");
+    let record = read_json(&place.path().join("a/lab.json"));
+    assert_eq!(record["cells"][0]["status"], 7);
+}
+
+#[test]
+fn of_several_processors_no_latency_is_told() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let words = [
+        "--kernel", "rt", "--load", "idle", "--cpus", "2", "-o", "a", "--", "measure", "-l", "100",
+    ];
+    let shown = lab(&place, &words).expect(4).stdout;
+    assert!(shown.contains("no latency"), "{shown}");
+    assert!(!shown.contains("p99"), "{shown}");
+    let run = place.run_of_path("a/rt/idle");
+    assert_eq!(run.threads.len(), 2);
+    let verdict = run.verdict.expect("a verdict").sentence;
+    assert!(verdict.contains("INVALID"), "{verdict}");
+    let report = place.run(&["report", "a/rt/idle"]).expect(4).stdout;
+    assert!(report.contains("no latencies"), "{report}");
+}
+
+#[test]
+fn what_a_program_needs_and_cannot_be_found_is_named() {
+    if !has("gcc") {
+        skip!("there is no gcc");
+    }
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let write = |name: &str, text: &str| fs::write(place.path().join(name), text).expect("written");
+    write("lost.c", "int lost(void) { return 0; }\n");
+    write(
+        "main.c",
+        "int lost(void); int main(void) { return lost(); }\n",
+    );
+    for words in [
+        &["-shared", "-fPIC", "-o", "liblost.so", "lost.c"][..],
+        &["-o", "main", "main.c", "-L.", "-llost"],
+    ] {
+        let mut gcc = Command::new("gcc");
+        let done = gcc.current_dir(place.path()).args(words).status();
+        assert!(done.expect("gcc").success());
+    }
+    let ended = lab(&place, &["--kernel", "rt", "-o", "a", "--", "./main"]).expect(1);
+    assert!(ended.stderr.contains("its library liblost.so"), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1);
+    assert!(!place.path().join("a").exists());
+    // Where it is named, it travels along.
+    let mut command = place.command(super::common::program());
+    command
+        .args(["lab", "--kernel", "rt", "-o", "a", "--", "./main"])
+        .env("LD_LIBRARY_PATH", place.path());
+    super::common::Going::start(command)
+        .end_within(std::time::Duration::from_secs(300))
+        .expect(0);
+}

@@ -1,0 +1,143 @@
+//! What is refused, with the number that the documentation promises: limits of memory, and
+//! what the kernel says to SCHED_DEADLINE.
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod stack_support;
+
+use std::sync::Barrier;
+
+use punctual_rt::advice::{Attempt, advice};
+use punctual_rt::sched::{self, Policy};
+use punctual_rt::stack::{self, Class, StackError};
+use punctual_rt::{affinity, memory};
+use stack_support::{End, in_child};
+
+const MB: u64 = 1 << 20;
+
+/// Sets a limit, or the one that there is if it is lower.
+fn limit(which: libc::__rlimit_resource_t, bytes: u64) {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call fills the struct.
+    assert_eq!(unsafe { libc::getrlimit(which, &mut limit) }, 0);
+    limit.rlim_max = limit.rlim_max.min(bytes);
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the call reads the struct.
+    assert_eq!(unsafe { libc::setrlimit(which, &limit) }, 0);
+}
+
+/// Takes stacks until one is refused; they are then freed, and work again.
+fn refused_in_the_end() -> StackError {
+    let class = Class::exact(256 << 10).unwrap();
+    let mut held = Vec::with_capacity(200);
+    let error = loop {
+        match stack::alloc(class) {
+            Ok(base) => held.push(base.as_ptr() as usize),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 200, "no limit was met");
+    };
+    assert_eq!(stack::reserve(class, 200), Err(error));
+    for _ in 0..2 {
+        for &address in &held {
+            // SAFETY: nobody uses the stacks.
+            unsafe { stack::free(address, class) }.unwrap();
+        }
+        for address in &mut held {
+            *address = stack::alloc(class).unwrap().as_ptr() as usize;
+        }
+    }
+    error
+}
+
+#[test]
+fn no_address_space() {
+    stack::init();
+    let end = in_child(|| {
+        limit(libc::RLIMIT_AS, 32 * MB);
+        refused_in_the_end().errno()
+    });
+    assert_eq!(end, End::Exit(libc::ENOMEM));
+}
+
+#[test]
+fn no_more_may_be_locked() {
+    const NOT_TRIED: i32 = 177;
+    stack::init();
+    let end = in_child(|| {
+        limit(libc::RLIMIT_MEMLOCK, 32 * MB);
+        // SAFETY: this process is the test's own. Only without CAP_IPC_LOCK is there a limit.
+        unsafe { libc::setuid(65534) };
+        match memory::lock_all() {
+            Ok(()) => refused_in_the_end().errno(),
+            Err(_) => NOT_TRIED,
+        }
+    });
+    if end == End::Exit(NOT_TRIED) {
+        eprintln!("SKIPPED: memory could not be locked under the limit");
+        return;
+    }
+    assert_eq!(end, End::Exit(libc::EAGAIN));
+}
+
+/// On a thread of its own, that ends with what it was given.
+fn asked(policy: Policy, cpus: Option<&[usize]>) -> Option<i32> {
+    let answer = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            if let Some(cpus) = cpus {
+                affinity::set_current(cpus).unwrap();
+            }
+            sched::set_current(policy)
+        });
+        thread.join().unwrap()
+    });
+    answer.err().and_then(|error| error.raw_os_error())
+}
+
+#[test]
+fn deadlines_that_cannot_be() {
+    const MS: u64 = 1_000_000;
+    let policy = |runtime_ns, deadline_ns, period_ns| Policy::Deadline {
+        runtime_ns,
+        deadline_ns,
+        period_ns,
+    };
+    let longer = policy(6 * MS, 5 * MS, 20 * MS);
+    assert_eq!(asked(longer, None), Some(libc::EINVAL));
+    let said = advice(Attempt::Policy(longer), libc::EINVAL).to_string_lossy();
+    assert!(said.contains("longer than the deadline"), "{said}");
+    if asked(policy(MS, 100 * MS, 100 * MS), None) == Some(libc::EPERM) {
+        eprintln!("SKIPPED: SCHED_DEADLINE is not permitted here");
+        return;
+    }
+    let cpus = affinity::of(0).unwrap();
+    if cpus.len() > 1 {
+        let some = asked(policy(MS, 100 * MS, 100 * MS), Some(&cpus[..1]));
+        assert_eq!(some, Some(libc::EPERM), "some of the CPUs alone");
+    }
+    // As many as there are CPUs for nine tenths each, and two more: one is not admitted.
+    let most = policy(90 * MS, 100 * MS, 100 * MS);
+    let everybody = Barrier::new(cpus.len() + 2);
+    let answers: Vec<Option<i32>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cpus.len() + 2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let answer = sched::set_current(most);
+                    everybody.wait();
+                    answer.err().and_then(|error| error.raw_os_error())
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(answers.contains(&Some(libc::EBUSY)), "{answers:?}");
+    assert!(
+        answers.iter().flatten().all(|&errno| errno == libc::EBUSY),
+        "{answers:?}"
+    );
+}
