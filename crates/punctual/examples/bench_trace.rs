@@ -52,7 +52,10 @@ fn main() {
         targets: vec![(tid, cpu as u32)],
         threshold_ns: 1_000_000,
         cpus: vec![cpu as u32],
-        ring_events: RING_EVENTS,
+        ring_events: std::env::var("RING_EVENTS")
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(RING_EVENTS),
     };
     let mut part = |on: bool| -> (Vec<u64>, u64, u64) {
         let mut capture = on.then(|| Capture::start(&options).expect("tracing"));
