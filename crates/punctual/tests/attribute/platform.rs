@@ -132,6 +132,16 @@ fn a_window_without_events_is_blind() {
 }
 
 #[test]
+fn a_window_that_begins_after_the_wake_up_is_blind() {
+    let mut made = asleep(&hog(), 70_000);
+    made.window.events.clear();
+    made.at(300_000_000, What::Stolen { total_ns: 9 });
+    assert_eq!(made.rows(), [(User, Cause::Blind, 70_000)]);
+    made.switch(300_001_000, &hog(), &idle());
+    assert_eq!(made.rows(), [(User, Cause::Blind, 70_000)]);
+}
+
+#[test]
 fn a_switch_that_was_not_seen_blinds_the_threads_and_not_the_interrupts() {
     let unseen = task(900, "unseen", 120, 0);
     let mut made = asleep(&hog(), 100_000);

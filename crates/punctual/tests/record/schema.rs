@@ -45,6 +45,11 @@ fn records() -> Vec<Run> {
     full.system = full_system();
     full.laboratory = Some(laboratory());
     full.explanation = Some(super::bills::explanation());
+    full.own_cost.tracer = Some(TracerCost {
+        cpu_ns: 1,
+        events: 2,
+        lost: 3,
+    });
     with_halves(&mut full);
 
     let mut invalid = run(3);

@@ -9,6 +9,35 @@ struct Places {
     probed: String,
     /// Where everything else may go.
     elsewhere: String,
+    /// The same as the kernel's masks have it: groups of 32 bits in hexadecimal.
+    mask: String,
+}
+
+/// `0,2-3` is `d`; CPU 32 is `1,00000000`.
+fn mask(cpus: &[usize]) -> String {
+    // Further than any kernel goes; the record may say anything.
+    const MOST: usize = 1 << 13;
+    let highest = cpus
+        .iter()
+        .copied()
+        .filter(|cpu| *cpu < MOST)
+        .max()
+        .unwrap_or(0);
+    let groups: Vec<String> = (0..=highest / 32)
+        .rev()
+        .map(|group| {
+            let of_group = cpus.iter().filter(|cpu| **cpu / 32 == group);
+            let bits = of_group.fold(0u32, |bits, cpu| bits | 1 << (cpu % 32));
+            format!("{bits:08x}")
+        })
+        .collect();
+    let text = groups.join(",");
+    let text = text.trim_start_matches('0');
+    if text.is_empty() {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 impl Places {
@@ -30,6 +59,7 @@ impl Places {
         Self {
             probed: cpu_list(&probed),
             elsewhere: cpu_list(&others),
+            mask: mask(&others),
         }
     }
 }
@@ -38,7 +68,9 @@ impl Places {
 #[must_use]
 pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
     let places = Places::of(run);
-    let Places { probed, elsewhere } = &places;
+    let Places {
+        probed, elsewhere, ..
+    } = &places;
     let virtual_machine = run.system.virtualisation.hypervisor.is_some();
     let text = match cause {
         Cause::Interrupt { irq, name } => format!(
@@ -147,7 +179,9 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
 }
 
 fn softirq(number: u32, places: &Places) -> String {
-    let Places { probed, elsewhere } = places;
+    let Places {
+        probed, elsewhere, ..
+    } = places;
     match number {
         2 | 3 => format!(
             "receive elsewhere: move the card's interrupt (grep eth /proc/interrupts; echo \
@@ -206,8 +240,8 @@ fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> St
     if task.starts_with("kworker") {
         let of = work.map_or_else(String::new, |work| format!(" ({work})"));
         return format!(
-            "work items elsewhere{of}: echo MASK > /sys/devices/virtual/workqueue/cpumask, with \
-             the bits of CPUs {elsewhere}"
+            "work items on CPUs {elsewhere}{of}: echo {} > /sys/devices/virtual/workqueue/cpumask",
+            places.mask
         );
     }
     if task.starts_with("ksoftirqd") || task.starts_with("ktimers") {
@@ -276,5 +310,28 @@ fn quoted(name: &str) -> String {
         name.to_owned()
     } else {
         format!("'{}'", name.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_as_the_kernel_reads_them() {
+        assert_eq!(mask(&[0]), "1");
+        assert_eq!(mask(&[0, 2, 3]), "d");
+        assert_eq!(mask(&[31]), "80000000");
+        assert_eq!(mask(&[32]), "1,00000000");
+        assert_eq!(mask(&[]), "0");
+        assert_eq!(mask(&[usize::MAX]), "0");
+    }
+
+    #[test]
+    fn a_name_can_not_end_its_word() {
+        assert_eq!(quoted("irq/36-eth0"), "irq/36-eth0");
+        assert_eq!(quoted("a b;c"), "'a b;c'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

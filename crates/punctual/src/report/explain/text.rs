@@ -162,7 +162,13 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
     stages(explanation, style, &mut out);
     ranking(explanation, style, &mut out);
     let shown = bills.unwrap_or(MOST_BILLS);
-    for (index, bill) in explanation.bills.iter().take(shown).enumerate() {
+    // If none of the worst could be explained, the worst that could is worth more.
+    let explained = explanation.bills.iter().position(Bill::is_explained);
+    let further = explained.filter(|index| *index >= shown);
+    for index in (0..shown).chain(further) {
+        let Some(bill) = explanation.bills.get(index) else {
+            continue;
+        };
         out.push(String::new());
         bill_lines(run, bill, index + 1, style, &mut out);
     }

@@ -131,7 +131,8 @@ impl<'w> Lane<'w> {
         let end = window.woken_ns.max(window.due_ns).max(last);
         let mut builder = Builder::new(window, events, begin);
         builder.thread = builder.thread.or(settled);
-        if window.lost > 0 && first > begin {
+        // Without an event up to the end of the wake-up nothing is known of it.
+        if (window.lost > 0 && first > begin) || first > window.woken_ns {
             builder.advance(first.min(end));
             builder.blind_all.push((0, builder.lane.slices.len()));
         }

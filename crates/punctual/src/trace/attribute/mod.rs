@@ -211,6 +211,12 @@ fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option
     let switched = events
         .iter()
         .any(|event| matches!(event.what, What::Switch { .. }));
+    let within = |event: &&Event| {
+        event.cpu == traces.running_cpu(window)
+            && event.at_ns >= window.due_ns
+            && event.at_ns <= window.woken_ns
+    };
+    let seen = events.iter().any(within);
     let woken = traces.callback.is_some() || traces.waking.is_some();
-    (window.lost == 0 && !switched && !woken).then_some(&window.probe)
+    (window.lost == 0 && seen && !switched && !woken).then_some(&window.probe)
 }
