@@ -34,7 +34,7 @@ pub fn elf(is_entered: bool, length: usize) -> Vec<u8> {
     image.extend(notes);
     // What the filter of xz for x86 changes, and what no packing makes short.
     let mut state = 1u64;
-    while image.len() < length / 2 {
+    while image.len() < (length / 2).min(1 << 20) {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
