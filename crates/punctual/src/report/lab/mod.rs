@@ -332,8 +332,6 @@ mod tests {
             bills: Vec::new(),
             no_bill: None,
             verdict: None,
-            bills: Vec::new(),
-            no_bill: None,
             laboratory: Some(Laboratory {
                 kernel: kernel.to_owned(),
                 release: format!("6.1-{kernel}"),
