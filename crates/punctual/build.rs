@@ -67,6 +67,7 @@ fn observer(embedded: &Path) {
 }
 
 /// Compiles the kernel's side of tracing. It fits any kernel: the loader adapts it.
+#[allow(clippy::print_stderr, reason = "what cargo shows when a build fails")]
 fn recorder(out: &Path) {
     let folder = Path::new("src/trace/capture/bpf");
     println!("cargo::rerun-if-changed={}", folder.display());

@@ -1,6 +1,8 @@
 //! The flags as plain data: parsed, not yet acted on. Help, man page and shell
 //! completions come out of them.
 
+mod explain;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -16,6 +18,8 @@ use crate::load::{LoadClass, LoadSpec};
 use crate::probe::kinds::{KINDS, Kind};
 use crate::report::formats::Format;
 use crate::system::cpus;
+use explain::EXPLAIN_EXAMPLES;
+pub use explain::ExplainFlags;
 
 /// Is this machine on time, and how sure are we?
 #[derive(Debug, Parser)]
@@ -49,6 +53,9 @@ pub enum Verb {
     /// Run an unmodified program fit for real time: stacks, locked memory, priority, CPUs
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunProgramFlags),
+    /// Who stole the time? Bills of late wake-ups, ranked causes, what to do
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainFlags),
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),

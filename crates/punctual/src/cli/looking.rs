@@ -12,6 +12,7 @@ use super::out;
 use crate::record::merge::Merger;
 use crate::record::{self, Run, RunDirectory};
 use crate::report::compare::{TextStyle, compare, compare_text};
+use crate::report::explain::against_text;
 use crate::report::formats;
 use crate::report::{gnuplot, html, summary_json, svg, terminal};
 
@@ -60,7 +61,13 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
         colour: style.colour,
         ..TextStyle::default()
     };
-    out::print(&compare_text(&comparison, style));
+    let mut text = compare_text(&comparison, style);
+    let causes = against_text(&first, &second, &out::style());
+    if !causes.is_empty() {
+        text.push('\n');
+        causes.iter().for_each(|line| text.extend([line, "\n"]));
+    }
+    out::print(&text);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -113,7 +120,7 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode, Failure> {
 }
 
 /// Reads a run; one that was killed before it could be judged is analysed now.
-fn read(path: &Path) -> Result<Run, Failure> {
+pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let mut run = formats::detect_and_read(path).map_err(Failure::setup)?;
     if run.analysis.is_none() && run.imported.is_none() {
         run.analysis = record::analyse_record(&run).ok();
@@ -122,7 +129,7 @@ fn read(path: &Path) -> Result<Run, Failure> {
 }
 
 /// Writes a file whole or not at all; `-` is standard output.
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
     if file == Path::new("-") {
         out::print(text);
         return Ok(());

@@ -1,6 +1,7 @@
 //! The command line: flags as plain data first, effects later; one file for each
 //! verb or family of verbs; exit codes.
 
+mod explain;
 mod failure;
 mod flags;
 mod lab;
@@ -83,6 +84,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Measure(flags) => measuring::run(flags.source, &flags.run, plan::MEASURE),
         Verb::Load(flags) => load::run(flags),
         Verb::Run(flags) => run::run(flags),
+        Verb::Explain(flags) => explain::run(flags),
         Verb::Lab(flags) => lab::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => looking::compare_runs(flags),

@@ -2,7 +2,7 @@
 //! the kernel recorded, and makes a bill of each wake-up that was late. The probe threads
 //! know nothing of it.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,9 +28,8 @@ pub const WINDOWS_FILE: &str = "windows.jsonl";
 
 /// How often the rings are copied out: they hold a third of a second of the worst.
 const NAP: Duration = Duration::from_millis(50);
-/// Wake-ups that may wait for their bills, and that are looked at between two naps. More are
-/// counted, and not explained.
-const WAITING: usize = 64;
+/// Outliers that are explained after each nap. More are counted, and not explained.
+const AT_ONCE: usize = 64;
 /// Batches of samples that may wait.
 const BATCHES: usize = 256;
 /// Bytes of the windows that are kept.
@@ -110,7 +109,7 @@ impl Explaining {
             above_ns: above_ns.unwrap_or(u64::MAX),
             account: Arc::clone(&account),
             batches,
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
         };
         let (ended, used, cpu) = (Arc::clone(&over), Arc::clone(&cpu_ns), plan.housekeeping);
         let thread = std::thread::Builder::new()
@@ -228,7 +227,7 @@ struct Tracer {
     account: Arc<Mutex<Account>>,
     batches: Receiver<Vec<Wake>>,
     /// Late ones, to be explained in the next round: by then what followed them is known.
-    waiting: VecDeque<Wake>,
+    waiting: Vec<Wake>,
 }
 
 impl Tracer {
@@ -276,16 +275,30 @@ impl Tracer {
             if let Some(instants) = instants {
                 account.ledger.add_stages(&StageTimes::between(&instants));
             }
+        }
+        let mut worst: Vec<Wake> = samples
+            .iter()
+            .filter(|wake| {
+                let latency_ns = wake.latency_ns();
+                latency_ns > self.above_ns || account.ledger.would_keep(latency_ns)
+            })
+            .copied()
+            .collect();
+        worst.sort_by_key(|wake| Reverse(wake.latency_ns()));
+        for (rank, wake) in worst.into_iter().enumerate() {
             let outlier = wake.latency_ns() > self.above_ns;
-            if !outlier && !account.ledger.would_keep(wake.latency_ns()) {
-                continue;
-            }
-            if self.waiting.len() < WAITING {
-                self.waiting.push_back(*wake);
+            // Of those that are not late, no more than could be kept if they came alone.
+            if rank < if outlier { AT_ONCE } else { Explanation::BILLS } {
+                self.waiting.push(wake);
             } else if outlier {
                 account.passed_over += 1;
                 account.ledger.add_lost();
             }
+        }
+        if account.passed_over > 0 {
+            account
+                .ledger
+                .add_missing("outliers that came faster than they could be explained");
         }
         account.events = self.capture.events();
         account.lost = self.capture.lost();

@@ -11,6 +11,7 @@ pub mod chart;
 pub mod compare;
 pub mod conditions;
 pub mod draw;
+pub mod explain;
 pub mod figures;
 pub mod formats;
 pub mod gnuplot;

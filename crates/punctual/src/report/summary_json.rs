@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::record::Run;
 
-/// Everything of the record but the encoded histograms, the peaks below the worst
+/// Everything of the record but the pictures of bills, the encoded histograms, the peaks below the worst
 /// ten of each thread and the rows of the timeline; with a final newline.
 #[must_use]
 pub fn summary(run: &Run) -> String {
@@ -30,6 +30,26 @@ pub fn summary(run: &Run) -> String {
     if let Some(timeline) = value.get_mut("timeline").and_then(Value::as_object_mut) {
         timeline.remove("rows");
     }
+    if let Some(explanation) = value.get_mut("explanation") {
+        explained(explanation);
+    }
     let text = serde_json::to_string_pretty(&value).unwrap_or_default();
     text + "\n"
+}
+
+fn explained(explanation: &mut Value) {
+    let entries = |value: &mut Value, name: &str, change: fn(&mut Value)| {
+        let list = value.get_mut(name).and_then(Value::as_array_mut);
+        list.into_iter().flatten().for_each(change);
+    };
+    entries(explanation, "bills", |bill| {
+        if let Some(bill) = bill.as_object_mut() {
+            bill.remove("picture");
+        }
+    });
+    entries(explanation, "stages", |stage| {
+        if let Some(times) = stage.get_mut("times").and_then(Value::as_object_mut) {
+            times.remove("encoded");
+        }
+    });
 }

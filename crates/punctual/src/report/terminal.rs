@@ -3,13 +3,13 @@
 
 use punctual_stats::verdict::Outcome;
 
-use super::conditions;
 use super::figures::{Figures, Row};
 use super::marks::deadline;
 use super::statements::{self, Fact, Headline};
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
+use super::{conditions, explain};
 use crate::record::Run;
 
 /// CPUs in the table; of more, the worst are shown.
@@ -43,6 +43,8 @@ pub fn summary(run: &Run, style: &Style) -> String {
         page.facts(&statistics);
     }
     page.worst(run, &figures);
+    page.blank();
+    page.lines.extend(explain::section(run, style, Some(1)));
     page.blank();
     if let Some(place) = &style.report {
         page.facts(&[("Report".to_owned(), place.clone())]);

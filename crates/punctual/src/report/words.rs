@@ -133,6 +133,7 @@ pub fn ascii(text: &str) -> String {
             '≤' => out.push_str("<="),
             '≥' => out.push_str(">="),
             '→' => out.push_str("->"),
+            '‹' => out.push('<'),
             '“' | '”' => out.push('"'),
             '’' => out.push('\''),
             _ => out.push('?'),

@@ -2,3 +2,4 @@
 
 pub mod attribute;
 pub mod capture;
+pub mod windows;

@@ -87,13 +87,7 @@ fn interrupts_off_in_a_function_that_another_cpu_called() {
                 },
                 400
             ),
-            (
-                Cause::IrqsOff {
-                    function: text("_raw_spin_unlock_irqrestore"),
-                    task: text("stress-ng")
-                },
-                200
-            ),
+            (Cause::Platform, 200),
         ]
     );
 }
@@ -415,13 +409,7 @@ fn several_at_once_share_the_time_and_none_is_counted_twice() {
         others(&made, Interrupt),
         [
             (Cause::Interrupt { irq: 24, name }, 30_000),
-            (
-                Cause::IrqsOff {
-                    function: text("_raw_spin_unlock_irqrestore"),
-                    task: text("stress-ng")
-                },
-                1_000
-            ),
+            (Cause::Platform, 1_000),
         ]
     );
     assert_eq!(
@@ -453,5 +441,60 @@ fn several_at_once_share_the_time_and_none_is_counted_twice() {
     assert_eq!(
         others(&made, User),
         [(Cause::Fault, 300_000), (Cause::Unexplained, 66_000)]
+    );
+}
+
+#[test]
+fn the_tracers_own_timer_is_the_tracers_cost() {
+    let made = |callback: &str| {
+        let mut made = asleep(&hog(), 100_000);
+        made.window.symbols.insert(0x88, callback.to_owned());
+        made.timer(500, 3_000, USER)
+            .irq(50_000, Vector::LocalTimer)
+            .irq_exit(52_000, Vector::LocalTimer)
+            .at(53_000, What::SoftirqEntry { number: 8 })
+            .at(
+                53_200,
+                What::TimerExpire {
+                    timer: 9,
+                    function: 0x88,
+                    expires_ns: DUE,
+                    of_probe: false,
+                },
+            )
+            .at(53_700, What::TimerDone { timer: 9 })
+            .at(54_000, What::SoftirqExit { number: 8 })
+            .switch(93_000, &hog(), &probe());
+        others(&made, Switch)
+    };
+    let hog = (
+        Cause::PreemptOff {
+            task: text("stress-ng"),
+            work: None,
+        },
+        87_000,
+    );
+    assert_eq!(
+        made("bpf_timer_cb+0x4"),
+        [hog.clone(), (Cause::Tracer, 3_000)]
+    );
+    assert_eq!(
+        made("tcp_pace_kick"),
+        [
+            hog,
+            (
+                Cause::CpuInterrupt {
+                    vector: text("local timer")
+                },
+                2_000
+            ),
+            (
+                Cause::TimerCallback {
+                    function: text("tcp_pace_kick")
+                },
+                500
+            ),
+            (Cause::Softirq { number: 8 }, 500),
+        ]
     );
 }

@@ -2,6 +2,9 @@
 
 mod build;
 mod causes;
+mod data;
+mod hostile;
 mod platform;
 mod properties;
+mod recorded;
 mod stages;

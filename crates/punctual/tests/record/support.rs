@@ -214,7 +214,11 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             probes_cpu_ns: 2_000_000,
             peak_resident_bytes: 10 << 20,
             clock_read_ns: 25,
-            tracer: None,
+            tracer: Some(TracerCost {
+                cpu_ns: 3_000_000,
+                events: 40_000,
+                lost: 0,
+            }),
         },
         analysis: None,
         verdict: None,

@@ -2,6 +2,7 @@
 //! that hang together, judged by the real statistics.
 #![allow(dead_code, clippy::missing_panics_doc)]
 
+use punctual::record::explanation::{Cause, Ledger};
 use punctual::record::{
     Demand, Event, Faults, Interval, Load, Run, Standing, State, Thread, Timeline, TimelineRow,
 };
@@ -518,9 +519,63 @@ pub fn hostile() -> Run {
     run
 }
 
+/// Bills that were made of events recorded on a real kernel.
+pub fn explained() -> Run {
+    let mut run = virtual_machine();
+    let mut ledger = Ledger::new(Some(100_000));
+    let mut start = u64::MAX;
+    for name in super::data::NAMES {
+        for number in 0..3 {
+            let window = super::data::window(&format!("{name}-{number}"));
+            let bill = punctual::trace::attribute::bill(&window);
+            start = start.min(bill.due_ns);
+            // So that the percentiles have enough to stand on.
+            (0..400).for_each(|_| ledger.add_stages(&bill.stages));
+            ledger.add(&bill);
+        }
+    }
+    run.start_ns = Some(start);
+    run.explanation = Some(ledger.to_record());
+    run
+}
+
+/// Every kind of cause, with names that want to be markup and commands.
+pub fn explained_hostile() -> Run {
+    let mut run = hostile();
+    let mut explanation = super::bills::explanation();
+    let evil = "x'; reboot; </svg><script>alert(1)</script>\u{1b}[31m";
+    for bill in &mut explanation.bills {
+        for row in &mut bill.rows {
+            row.stack = vec![evil.into(); 3];
+            row.note = Some(evil.into());
+            if let Cause::PreemptOff { task, .. } | Cause::Thread { task, .. } = &mut row.cause {
+                *task = evil.into();
+            }
+        }
+        for span in bill
+            .picture
+            .iter_mut()
+            .flat_map(|picture| &mut picture.spans)
+        {
+            span.label = evil.into();
+        }
+    }
+    for ranked in &mut explanation.ranking {
+        if let Cause::PreemptOff { task, .. } | Cause::Thread { task, .. } = &mut ranked.cause {
+            *task = evil.into();
+            ranked.total_ns *= 100;
+        }
+    }
+    explanation.missing.push(evil.into());
+    run.explanation = Some(explanation);
+    run
+}
+
 /// All of them with their names.
 pub fn all() -> Vec<(&'static str, Run)> {
     vec![
+        ("explained", explained()),
+        ("explained-hostile", explained_hostile()),
         ("good", good()),
         ("laptop", laptop()),
         ("vm", virtual_machine()),

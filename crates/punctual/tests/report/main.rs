@@ -1,6 +1,11 @@
 //! What people see: terminal, page, pictures.
 
+#[path = "../common/bills.rs"]
+mod bills;
 mod browser;
+#[path = "../attribute/data.rs"]
+mod data;
+mod explained;
 mod fixtures;
 mod gallery;
 mod gnuplot;

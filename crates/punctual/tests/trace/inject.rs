@@ -158,7 +158,8 @@ impl Injection {
         let thread = std::thread::spawn(move || {
             let (name, cpu, policy) = match culprit {
                 Culprit::Hog => ("fifo99-hog", place.cpu, Policy::Fifo(99)),
-                Culprit::PreemptOff => ("preempt-off", place.cpu, Policy::Other),
+                // Below the probe, and above all else, so that it comes in time.
+                Culprit::PreemptOff => ("preempt-off", place.cpu, Policy::Fifo(50)),
                 Culprit::IrqsOff => ("irqs-off", other_cpu(place.cpu), Policy::Fifo(50)),
                 Culprit::Flood => ("flood", place.cpu, Policy::Other),
             };

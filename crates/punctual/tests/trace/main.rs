@@ -4,6 +4,7 @@
 
 mod inject;
 mod scene;
+mod truth;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! A probe, a culprit and a recording of both.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual::record::explanation::Instants;
@@ -98,12 +98,18 @@ pub fn play(
         }
     };
     let (mut samples, mut chains, mut windows) = (Vec::new(), Vec::new(), Vec::new());
-    let until_ns = start_ns + for_time.as_nanos() as u64;
+    // What came before all was in place is not looked at.
+    let begun_ns = clock::now_ns().max(start_ns);
+    let until_ns = begun_ns + for_time.as_nanos() as u64;
     let mut late: Vec<(u64, u64)> = Vec::new();
     while clock::now_ns() < until_ns {
         std::thread::sleep(Duration::from_millis(20));
         let from = samples.len();
-        consumer.drain(|sample| samples.push(sample));
+        consumer.drain(|sample: (u64, u64)| {
+            if sample.0 > begun_ns {
+                samples.push(sample);
+            }
+        });
         capture.drain();
         for (due_ns, woken_ns) in late.drain(..) {
             windows.extend(capture.window(tid, due_ns, woken_ns));
@@ -130,4 +136,35 @@ pub fn play(
         windows,
         truths,
     })
+}
+
+/// One scene at a time: they share a CPU.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The recorder's programs that are in the kernel, by their links to tracepoints; of this
+/// process alone, for others may trace too.
+pub fn programs() -> usize {
+    let folder = std::fs::read_dir("/proc/self/fd").expect("it is mounted");
+    let bpf = |entry: std::fs::DirEntry| {
+        std::fs::read_link(entry.path())
+            .is_ok_and(|to| to.to_string_lossy().starts_with("anon_inode:bpf"))
+    };
+    folder.flatten().map(bpf).filter(|is| *is).count()
+}
+
+/// Waits until no more than these are left.
+pub fn await_programs(wanted: usize) {
+    for _ in 0..500 {
+        if programs() <= wanted {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!(
+        "{} descriptors of BPF are left, {wanted} were there before",
+        programs()
+    );
 }

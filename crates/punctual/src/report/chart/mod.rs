@@ -2,6 +2,7 @@
 //! percentiles. The same code draws them into the page and as files.
 
 pub mod histogram;
+pub mod outlier;
 pub mod percentiles;
 pub mod timeline;
 

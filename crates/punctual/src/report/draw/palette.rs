@@ -61,6 +61,9 @@ svg.chart text.halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-
 .missdot{fill:var(--alert)}
 .leader{stroke:var(--soft);stroke-width:.8;fill:none}
 .cell{fill:none}
+.span .bar{fill:var(--void);stroke:var(--rule);stroke-width:.8}
+.span.way .bar{fill:var(--s1);fill-opacity:.35;stroke:var(--s1)}
+.span.probe .bar{fill:var(--s2);fill-opacity:.3;stroke:var(--s2)}
 ";
 
 /// The rules that give each series its colour.

@@ -3,7 +3,7 @@
 use punctual_stats::verdict::Outcome;
 
 use super::parts::Html;
-use super::{sections, tables};
+use super::{explained, sections, tables};
 use crate::record::Run;
 use crate::report::draw::palette;
 use crate::report::draw::svg::escape;
@@ -53,6 +53,7 @@ pub fn page(run: &Run) -> String {
     sections::timeline(&mut html, run, &marks);
     sections::percentiles(&mut html, run, &figures, &marks);
     tables::worst(&mut html, run, &figures);
+    explained::explained(&mut html, run);
     sections::statistics(&mut html, run);
     if !broken {
         sections::validity(&mut html, run);

@@ -10,7 +10,12 @@ use crate::report::{conditions, statements, words};
 const MOST_EVENTS: usize = 200;
 
 /// A picture in its two forms, for wide and for narrow screens.
-fn figure(html: &mut Html, id: &str, caption: &str, draw: impl Fn(Form, &str) -> Option<String>) {
+pub(super) fn figure(
+    html: &mut Html,
+    id: &str,
+    caption: &str,
+    draw: impl Fn(Form, &str) -> Option<String>,
+) {
     let (Some(wide), Some(narrow)) = (
         draw(Form::Wide, &format!("{id}-wide")),
         draw(Form::Narrow, &format!("{id}-narrow")),
@@ -209,6 +214,17 @@ pub(super) fn guide(html: &mut Html) {
 pub(super) fn provenance(html: &mut Html, run: &Run) {
     html.heading("provenance", "Where it comes from");
     let own = &run.own_cost;
+    let tracer = own.tracer.map_or(String::new(), |tracer| {
+        let lost = match tracer.lost {
+            0 => String::new(),
+            lost => format!(" ({lost} lost)"),
+        };
+        format!(
+            ", tracer {} for {} events{lost}",
+            words::duration(tracer.cpu_ns),
+            tracer.events
+        )
+    });
     let mut facts = vec![
         (
             "Program".to_owned(),
@@ -221,7 +237,7 @@ pub(super) fn provenance(html: &mut Html, run: &Run) {
         (
             "Own cost".to_owned(),
             format!(
-                "probes {} of processor time, collector {}, {} resident, {} to read the clock",
+                "probes {} of processor time, collector {}, {} resident, {} to read the clock{tracer}",
                 words::duration(own.probes_cpu_ns),
                 words::duration(own.collector_cpu_ns),
                 words::bytes(own.peak_resident_bytes),

@@ -13,6 +13,8 @@ use crate::record::explanation::{Cause, Stage, softirq_name};
 const PATH_MOST_NS: u64 = 50_000;
 /// From the end of the interrupt to the switch, when nothing is in the way.
 const SWITCH_MOST_NS: u64 = 5_000;
+/// From the instant a timer is due to its interrupt, when nothing is in the way.
+const DELIVERY_MOST_NS: u64 = 3_000;
 /// No processor takes longer to come back from an idle state.
 const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
 
@@ -180,6 +182,8 @@ impl<'a, 'w> Court<'a, 'w> {
         match found {
             Some(found) if found.user => (Cause::Platform, None),
             _ if idle => idle_exit(slice),
+            // As long as over a program: it need not be the kernel's doing.
+            Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, None),
             Some(found) => self.irqs_off(found, naming::task(slice.thread)),
             // The callback runs in a softirq's thread, on its way to the waking.
             None if stage != Stage::Interrupt => self.ready(slice, self.passage.instants.due_ns),

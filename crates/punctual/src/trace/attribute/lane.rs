@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{Event, Interrupted, Task, Vector, What, Window};
+use super::overlay::{lay_over, tracers_timers};
 
 /// What ran uppermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl<'w> Lane<'w> {
         if let (false, Some(at)) = (seen, runs_at) {
             builder.confirm(at);
         }
-        builder.finish(end, events)
+        builder.finish(window, end, events)
     }
 
     /// The slices between two instants, cut to fit.
@@ -435,11 +436,12 @@ impl<'w> Builder<'w> {
         }
     }
 
-    fn finish(mut self, end: u64, events: &[&'w Event]) -> Lane<'w> {
+    fn finish(mut self, window: &Window, end: u64, events: &[&'w Event]) -> Lane<'w> {
         self.advance(end);
         self.end_stint();
         self.mark();
         let mut lane = self.lane;
+        let own = tracers_timers(window, &lane.frames);
         let overlay = |take: fn(&What) -> Option<u64>| {
             let spans = events.iter().filter_map(|event| {
                 let length = take(&event.what)?;
@@ -452,6 +454,7 @@ impl<'w> Builder<'w> {
             _ => None,
         });
         lay_over(&mut lane.slices, tracer, Layer::Tracer);
+        lay_over(&mut lane.slices, own, Layer::Tracer);
         let nmi = overlay(|what| match what {
             What::Nmi { duration_ns } => Some(*duration_ns),
             _ => None,
@@ -488,47 +491,4 @@ impl<'w> Builder<'w> {
             slice.blind = all > 0 || (threads > 0 && !slice.layer.is_hard());
         }
     }
-}
-
-/// Gives stretches of time to `layer`, whatever they belonged to.
-fn lay_over<'w>(slices: &mut Vec<Slice<'w>>, mut spans: Vec<(u64, u64)>, layer: Layer<'w>) {
-    if spans.is_empty() {
-        return;
-    }
-    spans.sort_unstable();
-    // Joined where they overlap.
-    let mut joined: Vec<(u64, u64)> = Vec::new();
-    for (from, to) in spans {
-        match joined.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => joined.push((from, to)),
-        }
-    }
-    let mut cut = Vec::with_capacity(slices.len() + 2 * joined.len());
-    let mut next = 0;
-    for slice in slices.iter() {
-        let mut at = slice.from;
-        while at < slice.to {
-            while joined.get(next).is_some_and(|span| span.1 <= at) {
-                next += 1;
-            }
-            let (to, covered) = match joined.get(next) {
-                Some(span) if span.0 <= at => (span.1.min(slice.to), true),
-                Some(span) => (span.0.min(slice.to), false),
-                None => (slice.to, false),
-            };
-            let mut part = Slice {
-                from: at,
-                to,
-                ..*slice
-            };
-            if covered {
-                part.layer = layer;
-                part.blind = false;
-            }
-            cut.push(part);
-            at = to;
-        }
-    }
-    *slices = cut;
 }

@@ -11,6 +11,7 @@ mod classify;
 pub mod event;
 mod lane;
 mod naming;
+mod overlay;
 mod passage;
 mod picture;
 

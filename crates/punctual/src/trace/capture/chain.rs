@@ -160,3 +160,113 @@ impl Chains {
         (ended >= due_ns).then_some(instants)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TID: u64 = 42;
+    const TIMER: u64 = 0xffff_8880_0000_1000;
+
+    fn slot(at_ns: u64, of: u16, cpu: u64, words: [u64; 3]) -> Slot {
+        let head = u64::from(of) << 32 | cpu << 48;
+        Slot([at_ns, head, words[0], words[1], words[2], 0, 0, 0])
+    }
+
+    /// A whole wake-up that is due at an instant.
+    fn wake_up(due_ns: u64) -> Vec<Slot> {
+        vec![
+            slot(due_ns - 900, kind::TIMER_START, 1, [TIMER, due_ns, TID]),
+            slot(due_ns + 10, kind::VECTOR_ENTRY, 1, [LOCAL_TIMER, 0, 0]),
+            slot(due_ns + 20, kind::TIMER_EXPIRE, 1, [TIMER, 0, due_ns]),
+            slot(due_ns + 30, kind::WAKING, 1, [TID, 0, 0]),
+            slot(due_ns + 35, kind::TIMER_DONE, 1, [TIMER, 0, 0]),
+            slot(due_ns + 40, kind::VECTOR_EXIT, 1, [LOCAL_TIMER, 0, 0]),
+            slot(due_ns + 50, kind::SWITCH, 1, [TID << 32 | 7, 0, 0]),
+        ]
+    }
+
+    fn fed(slots: &[Slot]) -> Chains {
+        let mut chains = Chains::of([TID as u32].into_iter());
+        for slot in slots {
+            chains.feed(slot);
+        }
+        chains
+    }
+
+    fn whole(due_ns: u64) -> Instants {
+        Instants {
+            due_ns,
+            irq_ns: Some(due_ns + 10),
+            callback_ns: Some(due_ns + 20),
+            waking_ns: Some(due_ns + 30),
+            exit_ns: Some(due_ns + 40),
+            switch_ns: Some(due_ns + 50),
+            woken_ns: due_ns + 60,
+        }
+    }
+
+    #[test]
+    fn a_wake_up_has_all_its_instants() {
+        let mut chains = fed(&wake_up(5000));
+        assert_eq!(chains.take(42, 5000, 5060), Some(whole(5000)));
+        assert_eq!(chains.take(42, 5000, 5060), None, "each is had once");
+        assert_eq!(chains.take(43, 5000, 5060), None);
+    }
+
+    #[test]
+    fn samples_find_theirs_and_a_wait_that_needed_no_wake_up_has_none() {
+        let slots: Vec<Slot> = [5000, 6000, 8000].into_iter().flat_map(wake_up).collect();
+        let mut chains = fed(&slots);
+        assert_eq!(
+            chains.take(42, 6000, 6060),
+            Some(whole(6000)),
+            "an earlier one is passed over"
+        );
+        assert_eq!(chains.take(42, 7000, 7001), None);
+        assert_eq!(chains.take(42, 8000, 8060), Some(whole(8000)));
+    }
+
+    #[test]
+    fn another_timers_callback_and_another_threads_switch_are_not_ours() {
+        let mut slots = wake_up(5000);
+        slots.insert(2, slot(5012, kind::TIMER_EXPIRE, 1, [TIMER + 64, 0, 5000]));
+        slots.insert(3, slot(5015, kind::TIMER_DONE, 1, [TIMER + 64, 0, 0]));
+        slots.insert(8, slot(5045, kind::SWITCH, 1, [9 << 32 | 7, 0, 0]));
+        assert_eq!(fed(&slots).take(42, 5000, 5060), Some(whole(5000)));
+    }
+
+    #[test]
+    fn who_is_woken_by_a_thread_has_no_interrupt() {
+        let slots = [
+            slot(5030, kind::WAKING, 0, [TID, 0, 0]),
+            slot(5050, kind::SWITCH, 1, [TID << 32, 0, 0]),
+        ];
+        let chain = fed(&slots).take(42, 5000, 5060).expect("a wake-up");
+        assert_eq!(
+            (chain.irq_ns, chain.callback_ns, chain.exit_ns),
+            (None, None, None)
+        );
+        assert_eq!((chain.waking_ns, chain.switch_ns), (Some(5030), Some(5050)));
+    }
+
+    #[test]
+    fn after_a_gap_nothing_is_put_together_across_it() {
+        let slots = wake_up(5000);
+        let mut chains = fed(&slots[..4]);
+        chains.forget();
+        for slot in &slots[4..] {
+            chains.feed(slot);
+        }
+        assert_eq!(chains.take(42, 5000, 5060), None);
+    }
+
+    #[test]
+    fn a_thread_that_is_preempted_before_it_reads_the_clock_is_woken_once() {
+        let mut slots = wake_up(5000);
+        slots.push(slot(5052, kind::SWITCH, 1, [9 << 32 | TID, 0, 0]));
+        slots.push(slot(5100, kind::SWITCH, 1, [TID << 32 | 9, 0, 0]));
+        let chain = fed(&slots).take(42, 5000, 5110).expect("a wake-up");
+        assert_eq!(chain.switch_ns, Some(5050));
+    }
+}

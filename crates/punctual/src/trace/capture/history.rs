@@ -99,7 +99,7 @@ impl History {
         let mut lost: u64 = self
             .gaps
             .iter()
-            .filter(|gap| gap.to_ns >= begins_ns && gap.from_ns <= to_ns)
+            .filter(|gap| gap.to_ns > begins_ns && gap.from_ns <= to_ns)
             .map(|gap| gap.events)
             .sum();
         // What is lost and not followed by anything yet may lie in it too.
@@ -125,5 +125,80 @@ impl History {
     pub fn first_after(&self, at_ns: u64, is: impl Fn(&Slot) -> bool) -> Option<&Slot> {
         let first = self.slots.partition_point(|slot| slot.at_ns() <= at_ns);
         self.slots.range(first..).take(FAR).find(|slot| is(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(at_ns: u64, of: u16) -> Slot {
+        let mut words = [0; 8];
+        words[0] = at_ns;
+        words[1] = u64::from(of) << 32;
+        Slot(words)
+    }
+
+    fn times(cut: &[Slot]) -> Vec<u64> {
+        cut.iter().map(Slot::at_ns).collect()
+    }
+
+    #[test]
+    fn a_window_begins_with_the_switch_to_who_ran_when_it_was_due() {
+        let mut history = History::new(100);
+        for (at_us, of) in [
+            (100, kind::SWITCH),
+            (300, kind::SWITCH),
+            (400, kind::NMI),
+            (1000, kind::NMI),
+            (1010, kind::SWITCH),
+            (1031, kind::NMI),
+        ] {
+            history.push(slot(at_us * 1000, of));
+        }
+        let (cut, lost) = history.cut(1_000_000, 1_010_000);
+        assert_eq!(times(&cut), [300_000, 400_000, 1_000_000, 1_010_000]);
+        assert_eq!(lost, 0);
+    }
+
+    #[test]
+    fn what_changed_places_is_put_in_order() {
+        let mut history = History::new(100);
+        for at_ns in [1_000_100, 1_000_050, 1_000_200] {
+            history.push(slot(at_ns, kind::NMI));
+        }
+        let (cut, _) = history.cut(1_000_000, 1_001_000);
+        assert_eq!(times(&cut), [1_000_050, 1_000_100, 1_000_200]);
+    }
+
+    #[test]
+    fn lost_events_count_for_the_windows_that_they_may_lie_in() {
+        let mut history = History::new(100);
+        history.push(slot(1_000_000, kind::SWITCH));
+        history.lose(7);
+        history.push(slot(2_000_000, kind::SWITCH));
+        history.push(slot(3_000_000, kind::SWITCH));
+        assert_eq!(history.cut(1_500_000, 1_600_000).1, 7);
+        assert_eq!(history.cut(3_500_000, 3_600_000).1, 0);
+        history.lose(5);
+        assert_eq!(
+            history.cut(3_500_000, 3_600_000).1,
+            5,
+            "nothing follows them yet"
+        );
+        assert_eq!(history.cut(2_500_000, 2_600_000).1, 0);
+        assert_eq!(history.lost(), 12);
+    }
+
+    #[test]
+    fn only_the_last_are_kept() {
+        let mut history = History::new(3);
+        for at_ns in 1..=10 {
+            history.push(slot(at_ns, kind::NMI));
+        }
+        assert_eq!(times(&history.cut(0, 100).0), [8, 9, 10]);
+        assert_eq!(history.last_before(9, |_| true).map(Slot::at_ns), Some(9));
+        assert_eq!(history.first_after(9, |_| true).map(Slot::at_ns), Some(10));
+        assert_eq!(history.first_after(10, |_| true), None);
     }
 }

@@ -116,3 +116,105 @@ fn member(types: &[u8], at: usize, entries: usize, is: impl Fn(u32) -> bool) -> 
         Some(u64::from(u32_at(types, place + 8)? & 0x00ff_ffff) / 8)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A description of types, made by hand: the format's header, then one part each.
+    struct Btf {
+        types: Vec<u8>,
+        strings: Vec<u8>,
+    }
+
+    impl Btf {
+        fn new() -> Self {
+            Self {
+                types: Vec::new(),
+                strings: vec![0],
+            }
+        }
+
+        fn string(&mut self, text: &str) -> u32 {
+            let at = self.strings.len() as u32;
+            self.strings.extend(text.bytes().chain([0]));
+            at
+        }
+
+        fn entry(&mut self, name: &str, kind: u32, entries: u32, words: &[u32]) {
+            let name = self.string(name);
+            for word in [name, kind << 24 | entries, 0].iter().chain(words) {
+                self.types.extend(word.to_le_bytes());
+            }
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            let mut bytes = MAGIC.to_le_bytes().to_vec();
+            bytes.extend([1, 0]);
+            let types = self.types.len() as u32;
+            let strings = self.strings.len() as u32;
+            for word in [24, 0, types, types, strings] {
+                bytes.extend(word.to_le_bytes());
+            }
+            bytes.extend(&self.types);
+            bytes.extend(&self.strings);
+            bytes
+        }
+    }
+
+    fn percpu() -> Btf {
+        let mut btf = Btf::new();
+        // 1: an int, 2: an array, 3: an enum of two, 4: the structure, 5 and 6: variables.
+        btf.entry("int", 1, 0, &[0]);
+        btf.entry("", 3, 0, &[1, 1, 8]);
+        btf.entry("e", 6, 2, &[0; 4]);
+        let member = btf.string("preempt_count");
+        btf.entry("pcpu_hot", KIND_STRUCT, 2, &[0, 1, 0, member, 1, 64]);
+        btf.entry("runqueues", KIND_VAR, 0, &[1]);
+        btf.entry("pcpu_hot", KIND_VAR, 0, &[1]);
+        btf.entry(
+            ".data..percpu",
+            KIND_DATASEC,
+            2,
+            &[5, 0x1000, 8, 6, 0x2000, 8],
+        );
+        btf
+    }
+
+    #[test]
+    fn variables_are_found_and_a_member_within_one() {
+        assert_eq!(
+            parse(&percpu().bytes()),
+            Layout {
+                runqueues: 0x1000,
+                irq_regs: 0,
+                preempt_count: 0x2008,
+                steal_time: 0,
+            }
+        );
+    }
+
+    #[test]
+    fn whatever_is_cut_off_or_bent_is_read_without_harm() {
+        let whole = percpu().bytes();
+        for length in 0..whole.len() {
+            let _ = parse(&whole[..length]);
+        }
+        for at in 0..whole.len() {
+            for bent in [0, 1, 0x7f, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] = bent;
+                let _ = parse(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn this_kernels_own_is_read() {
+        let Ok(btf) = std::fs::read(super::super::unavailable::BTF) else {
+            return;
+        };
+        let layout = parse(&btf);
+        assert_ne!(layout.runqueues, 0, "{layout:?}");
+    }
+}

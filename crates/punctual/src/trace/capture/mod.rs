@@ -101,7 +101,7 @@ pub struct Capture {
     names: Names,
     own: Own,
     stacks: BTreeMap<(u32, u64), Vec<u64>>,
-    symbols: Option<Result<Symbols, String>>,
+    symbols: Result<Symbols, String>,
     preempt_rt: bool,
 }
 
@@ -130,7 +130,9 @@ impl Capture {
             names: Names::default(),
             own: Own::default(),
             stacks: BTreeMap::new(),
-            symbols: None,
+            // Now, and not when the first window is cut: the kernel can't be preempted while it
+            // prints a part of its table, for 0.2 ms on some.
+            symbols: Symbols::load(),
             preempt_rt: is_preempt_rt(),
         })
     }
@@ -182,7 +184,7 @@ impl Capture {
 
     /// What happened around a late wake-up of a target; nothing if it is none.
     /// Best asked for some ms after the wake-up: the hypervisor tells what it stole by then.
-    pub fn window(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+    pub fn window(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
         let (_, cpu) = *self
             .options
             .targets
@@ -284,9 +286,8 @@ impl Capture {
 
     /// Gives the addresses in a window their names, and leaves out of stacks what the taking
     /// itself put there.
-    fn name(&mut self, window: &mut Window) {
-        let symbols = self.symbols.get_or_insert_with(Symbols::load);
-        let Ok(symbols) = symbols else {
+    fn name(&self, window: &mut Window) {
+        let Ok(symbols) = &self.symbols else {
             return;
         };
         for event in &mut window.events {
@@ -343,10 +344,7 @@ impl Capture {
     /// hides.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let hidden = match &self.symbols {
-            Some(Err(why)) => Some(why.clone()),
-            _ => None,
-        };
+        let hidden = self.symbols.as_ref().err().cloned();
         self.recorder
             .missing()
             .iter()

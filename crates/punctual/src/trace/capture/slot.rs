@@ -290,3 +290,91 @@ impl Names {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer(address: u64, segment: u64, preempt_count: u64) -> Slot {
+        let head = u64::from(kind::VECTOR_ENTRY) << 32;
+        Slot([1, head, preempt_count << 32, address, segment, 0, 0, 0])
+    }
+
+    fn count(slot: Slot, own: Own) -> u32 {
+        match slot.what(&Names::default(), own, |_| false) {
+            Some(What::VectorEntry {
+                interrupted: Some(interrupted),
+                ..
+            }) => interrupted.preempt_count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_tracing_adds_to_the_preemption_count_is_learnt_from_programs() {
+        let mut own = Own::default();
+        let in_kernel = |count| timer(0xffff_ffff_8100_0000, 0x10, count);
+        // The interrupt itself stands in the third byte, the flag of no need in the highest.
+        assert_eq!(count(in_kernel(0x8001_0002), own), 1);
+        own.learn(&timer(0x7f00_0000, 0x33, 0x8001_0000));
+        assert_eq!(count(in_kernel(0x8001_0002), own), 2);
+        own.learn(&timer(0x7f00_0000, 0x33, 0x0001_0001));
+        assert_eq!(count(in_kernel(0x0001_0101), own), 0x100, "a softirq stays");
+        own.learn(&in_kernel(0x8001_0005));
+        assert_eq!(
+            count(in_kernel(0x8001_0001), own),
+            0,
+            "the kernel teaches nothing"
+        );
+    }
+
+    #[test]
+    fn a_switch_says_who_and_names_are_remembered() {
+        let mut names = Names::default();
+        let name = u64::from_ne_bytes(*b"kworker/");
+        let head = u64::from(kind::SWITCH) << 32 | 3 << 48;
+        let (other, deadline) = (120_u64, u64::from(-1_i16 as u16));
+        let came = Slot([5, head, 9 << 32, 0, other << 16, 0, name, 0]);
+        names.learn(&came);
+        let went = Slot([
+            6,
+            head,
+            11 << 32 | 9,
+            1,
+            6 << 48 | deadline << 16 | other,
+            1,
+            0,
+            0,
+        ]);
+        let what = went.what(&names, Own::default(), |_| false);
+        let task = |tid, name: &str, priority, policy| Task {
+            tid,
+            name: name.to_owned(),
+            priority,
+            policy,
+        };
+        assert_eq!(
+            what,
+            Some(What::Switch {
+                from: task(9, "kworker/", 120, 0),
+                from_state: 1,
+                preempted: true,
+                to: task(11, "", -1, 6),
+            })
+        );
+        assert_eq!((went.cpu(), went.to_tid(), went.from_tid()), (3, 11, 9));
+    }
+
+    #[test]
+    fn anything_is_read_without_harm() {
+        for of in 0..=40 {
+            for word in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
+                let head = u64::from(of as u16) << 32;
+                let slot = Slot([word, head, word, word, word, word, word, word]);
+                let what = slot.what(&Names::default(), Own::default(), |_| true);
+                assert_eq!(what.is_none(), of == 0 || of >= i32::from(kind::STACK));
+                let _ = slot.stolen_ns();
+            }
+        }
+    }
+}

@@ -89,3 +89,47 @@ impl Symbols {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _text
+ffffffff81000100 t later
+ffffffff81000040 W first
+ffffffff82000000 D jiffies
+ffffffffc0001000 t in_module\t[nf_tables]
+nonsense
+ffffffffzz T bad
+";
+
+    #[test]
+    fn an_address_has_the_name_of_the_function_before_it() {
+        let symbols = Symbols::parse(TABLE);
+        let name = |address| symbols.name(address);
+        assert_eq!(name(0xffff_ffff_8100_0000).as_deref(), Some("_text"));
+        assert_eq!(name(0xffff_ffff_8100_003f).as_deref(), Some("_text+0x3f"));
+        assert_eq!(name(0xffff_ffff_8100_0041).as_deref(), Some("first+0x1"));
+        assert_eq!(name(0xffff_ffff_8100_0123).as_deref(), Some("later+0x23"));
+        assert_eq!(
+            name(0xffff_ffff_c000_1008).as_deref(),
+            Some("in_module+0x8")
+        );
+        assert_eq!(
+            name(0xffff_ffff_8200_0000),
+            None,
+            "too far, and data has no code"
+        );
+        assert_eq!(name(0x1000), None);
+        assert_eq!(name(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_table_of_zeroes_has_no_names() {
+        let symbols = Symbols::parse("0000000000000000 T _text\n0000000000000000 t other\n");
+        assert_eq!(symbols.name(0), None);
+        assert!(symbols.places.is_empty());
+    }
+}

@@ -203,26 +203,26 @@ static ALWAYS_INLINE void take_stack(void *ctx, struct lane *lane, u32 cpu, u64 
 ON(local_timer_entry)
 {
 	HERE;
-	u64 address = 0, segment = 0, steal = 0;
+	/* Instruction and code segment lie side by side in what the processor itself pushes. */
+	struct { u64 address, segment; } at = {};
+	u64 steal = 0;
 	u32 preempt = 0;
 	u64 area = own_area(cpu);
 	if (area) {
 		if (irq_regs_at) {
 			struct pt_regs *regs = 0;
 			read_kernel(&regs, (void *)(area + irq_regs_at));
-			if (regs) {
-				read_kernel(&address, &regs->ip);
-				read_kernel(&segment, &regs->cs);
-			}
+			if (regs)
+				bpf_probe_read_kernel(&at, sizeof(at), &regs->ip);
 		}
 		if (preempt_count_at)
 			read_kernel(&preempt, (void *)(area + preempt_count_at));
 		if (steal_at)
 			read_kernel(&steal, (void *)(area + steal_at));
 	}
-	RECORD(VECTOR_ENTRY, LOCAL_TIMER | (u64)preempt << 32, address, segment, steal);
+	RECORD(VECTOR_ENTRY, LOCAL_TIMER | (u64)preempt << 32, at.address, at.segment, steal);
 	/* A program that was interrupted has no stack in the kernel, and its name is known. */
-	if (!(segment & 3) && threshold_ns && lane->due_ns && lane->caught_ns != lane->due_ns && now_ns > lane->due_ns + threshold_ns) {
+	if (!(at.segment & 3) && threshold_ns && lane->due_ns && lane->caught_ns != lane->due_ns && now_ns > lane->due_ns + threshold_ns) {
 		lane->caught_ns = lane->due_ns;
 		take_stack(args, lane, cpu, now_ns);
 	}
@@ -335,11 +335,11 @@ ON(sched_waking)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
 	u32 tid = task->pid;
-	if (!bpf_map_lookup_elem(&targets, &tid))
-		return 0;
 	u32 cpu = bpf_get_smp_processor_id();
 	struct lane *lane = lane_or_others(cpu);
 	if (!lane || !lane->mask)
+		return 0;
+	if (lane->target != tid && !bpf_map_lookup_elem(&targets, &tid))
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
 	RECORD(WAKING, tid, (u32)bpf_get_current_pid_tgid(), 0, 0);

@@ -1,0 +1,222 @@
+//! What ran when around one late wake-up: lanes of each CPU over time, from the instant
+//! asked for to the reading of the clock.
+
+use super::{Form, standalone_style};
+use crate::record::explanation::{Bill, Lane, Picture, Span};
+use crate::report::draw::svg::Svg;
+use crate::report::draw::text;
+use crate::report::explain::lane_name;
+use crate::report::words;
+
+const ROW: f64 = 24.0;
+const GAP: f64 = 4.0;
+const TOP: f64 = 40.0;
+
+/// Where a row of the picture lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    cpu: u32,
+    lane: Lane,
+    /// Spans within others lie below them.
+    depth: usize,
+}
+
+/// A span with its place.
+struct Placed<'a> {
+    span: &'a Span,
+    row: Row,
+}
+
+/// Deeper nesting than this is not drawn.
+const DEEPEST: usize = 2;
+
+fn place(picture: &Picture) -> Vec<Placed<'_>> {
+    let mut placed: Vec<Placed<'_>> = Vec::new();
+    let mut spans: Vec<&Span> = picture.spans.iter().collect();
+    spans.sort_by_key(|span| {
+        (
+            span.cpu,
+            span.lane,
+            span.from_ns,
+            std::cmp::Reverse(span.to_ns),
+        )
+    });
+    let mut open: Vec<&Span> = Vec::new();
+    for span in spans {
+        open.retain(|outer| {
+            (outer.cpu, outer.lane) == (span.cpu, span.lane) && outer.to_ns > span.from_ns
+        });
+        let depth = open.len();
+        if depth <= DEEPEST {
+            let row = Row {
+                cpu: span.cpu,
+                lane: span.lane,
+                depth,
+            };
+            placed.push(Placed { span, row });
+            open.push(span);
+        }
+    }
+    placed
+}
+
+/// Draws the picture of a bill; `None` where the record holds none.
+#[must_use]
+pub fn draw(bill: &Bill, heading: &str, form: Form, id: &str) -> Option<String> {
+    let picture = bill
+        .picture
+        .as_ref()
+        .filter(|picture| !picture.spans.is_empty())?;
+    let placed = place(picture);
+    let mut rows: Vec<Row> = placed.iter().map(|placed| placed.row).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let (width, left, right) = match form {
+        Form::Wide | Form::File => (960.0, 120.0, 940.0),
+        Form::Narrow => (380.0, 76.0, 372.0),
+    };
+    let top = if form == Form::File { TOP + 28.0 } else { TOP };
+    let bottom = top + (ROW + GAP) * rows.len() as f64;
+    let height = bottom + 34.0;
+    let (from, to) = range(picture, bill);
+    let x = |at: i64| left + (right - left) * (at as f64 - from) / (to - from).max(1.0);
+
+    let mut svg = open(form, id, heading, bill, (width, height));
+    // The latency itself, and where it begins and ends.
+    let late = i64::try_from(bill.latency_ns).unwrap_or(i64::MAX);
+    svg.rectangle("late", x(0), top - 8.0, x(late) - x(0), bottom - top + 8.0);
+    for (at, anchor, name) in [(0, "end", "due"), (late, "start", "woken")] {
+        svg.line("deadline", (x(at), top - 12.0), (x(at), bottom));
+        let shift = if anchor == "end" { -4.0 } else { 4.0 };
+        // Beside the edge the name stands on the other side of its line.
+        let room = if anchor == "start" {
+            right - x(at)
+        } else {
+            x(at) - left
+        };
+        let (anchor, shift) = match (room < 44.0, anchor) {
+            (true, "start") => ("end", -shift),
+            (true, _) => ("start", -shift),
+            _ => (anchor, shift),
+        };
+        svg.label("alert", anchor, x(at) + shift, top - 14.0, name);
+    }
+    let mut before = None;
+    for (index, row) in rows.iter().enumerate() {
+        let y = top + (ROW + GAP) * index as f64;
+        let named = (row.cpu, row.lane);
+        if before != Some(named) {
+            let name = if form == Form::Narrow {
+                lane_name(row.lane).to_owned()
+            } else {
+                format!("CPU {} {}", row.cpu, lane_name(row.lane))
+            };
+            svg.label("tick", "end", left - 8.0, y + 16.0, &name);
+            svg.line("grid", (left, y - GAP / 2.0), (right, y - GAP / 2.0));
+        }
+        before = Some(named);
+        for placed in placed.iter().filter(|placed| placed.row == *row) {
+            let span = placed.span;
+            let (start, end) = (x(span.from_ns), x(span.to_ns));
+            bar(&mut svg, span, start, end, y);
+        }
+    }
+    scale(&mut svg, (from, to), (left, right), bottom);
+    svg.close("svg");
+    Some(svg.finish())
+}
+
+/// What is shown: everything that the picture holds, and the latency.
+fn range(picture: &Picture, bill: &Bill) -> (f64, f64) {
+    let late = bill.latency_ns as f64;
+    let first = picture.spans.iter().map(|span| span.from_ns).min();
+    let last = picture.spans.iter().map(|span| span.to_ns).max();
+    let margin = (late / 4.0).max(10_000.0);
+    let from = first.map_or(0.0, |at| at as f64).clamp(-margin, 0.0);
+    let to = last.map_or(late, |at| at as f64).clamp(late, late + margin);
+    (from, to)
+}
+
+fn open(form: Form, id: &str, heading: &str, bill: &Bill, (width, height): (f64, f64)) -> Svg {
+    let mut svg = Svg::new();
+    let (title, text) = (format!("{id}-title"), format!("{id}-text"));
+    let root = svg
+        .element("svg")
+        .text_attribute("class", "chart")
+        .text_attribute("viewBox", &format!("0 0 {width:.0} {height:.0}"))
+        .text_attribute("role", "img")
+        .text_attribute("aria-labelledby", &format!("{title} {text}"));
+    if form == Form::File {
+        root.text_attribute("xmlns", "http://www.w3.org/2000/svg")
+            .number("width", width)
+            .number("height", height)
+            .open();
+    } else {
+        root.open();
+    }
+    svg.element("title")
+        .text_attribute("id", &title)
+        .text(heading);
+    let description = format!(
+        "What ran on each CPU around a wake-up that was {} late; the bill beside it says the same.",
+        words::duration(bill.latency_ns)
+    );
+    svg.element("desc")
+        .text_attribute("id", &text)
+        .text(&description);
+    if form == Form::File {
+        svg.style(&standalone_style());
+        svg.rectangle("page", 0.0, 0.0, width, height);
+        svg.label("strong", "start", 18.0, 26.0, &text::shorten(heading, 130));
+    }
+    svg
+}
+
+fn bar(svg: &mut Svg, span: &Span, start: f64, end: f64, y: f64) {
+    let class = match (span.in_the_way, span.lane) {
+        (true, _) => "span way",
+        (_, Lane::Probe) => "span probe",
+        _ => "span",
+    };
+    // What is too short to be seen is still there.
+    let width = (end - start).max(1.2);
+    svg.group(class);
+    svg.element("title").text(&format!(
+        "{}: {}",
+        span.label,
+        words::duration(span.to_ns.saturating_sub(span.from_ns).unsigned_abs())
+    ));
+    svg.rectangle("bar", start, y, width, ROW);
+    let letters = ((width - 8.0) / 6.4).max(0.0) as usize;
+    if letters >= 4 {
+        let label = text::shorten(&span.label, letters);
+        svg.label("ink", "start", start + 4.0, y + 16.0, &label);
+    }
+    svg.close("g");
+}
+
+/// Ticks at round times, counted from the instant asked for.
+fn scale(svg: &mut Svg, (from, to): (f64, f64), (left, right): (f64, f64), bottom: f64) {
+    let rough = (to - from) / ((right - left) / 110.0);
+    let power = 10f64.powf(rough.max(1.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= rough)
+        .unwrap_or(power * 10.0);
+    svg.line("rule", (left, bottom), (right, bottom));
+    let mut tick = (from / step).ceil() as i64;
+    let last = (to / step).floor() as i64;
+    while tick <= last {
+        let at = tick as f64 * step;
+        let x = left + (right - left) * (at - from) / (to - from).max(1.0);
+        svg.line("rule", (x, bottom), (x, bottom + 5.0));
+        let label = match tick {
+            0 => "0".to_owned(),
+            ..0 => format!("−{}", words::duration_f64(at.abs())),
+            _ => words::duration_f64(at),
+        };
+        svg.label("tick", "middle", x, bottom + 20.0, &label);
+        tick += 1;
+    }
+}

@@ -1,0 +1,280 @@
+//! What to do about a cause: a command that can be run as it stands where there is one.
+
+use crate::record::explanation::{Cause, softirq_name};
+use crate::record::{Run, cpu_list};
+
+/// The CPUs of a run, for commands.
+struct Places {
+    /// Where the probes ran.
+    probed: String,
+    /// Where everything else may go.
+    elsewhere: String,
+}
+
+impl Places {
+    fn of(run: &Run) -> Self {
+        let mut probed = run.request.cpus.clone();
+        let online = &run.system.processor.online;
+        let without = |cpus: &[usize]| -> Vec<usize> {
+            let others = online.iter().copied();
+            others.filter(|cpu| !cpus.contains(cpu)).collect()
+        };
+        let mut others = without(&probed);
+        if others.is_empty() {
+            // All were probed: one of them must take what the others are spared.
+            others = vec![online.first().copied().unwrap_or(0)];
+            if online.len() > 1 {
+                probed = without(&others);
+            }
+        }
+        Self {
+            probed: cpu_list(&probed),
+            elsewhere: cpu_list(&others),
+        }
+    }
+}
+
+/// What a person can do about a cause, if anything is known.
+#[must_use]
+pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
+    let places = Places::of(run);
+    let Places { probed, elsewhere } = &places;
+    let virtual_machine = run.system.virtualisation.hypervisor.is_some();
+    let text = match cause {
+        Cause::Interrupt { irq, name } => format!(
+            "move it: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list (and stop irqbalance, \
+             which moves it back: systemctl stop irqbalance){}",
+            if name.contains("timer") {
+                "; a timer's can't be moved"
+            } else {
+                ""
+            }
+        ),
+        Cause::Softirq { number } => softirq(*number, &places),
+        Cause::PreemptOff { task, work } => preempt_off(task, work.as_deref(), run, &places),
+        Cause::Thread {
+            task,
+            policy,
+            priority,
+        } => thread(task, policy, *priority, &places),
+        Cause::Throttled { task } => format!(
+            "real-time threads used up their share, or {} had the fair server's: sysctl -w \
+             kernel.sched_rt_runtime_us=-1; echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime",
+            if task.is_empty() { "nobody" } else { task }
+        ),
+        Cause::IdleExit { .. } => {
+            "keep the processor awake: hold /dev/cpu_dma_latency at 0 (punctual does unless \
+             --as-deployed), or cpupower idle-set -D 0, or boot with idle=poll"
+                .to_owned()
+        }
+        Cause::Platform if virtual_machine => {
+            "the host had the processor: pin the virtual CPU to an isolated one (virsh vcpupin), \
+             or measure on the metal"
+                .to_owned()
+        }
+        Cause::Platform => {
+            "firmware or hardware: look for system management interrupts with rtla hwnoise, and \
+             turn off power management and legacy USB in the firmware"
+                .to_owned()
+        }
+        Cause::Steal => {
+            "on the host: pin the virtual CPU to an isolated one (virsh vcpupin) and keep \
+             others off it"
+                .to_owned()
+        }
+        Cause::Smi => {
+            "turn off in the firmware what raises system management interrupts: legacy USB, \
+             power and fan control, error reporting"
+                .to_owned()
+        }
+        Cause::Nmi => "sysctl -w kernel.nmi_watchdog=0; stop perf and other profilers".to_owned(),
+        Cause::TimerCallback { function } if function.contains("tick") => {
+            format!("no tick there: boot with nohz_full={probed}")
+        }
+        Cause::TimerCallback { .. } => format!(
+            "keep the threads that set these timers off CPU {probed}: isolcpus={probed}, or \
+             taskset -pc {elsewhere} of their process"
+        ),
+        Cause::Call { function } if function.contains("flush_tlb") => format!(
+            "a process that also ran on CPU {probed} changed its memory: keep others off with \
+             isolcpus={probed}"
+        ),
+        Cause::Call { .. } | Cause::CpuInterrupt { .. } => {
+            format!(
+                "other CPUs interrupt CPU {probed} less often with isolcpus={probed} nohz_full={probed} rcu_nocbs={probed}"
+            )
+        }
+        Cause::IrqsOff { task, .. } | Cause::LateInterrupt { task } => {
+            format!(
+                "keep {} off CPU {probed}: {}",
+                named(task),
+                pin(task, elsewhere)
+            )
+        }
+        Cause::Inversion { .. } => {
+            "make the lock inherit priority: pthread_mutexattr_setprotocol(&attr, \
+             PTHREAD_PRIO_INHERIT)"
+                .to_owned()
+        }
+        Cause::Lock { lock, .. } if lock.contains("mmap") => {
+            "no mmap, munmap or thread creation beside the real-time thread: allocate before"
+                .to_owned()
+        }
+        Cause::Lock { .. } => "share nothing that others lock with the real-time thread".to_owned(),
+        Cause::Fault => {
+            "lock and touch the memory before: mlockall(MCL_CURRENT | MCL_FUTURE), or punctual \
+             run --lock PROGRAM"
+                .to_owned()
+        }
+        Cause::Blocked { state } if state == "stopped" || state == "traced" => {
+            "no signals and no debugger for the real-time thread".to_owned()
+        }
+        Cause::Blocked { .. } => {
+            "no call that may sleep between the wake-up and the work".to_owned()
+        }
+        Cause::Waker { task } => format!(
+            "{} woke it late: raise its priority above others",
+            named(task)
+        ),
+        Cause::WakePath
+        | Cause::Probe
+        | Cause::Tracer
+        | Cause::Other
+        | Cause::Unexplained
+        | Cause::Blind => return None,
+    };
+    Some(text)
+}
+
+fn softirq(number: u32, places: &Places) -> String {
+    let Places { probed, elsewhere } = places;
+    match number {
+        2 | 3 => format!(
+            "receive elsewhere: move the card's interrupt (grep eth /proc/interrupts; echo \
+             {elsewhere} > /proc/irq/N/smp_affinity_list), or into threads below yours: echo 1 > \
+             /sys/class/net/DEV/threaded"
+        ),
+        4 => format!(
+            "move the disk's interrupt: echo {elsewhere} > /proc/irq/N/smp_affinity_list; complete \
+             where it was asked: echo 2 > /sys/block/DEV/queue/rq_affinity"
+        ),
+        1 | 8 => format!(
+            "keep the threads that set timers off CPU {probed}: isolcpus={probed} nohz_full={probed}"
+        ),
+        7 => format!("no load balancing there: boot with isolcpus=domain,{probed}"),
+        9 => format!("callbacks elsewhere: boot with rcu_nocbs={probed}"),
+        _ => format!(
+            "move the interrupt that raises {}: echo {elsewhere} > /proc/irq/N/smp_affinity_list",
+            softirq_name(number)
+        ),
+    }
+}
+
+/// The kernel's threads that have a switch of their own, by the beginning of their name.
+const SWITCHES: [(&str, &str); 9] = [
+    (
+        "kdamond",
+        "stop it: echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state",
+    ),
+    ("ksmd", "stop it: echo 0 > /sys/kernel/mm/ksm/run"),
+    (
+        "khugepaged",
+        "stop it: echo never > /sys/kernel/mm/transparent_hugepage/enabled",
+    ),
+    (
+        "kcompactd",
+        "stop it: sysctl -w vm.compaction_proactiveness=0",
+    ),
+    (
+        "kswapd",
+        "leave more memory free: sysctl -w vm.min_free_kbytes=262144",
+    ),
+    ("kauditd", "stop auditing: auditctl -e 0"),
+    ("watchdog", "stop it: sysctl -w kernel.watchdog=0"),
+    ("rcu", "its callbacks elsewhere: boot with rcu_nocbs=all"),
+    (
+        "jbd2",
+        "commit less often (mount -o remount,commit=60 /), or write elsewhere",
+    ),
+];
+
+fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> String {
+    let elsewhere = &places.elsewhere;
+    if let Some((_, text)) = SWITCHES.iter().find(|(name, _)| task.starts_with(name)) {
+        return (*text).to_owned();
+    }
+    if task.starts_with("kworker") {
+        let of = work.map_or_else(String::new, |work| format!(" ({work})"));
+        return format!(
+            "work items elsewhere{of}: echo MASK > /sys/devices/virtual/workqueue/cpumask, with \
+             the bits of CPUs {elsewhere}"
+        );
+    }
+    if task.starts_with("ksoftirqd") || task.starts_with("ktimers") {
+        return format!(
+            "move the interrupt that raises it: echo {elsewhere} > /proc/irq/N/smp_affinity_list"
+        );
+    }
+    let kernel = if run.system.kernel.preemption.starts_with("rt") {
+        ""
+    } else {
+        "; a PREEMPT_RT kernel (or preempt=full) preempts it much sooner"
+    };
+    format!(
+        "keep {} off CPU {}: {}{kernel}",
+        named(task),
+        places.probed,
+        pin(task, elsewhere)
+    )
+}
+
+fn thread(task: &str, policy: &str, priority: u32, places: &Places) -> String {
+    let elsewhere = &places.elsewhere;
+    if policy == "SCHED_DEADLINE" {
+        return format!(
+            "it is above every SCHED_FIFO priority: give it less runtime, or another CPU with a \
+             cpuset ({elsewhere})"
+        );
+    }
+    if task.starts_with("migration") {
+        return format!(
+            "the kernel's own: no task moves and no module loads on CPU {} while it counts \
+             (isolcpus=domain,{})",
+            places.probed, places.probed
+        );
+    }
+    let lower = priority.saturating_sub(1).clamp(1, 49).min(priority.max(1));
+    if let Some((irq, _)) = task
+        .strip_prefix("irq/")
+        .and_then(|rest| rest.split_once('-'))
+        .filter(|(irq, _)| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty())
+    {
+        return format!(
+            "its interrupt elsewhere: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list; or its \
+             thread below yours: chrt -f -p {lower} $(pgrep '^irq/{irq}-')"
+        );
+    }
+    format!(
+        "put it below yours, or elsewhere: chrt -f -p {lower} $(pgrep -x {}); {}",
+        quoted(task),
+        pin(task, elsewhere)
+    )
+}
+
+fn named(task: &str) -> &str {
+    if task.is_empty() { "it" } else { task }
+}
+
+fn pin(task: &str, cpus: &str) -> String {
+    format!("taskset -apc {cpus} $(pgrep -x {})", quoted(task))
+}
+
+/// A name from a record as a word of a shell command: it can't end the word.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', "'\\''"))
+    }
+}

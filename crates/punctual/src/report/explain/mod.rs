@@ -1,0 +1,15 @@
+//! Who stole the time, for people: bills, stages and rankings as text, what can be done
+//! about each cause, two runs by cause, and traces for Perfetto.
+
+mod against;
+mod mend;
+mod names;
+pub mod perfetto;
+mod text;
+
+pub use against::{Change, Difference, against, against_text};
+pub use mend::mend;
+pub use names::name;
+pub use perfetto::lane_name;
+pub use text::{bill_section, bill_text, section};
+pub(super) use text::{counts, exact, mends, ranked, stage_figures};

@@ -1,0 +1,63 @@
+//! What causes are called.
+
+use crate::record::explanation::{Cause, softirq_name};
+
+/// A cause in words.
+#[must_use]
+pub fn name(cause: &Cause) -> String {
+    let known = |what: &str, name: &str| {
+        if name.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what} {name}")
+        }
+    };
+    match cause {
+        Cause::WakePath => "the wake-up itself".to_owned(),
+        Cause::Platform => "platform: hardware or hypervisor".to_owned(),
+        Cause::Steal => "hypervisor (stolen time)".to_owned(),
+        Cause::Smi => "system management interrupt".to_owned(),
+        Cause::Nmi => "NMI".to_owned(),
+        Cause::IdleExit { state: Some(state) } => format!("idle exit from state {state}"),
+        Cause::IdleExit { state: None } => "idle exit".to_owned(),
+        Cause::Interrupt { irq, name } => known(&format!("IRQ {irq}"), name),
+        Cause::CpuInterrupt { vector } => format!("interrupt: {vector}"),
+        Cause::Call { function } => format!("call from another CPU: {function}"),
+        Cause::TimerCallback { function } => format!("timer callback {function}"),
+        Cause::Softirq { number } => format!("softirq {}", softirq_name(*number)),
+        Cause::IrqsOff { function, task } => format!("interrupts off until {function}, by {task}"),
+        Cause::LateInterrupt { task } => format!("late interrupt over {task}"),
+        Cause::PreemptOff { task, work } => {
+            let work = work.as_ref().map(|work| format!(" ({work})"));
+            format!("not preempted: {task}{}", work.unwrap_or_default())
+        }
+        Cause::Thread {
+            task,
+            policy,
+            priority: 0,
+        } => format!("thread {task}, {policy}"),
+        Cause::Thread {
+            task,
+            policy,
+            priority,
+        } => format!("thread {task}, {policy} {priority}"),
+        Cause::Throttled { task } if task.is_empty() => "throttled, CPU idle".to_owned(),
+        Cause::Throttled { task } => format!("throttled in favour of {task}"),
+        Cause::Inversion { lock, holder } => {
+            format!("{} held by {holder} of lower priority", known("lock", lock))
+        }
+        Cause::Lock { lock, holder } => match holder {
+            Some(holder) => format!("{} held by {holder}", known("lock", lock)),
+            None => known("lock", lock),
+        },
+        Cause::Fault => "page fault of the probe".to_owned(),
+        Cause::Blocked { state } => format!("the probe slept ({state})"),
+        Cause::Waker { task } if task.is_empty() => "not woken yet".to_owned(),
+        Cause::Waker { task } => format!("not woken yet by {task}"),
+        Cause::Probe => "the probe's previous cycle".to_owned(),
+        Cause::Tracer => "tracer".to_owned(),
+        Cause::Other => "others".to_owned(),
+        Cause::Unexplained => "unexplained".to_owned(),
+        Cause::Blind => "blind (events are missing)".to_owned(),
+    }
+}

@@ -1,0 +1,385 @@
+//! Bills, stages and the ranking as text: for a terminal, and to be pasted into a mail.
+
+use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
+
+use super::{mend, name};
+use crate::record::Run;
+use crate::record::explanation::{Bill, BillRow, Cause, Explanation, Ranked, Stage};
+use crate::report::style::{Style, Tone, wrap};
+use crate::report::words;
+
+/// Bills that a summary shows.
+const MOST_BILLS: usize = 3;
+/// Causes that a ranking shows.
+const MOST_CAUSES: usize = 12;
+/// Mends that a summary shows.
+const MOST_MENDS: usize = 6;
+
+/// Time in µs to the nanosecond, so that one can add rows up: `1,234.567`.
+pub(in crate::report) fn exact(ns: u64) -> String {
+    format!("{}.{:03}", words::count(ns / 1000), ns % 1000)
+}
+
+fn share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+/// One line of a bill.
+struct Line<'a> {
+    cause: &'a Cause,
+    ns: u64,
+    stages: Vec<Stage>,
+    rows: Vec<&'a BillRow>,
+}
+
+/// The bill by cause, the dearest first; what is left unknown last.
+fn lines(bill: &Bill) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = bill
+        .causes()
+        .into_iter()
+        .map(|(cause, ns)| {
+            let rows: Vec<&BillRow> = bill.rows.iter().filter(|row| row.cause == *cause).collect();
+            let stages = rows.iter().map(|row| row.stage).collect();
+            Line {
+                cause,
+                ns,
+                stages,
+                rows,
+            }
+        })
+        .collect();
+    lines.sort_by_key(|line| line.cause.is_residue());
+    lines
+}
+
+/// Where a line's time lay.
+fn place(line: &Line<'_>) -> String {
+    match line.stages.as_slice() {
+        [stage] => stage.name().to_owned(),
+        stages => format!("{} stages", stages.len()),
+    }
+}
+
+/// A bill as text of at most so many columns. `number` counts from 1.
+#[must_use]
+pub fn bill_text(run: &Run, bill: &Bill, number: usize, style: &Style) -> String {
+    let mut out = Vec::new();
+    bill_lines(run, bill, number, style, &mut out);
+    out.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Vec<String>) {
+    let when = run.start_ns.map_or_else(String::new, |start| {
+        format!(", at {}", words::instant(bill.due_ns.saturating_sub(start)))
+    });
+    let lost = match bill.lost {
+        0 => String::new(),
+        lost => format!("; {} lost", words::plural(lost, "event", "events")),
+    };
+    out.push(style.paint(
+        Tone::Bold,
+        &format!(
+            "Bill {number}: {} late on CPU {}{when}{lost}",
+            words::duration(bill.latency_ns),
+            bill.cpu
+        ),
+    ));
+    let lines = lines(bill);
+    let width = exact(bill.latency_ns).chars().count();
+    let room = style.columns().saturating_sub(width + 16);
+    for line in &lines {
+        let tone = match line.cause {
+            cause if cause.is_residue() => Tone::Void,
+            Cause::WakePath => Tone::Dim,
+            _ => Tone::Plain,
+        };
+        let text = format!("{} ({})", name(line.cause), place(line));
+        for (index, part) in wrap(&text, room).iter().enumerate() {
+            let head = if index == 0 {
+                format!(
+                    "  {:>width$} µs {:>7}  ",
+                    exact(line.ns),
+                    share(line.ns, bill.latency_ns)
+                )
+            } else {
+                " ".repeat(width + 14)
+            };
+            out.push(format!(
+                "{}{}",
+                style.paint(Tone::Plain, &head),
+                style.paint(tone, part)
+            ));
+        }
+        for detail in details(line) {
+            for part in wrap(&detail, room.saturating_sub(2)) {
+                let indent = " ".repeat(width + 16);
+                out.push(format!("{indent}{}", style.paint(Tone::Dim, &part)));
+            }
+        }
+    }
+    let head = format!("  {:>width$} µs 100.0 %", exact(bill.latency_ns));
+    out.push(style.paint(Tone::Plain, &format!("{head}  the latency")));
+}
+
+/// What is known beside the figures: stack and notes.
+fn details(line: &Line<'_>) -> Vec<String> {
+    const FRAMES: usize = 8;
+    let mut details: Vec<String> = Vec::new();
+    for row in &line.rows {
+        if !row.stack.is_empty() {
+            let shown: Vec<&str> = row.stack.iter().take(FRAMES).map(String::as_str).collect();
+            let more = if row.stack.len() > FRAMES {
+                " ‹ …"
+            } else {
+                ""
+            };
+            details.push(format!("{}{more}", shown.join(" ‹ ")));
+        }
+        details.extend(row.note.iter().cloned());
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    details.retain(|detail| seen.insert(detail.clone()));
+    details
+}
+
+/// Where the time goes, and who took it: stages, the worst bills, the ranking and what to
+/// do. Empty where nobody looked. `bills`: how many of them are shown.
+#[must_use]
+pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
+    let Some(explanation) = &run.explanation else {
+        return Vec::new();
+    };
+    let mut out = vec![style.paint(Tone::Bold, "Who stole the time")];
+    let paragraph = |out: &mut Vec<String>, tone: Tone, text: &str| {
+        for line in wrap(text, style.columns().saturating_sub(2)) {
+            out.push(format!("  {}", style.paint(tone, &line)));
+        }
+    };
+    paragraph(&mut out, Tone::Plain, &counts(explanation));
+    for what in &explanation.missing {
+        paragraph(&mut out, Tone::Unsure, &format!("not seen: {what}"));
+    }
+    stages(explanation, style, &mut out);
+    ranking(explanation, style, &mut out);
+    let shown = bills.unwrap_or(MOST_BILLS);
+    for (index, bill) in explanation.bills.iter().take(shown).enumerate() {
+        out.push(String::new());
+        bill_lines(run, bill, index + 1, style, &mut out);
+    }
+    to_do(&mends(run, explanation), style, &mut out);
+    out
+}
+
+/// One bill in full, and what to do about what stands in it; `number` counts from 1.
+/// Empty where there is no such bill.
+#[must_use]
+pub fn bill_section(run: &Run, number: usize, style: &Style) -> Vec<String> {
+    let bill = number.checked_sub(1).and_then(|index| {
+        let explanation = run.explanation.as_ref()?;
+        explanation.bills.get(index)
+    });
+    let Some(bill) = bill else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    bill_lines(run, bill, number, style, &mut out);
+    let mut dear = bill.causes();
+    dear.retain(|(_, ns)| *ns >= bill.latency_ns / 20);
+    let mut mends: Vec<(&Cause, String)> = Vec::new();
+    for (cause, _) in dear {
+        if let Some(text) = mend(cause, run) {
+            mends.push((cause, text));
+        }
+    }
+    to_do(&mends, style, &mut out);
+    out
+}
+
+fn to_do(mends: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
+    if !mends.is_empty() {
+        out.push(String::new());
+        out.push(style.paint(Tone::Bold, "What to do"));
+    }
+    for (cause, mend) in mends {
+        let text = format!("{}: {mend}", name(cause));
+        for (index, line) in wrap(&text, style.columns().saturating_sub(4))
+            .iter()
+            .enumerate()
+        {
+            let head = if index == 0 { "  - " } else { "    " };
+            out.push(format!("{head}{}", style.paint(Tone::Plain, line)));
+        }
+    }
+}
+
+/// How much was explained.
+pub(in crate::report) fn counts(explanation: &Explanation) -> String {
+    let residue: u64 = explanation
+        .ranking
+        .iter()
+        .filter(|ranked| ranked.cause.is_residue())
+        .map(|ranked| ranked.total_ns)
+        .sum();
+    let bills = words::plural(explanation.examined, "bill", "bills");
+    let residue = format!(
+        "{} of their time is unexplained",
+        share(residue, explanation.examined_ns)
+    );
+    match explanation.above_ns {
+        Some(above) => format!(
+            "{} later than {}: {} explained, {} not, {} without events; {bills}, {residue}",
+            words::plural(explanation.outliers, "wake-up", "wake-ups"),
+            words::duration(above),
+            words::count(explanation.explained),
+            words::count(explanation.unexplained),
+            words::count(explanation.lost),
+        ),
+        None => format!("{bills} of the worst wake-ups, {residue}"),
+    }
+}
+
+/// A stage with its figures.
+pub(in crate::report) struct StageFigures {
+    pub stage: Stage,
+    pub count: u64,
+    pub p50: Option<u64>,
+    pub p99: Option<u64>,
+    pub max: u64,
+}
+
+/// A percentile, where enough samples lie beyond it.
+fn supported(times: &Histogram, quantile: f64) -> Option<u64> {
+    let beyond = (1.0 - quantile) * times.count() as f64;
+    times
+        .quantile(quantile)
+        .filter(|_| beyond >= MIN_SAMPLES_BEYOND as f64)
+}
+
+/// The figures of each stage that was seen.
+pub(in crate::report) fn stage_figures(explanation: &Explanation) -> Vec<StageFigures> {
+    explanation
+        .stages
+        .iter()
+        .filter_map(|entry| {
+            let times = Histogram::try_from(&entry.times).ok()?;
+            Some(StageFigures {
+                stage: entry.stage,
+                count: times.count(),
+                p50: supported(&times, 0.5),
+                p99: supported(&times, 0.99),
+                max: times.max()?,
+            })
+        })
+        .collect()
+}
+
+fn stages(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
+    let figures = stage_figures(explanation);
+    if figures.is_empty() {
+        return;
+    }
+    out.push(String::new());
+    let head = format!(
+        "  {:<20}{:>12}{:>10}{:>10}{:>12}",
+        "Stage, in µs", "wake-ups", "p50", "p99", "max"
+    );
+    out.push(style.paint(Tone::Dim, &head));
+    for stage in figures {
+        let time =
+            |ns: Option<u64>| ns.map_or_else(|| "—".to_owned(), |ns| words::micros(ns as f64));
+        let line = format!(
+            "  {:<20}{:>12}{:>10}{:>10}{:>12}",
+            stage.stage.name(),
+            words::count(stage.count),
+            time(stage.p50),
+            time(stage.p99),
+            time(Some(stage.max)),
+        );
+        out.push(style.paint(Tone::Plain, &line));
+    }
+}
+
+/// The causes that a table shows: what disturbs first, what every wake-up has last.
+pub(in crate::report) fn ranked(explanation: &Explanation, most: usize) -> Vec<&Ranked> {
+    let mut ranked: Vec<&Ranked> = explanation.ranking.iter().collect();
+    ranked.sort_by(|a, b| {
+        let key = |r: &Ranked| (r.cause.is_residue(), std::cmp::Reverse(r.total_ns));
+        key(a).cmp(&key(b)).then(a.cause.cmp(&b.cause))
+    });
+    let residues = ranked.iter().filter(|r| r.cause.is_residue()).count();
+    let named = most.saturating_sub(residues);
+    ranked
+        .iter()
+        .take(ranked.len() - residues)
+        .take(named)
+        .chain(&ranked[ranked.len() - residues..])
+        .copied()
+        .collect()
+}
+
+fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
+    let shown = ranked(explanation, MOST_CAUSES);
+    if shown.is_empty() {
+        return;
+    }
+    let tail = explanation.above_ns.is_some();
+    out.push(String::new());
+    let mut head = format!("  {:>11}", "total µs");
+    if tail {
+        head += &format!("{:>11}", "in tail");
+    }
+    head += &format!("{:>11}{:>7}  {}", "worst", "bills", "cause");
+    out.push(style.paint(Tone::Dim, &head));
+    for ranked in &shown {
+        let mut line = format!("  {:>11}", words::micros(ranked.total_ns as f64));
+        if tail {
+            line += &format!("{:>11}", words::micros(ranked.tail_ns as f64));
+        }
+        line += &format!(
+            "{:>11}{:>7}  ",
+            words::micros(ranked.worst_ns as f64),
+            words::short_count(ranked.count)
+        );
+        let room = style.columns().saturating_sub(line.chars().count());
+        let tone = if ranked.cause.is_residue() {
+            Tone::Void
+        } else {
+            Tone::Plain
+        };
+        let indent = line.chars().count();
+        for (index, part) in wrap(&name(&ranked.cause), room).iter().enumerate() {
+            let head = if index == 0 {
+                style.paint(Tone::Plain, &line)
+            } else {
+                " ".repeat(indent)
+            };
+            out.push(format!("{head}{}", style.paint(tone, part)));
+        }
+    }
+    let rest = explanation.ranking.len().saturating_sub(shown.len());
+    if rest > 0 {
+        let text = format!(
+            "  and {}",
+            words::plural(rest as u64, "other cause", "other causes")
+        );
+        out.push(style.paint(Tone::Dim, &text));
+    }
+}
+
+/// What can be done about what cost at least a twentieth of the time, or of a shown bill.
+pub(in crate::report) fn mends<'a>(
+    run: &Run,
+    explanation: &'a Explanation,
+) -> Vec<(&'a Cause, String)> {
+    let mut mends: Vec<(&Cause, String)> = Vec::new();
+    let dear = |ranked: &&Ranked| ranked.total_ns >= explanation.examined_ns / 20;
+    for ranked in ranked(explanation, usize::MAX).into_iter().filter(dear) {
+        if let Some(text) = mend(&ranked.cause, run)
+            && !mends.iter().any(|(_, known)| *known == text)
+        {
+            mends.push((&ranked.cause, text));
+        }
+    }
+    mends.truncate(MOST_MENDS);
+    mends
+}

@@ -1,0 +1,164 @@
+//! Who stole the time: stages, ranking, the bills with their pictures, what to do.
+
+use super::parts::{Html, Td, td, td_in};
+use super::sections::figure;
+use crate::record::Run;
+use crate::record::explanation::{Bill, Cause, Explanation};
+use crate::report::chart::outlier;
+use crate::report::explain::{counts, exact, mends, name, ranked, stage_figures};
+use crate::report::words;
+
+/// Bills that are shown with their picture.
+const MOST_BILLS: usize = 8;
+/// Causes of the ranking.
+const MOST_CAUSES: usize = 40;
+
+pub(super) fn explained(html: &mut Html, run: &Run) {
+    let Some(explanation) = &run.explanation else {
+        return;
+    };
+    html.heading("explained", "Who stole the time");
+    html.text("p", "", &counts(explanation));
+    for what in &explanation.missing {
+        html.text("p", "note", &format!("Not seen: {what}."));
+    }
+    stages(html, explanation);
+    ranking(html, explanation);
+    to_do(html, run, explanation);
+    for (index, bill) in explanation.bills.iter().take(MOST_BILLS).enumerate() {
+        self::bill(html, run, bill, index + 1);
+    }
+    let rest = explanation.bills.len().saturating_sub(MOST_BILLS);
+    if rest > 0 {
+        let text = format!(
+            "{} more stand in the record: punctual explain RUN N.",
+            words::plural(rest as u64, "bill", "bills")
+        );
+        html.text("p", "note", &text);
+    }
+}
+
+fn stages(html: &mut Html, explanation: &Explanation) {
+    let figures = stage_figures(explanation);
+    if figures.is_empty() {
+        return;
+    }
+    let time = |ns: Option<u64>| ns.map_or_else(|| "—".to_owned(), |ns| words::micros(ns as f64));
+    let rows: Vec<(&str, Vec<Td>)> = figures
+        .iter()
+        .map(|stage| {
+            let cells = vec![
+                td(stage.stage.name()),
+                td(words::count(stage.count)),
+                td(time(stage.p50)),
+                td(time(stage.p99)),
+                td(time(Some(stage.max))),
+            ];
+            ("", cells)
+        })
+        .collect();
+    html.table(
+        "figures tight",
+        "Stages of every wake-up that was seen, in µs",
+        &["Stage", "Wake-ups", "p50", "p99", "max"],
+        &rows,
+    );
+}
+
+fn ranking(html: &mut Html, explanation: &Explanation) {
+    let rows: Vec<(&str, Vec<Td>)> = ranked(explanation, MOST_CAUSES)
+        .into_iter()
+        .map(|ranked| {
+            let cells = vec![
+                cause_cell(&ranked.cause),
+                td(words::micros(ranked.total_ns as f64)),
+                td(words::micros(ranked.tail_ns as f64)),
+                td(words::micros(ranked.worst_ns as f64)),
+                td(words::count(ranked.count)),
+            ];
+            ("", cells)
+        })
+        .collect();
+    if !rows.is_empty() {
+        html.table(
+            "figures causes",
+            "Who cost how much in all bills together, in µs",
+            &["Cause", "Total", "In outliers", "Worst", "Bills"],
+            &rows,
+        );
+    }
+}
+
+fn cause_cell(cause: &Cause) -> Td {
+    match cause {
+        cause if cause.is_residue() => td_in("lost", name(cause)),
+        Cause::WakePath => td_in("dim", name(cause)),
+        cause => td(name(cause)),
+    }
+}
+
+fn to_do(html: &mut Html, run: &Run, explanation: &Explanation) {
+    let facts: Vec<(String, String)> = mends(run, explanation)
+        .into_iter()
+        .map(|(cause, mend)| (name(cause), mend))
+        .collect();
+    if !facts.is_empty() {
+        html.facts("What to do about what cost most", &facts);
+    }
+}
+
+fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
+    let when = run.start_ns.map_or_else(String::new, |start| {
+        format!(" at {}", words::instant(bill.due_ns.saturating_sub(start)))
+    });
+    let title = format!(
+        "Bill {number}: {} late on CPU {}{when}",
+        words::duration(bill.latency_ns),
+        bill.cpu
+    );
+    html.text("h3", "", &title);
+    let caption = "Time counts from the instant asked for. What stands in the bill is coloured.";
+    figure(html, &format!("bill-{number}"), caption, |form, id| {
+        outlier::draw(bill, &title, form, id)
+    });
+    let mut rows: Vec<(&str, Vec<Td>)> = bill
+        .rows
+        .iter()
+        .map(|row| {
+            let mut details = row.stack.join(" ‹ ");
+            if let Some(note) = &row.note {
+                if !details.is_empty() {
+                    details += "; ";
+                }
+                details += note;
+            }
+            let cells = vec![
+                td(row.stage.name()),
+                td(exact(row.ns)),
+                cause_cell(&row.cause),
+                td_in("mono", details),
+            ];
+            ("", cells)
+        })
+        .collect();
+    rows.push((
+        "all",
+        vec![
+            td("the latency"),
+            td(exact(bill.latency_ns)),
+            td(""),
+            td(""),
+        ],
+    ));
+    let open = if number == 1 { " open" } else { "" };
+    html.raw(&format!(
+        "<details{open}><summary>The rows, which sum to the latency</summary>\n"
+    ));
+    html.table(
+        "wide stack",
+        "In the order of the stages",
+        &["Stage", "µs", "Cause", "Details"],
+        &rows,
+    );
+    html.raw("</details>\n");
+}

@@ -1,0 +1,166 @@
+//! `punctual explain` on a run whose windows were recorded on a real kernel.
+
+mod common;
+#[path = "attribute/data.rs"]
+mod data;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Ended, Place};
+use data::{NAMES, run, window};
+use punctual::record::explanation::Ledger;
+use punctual::record::{Explanation, RunDirectory};
+use punctual::trace::attribute::bill;
+
+/// A run directory with the recorded windows of these kinds.
+fn record(place: &Place, name: &str, kinds: &[&str]) -> PathBuf {
+    let mut ledger = Ledger::new(Some(100_000));
+    let mut lines = String::new();
+    for kind in kinds {
+        for number in 0..3 {
+            let window = window(&format!("{kind}-{number}"));
+            let bill = bill(&window);
+            ledger.add_stages(&bill.stages);
+            ledger.add(&bill);
+            lines += &serde_json::to_string(&window).unwrap();
+            lines.push('\n');
+        }
+    }
+    let mut run = run();
+    run.explanation = Some(ledger.to_record());
+    let path = place.path().join(name);
+    let directory = RunDirectory::create(Some(&path), "qualify", std::time::SystemTime::now());
+    let directory = directory.unwrap();
+    directory.save(&run).unwrap();
+    fs::write(path.join("windows.jsonl"), lines).unwrap();
+    path
+}
+
+fn explain(place: &Place, arguments: &[&str]) -> Ended {
+    let mut all = vec!["explain"];
+    all.extend(arguments);
+    place.run(&all)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_run_its_bills_and_what_to_do() {
+    let place = Place::new();
+    let path = record(&place, "a", &NAMES);
+    let all = explain(&place, &[text(&path)]);
+    assert_eq!(all.code(), 0, "{}", all.stderr);
+    for part in [
+        "Who stole the time",
+        "9 wake-ups later than 100 µs: 9 explained, 0 not, 0 without events",
+        "IRQ exit → switch",
+        "thread fifo99-hog, SCHED_FIFO 99",
+        "not preempted: preempt-off",
+        "What to do",
+        "pgrep -x fifo99-hog",
+    ] {
+        assert!(all.stdout.contains(part), "{part}: {}", all.stdout);
+    }
+    let one = explain(&place, &[text(&path), "9"]);
+    assert!(one.stdout.starts_with("Bill 9: "), "{}", one.stdout);
+    assert!(!one.stdout.contains("Stage"), "{}", one.stdout);
+    let json = explain(&place, &[text(&path), "--json"]);
+    let read: Explanation = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(read.bills.len(), 15);
+}
+
+#[test]
+fn made_again_from_the_events_the_bills_are_the_same() {
+    let place = Place::new();
+    let path = record(&place, "a", &NAMES);
+    let recorded = explain(&place, &[text(&path), "--json"]);
+    let again = explain(&place, &[text(&path), "--json", "--again"]);
+    assert_eq!(again.code(), 0, "{}", again.stderr);
+    assert_eq!(again.stdout, recorded.stdout);
+    fs::remove_file(path.join("windows.jsonl")).unwrap();
+    let without = explain(&place, &[text(&path), "--again"]);
+    assert_eq!(without.code(), 1);
+    assert!(
+        without.stderr.contains("windows.jsonl"),
+        "{}",
+        without.stderr
+    );
+    fs::write(path.join("windows.jsonl"), "{\"cpu\": 1}\n").unwrap();
+    let damaged = explain(&place, &[text(&path), "--again"]);
+    assert_eq!(damaged.code(), 1);
+    assert!(damaged.stderr.contains("line 1"), "{}", damaged.stderr);
+    assert_eq!(damaged.stderr.lines().count(), 1);
+}
+
+#[test]
+fn two_runs_by_cause() {
+    let place = Place::new();
+    let before = record(&place, "before", &["quiet", "hog"]);
+    let after = record(&place, "after", &["quiet", "preempt-off"]);
+    let both = explain(&place, &[text(&before), text(&after)]);
+    assert_eq!(both.code(), 0, "{}", both.stderr);
+    for part in [
+        "thread fifo99-hog, SCHED_FIFO 99 is gone",
+        "not preempted: preempt-off is",
+        "GONE",
+        "NEW",
+    ] {
+        assert!(both.stdout.contains(part), "{part}: {}", both.stdout);
+    }
+    let compared = place.run(&["compare", text(&before), text(&after)]);
+    assert!(
+        compared.stdout.contains("GONE  thread fifo99-hog"),
+        "{}",
+        compared.stdout
+    );
+}
+
+#[test]
+fn traces_and_pictures() {
+    let place = Place::new();
+    let path = record(&place, "a", &["hog"]);
+    let out = place.path().join("out");
+    let done = explain(
+        &place,
+        &[text(&path), "--perfetto", text(&out), "--svg", text(&out)],
+    );
+    assert_eq!(done.code(), 0, "{}", done.stderr);
+    for number in 1..=3 {
+        let trace = fs::read(out.join(format!("outlier-{number}.pftrace"))).unwrap();
+        assert!(trace.len() > 1_000);
+        let svg = fs::read_to_string(out.join(format!("outlier-{number}.svg"))).unwrap();
+        assert!(svg.contains("fifo99-hog") && svg.contains("xmlns"));
+    }
+    // From the pictures in the record alone.
+    fs::remove_file(path.join("windows.jsonl")).unwrap();
+    let alone = place.path().join("alone");
+    explain(&place, &[text(&path), "2", "--perfetto", text(&alone)]);
+    let files: Vec<_> = fs::read_dir(&alone).unwrap().collect();
+    assert_eq!(files.len(), 1);
+}
+
+#[test]
+fn what_is_not_there_is_said_in_one_line() {
+    let place = Place::new();
+    let path = record(&place, "a", &["hog"]);
+    for (arguments, status, part) in [
+        (vec![text(&path), "4"], 64, "bills 1 to 3"),
+        (vec![text(&path), "0"], 64, "bills 1 to 3"),
+        (vec!["/nowhere"], 1, "/nowhere"),
+        (vec![text(&path), "/nowhere"], 1, "/nowhere"),
+    ] {
+        let ended = explain(&place, &arguments);
+        assert_eq!(ended.code(), status, "{}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+    let mut run = run();
+    run.explanation = None;
+    fs::write(path.join("run.json"), serde_json::to_string(&run).unwrap()).unwrap();
+    let ended = explain(&place, &[text(&path)]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.stderr.contains("nobody looked"), "{}", ended.stderr);
+}

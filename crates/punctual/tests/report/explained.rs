@@ -1,0 +1,250 @@
+//! Bills for people: what to do, the picture, the trace for Perfetto.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use punctual::record::explanation::{Cause, Lane, Mark, Picture, Span};
+use punctual::report::chart::{Form, outlier};
+use punctual::report::explain::{against, mend, name, perfetto, section};
+use punctual::report::style::Style;
+
+use super::bills::{bill_of, causes};
+use super::fixtures as report_fixtures;
+
+#[test]
+fn every_cause_has_a_name_of_its_own_and_most_have_a_mend() {
+    let run = report_fixtures::good();
+    let names: Vec<String> = causes().iter().map(name).collect();
+    let mut unique = names.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), names.len(), "{names:#?}");
+    let without: Vec<Cause> = causes()
+        .into_iter()
+        .filter(|cause| mend(cause, &run).is_none())
+        .collect();
+    assert_eq!(
+        without,
+        [
+            Cause::WakePath,
+            Cause::Probe,
+            Cause::Tracer,
+            Cause::Other,
+            Cause::Unexplained,
+            Cause::Blind
+        ]
+    );
+}
+
+#[test]
+fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
+    let mut run = report_fixtures::good();
+    run.request.cpus = vec![2, 3];
+    run.system.processor.online = vec![0, 1, 2, 3];
+    let irq = Cause::Interrupt {
+        irq: 36,
+        name: "virtio0".to_owned(),
+    };
+    let text = mend(&irq, &run).unwrap();
+    assert!(
+        text.contains("echo 0-1 > /proc/irq/36/smp_affinity_list"),
+        "{text}"
+    );
+    let thread = |task: &str, priority| Cause::Thread {
+        task: task.to_owned(),
+        policy: "SCHED_FIFO".to_owned(),
+        priority,
+    };
+    let text = mend(&thread("irq/36-virtio0", 90), &run).unwrap();
+    assert!(text.contains("chrt -f -p 49 $(pgrep '^irq/36-')"), "{text}");
+    let text = mend(&thread("a'; reboot; '", 50), &run).unwrap();
+    assert!(text.contains("pgrep -x 'a'\\''; reboot; '\\'''"), "{text}");
+    let tick = Cause::TimerCallback {
+        function: "tick_nohz_handler".to_owned(),
+    };
+    assert!(mend(&tick, &run).unwrap().contains("nohz_full=2-3"));
+}
+
+#[test]
+fn a_run_is_not_different_from_itself() {
+    let run = report_fixtures::explained();
+    let same = against(&run, &run);
+    assert!(!same.is_empty());
+    for difference in same {
+        assert_eq!(difference.first_per_minute, difference.second_per_minute);
+        assert_eq!(difference.change, punctual::report::explain::Change::Same);
+    }
+    assert!(against(&run, &report_fixtures::good()).is_empty());
+    assert!(section(&report_fixtures::good(), &Style::plain(), None).is_empty());
+}
+
+/// A field of a protobuf message.
+#[derive(Debug, Clone, PartialEq)]
+enum Field {
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+/// What any reader of protobuf sees: the fields of a message, by number.
+fn decode(mut bytes: &[u8]) -> Vec<(u64, Field)> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut value = 0u64;
+        for shift in (0..).step_by(7) {
+            let (first, rest) = bytes.split_first().expect("the message goes on");
+            *bytes = rest;
+            value |= u64::from(first & 0x7f) << shift;
+            if first & 0x80 == 0 {
+                return value;
+            }
+        }
+        unreachable!()
+    }
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        let field = match tag & 7 {
+            0 => Field::Number(varint(&mut bytes)),
+            2 => {
+                let length = varint(&mut bytes) as usize;
+                let (content, rest) = bytes.split_at(length);
+                bytes = rest;
+                Field::Bytes(content.to_vec())
+            }
+            other => panic!("wire type {other}"),
+        };
+        fields.push((tag >> 3, field));
+    }
+    fields
+}
+
+fn number(fields: &[(u64, Field)], wanted: u64) -> Option<u64> {
+    fields.iter().find_map(|(field, value)| match value {
+        Field::Number(value) if *field == wanted => Some(*value),
+        _ => None,
+    })
+}
+
+fn message(fields: &[(u64, Field)], wanted: u64) -> Option<Vec<(u64, Field)>> {
+    bytes(fields, wanted).map(|bytes| decode(&bytes))
+}
+
+fn bytes(fields: &[(u64, Field)], wanted: u64) -> Option<Vec<u8>> {
+    fields.iter().find_map(|(field, value)| match value {
+        Field::Bytes(value) if *field == wanted => Some(value.clone()),
+        _ => None,
+    })
+}
+
+/// Holds a trace against what Perfetto asks of one: tracks are described before they are
+/// used, slices nest and end.
+fn hold(trace: &[u8]) -> usize {
+    let mut tracks: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut slices = 0;
+    for (index, (field, packet)) in decode(trace).into_iter().enumerate() {
+        let Field::Bytes(packet) = packet else {
+            panic!("not a packet");
+        };
+        assert_eq!(field, 1);
+        let packet = decode(&packet);
+        assert_eq!(number(&packet, 10), Some(1), "the sequence");
+        if index == 0 {
+            let snapshot = message(&packet, 6).expect("the clock comes first");
+            assert_eq!(number(&snapshot, 2), Some(3), "CLOCK_MONOTONIC");
+            assert_eq!(number(&packet, 13), Some(1));
+        }
+        if let Some(track) = message(&packet, 60) {
+            let id = number(&track, 1).expect("a track has a number");
+            assert!(bytes(&track, 2).is_some_and(|name| !name.is_empty()));
+            if let Some(parent) = number(&track, 5) {
+                assert!(tracks.contains_key(&parent));
+            }
+            assert!(tracks.insert(id, Vec::new()).is_none());
+        }
+        if let Some(event) = message(&packet, 11) {
+            let at = number(&packet, 8).expect("an event has a time");
+            assert_eq!(number(&packet, 58), Some(3));
+            let track = number(&event, 11).expect("an event has a track");
+            let open = tracks.get_mut(&track).expect("a track that was described");
+            match number(&event, 9) {
+                Some(1) => {
+                    assert!(bytes(&event, 23).is_some());
+                    open.push(at);
+                    slices += 1;
+                }
+                Some(2) => assert!(open.pop().expect("it began") <= at),
+                Some(3) => assert!(bytes(&event, 23).is_some()),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(tracks.values().all(Vec::is_empty), "a slice does not end");
+    slices
+}
+
+#[test]
+fn a_trace_of_a_recorded_wake_up() {
+    let window = super::data::window("preempt-off-0");
+    let picture = punctual::trace::attribute::picture(&window);
+    let latency = window.woken_ns - window.due_ns;
+    let trace = perfetto::trace(&picture, window.due_ns, latency);
+    assert_eq!(hold(&trace), picture.spans.len() + 1);
+    assert!(trace.windows(11).any(|bytes| bytes == b"preempt-off"));
+}
+
+fn pictures() -> impl Strategy<Value = Picture> {
+    let time = prop_oneof![20 => -1_000i64..5_000, 1 => any::<i64>()];
+    let lane = prop_oneof![
+        Just(Lane::Interrupt),
+        Just(Lane::Softirq),
+        Just(Lane::Thread),
+        Just(Lane::Probe)
+    ];
+    let span = (
+        lane,
+        0u32..4,
+        time.clone(),
+        time.clone(),
+        "\\PC{0,12}",
+        any::<bool>(),
+    )
+        .prop_map(|(lane, cpu, a, b, label, in_the_way)| Span {
+            lane,
+            cpu,
+            from_ns: a.min(b),
+            to_ns: a.max(b),
+            label,
+            in_the_way,
+        });
+    let mark =
+        (time, 0u32..4, "\\PC{0,12}").prop_map(|(at_ns, cpu, label)| Mark { at_ns, cpu, label });
+    (
+        proptest::collection::vec(span, 0..40),
+        proptest::collection::vec(mark, 0..8),
+    )
+        .prop_map(|(spans, marks)| Picture {
+            spans,
+            marks,
+            left_out: 0,
+        })
+}
+
+proptest! {
+    #[test]
+    fn any_picture_is_drawn_and_traced(
+        picture in pictures(),
+        due_ns in any::<u64>(),
+        latency_ns in prop_oneof![0u64..5_000, any::<u64>()],
+    ) {
+        hold(&perfetto::trace(&picture, 1 << 62, 5_000));
+        let _ = perfetto::trace(&picture, due_ns, latency_ns);
+        let mut bill = bill_of(0, due_ns, &[]);
+        bill.latency_ns = latency_ns;
+        bill.picture = Some(picture);
+        for form in [Form::Wide, Form::Narrow, Form::File] {
+            if let Some(svg) = outlier::draw(&bill, "a bill", form, "x") {
+                prop_assert!(!svg.contains("NaN") && !svg.contains("\"inf"));
+                prop_assert!(svg.len() < 200_000);
+            }
+        }
+    }
+}
