@@ -23,7 +23,7 @@ fn bills_are_exact_and_the_guest_is_as_it_is_without() {
     let place = Place::new();
     let words = |folder: &'static str, explain: &'static str| {
         let kernels = ["--kernel", "standard", "--load", "poll,exit", "-o", folder];
-        let work = [explain, "--", "measure", "-l", "400"];
+        let work = [explain, "--", "measure", "-l", "150"];
         [&kernels[..], &work[..]].concat()
     };
     let shown = lab(&place, &words("with", "--explain")).expect(0).stdout;
