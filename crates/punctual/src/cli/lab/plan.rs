@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(own(&parts[0]), "measure -D 5 --load standard --no-explain");
         assert_eq!(parts[0].load, "standard load v1");
         let parts = planned(&["--", "qualify", "--load", "none"]).unwrap();
-        assert_eq!(own(&parts[0]), "qualify --load none");
+        assert_eq!(own(&parts[0]), "qualify --load none --no-explain");
     }
 
     #[test]
