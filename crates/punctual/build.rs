@@ -1,5 +1,6 @@
 //! Builds what the tool carries: the library that `punctual run` loads into programs, and the
-//! program that the kernel runs while it is traced.
+//! program that the kernel runs while it is traced, and the plugin that watches the laboratory's
+//! guests.
 //!
 //! The tool is linked statically and the library can't be: it is a build of its own with its
 //! own flags, in a folder of its own beside the other's.
@@ -16,6 +17,7 @@ use std::{env, fs};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder"));
+    observer(&out.join("observer.so"));
     if env::var_os("CARGO_FEATURE_TRACE").is_some() {
         recorder(&out);
     }
@@ -32,6 +34,36 @@ fn main() {
     } else {
         fs::write(&embedded, []).expect("the folder can be written");
     }
+}
+
+/// The plugin, by the C compiler that links the tool too. It runs on the machine that the tool runs
+/// on: built for another one the tool carries none, and says so.
+fn observer(embedded: &Path) {
+    const SOURCE: &str = "plugin/observer.c";
+    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-env-changed=CC");
+    if env::var_os("HOST") != env::var_os("TARGET") {
+        fs::write(embedded, []).expect("the folder can be written");
+        return;
+    }
+    let compiler = env::var_os("CC").unwrap_or("cc".into());
+    let done = Command::new(&compiler)
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-s"])
+        .args(["-shared", "-fPIC", "-fvisibility=hidden", "-o"])
+        .arg(embedded)
+        .arg(SOURCE)
+        .output()
+        .unwrap_or_else(|error| {
+            panic!(
+                "the C compiler {} can't be run: {error}",
+                compiler.display()
+            )
+        });
+    assert!(
+        done.status.success(),
+        "{SOURCE} can't be built:\n{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 /// Compiles the kernel's side of tracing. It fits any kernel: the loader adapts it.

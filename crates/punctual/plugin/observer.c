@@ -12,7 +12,8 @@
  * before are copied. All is written when QEMU ends.
  *
  * Arguments: out=FILE; keep=COUNT of the latest wake-ups, with period=INSTRUCTIONS to tell which those
- * are; or at=MARK, once for each wake-up that is wanted.
+ * are; or at=MARK, once for each wake-up that is wanted; fault=ADDRESS of the kernel's entry for page
+ * faults.
  *
  * QEMU's interface for plugins is declared here as its documentation has it (docs/devel/tcg-plugins,
  * "API"): distributions don't install the header. Only functions that are the same from interface
@@ -87,7 +88,7 @@ __asm__(".globl qemu_plugin_version\n"
 /* nopl 0x746b7570(%rax,%rax,1): no compiler makes it. crates/rt has the same bytes. */
 static const uint8_t MARK[8] = { 0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74 };
 
-enum { READS_CLOCK = 1 };
+enum { READS_CLOCK = 1, FAULT = 2 };
 
 struct block {
     uint64_t address;
@@ -116,6 +117,8 @@ static int api;
 static const char *out;
 static uint64_t period;
 static uint64_t keep = 4;
+
+static uint64_t fault; /* where the kernel takes page faults */
 
 static struct block *blocks;
 static uint64_t block_count, block_room;
@@ -158,8 +161,17 @@ static void *grown(void *old, uint64_t *room, size_t each)
 static void on_block(unsigned vcpu, void *data)
 {
     (void)vcpu;
+    uint32_t index = (uint32_t)(uintptr_t)data;
+    if (blocks[index].flags & FAULT && executed) {
+        /* The instruction that faults is counted here and again when it is tried once more: in virtual
+           time the first time is none. A fault at a jump's end has counted nothing too much. */
+        const struct step *last = &ring[(executed - 1) & (RING - 1)];
+        uint32_t done = (uint32_t)*instructions - last->before;
+        if (done && done < blocks[last->block].instructions)
+            --*instructions;
+    }
     ring[executed++ & (RING - 1)] =
-        (struct step){ (uint32_t)(uintptr_t)data, (uint32_t)*instructions };
+        (struct step){ index, (uint32_t)*instructions };
 }
 
 /* About how late the wake-up at this mark was: since the first instant due after the mark before it.
@@ -292,7 +304,10 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
     if (block_count == block_room)
         blocks = grown(blocks, &block_room, sizeof *blocks);
     uint64_t index = block_count++;
-    blocks[index] = (struct block){ qemu_plugin_tb_vaddr(tb), (uint32_t)count, flags };
+    uint64_t address = qemu_plugin_tb_vaddr(tb);
+    if (fault && address == fault)
+        flags |= FAULT;
+    blocks[index] = (struct block){ address, (uint32_t)count, flags };
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, (void *)(uintptr_t)index);
 }
 
@@ -344,6 +359,8 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
             period = strtoull(argv[i] + 7, NULL, 10);
         else if (!strncmp(argv[i], "keep=", 5))
             keep = strtoull(argv[i] + 5, NULL, 10);
+        else if (!strncmp(argv[i], "fault=", 6))
+            fault = strtoull(argv[i] + 6, NULL, 0);
         else if (!strncmp(argv[i], "at=", 3) && wanted_count < MOST_KEPT)
             wanted[wanted_count++] = strtoull(argv[i] + 3, NULL, 10);
         else {

@@ -57,10 +57,10 @@ fn items(code: &str) -> BTreeSet<String> {
     for line in code.lines() {
         if line.starts_with("#[doc(hidden)]") {
             hidden = true;
-        } else if let Some(name) = item(line) {
-            if !std::mem::take(&mut hidden) {
-                found.insert(name.to_owned());
-            }
+        } else if let Some(name) = item(line)
+            && !std::mem::take(&mut hidden)
+        {
+            found.insert(name.to_owned());
         }
     }
     let uses = code.match_indices("\npub use ");

@@ -1,10 +1,16 @@
 /* Watchpoints, processor sets and interrupts: where they are, and where they are refused. */
+#define _GNU_SOURCE 1
 #include "check.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <punctual.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static volatile uint64_t watched;
@@ -22,7 +28,7 @@ static void watchpoints(void)
     all[0] = punctual_watchpoint_set((const void *)(uintptr_t)&watched, 8, 0);
     if (!all[0]) {
         CHECK(errno == ENOTSUP || errno == EACCES || errno == EPERM);
-        printf("SKIPPED: no watchpoints here\n");
+        fprintf(stderr, "isolation.c: no watchpoints here\n");
         return;
     }
     watched = 1;
@@ -52,6 +58,79 @@ static void processor_sets(void)
     CHECK(punctual_cpuset_remove("no-such-set") == 0 || errno == ENOTSUP);
 }
 
+/* A set of the last CPU: made, read back, with a process inside, and removed again. */
+static void one_set(void)
+{
+    char reason[128] = "", name[64], cpus[64];
+    unsigned last = 0, cpu;
+    cpu_set_t allowed;
+    pid_t child;
+
+    CHECK(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+    for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed))
+            last = cpu;
+    if (CPU_COUNT(&allowed) < 2 || geteuid() != 0) {
+        fprintf(stderr, "isolation.c: a processor set wants root and two CPUs\n");
+        return;
+    }
+    snprintf(name, sizeof name, "punctual-c-%d", (int)getpid());
+    if (punctual_cpuset_make(name, &last, 1, reason, sizeof reason) != 0) {
+        CHECK(errno == ENOTSUP || errno == EBUSY || errno == EACCES || errno == EROFS);
+        CHECK(strlen(reason) > 0);
+        fprintf(stderr, "isolation.c: no processor set: %s\n", reason);
+        return;
+    }
+    child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    CHECK(punctual_cpuset_make(name, &last, 1, NULL, 0) == -1 && errno == EEXIST);
+    CHECK(punctual_cpuset_state(name, reason, sizeof reason) == 0);
+    CHECK(punctual_cpuset_take(name, child) == 0);
+    CHECK(punctual_affinity_get(child, cpus, sizeof cpus) > 0);
+    CHECK(strtoul(cpus, NULL, 10) == last && strpbrk(cpus, ",-") == NULL);
+    CHECK(punctual_cpuset_remove(name) == 0);
+    CHECK(punctual_cpuset_state(name, NULL, 0) == -1 && errno == ENOENT);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void count_skipped(int irq, const char *reason, void *context)
+{
+    CHECK(irq >= -1 && strlen(reason) > 0);
+    ++*(int *)context;
+}
+
+/* All interrupts of the machine to where the first of them may go anyway, and back. Those that
+   the kernel manages are told, and no error. */
+static void every_interrupt(void)
+{
+    unsigned irqs[1024], cpu = 0;
+    size_t count = 0;
+    int skipped = 0, changed;
+    char journal[128];
+    struct dirent *entry;
+    DIR *folder = opendir("/proc/irq");
+
+    while (folder != NULL && count < 1024 && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+            irqs[count++] = (unsigned)strtoul(entry->d_name, NULL, 10);
+    if (folder != NULL)
+        closedir(folder);
+    if (count == 0 || geteuid() != 0) {
+        fprintf(stderr, "isolation.c: no interrupts to steer\n");
+        return;
+    }
+    snprintf(journal, sizeof journal, "/tmp/punctual-c-%d.journal", (int)getpid());
+    changed = punctual_irq_steer(irqs, count, &cpu, 1, journal, count_skipped, &skipped);
+    CHECK(changed >= 0 && (size_t)(changed + skipped) == count);
+    CHECK(punctual_irq_restore(journal, NULL, NULL) == changed);
+    CHECK(access(journal, F_OK) != 0);
+    CHECK(punctual_irq_restore(journal, NULL, NULL) == 0);
+}
+
 static void interrupts(void)
 {
     unsigned cpu = 0;
@@ -66,6 +145,8 @@ int main(void)
 {
     watchpoints();
     processor_sets();
+    one_set();
     interrupts();
+    every_interrupt();
     return 0;
 }

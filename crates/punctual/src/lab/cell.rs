@@ -17,7 +17,7 @@ use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::qemu::Qemu;
 use super::work::WorkFolder;
-use crate::record::lab::{Fingerprint, GuestTime, Laboratory};
+use crate::record::lab::{Fingerprint, GuestTime, LabBill, Laboratory};
 use crate::record::{self, Demand, RUN_FILE, Run, Standing};
 
 /// Words of the kernel's command line that are ours.
@@ -97,6 +97,12 @@ pub struct Made {
     pub status: i32,
     /// What could not be had in the guest.
     pub lacking: BTreeMap<String, String>,
+    /// Where the time of the worst wake-ups went, where somebody watched.
+    pub bills: Vec<LabBill>,
+    /// Why there is none of the worst, where somebody watched.
+    pub no_bill: Option<String>,
+    /// The mark of the worst wake-up, where what ran before it was not kept.
+    pub missed_mark: Option<u64>,
     /// All that it depends on.
     pub laboratory: Laboratory,
     /// The host's time that it took.
@@ -277,11 +283,19 @@ impl CellPlan<'_> {
             stderr,
             status,
             lacking: result.lacking,
+            bills: Vec::new(),
+            no_bill: None,
+            missed_mark: None,
             laboratory,
             took: came.took,
         };
         if matches!(self.work, Work::Own(_)) {
-            made.run = Some(made.own_record(status, &last)?);
+            let run = made.own_record(status, &last)?;
+            let verdict = run.verdict.as_ref();
+            if let (GuestTime::Host, Some(verdict)) = (made.laboratory.time, verdict) {
+                made.status = verdict.outcome.exit_code().into();
+            }
+            made.run = Some(run);
         }
         if let Some(watcher) = watcher {
             watcher

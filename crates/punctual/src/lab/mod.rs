@@ -13,6 +13,7 @@ pub mod job;
 pub mod kernel;
 pub mod libraries;
 pub mod machine;
+pub mod observer;
 pub mod qemu;
 mod sys;
 pub mod work;

@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use punctual_rt::clock::mark_woken;
 use punctual_rt::periodic::{Intervals, Schedule};
 use punctual_rt::ring::Producer;
 
@@ -126,6 +127,7 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
             }
         }
         let woke_ns = source.now_ns();
+        mark_woken();
         let missed = schedule.pass_over(woke_ns);
         let late_ns = woke_ns.wrapping_sub(asked_ns) as i64;
         ring.push(Sample {

@@ -163,6 +163,12 @@ pub struct LabCell {
     /// The verdict, where something was required or the run is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<CellVerdict>,
+    /// Bills of the latest wake-ups, the latest first, where somebody watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bills: Vec<LabBill>,
+    /// Why there is no bill of the worst wake-up, where one was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_bill: Option<String>,
     /// All that the result depends on, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
@@ -175,6 +181,27 @@ pub struct CellVerdict {
     pub outcome: Outcome,
     /// The sentence.
     pub sentence: String,
+}
+
+/// Where the time of one wake-up went: the instructions that ran from the instant asked for
+/// until the thread read the clock again, one virtual ns each, by function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabBill {
+    /// The instant asked for, CLOCK_MONOTONIC in the guest.
+    pub asked_ns: u64,
+    /// The latency; the rows' sum.
+    pub total_ns: u64,
+    /// The most expensive first.
+    pub rows: Vec<LabBillRow>,
+}
+
+/// One function of the guest's kernel, or what stands for all that has no name there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabBillRow {
+    /// Its name; in brackets what is none: `(user)`, `(module)`, `(not kept)`.
+    pub function: String,
+    /// Instructions in it.
+    pub instructions: u64,
 }
 
 /// The figures of a run, all threads together.

@@ -34,8 +34,6 @@ fn a_panic_a_hang_and_lost_time_are_told_apart() {
     one_line(&place, &sleeps, "ran out of its 20 s of virtual time");
     let hangs = [&["--host-limit", "1s"], &SHELL[..], &["kill -STOP $$"]].concat();
     one_line(&place, &hangs, "ended after 1 s of the host's time");
-    let small = [&["--param", "mem=40M"], &SHELL[..], &["exit 0"]].concat();
-    one_line(&place, &small, "");
 }
 
 /// Folders for machines under a folder for temporary files.

@@ -52,7 +52,7 @@ fn wrong_words_are_wrong_usage() {
         127,
         "no such program",
     );
-    refused(&place, &[], &["--", "/etc/hostname"], 126, "not executable");
+    refused(&place, &[], &["--", "/etc/passwd"], 126, "not executable");
     refused(&place, &[], &["verify", "nowhere"], 1, "nowhere");
 }
 

@@ -5,6 +5,7 @@ mod common;
 
 mod ends;
 mod input;
+mod observer;
 mod repeat;
 mod work;
 
@@ -34,13 +35,19 @@ pub fn lab(place: &Place, arguments: &[&str]) -> Ended {
         .end_within(std::time::Duration::from_secs(400))
 }
 
-/// Whether anything of QEMU runs that was started in a place.
+/// A text without its lines' ends.
+pub fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Machines that run and were started in a place; QEMU that is only asked its version isn't
+/// one.
 pub fn machines(place: &Place) -> usize {
     place
         .processes()
         .iter()
-        .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok())
-        .filter(|name| name.starts_with("qemu"))
+        .filter_map(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).ok())
+        .filter(|words| words.split(|&b| b == 0).any(|word| word == b"-initrd"))
         .count()
 }
 

@@ -5,6 +5,7 @@
 
 pub mod futex;
 pub mod map;
+pub mod mark;
 pub mod perf;
 mod raw;
 pub mod task;

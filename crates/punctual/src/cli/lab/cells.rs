@@ -10,8 +10,9 @@ use std::thread;
 use punctual_stats::format::count;
 
 use super::round;
+use crate::lab::observer::Observer;
 use crate::lab::{CellPlan, LabError, Made};
-use crate::record::lab::{CellFigures, CellVerdict, LabCell};
+use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell};
 use crate::record::{Run, RunDirectory, save_whole};
 use crate::report::lab::label_of;
 use crate::report::{gnuplot, html, svg};
@@ -79,9 +80,15 @@ pub fn make_all(
     cells: &[Cell<'_>],
     own: &[u8],
     jobs: usize,
+    observer: Option<&Observer>,
     ends: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(&Cell<'_>, &Result<Made, LabError>),
 ) -> Vec<Outcome> {
+    let make = |cell: &Cell<'_>| match observer.filter(|_| Observer::suits(&cell.plan)) {
+        Some(observer) => observer.watch(&cell.plan, own, &|| ends()),
+        None => cell.plan.make(own, None, &|| ends()),
+    };
+    let make = &make;
     let next = AtomicUsize::new(0);
     let mut outcomes: Vec<Outcome> = cells.iter().map(|_| None).collect();
     let (tell, done) = mpsc::channel();
@@ -96,7 +103,7 @@ pub fn make_all(
                     if ends() {
                         return;
                     }
-                    let outcome = cell.plan.make(own, None, &|| ends());
+                    let outcome = make(cell);
                     if tell.send((index, outcome)).is_err() {
                         return;
                     }
@@ -151,13 +158,18 @@ fn keep_run(folder: &Path, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
+/// A cell's figures, where they are latencies.
+fn figures(made: &Made) -> Option<CellFigures> {
+    let run = made.run.as_ref()?;
+    (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::of(run))?
+}
+
 /// A line that tells of a cell that is done.
 pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> String {
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);
     match outcome {
         Ok(made) => {
-            let figures = made.run.as_ref().and_then(CellFigures::of);
-            let max = figures.map_or_else(
+            let max = figures(made).map_or_else(
                 || format!("exit status {}", made.status),
                 |figures| format!("worst {} virtual ns", count(figures.max_ns)),
             );
@@ -186,9 +198,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         host_s: made.map_or(0.0, |made| round(made.took.as_secs_f64())),
         status: made.map(|made| made.status),
         error,
-        figures: made
-            .and_then(|made| made.run.as_ref())
-            .and_then(CellFigures::of),
+        figures: made.and_then(figures),
         verdict: made
             .and_then(|made| made.run.as_ref())
             .and_then(|run| run.verdict.as_ref())
@@ -196,6 +206,8 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
                 outcome: verdict.outcome,
                 sentence: verdict.sentence.clone(),
             }),
+        bills: made.map_or_else(Vec::new, |made| made.bills.clone()),
+        no_bill: made.and_then(|made| made.no_bill.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),
     }
 }

@@ -64,6 +64,12 @@ pub struct HostFlags {
     /// The host's time that one machine may take
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
     pub host_limit: u64,
+    /// Print the whole bill of each worst wake-up: the instructions in it, by the kernel's functions
+    #[arg(long, conflicts_with = "no_explain", help_heading = OUTPUT)]
+    pub explain: bool,
+    /// Don't watch what the guests execute: somewhat faster, and no function beside the figures
+    #[arg(long, help_heading = HOST)]
+    pub no_explain: bool,
     /// The directory for all runs [default: punctual-lab-TIME here]
     #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,

@@ -18,6 +18,7 @@ use super::out;
 use crate::conduct::Signals;
 use crate::lab::cell::Work;
 use crate::lab::kernel::{self, Cache, Kernel};
+use crate::lab::observer::Observer;
 use crate::lab::{CellPlan, LabError, Qemu};
 use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, LabCell};
 use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
@@ -96,11 +97,13 @@ fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
     let jobs = host.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let begin = Instant::now();
     let started = time::rfc3339(SystemTime::now());
+    let observer = (!host.no_explain).then(Observer::default);
     let mut trouble = None;
     let outcomes = cells::make_all(
         &cells,
         &own,
         jobs,
+        observer.as_ref(),
         &|| signals.end().is_some(),
         &mut |cell, outcome| {
             if let Err(error) = cells::keep(directory.path(), cell, outcome) {
@@ -250,6 +253,9 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
     } else if !flags.quiet {
         let place = directory.display().to_string();
         out::print(&report::table(lab, &out::style().with_report(place)));
+        if flags.explain {
+            out::print(&report::bills(lab, &out::style()));
+        }
     }
 }
 

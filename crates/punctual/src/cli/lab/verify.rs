@@ -15,7 +15,7 @@ use crate::conduct::Signals;
 use crate::lab::cell::Work;
 use crate::lab::kernel::Kernel;
 use crate::lab::{CellPlan, Made, Qemu};
-use crate::record::lab::{LAB_FILE, Laboratory, read_lab};
+use crate::record::lab::{GuestTime, LAB_FILE, Laboratory, read_lab};
 use crate::record::{self, Run};
 use crate::report::lab::{self as report, label_of};
 
@@ -36,6 +36,16 @@ struct Before {
 /// What can't be read or made.
 pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let before = read(&flags.record)?;
+    if let Some(record) = before
+        .iter()
+        .find(|record| record.laboratory.time == GuestTime::Host)
+    {
+        return Err(Failure::usage(format!(
+            "{}: {} processors ran at the host's pace, which never is the same again",
+            flags.record.display(),
+            record.laboratory.cpus
+        )));
+    }
     let qemu = Qemu::find().map_err(Failure::setup)?;
     let own = own_program()?;
     let mut kernels: Vec<Kernel> = Vec::new();
@@ -51,7 +61,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let signals = Signals::listen().map_err(Failure::setup)?;
     let jobs = flags.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let ends = || signals.end().is_some();
-    let outcomes = cells::make_all(&cells, &own, jobs, &ends, &mut |_, _| {});
+    let outcomes = cells::make_all(&cells, &own, jobs, None, &ends, &mut |_, _| {});
     let mut differ = 0;
     for (record, outcome) in before.iter().zip(outcomes) {
         let label = label_of(&record.column, &record.load, record.laboratory.seed);
