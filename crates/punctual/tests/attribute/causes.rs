@@ -64,6 +64,36 @@ fn interrupts_off_until_the_timer_came() {
 }
 
 #[test]
+fn a_late_timer_over_any_kernel_code_may_be_the_platforms() {
+    let over = |name: &str| {
+        let mut made = asleep(&hog(), 600_000);
+        made.window.symbols.insert(0xb0, name.to_owned());
+        made.at(-100, What::Stolen { total_ns: 0 })
+            .timer(586_000, 588_000, KERNEL)
+            .at(587_900, What::Stolen { total_ns: 500_000 })
+            .switch(590_000, &hog(), &probe());
+        others(&made, Interrupt)
+    };
+    let task = text("stress-ng");
+    assert_eq!(
+        over("_copy_to_iter+0x80"),
+        [
+            (Cause::Steal, 500_000),
+            (Cause::LateInterrupt { task: task.clone() }, 86_000)
+        ]
+    );
+    // 100 ns of what the account spans lie before the wake-up: they may be among the stolen.
+    let function = text("_raw_spin_unlock_irqrestore");
+    assert_eq!(
+        over("_raw_spin_unlock_irqrestore+0x15"),
+        [
+            (Cause::Steal, 499_900),
+            (Cause::IrqsOff { function, task }, 86_100)
+        ]
+    );
+}
+
+#[test]
 fn interrupts_off_in_a_function_that_another_cpu_called() {
     let mut made = asleep(&hog(), 600_000);
     made.irq(-10_000, Vector::CallFunctionSingle)

@@ -15,6 +15,17 @@ const PATH_MOST_NS: u64 = 50_000;
 const SWITCH_MOST_NS: u64 = 5_000;
 /// From the instant a timer is due to its interrupt, when nothing is in the way.
 const DELIVERY_MOST_NS: u64 = 3_000;
+/// Parts of the names of functions that let interrupts in again. An interrupt that was held
+/// up comes there; one that comes anywhere else may as well be the platform's.
+const ENABLES: [&str; 7] = [
+    "unlock_irq",
+    "irqrestore",
+    "irq_restore",
+    "irq_enable",
+    "enable_irq",
+    "finish_task_switch",
+    "finish_lock_switch",
+];
 /// No processor takes longer to come back from an idle state.
 const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
 
@@ -128,12 +139,15 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 
     fn irqs_off(&self, found: Interrupted, task: String) -> Verdict {
+        let place = naming::symbol(self.window, found.address);
         let note = format!(
-            "the timer's interrupt came at {}: interrupts were off until there, or the \
-             platform was late",
-            naming::symbol(self.window, found.address)
+            "the timer's interrupt came at {place}: interrupts were off until there, or the \
+             platform was late"
         );
         let function = naming::function(self.window, found.address);
+        if !ENABLES.iter().any(|part| function.contains(part)) {
+            return (Cause::LateInterrupt { task }, Some(note));
+        }
         (Cause::IrqsOff { function, task }, Some(note))
     }
 
