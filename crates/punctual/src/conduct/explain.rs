@@ -24,7 +24,7 @@ use crate::trace::attribute::event::Window;
 use crate::trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
-pub const WINDOWS_FILE: &str = "windows.jsonl";
+pub use crate::trace::windows::WINDOWS_FILE;
 
 /// How often the rings are copied out: they hold a third of a second of the worst.
 const NAP: Duration = Duration::from_millis(50);

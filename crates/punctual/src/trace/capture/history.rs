@@ -27,6 +27,8 @@ pub struct History {
     slots: VecDeque<Slot>,
     kept: usize,
     gaps: VecDeque<Gap>,
+    /// The last event that had to make room: nothing is known up to it.
+    forgotten_ns: Option<u64>,
     /// Events lost since the last that is there.
     pending: u64,
     /// Events lost in all.
@@ -41,6 +43,7 @@ impl History {
             slots: VecDeque::with_capacity(kept),
             kept: kept.max(1),
             gaps: VecDeque::new(),
+            forgotten_ns: None,
             pending: 0,
             lost: 0,
         }
@@ -60,7 +63,8 @@ impl History {
             }
         }
         if self.slots.len() == self.kept {
-            self.slots.pop_front();
+            let oldest = self.slots.pop_front();
+            self.forgotten_ns = oldest.as_ref().map(Slot::at_ns);
         }
         self.slots.push_back(slot);
     }
@@ -77,8 +81,8 @@ impl History {
         self.lost
     }
 
-    /// The events around a wait, by time, and how many of them were lost. It begins with the
-    /// switch to the thread that ran when the wait was to end, if that is still known.
+    /// The events around a wait, by time, and how many of them were lost; one at least where
+    /// the wait began before what is still kept. It begins with the switch to the thread that ran when the wait was to end, if that is still known.
     #[must_use]
     pub fn cut(&self, due_ns: u64, woken_ns: u64) -> (Vec<Slot>, u64) {
         let from_ns = due_ns.saturating_sub(LEAD_NS);
@@ -105,6 +109,12 @@ impl History {
         // What is lost and not followed by anything yet may lie in it too.
         if self.slots.back().is_none_or(|last| last.at_ns() <= to_ns) {
             lost += self.pending;
+        }
+        if self
+            .forgotten_ns
+            .is_some_and(|until_ns| until_ns >= from_ns)
+        {
+            lost = lost.max(1);
         }
         (cut, lost)
     }
@@ -200,5 +210,17 @@ mod tests {
         assert_eq!(history.last_before(9, |_| true).map(Slot::at_ns), Some(9));
         assert_eq!(history.first_after(9, |_| true).map(Slot::at_ns), Some(10));
         assert_eq!(history.first_after(10, |_| true), None);
+    }
+
+    #[test]
+    fn what_had_to_make_room_is_missing_and_not_merely_absent() {
+        const MS: u64 = 1_000_000;
+        let mut history = History::new(10);
+        for at in 0..50 {
+            history.push(slot(at * MS, kind::NMI));
+        }
+        assert_eq!(history.cut(45 * MS, 46 * MS).1, 0);
+        assert_eq!(history.cut(39 * MS, 46 * MS).1, 1);
+        assert_eq!(history.cut(10 * MS, 12 * MS).1, 1);
     }
 }
