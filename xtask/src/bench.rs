@@ -6,6 +6,7 @@
 
 mod callgrind;
 mod collector;
+mod explain;
 mod hackbench;
 mod instructions;
 mod latency;
@@ -27,6 +28,7 @@ type Figure = (&'static str, fn(&Tools) -> Result<Vec<Row>, String>);
 const FIGURES: &[Figure] = &[
     ("instructions", instructions::rows),
     ("latency", latency::rows),
+    ("explain", explain::rows),
     ("rate", rate::rows),
     ("hackbench", hackbench::rows),
     ("collector", collector::cost),
@@ -39,8 +41,8 @@ const FIGURES: &[Figure] = &[
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict]
-  --only    instructions, latency, rate, hackbench, collector, memory, merge, stack,
-            run, sync
+  --only    instructions, latency, explain, rate, hackbench, collector, memory, merge,
+            stack, run, sync
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
             page faults";

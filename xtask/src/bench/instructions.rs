@@ -107,7 +107,7 @@ fn of_ours(tools: &Tools) -> Result<Cost, String> {
         let place = tools.place(&format!("counted-{cycles}"));
         let line = format!(
             "measure -q -i {INTERVAL_US} --interval fixed -l {cycles} -a {} {scheduling} \
-             --best-effort -o",
+             --best-effort --no-explain -o",
             tools.cpu
         );
         let mut arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -55,9 +55,17 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
 }
 
 fn of_ours(tools: &Tools) -> Result<[f64; 2], String> {
-    let line = format!("-i 1000 -D {SECONDS} -a {} -p {PRIORITY}", tools.cpu);
+    // cyclictest traces nothing.
+    let line = format!(
+        "-i 1000 -D {SECONDS} -a {} -p {PRIORITY} --no-explain",
+        tools.cpu
+    );
     let more: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let record = tools.measure("latency", &more)?;
+    percentiles_of_ours(&tools.measure("latency", &more)?)
+}
+
+/// p50 and p99 of all threads, in ns.
+pub fn percentiles_of_ours(record: &Value) -> Result<[f64; 2], String> {
     let ladder = record["analysis"]["total"]["percentiles"].as_array();
     let at = |percentile: f64| {
         ladder

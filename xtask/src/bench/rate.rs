@@ -77,7 +77,10 @@ fn shortest(mut sustained: impl FnMut(u64) -> Result<bool, String>) -> Result<Op
 
 fn sustained_by_us(tools: &Tools, interval_us: u64) -> Result<bool, String> {
     let cycles = LENGTH_US / interval_us;
-    let line = format!("-i {interval_us} -l {cycles} -a {} -p 80", tools.cpu);
+    let line = format!(
+        "-i {interval_us} -l {cycles} -a {} -p 80 --no-explain",
+        tools.cpu
+    );
     let more: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let record = tools.measure("rate", &more)?;
     let thread = &record["threads"][0];

@@ -37,7 +37,7 @@ pub struct Elf {
     pub notes: Vec<(u64, u64)>,
 }
 
-/// Tells what a file is by its first [`BEGINNING`] bytes, or fewer where it is shorter.
+/// Tells what a file is by its first bytes, or fewer where it is shorter.
 #[must_use]
 pub fn kind(bytes: &[u8]) -> Kind {
     let other = |why: &str| Kind::Other(why.to_owned());

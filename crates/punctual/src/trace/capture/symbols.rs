@@ -1,7 +1,8 @@
 //! Names for the kernel's addresses, from its own table.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 
 /// The kernel's functions by address.
 #[derive(Debug, Default)]
@@ -20,9 +21,16 @@ impl Symbols {
     /// # Errors
     /// In words, with what to do: the table can't be read, or gives no addresses away.
     pub fn load() -> Result<Self, String> {
-        let text = fs::read_to_string("/proc/kallsyms")
-            .map_err(|error| format!("/proc/kallsyms: {error}"))?;
-        let symbols = Self::parse(&text);
+        let table = File::open("/proc/kallsyms").and_then(|file| {
+            // Line by line: the whole of it is many times what is kept, and memory that was
+            // touched once stays locked.
+            let mut symbols = Self::default();
+            for line in BufReader::with_capacity(1 << 16, file).lines() {
+                symbols.take(&line?);
+            }
+            Ok(symbols.in_order())
+        });
+        let symbols = table.map_err(|error| format!("/proc/kallsyms: {error}"))?;
         if symbols.places.is_empty() {
             return Err(
                 "the kernel hides its addresses (kptr_restrict): functions have no names; \
@@ -37,31 +45,36 @@ impl Symbols {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut symbols = Self::default();
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            let (Some(address), Some(class), Some(name)) =
-                (words.next(), words.next(), words.next())
-            else {
-                continue;
-            };
-            let Ok(address) = u64::from_str_radix(address, 16) else {
-                continue;
-            };
-            // Data can't be run.
-            if address == 0 || !matches!(class, "t" | "T" | "w" | "W") {
-                continue;
-            }
-            let (Ok(at), Ok(length)) = (
-                u32::try_from(symbols.names.len()),
-                u16::try_from(name.len()),
-            ) else {
-                continue;
-            };
-            symbols.names.push_str(name);
-            symbols.places.push((address, at, length));
+        text.lines().for_each(|line| symbols.take(line));
+        symbols.in_order()
+    }
+
+    fn take(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        let (Some(address), Some(class), Some(name)) = (words.next(), words.next(), words.next())
+        else {
+            return;
+        };
+        let Ok(address) = u64::from_str_radix(address, 16) else {
+            return;
+        };
+        // Data can't be run.
+        if address == 0 || !matches!(class, "t" | "T" | "w" | "W") {
+            return;
         }
-        symbols.places.sort_by_key(|(address, ..)| *address);
-        symbols
+        let (Ok(at), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len()))
+        else {
+            return;
+        };
+        self.names.push_str(name);
+        self.places.push((address, at, length));
+    }
+
+    fn in_order(mut self) -> Self {
+        self.places.sort_by_key(|(address, ..)| *address);
+        self.places.shrink_to_fit();
+        self.names.shrink_to_fit();
+        self
     }
 
     /// `function+0x1a`, or the function alone at its beginning.
