@@ -101,31 +101,8 @@ impl Canvas {
             (frame.right + 14.0, top + 8.0)
         };
 
-        let mut svg = Svg::new();
-        let (title_id, text_id) = (format!("{id}-title"), format!("{id}-text"));
-        let root = svg
-            .element("svg")
-            .text_attribute("class", "chart")
-            .text_attribute("viewBox", &format!("0 0 {width:.0} {height:.0}"))
-            .text_attribute("role", "img")
-            .text_attribute("aria-labelledby", &format!("{title_id} {text_id}"));
+        let mut svg = opened(form, id, (title, description), (width, height));
         if form == Form::File {
-            root.text_attribute("xmlns", "http://www.w3.org/2000/svg")
-                .number("width", width)
-                .number("height", height)
-                .open();
-        } else {
-            root.open();
-        }
-        svg.element("title")
-            .text_attribute("id", &title_id)
-            .text(title);
-        svg.element("desc")
-            .text_attribute("id", &text_id)
-            .text(description);
-        if form == Form::File {
-            svg.style(&standalone_style());
-            svg.rectangle("page", 0.0, 0.0, width, height);
             for (i, line) in marks.heading.iter().enumerate() {
                 let class = if i == 0 { "strong" } else { "tick" };
                 let y = 28.0 + 18.0 * i as f64;
@@ -162,6 +139,35 @@ impl Canvas {
         self.svg.close("svg");
         self.svg.finish()
     }
+}
+
+/// A picture with what names and describes it; one that is a file carries its own style.
+fn opened(form: Form, id: &str, says: (&str, &str), (width, height): (f64, f64)) -> Svg {
+    let mut svg = Svg::new();
+    let (title, text) = (format!("{id}-title"), format!("{id}-text"));
+    let root = svg
+        .element("svg")
+        .text_attribute("class", "chart")
+        .text_attribute("viewBox", &format!("0 0 {width:.0} {height:.0}"))
+        .text_attribute("role", "img")
+        .text_attribute("aria-labelledby", &format!("{title} {text}"));
+    if form == Form::File {
+        root.text_attribute("xmlns", "http://www.w3.org/2000/svg")
+            .number("width", width)
+            .number("height", height)
+            .open();
+    } else {
+        root.open();
+    }
+    svg.element("title")
+        .text_attribute("id", &title)
+        .text(says.0);
+    svg.element("desc").text_attribute("id", &text).text(says.1);
+    if form == Form::File {
+        svg.style(&standalone_style());
+        svg.rectangle("page", 0.0, 0.0, width, height);
+    }
+    svg
 }
 
 fn standalone_style() -> String {

@@ -1,7 +1,7 @@
 //! What ran when around one late wake-up: lanes of each CPU over time, from the instant
 //! asked for to the reading of the clock.
 
-use super::{Form, standalone_style};
+use super::{Form, opened};
 use crate::record::explanation::{Bill, Lane, Picture, Span};
 use crate::report::draw::svg::Svg;
 use crate::report::draw::text;
@@ -137,36 +137,13 @@ fn range(picture: &Picture, bill: &Bill) -> (f64, f64) {
     (from, to)
 }
 
-fn open(form: Form, id: &str, heading: &str, bill: &Bill, (width, height): (f64, f64)) -> Svg {
-    let mut svg = Svg::new();
-    let (title, text) = (format!("{id}-title"), format!("{id}-text"));
-    let root = svg
-        .element("svg")
-        .text_attribute("class", "chart")
-        .text_attribute("viewBox", &format!("0 0 {width:.0} {height:.0}"))
-        .text_attribute("role", "img")
-        .text_attribute("aria-labelledby", &format!("{title} {text}"));
-    if form == Form::File {
-        root.text_attribute("xmlns", "http://www.w3.org/2000/svg")
-            .number("width", width)
-            .number("height", height)
-            .open();
-    } else {
-        root.open();
-    }
-    svg.element("title")
-        .text_attribute("id", &title)
-        .text(heading);
+fn open(form: Form, id: &str, heading: &str, bill: &Bill, size: (f64, f64)) -> Svg {
     let description = format!(
         "What ran on each CPU around a wake-up that was {} late; the bill beside it says the same.",
         words::duration(bill.latency_ns)
     );
-    svg.element("desc")
-        .text_attribute("id", &text)
-        .text(&description);
+    let mut svg = opened(form, id, (heading, &description), size);
     if form == Form::File {
-        svg.style(&standalone_style());
-        svg.rectangle("page", 0.0, 0.0, width, height);
         svg.label("strong", "start", 18.0, 26.0, &text::shorten(heading, 130));
     }
     svg
