@@ -49,14 +49,18 @@ const FLAGS: &[(&[&str], &[&str])] = &[
     (&["-a", "-1"], &["--affinity", "accepted is a CPU list"]),
     (&["-a", "1-"], &["--affinity", "accepted is a CPU list"]),
     (&["-a", "5-3"], &["--affinity", "accepted is a CPU list"]),
-    (&["-a", "0-65535"], &["--affinity", "not online"]),
+    (&["-a", "0-8191"], &["--affinity", "not online"]),
+    (
+        &["-a", "0-65535"],
+        &["--affinity", "highest CPU number, 8191"],
+    ),
     (
         &["-a", "0-99999999999"],
         &["--affinity", "accepted is a CPU list"],
     ),
-    (&["-a", "60000"], &["--affinity", "not online; online: "]),
+    (&["-a", "6000"], &["--affinity", "not online; online: "]),
     (
-        &["-a", "!0-60000"],
+        &["-a", "!0-6000"],
         &["--affinity", "accepted is a CPU list"],
     ),
     (&["-t", "0"], &["--threads", "from 1 to 4096"]),
@@ -134,6 +138,14 @@ const FLAGS: &[(&[&str], &[&str])] = &[
     (
         &["--confidence", "0.4"],
         &["--confidence", "from 0.5 to 0.999999"],
+    ),
+    (
+        &["--explain-above", "x"],
+        &["--explain-above", "a time above 0"],
+    ),
+    (
+        &["--explain-above", "0"],
+        &["--explain-above", "a time above 0"],
     ),
     (
         &["--confidence", "1"],
@@ -236,6 +248,7 @@ fn a_flag_without_its_value_is_refused() {
         ("--max", "--max"),
         ("--percentile", "--percentile"),
         ("--confidence", "--confidence"),
+        ("--explain-above", "--explain-above"),
         ("--load", "--load"),
         ("--load-class", "--load-class"),
         ("-o", "-o"),
@@ -274,7 +287,8 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn verbs_that_are_missing_or_unknown() {
-    let verbs = "qualify, measure, load, run, report, compare, merge, export, completions";
+    let verbs =
+        "qualify, measure, load, run, explain, lab, report, compare, merge, export, completions";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&["help"], &["'help'", verbs]);
@@ -298,7 +312,7 @@ fn nonsense_for_the_other_verbs() {
     refused(&["load", "makework"], &["LOAD", "hackbench"]);
     refused(&["load", "cpu", "-D", "0"], &["--duration", "such as 60"]);
     refused(
-        &["load", "cpu", "-a", "60000"],
+        &["load", "cpu", "-a", "6000"],
         &["--affinity", "not online"],
     );
     refused(

@@ -69,6 +69,8 @@ fn items(code: &str) -> BTreeSet<String> {
         let names = path.rsplit("::").next().unwrap_or_default();
         let names = path.split_once('{').map_or(names, |(_, names)| names);
         let names = names.trim_end_matches('}').split(',').map(str::trim);
+        // Under the name that programs know it by.
+        let names = names.filter_map(|name| name.rsplit(" as ").next());
         found.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
     }
     found

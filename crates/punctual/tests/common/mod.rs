@@ -232,7 +232,8 @@ impl Going {
         assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Waits until all probe threads measure, and returns their ids and CPUs.
+    /// Waits until all probe threads are about to measure (the collector is made last,
+    /// when tracing is set up), and returns their ids and CPUs.
     pub fn await_probes(&mut self, count: usize) -> Vec<(i32, usize)> {
         let mut found = Vec::new();
         until("the probes", || {
@@ -241,8 +242,11 @@ impl Going {
                 "{} ended before it measured",
                 self.words
             );
-            found = self
-                .threads()
+            let threads = self.threads();
+            if !threads.iter().any(|(_, name)| name == "collector") {
+                return false;
+            }
+            found = threads
                 .into_iter()
                 .filter_map(|(tid, name)| Some((tid, name.strip_prefix("probe/")?.parse().ok()?)))
                 .collect();
