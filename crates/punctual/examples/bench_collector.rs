@@ -17,7 +17,7 @@ use punctual_rt::sys::task::process_usage;
 const INTERVAL_NS: u64 = 1_000_000;
 const DEADLINE_NS: u64 = 100_000;
 /// Peaks of each CPU in a run of two.
-const PEAKS: usize = 8192;
+const PEAKS: usize = 4096;
 /// Latencies are drawn from as many, so that drawing costs next to nothing.
 const DRAWN: usize = 1 << 16;
 

@@ -18,7 +18,7 @@ use punctual_stats::peaks::Peaks;
 const CYCLES: u64 = 60_000;
 const INTERVAL_NS: u64 = 1_000_000;
 /// Peaks of each CPU in a run of two.
-const PEAKS: usize = 8192;
+const PEAKS: usize = 4096;
 const ROWS: usize = 600;
 
 fn main() -> Result<(), Box<dyn Error>> {

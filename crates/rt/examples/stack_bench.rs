@@ -17,6 +17,7 @@ use std::sync::{Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
+use punctual_rt::affinity;
 use punctual_rt::stack::{self, Class};
 use punctual_rt::sync::PiMutex;
 use punctual_rt::sys::map::{self, Access, page_size};
@@ -174,11 +175,15 @@ fn new_threads() -> [[f64; 3]; 2] {
     let stack = stack::alloc(class()).expect("a stack");
     let attributes = [attribute(None, SIZE), attribute(Some(stack), SIZE)];
     let mut seen = [const { Vec::new() }; 2];
+    // On one CPU: what it takes to wake another from its sleep is nobody's stack.
+    let before = affinity::of(0).expect("CPUs");
+    affinity::set_current(&before[..1]).expect("one of them");
     for _ in 0..200 {
         for (attr, seen) in attributes.iter().zip(&mut seen) {
             seen.push(create_to_done(attr));
         }
     }
+    affinity::set_current(&before).expect("as it was");
     // SAFETY: every thread that ran on it was joined.
     unsafe { stack::free(stack.as_ptr() as usize, class()) }.expect("freed");
     seen.map(|seen| {

@@ -158,9 +158,9 @@ pub struct CdfPoint {
 
 /// Latencies in ns, counted in buckets of three significant digits.
 ///
-/// The size is constant once the first sample came: [`BUCKETS`] counts of
-/// eight bytes (440 KB). [`Histogram::new`] allocates nothing; a real-time
-/// collector takes [`Histogram::allocated`] so that nothing is allocated later.
+/// At most [`BUCKETS`] counts of eight bytes (440 KB), and no more than the highest
+/// sample asks for. [`Histogram::new`] allocates nothing; a real-time collector takes
+/// [`Histogram::allocated`] so that nothing is allocated later.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -210,26 +210,29 @@ impl Histogram {
     /// so that recording neither allocates nor faults.
     pub fn allocated() -> Self {
         let mut histogram = Self::new();
-        histogram.allocate();
+        histogram.reach(BUCKETS - 1);
         // `vec![0; n]` may hand out untouched zero pages: touch them.
         histogram.counts.fill(std::hint::black_box(0));
         histogram
     }
 
-    fn allocate(&mut self) {
-        if self.counts.is_empty() {
-            self.counts = vec![0; BUCKETS];
+    /// Makes room up to a bucket, and by half of what there is where that is more.
+    fn reach(&mut self, bucket: usize) {
+        if bucket < self.counts.len() {
+            return;
         }
+        let length = (bucket + 1).next_multiple_of(1 << HALF_BITS);
+        let length = length.max(self.counts.len() * 3 / 2).min(BUCKETS);
+        self.counts.resize(length, 0);
     }
 
     /// Counts one latency of `value_ns`. Any `u64` is taken.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        // The bounds check doubles as the check for lazy allocation: an index
-        // is always below BUCKETS, so it fails on an empty vector alone.
+        // The bounds check doubles as the check for room.
         match self.counts.get_mut(bucket_of(value_ns)) {
             Some(count) => *count += 1,
-            None => self.record_first(value_ns),
+            None => self.record_beyond(value_ns),
         }
         self.totals.count += 1;
         self.totals.sum += u128::from(value_ns);
@@ -243,7 +246,7 @@ impl Histogram {
     /// Never: the buckets are there once they were asked for.
     #[inline]
     pub fn batch(&mut self) -> Batch<'_> {
-        self.allocate();
+        self.reach(SHORT_BUCKETS - 1);
         Batch {
             counts: self.counts.first_chunk_mut().expect("as many buckets"),
             totals: &mut self.totals,
@@ -253,9 +256,10 @@ impl Histogram {
 
     #[cold]
     #[inline(never)]
-    fn record_first(&mut self, value_ns: u64) {
-        self.allocate();
-        self.counts[bucket_of(value_ns)] += 1;
+    fn record_beyond(&mut self, value_ns: u64) {
+        let bucket = bucket_of(value_ns);
+        self.reach(bucket);
+        self.counts[bucket] += 1;
     }
 
     /// Counts `times` latencies of `value_ns` each. The total saturates at
@@ -264,8 +268,9 @@ impl Histogram {
         if times == 0 {
             return;
         }
-        self.allocate();
-        let slot = &mut self.counts[bucket_of(value_ns)];
+        let bucket = bucket_of(value_ns);
+        self.reach(bucket);
+        let slot = &mut self.counts[bucket];
         *slot = slot.saturating_add(times);
         self.totals.count = self.totals.count.saturating_add(times);
         let added = u128::from(value_ns).saturating_mul(u128::from(times));
@@ -279,7 +284,7 @@ impl Histogram {
         if other.totals.count == 0 {
             return;
         }
-        self.allocate();
+        self.reach(bucket_of(other.totals.max));
         // What lies beyond the other's minimum and maximum is empty.
         let range = bucket_of(other.totals.min)..bucket_of(other.totals.max) + 1;
         let theirs = &other.counts[range.clone()];

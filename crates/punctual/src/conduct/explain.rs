@@ -26,7 +26,7 @@ use crate::trace::capture::{self, Capture, Unavailable};
 /// The windows of the worst wake-ups, one to a line, beside the record.
 pub use crate::trace::windows::WINDOWS_FILE;
 
-/// How often the rings are copied out: they hold a third of a second of the worst.
+/// How often the rings are copied out: they hold a sixth of a second of the worst.
 const NAP: Duration = Duration::from_millis(50);
 /// Outliers that are explained after each nap. More are counted, and not explained.
 const AT_ONCE: usize = 64;

@@ -35,7 +35,7 @@ const LOADS_READY: Duration = Duration::from_secs(60);
 /// How long a probe thread may take to end after it was told, its interval aside.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// The highest samples that are kept, over all threads.
-const PEAKS: usize = 16_384;
+const PEAKS: usize = 8192;
 
 /// The reason of a run that a latency above the break value stopped.
 pub const BREAK_VALUE: &str = "break-value";
@@ -115,7 +115,7 @@ fn begin(
     } = lined;
     let explaining = explain(plan, &ready, &mut sinks, &mut run);
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
-    let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 8192);
+    let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 4096);
     let lanes = plan
         .cpus
         .iter()

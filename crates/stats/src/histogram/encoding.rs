@@ -127,6 +127,7 @@ impl TryFrom<&HistogramRecord> for Histogram {
         }
         histogram.totals.min = record.min_ns;
         histogram.totals.max = record.max_ns;
+        histogram.reach(bucket_of(record.max_ns));
         histogram.totals.sum = record.sum_ns;
         Ok(histogram)
     }
@@ -249,8 +250,8 @@ fn decode_inner(bytes: &[u8]) -> Result<Histogram, DecodeError> {
         }
         let (low, high) = layout.bounds(index).ok_or(DecodeError::Counts)?;
         let entry = entry.unsigned_abs();
-        histogram.allocate();
         let slot = bucket_of(high);
+        histogram.reach(slot);
         debug_assert!(slot < BUCKETS);
         count = count.checked_add(entry).ok_or(DecodeError::Counts)?;
         histogram.counts[slot] += entry;
