@@ -39,16 +39,17 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
         }
         rounds.push((percentiles_of_ours(&with)?, percentiles_of_ours(&without)?));
     }
-    let middle = |of: &dyn Fn(&([f64; 2], [f64; 2])) -> f64| {
-        Spread::of(rounds.iter().map(of).collect()).map_or(0.0, |spread| spread.middle)
-    };
+    let middle = |values: Vec<f64>| Spread::of(values).map_or(0.0, |spread| spread.middle / 1e3);
     let row = |name: &str, at: usize| {
         let added = Spread::of(rounds.iter().map(|(a, b)| a[at] - b[at]).collect());
         let row = Row {
-            ours: format!("{:.1} us", middle(&|(with, _)| with[at]) / 1e3),
+            ours: format!(
+                "{:.1} us",
+                middle(rounds.iter().map(|(with, _)| with[at]).collect())
+            ),
             peer: format!(
                 "{:.1} us untraced",
-                middle(&|(_, without)| without[at]) / 1e3
+                middle(rounds.iter().map(|(_, without)| without[at]).collect())
             ),
             ratio: Spread::of(rounds.iter().map(|(a, b)| a[at] / b[at]).collect()),
             ..Row::new(name)

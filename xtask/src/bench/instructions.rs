@@ -43,7 +43,7 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
         let those = ours.others.iter().filter(|(thread, _)| thread.was_in(part));
         those.map(|(_, cost)| cost).sum()
     };
-    let (probe, collector) = (by("probe::thread"), by("Collector::collect"));
+    let (probe, collector) = (by("cycle::run"), by("Collector::collect"));
     let both: f64 = ours.others.iter().map(|(_, cost)| cost).sum();
     let mut rows = Vec::new();
     for (name, peer) in [
