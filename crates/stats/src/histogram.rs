@@ -88,6 +88,13 @@ impl Default for Extremes {
 }
 
 impl Extremes {
+    /// Whether a latency lies between.
+    #[inline]
+    #[must_use]
+    pub fn hold(&self, value_ns: u64) -> bool {
+        self.min_ns <= value_ns && value_ns <= self.max_ns
+    }
+
     /// Makes a latency lie between.
     #[inline]
     pub fn include(&mut self, value_ns: u64) {

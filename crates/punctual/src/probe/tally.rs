@@ -204,8 +204,10 @@ impl Tally {
                 break;
             };
             batch.add(latency_ns);
-            extremes.include(u64::from(latency_ns));
-            usual = Usual::new(extremes, ordinary_ns);
+            if !extremes.hold(u64::from(latency_ns)) {
+                extremes.include(u64::from(latency_ns));
+                usual = Usual::new(extremes, ordinary_ns);
+            }
             if sample.late_ns as u64 > ordinary_ns {
                 noted[notes % NOTED] = index as u8;
                 notes += 1;
