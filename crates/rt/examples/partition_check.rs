@@ -46,12 +46,12 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, wanted: &T) -> 
     }
 }
 
-fn check(set: &Cpuset, cpu: usize) -> Result<(), Error> {
+/// `all` are the CPUs from before there was a set: a partition takes its own from all others.
+fn check(set: &Cpuset, cpu: usize, all: &Vec<usize>) -> Result<(), Error> {
     set.state()?;
     println!("isolated: the kernel says so");
     expect("its CPUs", &set.cpus()?, &cpu.to_string())?;
     let moved = Waiting::start()?;
-    let before = affinity::of(moved.process())?;
     set.take(moved.process())?;
     expect(
         "CPUs of a process inside",
@@ -60,7 +60,7 @@ fn check(set: &Cpuset, cpu: usize) -> Result<(), Error> {
     )?;
     set.remove()?;
     let after = affinity::of(moved.process())?;
-    expect("CPUs of the process outside again", &after, &before)
+    expect("CPUs of the process outside again", &after, all)
 }
 
 fn run() -> Result<ExitCode, Error> {
@@ -86,7 +86,7 @@ fn run() -> Result<ExitCode, Error> {
         }
         Err(error) => return Err(error.into()),
     };
-    let checked = check(&set, cpu);
+    let checked = check(&set, cpu, &cpus);
     let removed = set.remove();
     checked?;
     removed?;
