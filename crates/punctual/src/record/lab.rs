@@ -148,6 +148,13 @@ pub struct LabCell {
     pub load: String,
     /// The seed.
     pub seed: u64,
+    /// Where several tools measured on the same machine: which of them this is. Its column then
+    /// has the names of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<LabTool>,
+    /// What the loads beside a tool got done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LabLoad>,
     /// Its directory, from that of the lab.
     pub directory: String,
     /// The host's time that it took, in seconds.
@@ -172,6 +179,28 @@ pub struct LabCell {
     /// All that the result depends on, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
+}
+
+/// One of several tools on the same machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabTool {
+    /// The machine as an experiment names it.
+    pub machine: String,
+    /// The tool as an experiment names it.
+    pub name: String,
+}
+
+/// What a load got done beside a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabLoad {
+    /// Its name.
+    pub name: String,
+    /// Work done, in `unit`.
+    pub work: u64,
+    /// What it is counted in.
+    pub unit: String,
+    /// Virtual seconds that it ran.
+    pub seconds: f64,
 }
 
 /// The verdict of a cell's run.

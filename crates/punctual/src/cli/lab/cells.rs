@@ -194,6 +194,8 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         kernel: cell.column.clone(),
         load: cell.load.clone(),
         seed: cell.plan.seed,
+        tool: None,
+        loads: Vec::new(),
         directory: cell.directory.clone(),
         host_s: made.map_or(0.0, |made| round(made.took.as_secs_f64())),
         status: made.map(|made| made.status),

@@ -316,6 +316,8 @@ mod tests {
             kernel: kernel.to_owned(),
             load: load.to_owned(),
             seed,
+            tool: None,
+            loads: Vec::new(),
             directory: format!("{kernel}/{load}"),
             host_s: 6.5,
             status: Some(0),
