@@ -14,6 +14,7 @@ use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
 use super::signals::Signals;
 use super::{compose, view};
+use crate::lab::job::load_seed;
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
 use crate::probe::collector::{Collector, Lane, SampleSink};
 use crate::probe::cycle::Ended;
@@ -228,6 +229,7 @@ fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSe
         class: plan.load_class,
         cpus: Some(plan.load_cpus.clone()),
         allowed_cpus: plan.load_cpus.len(),
+        seed: load_seed(),
         ..LoadSettings::default()
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());

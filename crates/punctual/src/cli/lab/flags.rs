@@ -102,7 +102,7 @@ pub enum LabAction {
 /// Flags of `lab run`.
 #[derive(Debug, Args)]
 pub struct LabRunFlags {
-    /// A file in TOML, or one that is shipped: rt-vs-standard, kernels
+    /// A file in TOML, or one that is shipped: rt-vs-standard, peers, ladder, kernels
     #[arg(value_name = "EXPERIMENT")]
     pub experiment: PathBuf,
     /// How it is done on the host.

@@ -5,11 +5,13 @@ mod bill;
 mod compare;
 mod difference;
 mod junit;
+mod variants;
 
 pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
 pub use junit::junit;
+pub use variants::variants;
 
 use punctual_stats::verdict::Outcome;
 
@@ -127,7 +129,7 @@ pub fn table(lab: &Lab, style: &Style) -> String {
         if lab.cells.iter().any(|cell| !cell.bills.is_empty()) {
             paragraph(&mut lines, bill::WHAT_IT_IS, style);
         }
-        paragraph(&mut lines, &evidence(lab, &kernels, &loads), style);
+        paragraph(&mut lines, &evidence_of(lab, &kernels, &loads), style);
         paragraph(&mut lines, WHAT_IT_SHOWS, style);
     }
     if let Some(place) = &style.report {
@@ -269,7 +271,7 @@ fn verdicts(lab: &Lab, load: &str) -> Cell {
 }
 
 /// How much evidence there is, and what it took.
-fn evidence(lab: &Lab, kernels: &[&str], loads: &[&str]) -> String {
+fn evidence_of(lab: &Lab, kernels: &[&str], loads: &[&str]) -> String {
     let mut least: Option<Spread> = None;
     for kernel in kernels {
         for load in loads {
@@ -316,7 +318,7 @@ mod tests {
             kernel: kernel.to_owned(),
             load: load.to_owned(),
             seed,
-            tool: None,
+            variant: None,
             loads: Vec::new(),
             directory: format!("{kernel}/{load}"),
             host_s: 6.5,
