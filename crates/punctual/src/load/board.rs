@@ -321,3 +321,41 @@ impl Drop for Board {
         unsafe { libc::munmap(self.layout.as_ptr().cast(), size_of::<Layout>()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_changes_choices_always_alike_and_without_one_they_are_as_they_were() {
+        let board = Board::new().expect("a board");
+        let with = |seed| {
+            board.set_seed(seed);
+            [1, 2].map(|task| board.seed(task))
+        };
+        assert_eq!(with(0), [1, 2]);
+        let [first, second] = [with(1), with(2)];
+        assert_eq!([with(1), with(2)], [first, second]);
+        let all: std::collections::BTreeSet<u64> =
+            [1, 2].into_iter().chain(first).chain(second).collect();
+        assert_eq!(all.len(), 6);
+    }
+
+    #[test]
+    fn tasks_go_on_with_a_seed_too() {
+        let board = Board::new().expect("a board");
+        board.set_seed(3);
+        board.expect(4);
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| board.arrive())).collect();
+            while board.state() != state::READY {
+                board.await_change(state::STARTING, Duration::from_millis(20));
+            }
+            board.release();
+            waiting
+                .into_iter()
+                .for_each(|task| task.join().expect("went on"));
+        });
+        assert_eq!(board.alive(), 4);
+    }
+}

@@ -99,11 +99,14 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
         None => slurp(path)?,
     };
     let usage = |line: String| Failure::usage(format!("{}: {line}", path.display()));
-    let parsed = parse(&text).map_err(usage)?;
+    let mut parsed = parse(&text).map_err(usage)?;
+    if flags.load.is_some() {
+        parsed.loads.clone_from(&flags.load);
+    }
     let columns = columns(&parsed).map_err(usage)?;
     Ok(Wanted {
         columns,
-        seeds: parsed.seeds.unwrap_or(1),
+        seeds: flags.seeds.or(parsed.seeds).unwrap_or(1),
         cpus: parsed.cpus.unwrap_or(1),
         memory_mib: parsed
             .mem

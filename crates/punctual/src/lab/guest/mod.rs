@@ -7,7 +7,7 @@ mod files;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -55,14 +55,14 @@ pub fn is_called(arguments: &[OsString]) -> bool {
 
 /// The first process; never returns.
 pub fn init() -> ! {
-    let ports = Ports::open();
-    let (result, own) =
-        panic::catch_unwind(AssertUnwindSafe(|| work(&ports))).unwrap_or_else(|_| {
-            let reason = "the first process panicked; see the console".to_owned();
-            let end = End::Failed { reason };
-            (JobResult { end, ..blank() }, true)
-        });
-    if let Ok(ports) = &ports {
+    let (result, own) = panic::catch_unwind(work).unwrap_or_else(|_| {
+        let reason = "the first process panicked; see the console".to_owned();
+        let end = End::Failed { reason };
+        (JobResult { end, ..blank() }, true)
+    });
+    // Not before: the right to ports is handed down, and who has it costs the kernel some 100
+    // instructions each time that it goes from one process to another.
+    if let Ok(ports) = &Ports::open() {
         ports.write(&channel::frame(
             "result",
             &serde_json::to_vec(&result).unwrap_or_default(),
@@ -99,14 +99,9 @@ fn spin() -> ExitCode {
 }
 
 /// The work's result, and whether it was ourselves who did it.
-fn work(ports: &std::io::Result<Ports>) -> (JobResult, bool) {
+fn work() -> (JobResult, bool) {
     let mut result = blank();
     result.lacking = files::prepare();
-    if let Err(error) = ports {
-        result
-            .lacking
-            .insert("port 0xe9".to_owned(), error.to_string());
-    }
     result.release = fs::read_to_string("/proc/sys/kernel/osrelease")
         .unwrap_or_default()
         .trim()

@@ -163,3 +163,89 @@ impl Parsed {
 fn number(word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| format!("'{word}' is no count"))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "\
+# RTLA timerlat histogram
+# Time unit is nanoseconds (ns)
+# Duration:   0 00:00:02
+Index   IRQ-000   Thr-000
+1200          3         0
+3900          0         2
+4000          0         1
+over:         0         1
+count:        3         4
+min:       1200      3900
+avg:       1200      4700
+max:       1200      7000
+";
+
+    fn parsed(text: &str) -> Result<Run, RecordError> {
+        super::super::detect_and_parse(Path::new("hist"), text.as_bytes())
+    }
+
+    #[test]
+    fn the_threads_column_is_read_with_what_lies_beyond() {
+        let run = parsed(TEXT).expect("a histogram");
+        assert_eq!(run.threads.len(), 1);
+        let of = &run.imported.as_ref().expect("imported").threads[0];
+        assert_eq!((of.count, of.min_ns, of.max_ns), (4, 3900, 7000));
+        assert_eq!(
+            (of.mean_ns, of.beyond),
+            (Some(4700.0), 0),
+            "the one beyond is the maximum"
+        );
+        assert_eq!(run.threads[0].latency.count, 4);
+        let micro = TEXT.replace("nanoseconds (ns)", "microseconds (us)");
+        let run = parsed(&micro).expect("a histogram");
+        assert_eq!(run.imported.expect("imported").threads[0].max_ns, 7_000_000);
+    }
+
+    #[test]
+    fn where_a_program_took_part_it_is_the_program() {
+        let text = TEXT
+            .replace("Thr-000\n", "Thr-000   Usr-000\n")
+            .lines()
+            .map(|line| match line.split_whitespace().last() {
+                Some("0" | "1" | "2" | "4" | "3900" | "4700" | "7000") => format!("{line} 5000\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect::<String>()
+            .replace(
+                "count:        3         4 5000",
+                "count:        3         4 15000",
+            );
+        let run = parsed(&text).expect("a histogram");
+        assert_eq!(run.threads[0].latency.count, 15_000);
+    }
+
+    #[test]
+    fn damage_is_refused_in_a_line() {
+        for (from, to, words) in [
+            ("Thr-000", "Thr-x", "no column of a thread"),
+            ("3900          0         2", "3900 0", "2 words in a row"),
+            ("4000 ", "3900 ", "out of order"),
+            ("4000          0         1", "4000 0 x", "'x' is no count"),
+            ("over:", "Index", "a second histogram"),
+            ("nanoseconds (ns)", "fortnights", "unknown unit"),
+            ("count:        3         4", "count: 3 2", "more than"),
+        ] {
+            assert!(TEXT.contains(from));
+            let error = parsed(&TEXT.replace(from, to)).expect_err(to).to_string();
+            assert!(error.contains(words), "{words}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[-0-9a-zA-Z:# \n]{0,300}", at in 0..TEXT.len()) {
+            let _ = parsed(&format!("{FIRST_LINE}\n{text}"));
+            let _ = parsed(&format!("{}{text}{}", &TEXT[..at], &TEXT[at..]));
+        }
+    }
+}

@@ -129,7 +129,7 @@ pub fn table(lab: &Lab, style: &Style) -> String {
         if lab.cells.iter().any(|cell| !cell.bills.is_empty()) {
             paragraph(&mut lines, bill::WHAT_IT_IS, style);
         }
-        paragraph(&mut lines, &evidence_of(lab, &kernels, &loads), style);
+        paragraph(&mut lines, &evidence(lab, &kernels, &loads), style);
         paragraph(&mut lines, WHAT_IT_SHOWS, style);
     }
     if let Some(place) = &style.report {
@@ -271,7 +271,7 @@ fn verdicts(lab: &Lab, load: &str) -> Cell {
 }
 
 /// How much evidence there is, and what it took.
-fn evidence_of(lab: &Lab, kernels: &[&str], loads: &[&str]) -> String {
+fn evidence(lab: &Lab, kernels: &[&str], loads: &[&str]) -> String {
     let mut least: Option<Spread> = None;
     for kernel in kernels {
         for load in loads {

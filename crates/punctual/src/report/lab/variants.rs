@@ -5,7 +5,7 @@ use punctual_stats::format::count;
 
 use super::super::style::{Style, Tone};
 use super::super::table::{self, Cell};
-use super::{Spread, WHAT_IT_SHOWS, evidence_of, kernel_lines, names, paragraph, spread};
+use super::{Spread, WHAT_IT_SHOWS, evidence, kernel_lines, names, paragraph, spread};
 use crate::record::lab::{Lab, LabCell};
 
 /// What is shown of each cell.
@@ -57,7 +57,7 @@ pub fn variants(lab: &Lab, style: &Style) -> String {
         paragraph(&mut lines, WORK, style);
     }
     let loads = names(&lab.cells, |cell| &cell.load);
-    paragraph(&mut lines, &evidence_of(lab, &columns, &loads), style);
+    paragraph(&mut lines, &evidence(lab, &columns, &loads), style);
     paragraph(&mut lines, WHAT_IT_SHOWS, style);
     if let Some(place) = &style.report {
         lines.push(format!("Runs: {}", style.paint(Tone::Plain, place)));
@@ -184,4 +184,103 @@ fn rate<'a>(cells: impl Iterator<Item = &'a LabCell>) -> Option<f64> {
         .map(|load| load.rate)
         .collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::record::Tool;
+
+    fn cell(machine: &str, name: &str, load: &str, figures: [u64; 3], rate: f64) -> LabCell {
+        let [mean, p99, max] = figures;
+        serde_json::from_value(json!({
+            "kernel": format!("{machine} {name}"),
+            "load": load,
+            "seed": 1,
+            "variant": {"machine": machine, "name": name, "ranked": name != "timerlat"},
+            "loads": if load == "idle" { json!([]) } else {
+                json!([{"name": load, "work": 1, "unit": "forks", "rate": rate}])
+            },
+            "directory": "x",
+            "host_s": 1.0,
+            "status": 0,
+            "figures": {
+                "samples": 5000, "missed": 0, "min_ns": 1, "mean_ns": mean, "p50_ns": mean,
+                "p99_ns": p99, "max_ns": max,
+            },
+        }))
+        .expect("a cell")
+    }
+
+    fn lab(cells: Vec<LabCell>) -> Lab {
+        Lab {
+            format: "punctual-lab".to_owned(),
+            version: 1,
+            tool: Tool::default(),
+            command: Vec::new(),
+            started: String::new(),
+            jobs: 2,
+            host_s: 3.0,
+            cells,
+        }
+    }
+
+    fn words(line: &str) -> String {
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_machine_has_a_table_for_each_figure_and_the_lowest_is_named() {
+        let shown = variants(
+            &lab(vec![
+                cell("rt", "ours", "idle", [4100, 4500, 5000], 0.0),
+                cell("rt", "theirs", "idle", [4100, 4600, 4900], 0.0),
+                cell("rt", "timerlat", "idle", [3000, 3100, 3200], 0.0),
+                cell("rt", "ours", "fork", [4200, 4700, 6000], 990.0),
+                cell("rt", "theirs", "fork", [4300, 4800, 6100], 1000.0),
+                cell("full", "ours", "idle", [1, 2, 3], 0.0),
+            ]),
+            &Style::plain(),
+        );
+        let lines: Vec<String> = shown.lines().map(words).collect();
+        let after = |title: &str| {
+            let at = lines.iter().position(|line| line == title);
+            &lines[at.unwrap_or_else(|| panic!("{title}: {shown}")) + 1..]
+        };
+        let mean = after("rt: mean in virtual ns");
+        assert_eq!(mean[0], "load ours theirs timerlat lowest");
+        assert_eq!(mean[1], "idle 4,100 4,100 3,000 ours, theirs");
+        assert_eq!(mean[2], "fork 4,200 4,300 - ours");
+        assert_eq!(
+            after("rt: max in virtual ns")[1],
+            "idle 5,000 4,900 3,200 theirs"
+        );
+        let work = after("rt: work of the load");
+        assert_eq!(work[1], "fork 99.00 % 100.00 % -");
+        assert_eq!(after("full: p99 in virtual ns")[1], "idle 2 ours");
+        let flat = words(&shown);
+        assert!(flat.contains("timerlat measures something else"), "{shown}");
+        assert!(!shown.contains("full: work"), "{shown}");
+    }
+
+    #[test]
+    fn of_several_seeds_the_worst_p99_and_max_stand() {
+        let mut second = cell("rt", "ours", "idle", [4200, 4400, 5500], 0.0);
+        second.seed = 2;
+        let shown = variants(
+            &lab(vec![
+                cell("rt", "ours", "idle", [4100, 4500, 5000], 0.0),
+                second,
+            ]),
+            &Style::plain(),
+        );
+        for row in ["idle 4,150 ours", "idle 4,500 ours", "idle 5,500 ours"] {
+            assert!(
+                shown.lines().any(|line| words(line) == row),
+                "{row}: {shown}"
+            );
+        }
+    }
 }
