@@ -10,6 +10,7 @@ use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 
 use super::error::ConductError;
+use super::pace::Pace;
 use crate::probe::collector::Collector;
 
 /// How long the collector sleeps between two looks. Rings hold seconds, so this
@@ -32,14 +33,19 @@ impl Gathering {
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn begin(collector: Collector, housekeeping: Option<usize>) -> Result<Self, ConductError> {
+    pub(super) fn begin(
+        collector: Collector,
+        housekeeping: Option<usize>,
+        pace: &Arc<Pace>,
+    ) -> Result<Self, ConductError> {
         let collector = Arc::new(Mutex::new(collector));
         let over = Arc::new(AtomicBool::new(false));
         let cpu_ns = Arc::new(AtomicU64::new(0));
-        let (shared, ended, used) = (
+        let (shared, ended, used, pace) = (
             Arc::clone(&collector),
             Arc::clone(&over),
             Arc::clone(&cpu_ns),
+            Arc::clone(pace),
         );
         let thread = std::thread::Builder::new()
             .name("collector".to_owned())
@@ -56,7 +62,7 @@ impl Gathering {
                 while !ended.load(Ordering::Acquire) {
                     lock(&shared).collect();
                     used.store(clock_now(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
-                    std::thread::sleep(NAP);
+                    pace.nap(NAP);
                 }
                 lock(&shared).collect();
                 used.store(clock_now(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
