@@ -20,7 +20,7 @@ use crate::lab::cell::Work;
 use crate::lab::kernel::{self, Cache, Kernel};
 use crate::lab::observer::Observer;
 use crate::lab::{CellPlan, LabError, Qemu};
-use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, LabCell};
+use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell};
 use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
 use crate::report::lab as report;
 use cells::{Cell, Outcome};
@@ -231,6 +231,7 @@ fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
     bytes.push(b'\n');
     directory
         .save_file(LAB_FILE, &bytes)
+        .and_then(|()| directory.save_file(LAB_PAGE, report::page(lab, "").as_bytes()))
         .map_err(Failure::setup)
 }
 
@@ -251,7 +252,7 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             out::pass_on(&String::from_utf8_lossy(&made.stderr));
         }
     } else if !flags.quiet {
-        let place = directory.display().to_string();
+        let place = directory.join(LAB_PAGE).display().to_string();
         out::print(&report::table(lab, &out::style().with_report(place)));
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));

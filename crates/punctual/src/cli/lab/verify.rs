@@ -15,7 +15,7 @@ use crate::conduct::Signals;
 use crate::lab::cell::Work;
 use crate::lab::kernel::Kernel;
 use crate::lab::{CellPlan, Made, Qemu};
-use crate::record::lab::{GuestTime, LAB_FILE, Laboratory, read_lab};
+use crate::record::lab::{GuestTime, Laboratory, is_lab, read_lab};
 use crate::record::{self, Run};
 use crate::report::lab::{self as report, label_of};
 
@@ -82,8 +82,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<Before>, Failure> {
-    let is_lab = path.join(LAB_FILE).is_file() || path.file_name() == Some(LAB_FILE.as_ref());
-    if !is_lab {
+    if !is_lab(path) {
         let run = record::read(path).map_err(Failure::setup)?;
         let Some(laboratory) = run.laboratory.clone() else {
             return Err(Failure::usage(format!(
