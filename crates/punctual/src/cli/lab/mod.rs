@@ -178,6 +178,7 @@ fn planned<'a>(
                     memory_mib: wanted.memory_mib,
                     virtual_limit: Duration::from_nanos(wanted.host.virtual_limit),
                     host_limit: Duration::from_nanos(wanted.host.host_limit),
+                    boot_limit: Duration::from_nanos(wanted.host.boot_limit),
                 };
                 plan.command_line().map_err(Failure::setup)?;
                 cells.push(Cell {
@@ -250,6 +251,9 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             }
             out::print(&String::from_utf8_lossy(&made.stdout));
             out::pass_on(&String::from_utf8_lossy(&made.stderr));
+        }
+        if flags.explain {
+            out::print(&report::bills(lab, &out::style()));
         }
     } else if !flags.quiet {
         let place = directory.join(LAB_PAGE).display().to_string();

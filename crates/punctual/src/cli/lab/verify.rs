@@ -22,6 +22,9 @@ use crate::report::lab::{self as report, label_of};
 /// The host's time that one machine may take.
 const HOST_LIMIT: Duration = Duration::from_secs(3600);
 
+/// The host's processor time that a boot may take.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
+
 /// One record that is to be made again.
 struct Before {
     column: String,
@@ -146,6 +149,7 @@ fn again<'a>(record: &Before, qemu: &'a Qemu, kernels: &'a [Kernel]) -> Result<C
         memory_mib: lab.memory_mib.clamp(256, 65536),
         virtual_limit: Duration::from_nanos(lab.virtual_limit_ns),
         host_limit: HOST_LIMIT,
+        boot_limit: BOOT_LIMIT,
     };
     Ok(Cell {
         plan,

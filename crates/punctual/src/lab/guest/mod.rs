@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::channel::{self, END};
+use super::channel::{self, BEGIN, END};
 use super::job::{End, JOB_FILE, Job, JobResult, LIBRARIES, OURSELVES, OUT};
 use super::sys::port::Ports;
 use super::sys::{self, Ended};
@@ -56,6 +56,9 @@ pub fn is_called(arguments: &[OsString]) -> bool {
 /// The first process; never returns.
 pub fn init() -> ! {
     let ports = Ports::open();
+    if let Ok(ports) = &ports {
+        ports.write(&channel::frame(BEGIN, b""));
+    }
     let (result, own) =
         panic::catch_unwind(AssertUnwindSafe(|| work(&ports))).unwrap_or_else(|_| {
             let reason = "the first process panicked; see the console".to_owned();
