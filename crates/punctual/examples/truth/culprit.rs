@@ -102,13 +102,15 @@ pub struct Truth {
 }
 
 /// What a culprit needs to know.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Scene {
     pub beat: Beat,
     pub probe: i32,
     pub lock: Lock,
     /// Another CPU, if there is one.
     pub other: Option<usize>,
+    /// What interrupts the CPU.
+    pub device: Option<Arc<Device>>,
     /// Whether softirqs can be preempted.
     pub preempt_rt: bool,
 }
@@ -141,17 +143,18 @@ impl Injection {
         }
         let (ready, is_ready) = std::sync::mpsc::channel::<Result<(), String>>();
         if culprit == Culprit::Timers {
-            injection.sleepers(scene, &ready)?;
+            injection.sleepers(&scene, &ready)?;
             is_ready.recv().expect("it says so")?;
             return Ok(injection);
         }
         injection.threads.push(std::thread::spawn(move || {
+            let beat = scene.beat;
             let mut striker = match set_out(culprit, scene) {
                 Ok(striker) => striker,
                 Err(why) => return ready.send(Err(why)).expect("somebody waits"),
             };
             ready.send(Ok(())).expect("somebody waits");
-            let mut due_ns = scene.beat.next(clock::now_ns() + 2 * striker.lead_ns);
+            let mut due_ns = beat.next(clock::now_ns() + 2 * striker.lead_ns);
             while !over.load(Ordering::Relaxed) {
                 let _ = time::sleep_until(due_ns - striker.lead_ns);
                 if let Some((begin_ns, end_ns)) = (striker.strike)(due_ns) {
@@ -161,7 +164,7 @@ impl Injection {
                         end_ns,
                     });
                 }
-                due_ns = scene.beat.next(clock::now_ns() + 2 * striker.lead_ns);
+                due_ns = beat.next(clock::now_ns() + 2 * striker.lead_ns);
             }
         }));
         is_ready.recv().expect("it says so")?;
@@ -172,7 +175,7 @@ impl Injection {
     /// kernel to be slow with them.
     fn sleepers(
         &mut self,
-        scene: Scene,
+        scene: &Scene,
         ready: &std::sync::mpsc::Sender<Result<(), String>>,
     ) -> Result<(), String> {
         let mut kernel = Kernel::new()?;
@@ -180,13 +183,13 @@ impl Injection {
         kernel.attach("at_arming", "hrtimer_start")?;
         let (tell, told) = std::sync::mpsc::channel();
         for _ in 0..SLEEPERS {
-            let (over, tell) = (Arc::clone(&self.over), tell.clone());
+            let (over, tell, beat) = (Arc::clone(&self.over), tell.clone(), scene.beat);
             self.threads.push(std::thread::spawn(move || {
                 let _ = task::name_current_thread("sleeper");
                 tell.send(task::current_tid() as u32).expect("it listens");
-                be(&[scene.beat.cpu], Policy::Fifo(1)).expect("root may");
+                be(&[beat.cpu], Policy::Fifo(1)).expect("root may");
                 while !over.load(Ordering::Relaxed) {
-                    let due_ns = scene.beat.next(clock::now_ns());
+                    let due_ns = beat.next(clock::now_ns() + 1_000_000);
                     let _ = time::sleep_until(due_ns - 10_000);
                 }
             }));
@@ -195,14 +198,15 @@ impl Injection {
             kernel.add_sleeper(told.recv().expect("they tell"));
         }
         let (over, truths) = (Arc::clone(&self.over), Arc::clone(&self.truths));
+        let (beat, cpu) = (scene.beat, scene.other.unwrap_or(scene.beat.cpu));
         ready.send(Ok(())).expect("somebody waits");
         self.threads.push(std::thread::spawn(move || {
-            be(&[scene.other.unwrap_or(scene.beat.cpu)], Policy::Fifo(50)).expect("root may");
+            be(&[cpu], Policy::Fifo(50)).expect("root may");
             while !over.load(Ordering::Relaxed) {
-                let due_ns = scene.beat.next(clock::now_ns() + 2_000_000);
+                let due_ns = beat.next(clock::now_ns() + 2_000_000);
                 let _ = time::sleep_until(due_ns - 2_000_000);
                 let order = Order {
-                    length_ns: scene.beat.length_ns / SLEEPERS,
+                    length_ns: beat.length_ns / SLEEPERS,
                     times: SLEEPERS,
                     ..Order::default()
                 };
@@ -292,6 +296,8 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             }
             be(&[if from_afar { elsewhere } else { here }], below)?;
             let on_cpu = from_afar.then_some(here as u32);
+            // Before threads of a higher priority that come too.
+            lead_ns = LEAD_NS * 3 / 2;
             let mut kernel = Kernel::new()?;
             kernel.load("here_or_there")?;
             Box::new(move |_| {
@@ -302,6 +308,7 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
         }
         Culprit::IrqsOff => {
             be(&[here], below)?;
+            lead_ns = LEAD_NS * 3 / 2;
             let mut kernel = Kernel::new()?;
             kernel.attach("at_arming", "hrtimer_start")?;
             let who = task::current_tid() as u64;
@@ -329,7 +336,7 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
         }
         Culprit::Interrupt => {
             be(&[elsewhere], below)?;
-            let device = Device::find(here)?;
+            let device = scene.device.ok_or("no device")?;
             let mut kernel = Kernel::new()?;
             kernel.attach("at_interrupt", "irq_handler_entry")?;
             let who = u64::from(device.irq);

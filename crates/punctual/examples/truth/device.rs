@@ -26,19 +26,20 @@ enum Means {
 pub struct Device {
     pub irq: u32,
     means: Means,
-    /// Where its interrupt went before.
-    before: Option<(String, String)>,
+    /// Where it interrupts.
+    pub cpu: usize,
 }
 
 impl Device {
-    /// One that interrupts this CPU when it is used.
-    pub fn find(cpu: usize) -> Result<Self, String> {
-        let disk = Self::disk().ok_or(());
-        let means = disk.or_else(|()| Self::serial().ok_or("no device to be interrupted by"))?;
+    /// One whose interrupt always goes to the same CPU.
+    pub fn find() -> Result<Self, String> {
+        let means = Self::disk()
+            .or_else(Self::serial)
+            .ok_or("no device to be interrupted by")?;
         let mut device = Self {
             irq: 0,
             means,
-            before: None,
+            cpu: 0,
         };
         let before = interrupts();
         for _ in 0..20 {
@@ -53,12 +54,9 @@ impl Device {
             return Err("no device's interrupts can be asked for".to_owned());
         }
         device.irq = irq;
-        let path = format!("/proc/irq/{irq}/smp_affinity_list");
-        let was = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        if was.trim() != cpu.to_string() {
-            fs::write(&path, cpu.to_string()).map_err(|error| format!("{path}: {error}"))?;
-            device.before = Some((path, was));
-        }
+        let path = format!("/proc/irq/{irq}/effective_affinity_list");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        device.cpu = text.trim().parse().map_err(|_| format!("{path}: {text}"))?;
         Ok(device)
     }
 
@@ -91,14 +89,6 @@ impl Device {
                 let mut file = file;
                 let _ = file.write_all(b" ");
             }
-        }
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        if let Some((path, was)) = &self.before {
-            let _ = fs::write(path, was);
         }
     }
 }

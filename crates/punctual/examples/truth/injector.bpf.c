@@ -6,7 +6,6 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 static long (*const bpf_loop)(u32 times, void *step, void *context, u64 flags) = (void *)181;
-static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 
 /* What is to be done; the culprit takes it, and leaves when it was there. */
@@ -84,7 +83,7 @@ SEC("raw_tp/hrtimer_start") int at_arming(u64 *args)
 	}
 	if (bpf_map_lookup_elem(&sleepers, &tid)) {
 		u64 timer = args[0];
-		bpf_map_update_elem(&storm, &timer, &tid, 0);
+		bpf_map_update_elem(&storm, &timer, &tid, UPDATE_ANY);
 	}
 	return 0;
 }

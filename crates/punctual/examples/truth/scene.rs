@@ -1,5 +1,6 @@
 //! A probe, its culprits, and a recording of both.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::record::explanation::Instants;
@@ -8,7 +9,7 @@ use punctual::trace::capture::{Capture, Options, RING_EVENTS};
 use punctual_rt::{affinity, clock};
 
 use super::culprit::{Culprit, Injection, LEAD_NS, Scene, Truth, is_preempt_rt};
-use super::device::cpus;
+use super::device::{Device, cpus};
 use super::probe::{Beat, Habit, Probe, Sample};
 
 pub const PERIOD_NS: u64 = 1_000_000;
@@ -40,7 +41,10 @@ pub struct Play {
 
 /// Records culprits at work; the reason where that can't be done here.
 pub fn play(culprits: &[Culprit], play: Play) -> Result<Seen, String> {
-    let cpu = *cpus().last().ok_or("no CPU")?;
+    let device = culprits.contains(&Culprit::Interrupt).then(Device::find);
+    let device = device.transpose()?.map(Arc::new);
+    let last = *cpus().last().ok_or("no CPU")?;
+    let cpu = device.as_ref().map_or(last, |device| device.cpu);
     let other = cpus().iter().copied().find(|other| *other != cpu);
     // Not before all is in place: loading programs takes its time.
     let start_ns = clock::now_ns() + 500_000_000;
@@ -71,11 +75,12 @@ pub fn play(culprits: &[Culprit], play: Play) -> Result<Seen, String> {
         probe: probe.pid,
         lock: probe.lock(),
         other,
+        device,
         preempt_rt,
     };
     let injections: Result<Vec<Injection>, String> = culprits
         .iter()
-        .map(|culprit| Injection::start(*culprit, scene))
+        .map(|culprit| Injection::start(*culprit, scene.clone()))
         .collect();
     let injections = injections?;
     let mut seen = Seen {
