@@ -257,12 +257,12 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
     let strike: Box<dyn FnMut(u64) -> Option<(u64, u64)> + Send> = match culprit {
         Culprit::Hog => {
             be(&[here], Policy::Fifo(99))?;
-            let mut stint = Stint::default();
+            let mut stint = Stint::new();
             Box::new(move |_| stint.spin(length_ns))
         }
         Culprit::Riser => {
             be(&[here], below)?;
-            let mut stint = Stint::default();
+            let mut stint = Stint::new();
             Box::new(move |_| {
                 sched::set_current(Policy::Fifo(99)).expect("it was allowed before");
                 let was = stint.spin(length_ns);
@@ -282,7 +282,7 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                 period_ns: 4_000_000,
             };
             sched::set_current(policy).map_err(|error| format!("SCHED_DEADLINE: {error}"))?;
-            let mut stint = Stint::default();
+            let mut stint = Stint::new();
             Box::new(move |_| {
                 stint
                     .spin(length_ns)
@@ -339,6 +339,7 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             let device = scene.device.ok_or("no device")?;
             let mut kernel = Kernel::new()?;
             kernel.attach("at_interrupt", "irq_handler_entry")?;
+            kernel.attach("after_interrupt", "irq_handler_exit")?;
             let who = u64::from(device.irq);
             lead_ns = 2 * LEAD_NS;
             Box::new(move |_| {
@@ -379,22 +380,46 @@ fn signal(pid: i32, signal: i32) {
 }
 
 /// A thread's time on the CPU, with its way there and away, which no clock that it reads itself
-/// can tell: the scheduler's account of it does, when it is there again.
-#[derive(Default)]
+/// can tell: the scheduler's account of its time does.
 struct Stint {
-    before: Option<(u64, u64)>,
+    /// As long as it is mostly.
+    way_ns: u64,
+    /// Beginning and end by the clock, and the account at the end.
+    before: Option<(u64, u64, u64)>,
+}
+
+fn used_ns() -> u64 {
+    time::clock_now(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 impl Stint {
+    fn new() -> Self {
+        let mut ways: Vec<u64> = (0..21)
+            .map(|_| {
+                let before_ns = used_ns();
+                let _ = time::sleep_for(2_000_000);
+                (used_ns() - before_ns) / 2
+            })
+            .collect();
+        ways.sort_unstable();
+        Self {
+            way_ns: ways[ways.len() / 2],
+            before: None,
+        }
+    }
+
     /// Spins, and says when it was there the time before.
     fn spin(&mut self, length_ns: u64) -> Option<(u64, u64)> {
-        let used_ns = time::clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
-        let begin_ns = clock::now_ns();
-        let before = self.before.replace((begin_ns, used_ns));
-        while clock::now_ns() < begin_ns + length_ns {
-            std::hint::spin_loop();
-        }
-        before.map(|(begin_ns, before_ns)| (begin_ns, begin_ns + used_ns - before_ns))
+        let was = self.before.map(|(begin_ns, end_ns, before_ns)| {
+            // Half of it is the way there, as far as one can tell. The kernel may count it from
+            // when the thread was woken, and not from when it came: then it is too long.
+            let way_ns = (used_ns() - before_ns) / 2;
+            let way_ns = way_ns.min(3 * self.way_ns);
+            (begin_ns - way_ns, end_ns + way_ns)
+        });
+        let (begin_ns, end_ns) = spin(length_ns);
+        self.before = Some((begin_ns, end_ns, used_ns()));
+        was
     }
 }
 

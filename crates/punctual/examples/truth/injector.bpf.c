@@ -15,6 +15,7 @@ struct order {
 	u64 who;       /* a thread's or an interrupt's number */
 	u64 begin_ns;  /* of the first time */
 	u64 end_ns;    /* of the last */
+	u64 left;      /* and its interrupt is over */
 };
 
 /* By what holds the CPU up. */
@@ -104,6 +105,17 @@ SEC("raw_tp/irq_handler_entry") int at_interrupt(u64 *args)
 	struct order *order = order_of(INTERRUPT);
 	if (order && order->who == (u32)args[0])
 		spin(order);
+	return 0;
+}
+
+SEC("raw_tp/irq_handler_exit") int after_interrupt(u64 *args)
+{
+	u32 kind = INTERRUPT;
+	struct order *order = bpf_map_lookup_elem(&orders, &kind);
+	if (order && order->who == (u32)args[0] && order->end_ns && !order->left) {
+		order->left = 1;
+		order->end_ns = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 

@@ -28,8 +28,9 @@ pub struct Order {
     pub who: u64,
     pub begin_ns: u64,
     pub end_ns: u64,
+    pub left: u64,
 }
-// SAFETY: five words without padding, of which every pattern is a value.
+// SAFETY: six words without padding, of which every pattern is a value.
 unsafe impl Pod for Order {}
 
 pub struct Kernel {

@@ -20,6 +20,8 @@ pub struct Score {
     pub culprit: String,
     /// Times that one was in the way.
     pub injected: usize,
+    /// Times that events were lost there: nothing is said of these.
+    pub blind: usize,
     /// Times that it was named.
     pub named: usize,
     /// Times that its duration was right by 2 % or 5 µs.
@@ -59,6 +61,10 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wr
         let Some(truth) = seen.truths.iter().find(of_this) else {
             continue;
         };
+        if window.lost > 0 {
+            score.blind += 1;
+            continue;
+        }
         let its = |cause: &Cause| is(culprit, cause, seen.preempt_rt);
         let billed: u64 = account
             .iter()
