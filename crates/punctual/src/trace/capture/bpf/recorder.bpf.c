@@ -18,7 +18,7 @@ enum kind {
 	SOFTIRQ_EXIT,
 	TIMER_START,
 	TIMER_EXPIRE,
-	TIMER_DONE,
+	TIMER_DONE, /* not recorded: the next callback or the end of the interrupt tells it as well */
 	WAKING,
 	SWITCH,
 	MIGRATE,
@@ -131,13 +131,15 @@ ON(local_timer_entry)
 	u32 preempt = 0;
 	u64 area = own_area(cpu);
 	if (area) {
-		if (irq_regs_at) {
+		/* Where an idle CPU was is known, and it makes most of the wake-ups. */
+		int idle = bpf_get_current_task_btf()->pid == 0;
+		if (irq_regs_at && !idle) {
 			struct pt_regs *regs = 0;
 			read_kernel(&regs, (void *)(area + irq_regs_at));
 			if (regs)
 				bpf_probe_read_kernel(&at, sizeof(at), &regs->ip);
 		}
-		if (preempt_count_at)
+		if (preempt_count_at && !idle)
 			read_kernel(&preempt, (void *)(area + preempt_count_at));
 		if (steal_at)
 			read_kernel(&steal, (void *)(area + steal_at));
@@ -234,13 +236,6 @@ ON(hrtimer_expire_entry)
 	HERE;
 	struct hrtimer *timer = (struct hrtimer *)args[0];
 	RECORD(TIMER_EXPIRE, timer, timer->function, timer->node.expires, 0);
-	return 0;
-}
-
-ON(hrtimer_expire_exit)
-{
-	HERE;
-	RECORD(TIMER_DONE, args[0], 0, 0, 0);
 	return 0;
 }
 
@@ -417,6 +412,9 @@ ON(nmi_handler)
 
 ON(cpu_idle)
 {
+	/* It is back: the interrupt that woke it told that, and the target waits. */
+	if ((u32)args[0] == ~0U)
+		return 0;
 	HERE;
 	RECORD(IDLE, (u32)args[0], 0, 0, 0);
 	return 0;
