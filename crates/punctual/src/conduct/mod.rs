@@ -8,6 +8,7 @@ mod compose;
 mod error;
 mod explain;
 mod gather;
+mod housekeeper;
 mod plan;
 mod prepare;
 mod sampling;

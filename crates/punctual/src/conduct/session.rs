@@ -19,7 +19,7 @@ use crate::probe::collector::{Collector, Lane, SampleSink};
 use crate::probe::cycle::Ended;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
-use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
+use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
@@ -167,7 +167,7 @@ fn begin(
         stretches: Stretches::new(),
         loads,
         watch,
-        held,
+        held: Some(held),
         sampling,
         explaining,
         signals,
@@ -254,7 +254,8 @@ struct Session<'a> {
     stretches: Stretches,
     loads: Option<LoadSet>,
     watch: Watch,
-    held: Held,
+    /// Given back before the run is judged.
+    held: Option<Held>,
     sampling: Option<Sampling>,
     explaining: Option<Explaining>,
     signals: Signals,
@@ -372,11 +373,7 @@ impl Session<'_> {
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         self.run.loads = loads.iter().map(compose::load_under_way).collect();
         self.put_explanation();
-        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
-        match windows
-            .unwrap_or(Ok(()))
-            .and(self.directory.save(&self.run))
-        {
+        match self.save() {
             Ok(()) => {
                 self.save_failed = false;
                 self.observer.saved(&self.run, self.directory);
@@ -388,6 +385,14 @@ impl Session<'_> {
                 self.save_failed = true;
             }
         }
+    }
+
+    /// Both are tried, and the first that failed is told.
+    fn save(&self) -> Result<(), RecordError> {
+        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
+        windows
+            .unwrap_or(Ok(()))
+            .and(self.directory.save(&self.run))
     }
 
     /// Ends everything in order, judges, and saves.
@@ -427,22 +432,11 @@ impl Session<'_> {
         };
         self.end_sampling();
         self.put_explanation();
-        drop(self.held);
+        self.held = None;
         self.observer.stage("analysing");
         compose::judge(&mut self.run);
-        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
-        if let Err(error) = windows
-            .unwrap_or(Ok(()))
-            .and(self.directory.save(&self.run))
-        {
-            let at_ns = clock::now_ns().saturating_sub(self.start_ns);
-            let kind = "save-failed".to_owned();
-            self.run.events.push(Event {
-                at_ns,
-                kind,
-                text: error.to_string(),
-                invalidates: false,
-            });
+        if let Err(error) = self.save() {
+            self.event("save-failed", error.to_string(), false);
         }
         self.observer.saved(&self.run, self.directory);
         self.run

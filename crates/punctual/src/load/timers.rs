@@ -17,13 +17,7 @@ pub(super) const GENERATOR: Generator = Generator {
     also: &["sleeps"],
     description: "many periodic timers and short sleeps",
     parameters: &[
-        Parameter {
-            key: "workers",
-            description: "processes",
-            default: Amount::PerCpu(1),
-            least: 1,
-            most: 4096,
-        },
+        Parameter::WORKERS,
         Parameter {
             key: "timers",
             description: "periodic timers in each",
