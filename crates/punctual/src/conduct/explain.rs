@@ -85,8 +85,12 @@ impl Explaining {
             cpus,
         };
         let capture = Capture::start(&options)?;
+        let mut ledger = Ledger::new(above_ns);
+        for what in capture.missing() {
+            ledger.add_missing(&what);
+        }
         let account = Arc::new(Mutex::new(Account {
-            ledger: Ledger::new(above_ns),
+            ledger,
             windows: Vec::new(),
             changed: false,
             events: 0,
@@ -169,12 +173,12 @@ struct Feed {
 }
 
 impl SampleSink for Feed {
-    fn take(&mut self, _cpu: usize, tid: i32, sample: &Sample) {
-        self.batch.push(Wake {
+    fn take(&mut self, _cpu: usize, tid: i32, samples: &[Sample]) {
+        self.batch.extend(samples.iter().map(|sample| Wake {
             tid: tid.unsigned_abs(),
             due_ns: sample.asked_ns,
             woken_ns: sample.woke_ns(),
-        });
+        }));
     }
 
     fn collected(&mut self) {
@@ -279,10 +283,6 @@ impl Tracer {
                 _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
                 _ => {}
             }
-        }
-        let mut account = lock(&self.account);
-        for what in self.capture.missing() {
-            account.ledger.add_missing(&what);
         }
     }
 }
