@@ -80,8 +80,11 @@ fn end(failure: &Failure) -> ExitCode {
 
 fn act(verb: &Verb) -> Result<ExitCode, Failure> {
     match verb {
-        Verb::Qualify(flags) => measuring::run(flags.source, &flags.run, plan::QUALIFY),
-        Verb::Measure(flags) => measuring::run(flags.source, &flags.run, plan::MEASURE),
+        Verb::Qualify(flags) => {
+            let plan = plan::make(flags.source, &flags.run, plan::QUALIFY)?;
+            measuring::run(&plan, &flags.run)
+        }
+        Verb::Measure(flags) => measuring::run(&plan::of_measure(flags)?, &flags.run),
         Verb::Load(flags) => load::run(flags),
         Verb::Run(flags) => run::run(flags),
         Verb::Explain(flags) => explain::run(flags),

@@ -7,7 +7,7 @@ use punctual_stats::requirement::Requirement;
 
 use crate::load::{LoadClass, LoadSpec};
 use crate::probe::kinds::Kind;
-use crate::record::Interval;
+use crate::record::{Gaps, Interval};
 
 /// A run that can be begun.
 #[derive(Debug, Clone)]
@@ -18,7 +18,9 @@ pub struct Plan {
     pub command: Vec<String>,
     /// The wait source.
     pub kind: Kind,
-    /// The interval.
+    /// Looks for gaps, and so; `threads` in it is still empty. Absent for wake-ups.
+    pub gaps: Option<Gaps>,
+    /// The interval; that of the rests where gaps are looked for.
     pub interval: Interval,
     /// The CPU of each probe thread, in their order.
     pub cpus: Vec<usize>,
@@ -59,6 +61,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What is measured, as the record names it.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        match &self.gaps {
+            Some(gaps) => gaps.subject.name(),
+            None => self.kind.name,
+        }
+    }
+
     /// The deadline that late wake-ups are counted by, in ns.
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {

@@ -112,6 +112,7 @@ fn begin(
         probes,
         ready,
         rings,
+        accounts,
     } = lined;
     let explaining = explain(plan, &ready, &mut sinks, &mut run);
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
@@ -134,6 +135,7 @@ fn begin(
         probes,
         ready,
         rings: Vec::new(),
+        accounts,
     };
     // Memory is locked when all of it is there, and before anything is measured.
     let (held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
@@ -365,7 +367,7 @@ impl Session<'_> {
     /// Saves what there is so far; a disk that is full for a while does not end
     /// the run, but stands in the record.
     fn save_under_way(&mut self) {
-        let lanes = compose::copy(&self.gathering.look());
+        let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
@@ -409,7 +411,7 @@ impl Session<'_> {
             self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
             self.run.system.virtualisation.stolen_share = Some(stolen.share);
         }
-        let lanes = compose::copy(&self.gathering.look());
+        let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
