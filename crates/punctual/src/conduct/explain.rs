@@ -10,17 +10,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use punctual_rt::affinity;
+use punctual_rt::sched::Policy;
 use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 
 use super::gather::NICE;
 use super::plan::Plan;
-use crate::probe::collector::SampleSink;
+use crate::probe::collector::{SampleSink, Sieve, Sorted};
 use crate::probe::cycle::Sample;
-use crate::record::explanation::{Explanation, Ledger, StageTimes};
+use crate::record::explanation::{Bill, Explanation, Ledger, StageTimes};
 use crate::record::{RecordError, RunDirectory, TracerCost};
 use crate::trace::attribute;
-use crate::trace::attribute::event::Window;
+use crate::trace::attribute::event::{Task, Window};
 use crate::trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
@@ -32,6 +33,8 @@ const NAP: Duration = Duration::from_millis(50);
 const AT_ONCE: usize = 64;
 /// Batches of samples that may wait.
 const BATCHES: usize = 256;
+/// Gaps that are: they are many, and most are short.
+const GAPS_AT_ONCE: usize = 1024;
 /// Bytes of the windows that are kept.
 const KEPT_BYTES: usize = 32 << 20;
 
@@ -67,6 +70,7 @@ pub struct Explaining {
     over: Arc<AtomicBool>,
     cpu_ns: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
+    capture: Arc<Mutex<Capture>>,
 }
 
 impl Explaining {
@@ -88,11 +92,12 @@ impl Explaining {
         let above_ns = plan.explain_above_ns.or(plan.deadline_ns());
         let options = capture::Options {
             targets: targets.collect(),
-            threshold_ns: above_ns.unwrap_or(0),
+            // No stack is taken of what holds a polling thread up: it can't be known then.
+            threshold_ns: above_ns.filter(|_| plan.gaps.is_none()).unwrap_or(0),
             ring_events: capture::ring_events(cpus.len()),
             cpus,
         };
-        let capture = Capture::start(&options)?;
+        let capture = Arc::new(Mutex::new(Capture::start(&options)?));
         let account = Arc::new(Mutex::new(Account {
             ledger: Ledger::new(above_ns),
             windows: Vec::new(),
@@ -105,8 +110,9 @@ impl Explaining {
         let cpu_ns = Arc::new(AtomicU64::new(0));
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let tracer = Tracer {
-            capture,
+            capture: Arc::clone(&capture),
             above_ns: above_ns.unwrap_or(u64::MAX),
+            poller: plan.gaps.as_ref().map(|_| poller(plan.policy)),
             account: Arc::clone(&account),
             batches,
             waiting: Vec::new(),
@@ -132,12 +138,19 @@ impl Explaining {
             over,
             cpu_ns,
             thread: Some(thread),
+            capture,
         };
         let feed = Feed {
             batch: Vec::new(),
             sender,
         };
         Ok((explaining, Box::new(feed)))
+    }
+
+    /// Tells gaps in which the kernel did something from those in which it did nothing.
+    #[must_use]
+    pub fn sieve(&self) -> Box<dyn Sieve> {
+        Box::new(Quiet(Arc::clone(&self.capture)))
     }
 
     /// What is known so far.
@@ -193,8 +206,8 @@ impl Drop for Explaining {
     }
 }
 
-fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
-    account.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The collector's end: hands on every sample, in batches.
@@ -220,9 +233,44 @@ impl SampleSink for Feed {
     }
 }
 
+/// Keeps the gaps in which the kernel was not seen to do anything.
+struct Quiet(Arc<Mutex<Capture>>);
+
+impl Sieve for Quiet {
+    fn prepare(&mut self) {
+        lock(&self.0).drain();
+    }
+
+    fn sort(&mut self, cpu: usize, sample: &Sample) -> Sorted {
+        let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+        match lock(&self.0).is_quiet(cpu, sample.asked_ns, sample.woke_ns()) {
+            Some(true) => Sorted::Keep,
+            Some(false) => Sorted::SetAside,
+            None => Sorted::Untold,
+        }
+    }
+}
+
+/// A polling thread as the kernel sees it: it need not be seen to come, for it never leaves.
+fn poller(policy: Policy) -> Task {
+    let (priority, policy) = match policy {
+        Policy::Fifo(priority) => (99 - priority as i32, 1),
+        Policy::RoundRobin(priority) => (99 - priority as i32, 2),
+        _ => (120, 0),
+    };
+    Task {
+        tid: 0,
+        name: "probe".to_owned(),
+        priority,
+        policy,
+    }
+}
+
 /// The thread's own.
 struct Tracer {
-    capture: Capture,
+    capture: Arc<Mutex<Capture>>,
+    /// The probe where gaps are explained and not wake-ups.
+    poller: Option<Task>,
     above_ns: u64,
     account: Arc<Mutex<Account>>,
     batches: Receiver<Vec<Wake>>,
@@ -236,11 +284,11 @@ impl Tracer {
             let ended = over.load(Ordering::Acquire);
             // Before the rings are copied, so that they hold what belongs to these samples.
             let samples = self.samples(if ended { Duration::ZERO } else { NAP });
-            self.capture.drain();
+            lock(&self.capture).drain();
             self.explain();
             self.follow(&samples);
             if ended {
-                self.capture.drain();
+                lock(&self.capture).drain();
                 self.explain();
             }
             used.store(clock_now(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
@@ -269,9 +317,11 @@ impl Tracer {
 
     /// Counts the stages of all, and picks those that are to be explained.
     fn follow(&mut self, samples: &[Wake]) {
+        let mut capture = lock(&self.capture);
         let mut account = lock(&self.account);
-        for wake in samples {
-            let instants = self.capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
+        let wakes = samples.iter().filter(|_| self.poller.is_none());
+        for wake in wakes {
+            let instants = capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
             if let Some(instants) = instants {
                 account.ledger.add_stages(&StageTimes::between(&instants));
             }
@@ -288,7 +338,11 @@ impl Tracer {
         for (rank, wake) in worst.into_iter().enumerate() {
             let outlier = wake.latency_ns() > self.above_ns;
             // Of those that are not late, no more than could be kept if they came alone.
-            if rank < if outlier { AT_ONCE } else { Explanation::BILLS } {
+            let at_once = match self.poller {
+                Some(_) => GAPS_AT_ONCE,
+                None => AT_ONCE,
+            };
+            if rank < if outlier { at_once } else { Explanation::BILLS } {
                 self.waiting.push(wake);
             } else if outlier {
                 account.passed_over += 1;
@@ -300,15 +354,44 @@ impl Tracer {
                 .ledger
                 .add_missing("outliers that came faster than they could be explained");
         }
-        account.events = self.capture.events();
-        account.lost = self.capture.lost();
+        account.events = capture.events();
+        account.lost = capture.lost();
+    }
+
+    fn window(&self, wake: &Wake) -> Option<Window> {
+        let window = lock(&self.capture).window(wake.tid, wake.due_ns, wake.woken_ns)?;
+        let Some(poller) = &self.poller else {
+            return Some(window);
+        };
+        let probe = Task {
+            tid: wake.tid,
+            name: format!("{}/{}", poller.name, window.cpu),
+            ..poller.clone()
+        };
+        Some(Window {
+            gap: true,
+            waiting_ns: wake.due_ns,
+            probe,
+            ..window
+        })
+    }
+
+    /// Of a gap that will not be kept no picture is drawn.
+    fn bill(&self, window: &Window) -> Bill {
+        let length_ns = window.woken_ns.saturating_sub(window.due_ns);
+        match self.poller {
+            Some(_) if !lock(&self.account).ledger.would_keep(length_ns) => {
+                attribute::plain_bill(window)
+            }
+            _ => attribute::bill(window),
+        }
     }
 
     /// Makes the bills of those that wait.
     fn explain(&mut self) {
         for wake in std::mem::take(&mut self.waiting) {
-            let window = self.capture.window(wake.tid, wake.due_ns, wake.woken_ns);
-            let bill = window.as_ref().map(attribute::bill);
+            let window = self.window(&wake);
+            let bill = window.as_ref().map(|window| self.bill(window));
             let mut account = lock(&self.account);
             match (window, bill) {
                 (Some(window), Some(bill)) => {
@@ -323,7 +406,7 @@ impl Tracer {
             }
         }
         let mut account = lock(&self.account);
-        for what in self.capture.missing() {
+        for what in lock(&self.capture).missing() {
             account.ledger.add_missing(&what);
         }
     }

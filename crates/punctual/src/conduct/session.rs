@@ -15,11 +15,11 @@ use super::sampling::Sampling;
 use super::signals::Signals;
 use super::{compose, view};
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
-use crate::probe::collector::{Collector, Lane, SampleSink};
+use crate::probe::collector::{Collector, Lane, SampleSink, Sieve};
 use crate::probe::cycle::Ended;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
-use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
+use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State, Subject};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
@@ -128,7 +128,9 @@ fn begin(
             Lane::new(cpu, ready.tid, ring, tally)
         })
         .collect();
-    let gathering = Gathering::begin(Collector::new(lanes, u64::MAX, sinks), plan.housekeeping)?;
+    let sieve = sieve(&explaining, &mut run);
+    let collector = Collector::new(lanes, u64::MAX, sinks).with_sieve(sieve);
+    let gathering = Gathering::begin(collector, plan.housekeeping)?;
     let lined = Lined {
         line,
         halt,
@@ -210,15 +212,28 @@ fn explain(
             Some(explaining)
         }
         Err(why) => {
+            let text = match plan.gaps {
+                Some(_) => format!("gaps are not explained: {}; {}", why.reason, why.mend),
+                None => why.to_string(),
+            };
             run.events.push(Event {
                 at_ns: 0,
                 kind: "not-explained".to_owned(),
-                text: why.to_string(),
+                text,
                 invalidates: false,
             });
             None
         }
     }
+}
+
+/// What tells the platform's gaps from the kernel's, where the platform's alone are asked for
+/// and the kernel's events are known.
+fn sieve(explaining: &Option<Explaining>, run: &mut Run) -> Option<Box<dyn Sieve>> {
+    let gaps = run.gaps.as_mut()?;
+    let explaining = explaining.as_ref()?;
+    gaps.sifted = gaps.subject == Subject::Hardware;
+    gaps.sifted.then(|| explaining.sieve())
 }
 
 fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSet>, ConductError> {

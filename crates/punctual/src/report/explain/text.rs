@@ -90,7 +90,7 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
     for line in &lines {
         let tone = match line.cause {
             cause if cause.is_residue() => Tone::Void,
-            Cause::WakePath => Tone::Dim,
+            Cause::WakePath | Cause::Crossing => Tone::Dim,
             _ => Tone::Plain,
         };
         let text = format!("{} ({})", name(line.cause), place(line));

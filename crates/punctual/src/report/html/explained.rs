@@ -92,7 +92,7 @@ fn ranking(html: &mut Html, explanation: &Explanation) {
 fn cause_cell(cause: &Cause) -> Td {
     match cause {
         cause if cause.is_residue() => td_in("lost", name(cause)),
-        Cause::WakePath => td_in("dim", name(cause)),
+        Cause::WakePath | Cause::Crossing => td_in("dim", name(cause)),
         cause => td(name(cause)),
     }
 }

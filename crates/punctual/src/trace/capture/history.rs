@@ -119,6 +119,22 @@ impl History {
         (cut, lost)
     }
 
+    /// Whether nothing happened between two instants; `None` where that isn't known.
+    #[must_use]
+    pub fn is_quiet(&self, from_ns: u64, to_ns: u64) -> Option<bool> {
+        let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
+        if self.slots.get(first).is_some_and(|s| s.at_ns() <= to_ns) {
+            return Some(false);
+        }
+        let overwritten = self
+            .gaps
+            .iter()
+            .any(|gap| gap.to_ns > from_ns && gap.from_ns <= to_ns);
+        let pending = self.pending > 0 && first == self.slots.len();
+        let forgotten = self.forgotten_ns.is_some_and(|until| until >= from_ns);
+        (!overwritten && !pending && !forgotten).then_some(true)
+    }
+
     /// The last event before an instant that is looked for.
     #[must_use]
     pub fn last_before(&self, at_ns: u64, is: impl Fn(&Slot) -> bool) -> Option<&Slot> {
@@ -198,6 +214,26 @@ mod tests {
         );
         assert_eq!(history.cut(2_500_000, 2_600_000).1, 0);
         assert_eq!(history.lost(), 12);
+    }
+
+    #[test]
+    fn quiet_is_what_is_known_to_be_empty() {
+        let mut history = History::new(3);
+        assert_eq!(history.is_quiet(5, 10), Some(true));
+        for at_ns in [10, 20] {
+            history.push(slot(at_ns, kind::NMI));
+        }
+        assert_eq!(history.is_quiet(11, 19), Some(true));
+        assert_eq!(history.is_quiet(11, 20), Some(false));
+        assert_eq!(history.is_quiet(10, 11), Some(false));
+        assert_eq!(history.is_quiet(21, 90), Some(true));
+        history.lose(4);
+        assert_eq!(history.is_quiet(21, 90), None, "nothing follows them yet");
+        assert_eq!(history.is_quiet(11, 19), Some(true));
+        history.push(slot(100, kind::NMI));
+        assert_eq!(history.is_quiet(21, 90), None);
+        history.push(slot(110, kind::NMI));
+        assert_eq!(history.is_quiet(5, 9), None, "it had to make room");
     }
 
     #[test]

@@ -254,11 +254,20 @@ impl Capture {
             woken_ns,
             lost,
             preempt_rt: self.preempt_rt,
+            gap: false,
             events,
             symbols: BTreeMap::new(),
         };
         self.name(&mut window);
         Some(window)
+    }
+
+    /// Whether the kernel did nothing on a recorded CPU between two instants; `None` where
+    /// that isn't known. What was copied last must lie after them.
+    #[must_use]
+    pub fn is_quiet(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Option<bool> {
+        let index = self.options.cpus.iter().position(|known| *known == cpu)?;
+        self.histories.get(index)?.is_quiet(from_ns, to_ns)
     }
 
     /// The timer that the target armed before the window begins.
