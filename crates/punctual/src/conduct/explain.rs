@@ -34,7 +34,7 @@ const AT_ONCE: usize = 64;
 /// Batches of samples that may wait.
 const BATCHES: usize = 256;
 /// Gaps that are: they are many, and most are short.
-const GAPS_AT_ONCE: usize = 1024;
+const GAPS_AT_ONCE: usize = 4096;
 /// Bytes of the windows that are kept.
 const KEPT_BYTES: usize = 32 << 20;
 
@@ -157,6 +157,12 @@ impl Explaining {
     #[must_use]
     pub fn explanation(&self) -> Explanation {
         lock(&self.account).ledger.to_record()
+    }
+
+    /// System management interrupts of a CPU so far, where the processor counts them.
+    #[must_use]
+    pub fn smi_count(&self, cpu: usize) -> Option<u64> {
+        lock(&self.capture).smi_count(u32::try_from(cpu).ok()?)
     }
 
     /// What it has cost so far, outside the kernel.
@@ -359,21 +365,17 @@ impl Tracer {
     }
 
     fn window(&self, wake: &Wake) -> Option<Window> {
-        let window = lock(&self.capture).window(wake.tid, wake.due_ns, wake.woken_ns)?;
-        let Some(poller) = &self.poller else {
-            return Some(window);
-        };
-        let probe = Task {
-            tid: wake.tid,
-            name: format!("{}/{}", poller.name, window.cpu),
-            ..poller.clone()
-        };
-        Some(Window {
-            gap: true,
-            waiting_ns: wake.due_ns,
-            probe,
-            ..window
-        })
+        let capture = lock(&self.capture);
+        match &self.poller {
+            None => capture.window(wake.tid, wake.due_ns, wake.woken_ns),
+            Some(poller) => {
+                let probe = Task {
+                    tid: wake.tid,
+                    ..poller.clone()
+                };
+                capture.gap(probe, wake.due_ns, wake.woken_ns)
+            }
+        }
     }
 
     /// Of a gap that will not be kept no picture is drawn.

@@ -508,6 +508,11 @@ impl Session<'_> {
     fn put_explanation(&mut self) {
         if let Some(explaining) = &self.explaining {
             self.run.explanation = Some(explaining.explanation());
+            if let Some(gaps) = &mut self.run.gaps {
+                for (watched, thread) in gaps.threads.iter_mut().zip(&self.run.threads) {
+                    watched.smi = explaining.smi_count(thread.cpu);
+                }
+            }
             self.run.own_cost.tracer = Some(explaining.cost());
         }
     }

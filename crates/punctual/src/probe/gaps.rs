@@ -287,14 +287,7 @@ mod tests {
         let polling = polling(1_000_000, 1_000_000);
         let (mut producer, mut consumer) = ring(16);
         let halt = Halt::at(150_000);
-        let ended = run(
-            &mut clock,
-            &polling,
-            1_000,
-            &mut producer,
-            &halt,
-            u64::MAX,
-        );
+        let ended = run(&mut clock, &polling, 1_000, &mut producer, &halt, u64::MAX);
         assert!(matches!(ended, Ended::AsAsked));
         assert_eq!(consumer.drain(drop) as u64 + consumer.refused(), 100);
         assert_eq!(polling.account.told().gap_ns, 100 * 1_010);

@@ -374,7 +374,10 @@ impl Merger {
             merged: Some(self.merged),
             laboratory: first.laboratory.map(parts::merged_laboratory),
             explanation: self.explanation.map(|ledger| ledger.to_record()),
-            gaps: first.gaps.map(|gaps| Gaps { threads: watched, ..gaps }),
+            gaps: first.gaps.map(|gaps| Gaps {
+                threads: watched,
+                ..gaps
+            }),
         };
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;

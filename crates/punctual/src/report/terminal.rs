@@ -8,6 +8,7 @@ use super::marks::deadline;
 use super::statements::{self, Fact, Headline};
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
+use super::terms::Terms;
 use super::words;
 use super::{conditions, explain};
 use crate::record::Run;
@@ -259,7 +260,7 @@ impl Page<'_> {
                 rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
-        self.section(&format!("Latency in {unit}"));
+        self.section(&format!("{} in {unit}", Terms::of(run).heading));
         for line in table::set(&rows, room, self.style) {
             self.lines.push(format!("  {line}"));
         }
@@ -283,7 +284,11 @@ impl Page<'_> {
         if worst.is_empty() {
             return;
         }
-        self.section("Worst samples");
+        self.section(if run.gaps.is_some() {
+            "Longest gaps"
+        } else {
+            "Worst samples"
+        });
         let latest = |ns: u64| deadline(run).is_some_and(|d| ns > d);
         let rows: Vec<Vec<Cell>> = worst
             .iter()

@@ -30,7 +30,11 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     let name = subject.name();
     let senseless = [
         (flags.interval.is_some(), "-i", "--period says how often"),
-        (flags.interval_kind.is_some(), "--interval", "--period says how often"),
+        (
+            flags.interval_kind.is_some(),
+            "--interval",
+            "--period says how often",
+        ),
         (flags.loops.is_some(), "-l", "-D says how long"),
         (
             flags.miss.is_some(),
@@ -65,7 +69,9 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
             plan.cpus.len()
         )));
     }
-    let period_ns = gaps.period.unwrap_or_else(|| PERIOD_NS.max(gaps.runtime.unwrap_or(0)));
+    let period_ns = gaps
+        .period
+        .unwrap_or_else(|| PERIOD_NS.max(gaps.runtime.unwrap_or(0)));
     let rests = !matches!(plan.policy, Policy::Other);
     let share_ns = if rests { period_ns / 10 * 9 } else { period_ns };
     let runtime_ns = gaps.runtime.unwrap_or(share_ns);

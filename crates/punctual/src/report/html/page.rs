@@ -9,6 +9,7 @@ use crate::report::draw::palette;
 use crate::report::draw::svg::escape;
 use crate::report::figures::Figures;
 use crate::report::marks::marks;
+use crate::report::terms::Terms;
 use crate::report::{conditions, statements, words};
 
 const CSS: &str = include_str!("style.css");
@@ -185,7 +186,7 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     let late = run.request.requirements.is_empty();
     let missed = format!("{} missed", words::plural(all.missed, "period", "periods"));
     tiles.push((
-        "Late wake-ups",
+        Terms::of(run).late,
         if late { dash() } else { words::count(all.late) },
         missed,
     ));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::gap;
 use super::event::{Interrupted, Vector, Window};
+use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
 use super::passage::{Doing, Life, Passage, Sleep};
@@ -100,7 +100,7 @@ impl<'a, 'w> Court<'a, 'w> {
                 let function = naming::function(self.window, function);
                 (Cause::Call { function }, None)
             }
-            Layer::Timer { of_probe: true, .. } => path(slice, stage),
+            Layer::Timer { of_probe: true, .. } if !self.window.gap => path(slice, stage),
             Layer::Timer { function, .. } => {
                 let function = naming::function(self.window, function);
                 (Cause::TimerCallback { function }, None)

@@ -234,6 +234,9 @@ const STACK_AFTER_NS: u64 = 50_000;
 
 /// The probe, if nothing says that it ever left the CPU. At both ends of a gap it ran.
 fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {
+    if window.gap {
+        return Some(&window.probe);
+    }
     let switched = events
         .iter()
         .any(|event| matches!(event.what, What::Switch { .. }));
