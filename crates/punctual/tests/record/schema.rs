@@ -51,6 +51,8 @@ fn records() -> Vec<Run> {
         lost: 3,
     });
     with_halves(&mut full);
+    full.gaps = Some(gaps());
+    full.conclude(analyse_record(&full).unwrap());
 
     let mut invalid = run(3);
     invalid.demands[0].standing = Standing::NotInForce;
@@ -71,6 +73,29 @@ fn records() -> Vec<Run> {
     let mut records = vec![full, run(1), invalid, unfinished, inconclusive, merged];
     records.extend(imported);
     records
+}
+
+fn gaps() -> Gaps {
+    Gaps {
+        subject: Subject::Hardware,
+        method: Method::Polling,
+        above_ns: 10_000,
+        step_ns: 25,
+        runtime_ns: 9,
+        period_ns: 10,
+        sifted: true,
+        threads: vec![Watched {
+            span_ns: 100,
+            polled_ns: 80,
+            gap_ns: 10,
+            unwatched_ns: 10,
+            polls: 4,
+            set_aside: 1,
+            set_aside_ns: 5,
+            untold: 1,
+            smi: Some(2),
+        }],
+    }
 }
 
 fn laboratory() -> lab::Laboratory {
