@@ -144,6 +144,7 @@ fn polling_allocates_nothing_whether_it_rests_or_not() {
                 runtime_ns,
                 period_ns: 5_000_000,
                 account: Arc::default(),
+                feed: None,
             };
             let source = Nanosleep::default();
             let before = calls();

@@ -32,6 +32,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return crate::load::worker::main(arguments.into_iter().skip(2));
     }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == crate::trace::tracers::VERB)
+    {
+        return crate::trace::tracers::guard_main(arguments.into_iter().skip(2));
+    }
     // The laboratory's guest has this program as its first process.
     if crate::lab::guest::is_called(&arguments) {
         crate::lab::guest::init();

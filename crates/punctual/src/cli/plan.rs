@@ -61,7 +61,10 @@ const MISS: f64 = 1e-4;
 pub fn of_measure(flags: &MeasureFlags) -> Result<Plan, Failure> {
     match (flags.probe, flags.gaps.given()) {
         (Probe::Gaps(subject), _) => gaps::make_gaps(subject, &flags.run, &flags.gaps),
-        (Probe::Wait(kind), None) => make(kind, &flags.run, MEASURE),
+        (Probe::Wait(kind), None) => Ok(Plan {
+            cross_check: flags.gaps.cross_check,
+            ..make(kind, &flags.run, MEASURE)?
+        }),
         (Probe::Wait(kind), Some(flag)) => Err(Failure::usage(format!(
             "{flag} goes with measure noise and measure hardware, not with {}",
             kind.name
@@ -138,6 +141,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
         samples: flags.samples,
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
+        cross_check: false,
         output: flags.output.clone(),
     })
 }

@@ -93,6 +93,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         blocks: None,
         laboratory: None,
         gaps: plan.gaps.clone(),
+        cross_check: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod prepare;
 mod sampling;
 mod session;
 mod signals;
+mod tracers;
 mod view;
 
 pub use error::ConductError;

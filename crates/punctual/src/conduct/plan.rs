@@ -56,6 +56,8 @@ pub struct Plan {
     pub explain: bool,
     /// Those later than this, in ns; absent for the deadline.
     pub explain_above_ns: Option<u64>,
+    /// Measure the same again with the kernel's own tracer.
+    pub cross_check: bool,
     /// The run directory; absent for the default name.
     pub output: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use super::error::ConductError;
 use super::plan::Plan;
 use crate::probe::collector::Collector;
 use crate::probe::cycle::{Bounds, Halt, Sample};
-use crate::probe::gaps::{Account, Polling};
+use crate::probe::gaps::{Account, GapFeed, Polling};
 use crate::probe::thread::{Probe, ProbeRequest, Ready, StartLine};
 use crate::record::{Demand, SystemState};
 use crate::system::demands::{self, Asked, Found, ProbeFound};
@@ -34,8 +34,9 @@ pub struct Lined {
     pub accounts: Vec<Arc<Account>>,
 }
 
-/// Starts the probe threads and waits until each has set itself up.
-pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
+/// Starts the probe threads and waits until each has set itself up. `feed` finds gaps in place
+/// of threads that poll.
+pub fn line_up(plan: &Plan, feed: Option<Arc<dyn GapFeed>>) -> Result<Lined, ConductError> {
     let line = Arc::new(StartLine::default());
     let halt = Arc::new(Halt::at(u64::MAX));
     let (tell, told) = mpsc::channel();
@@ -58,6 +59,7 @@ pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
             runtime_ns: gaps.runtime_ns,
             period_ns: gaps.period_ns,
             account: Arc::default(),
+            feed: feed.clone(),
         });
         let account = polling.as_ref().map(|polling| Arc::clone(&polling.account));
         lined.accounts.extend(account);

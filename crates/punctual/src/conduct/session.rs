@@ -1,6 +1,7 @@
 //! A run from its first to its last moment.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
@@ -13,13 +14,15 @@ use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
 use super::signals::Signals;
+use super::tracers::{self, Hwlat};
 use super::{compose, view};
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
 use crate::probe::collector::{Collector, Lane, SampleSink, Sieve};
 use crate::probe::cycle::Ended;
+use crate::probe::gaps::GapFeed;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
-use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State, Subject};
+use crate::record::{Event, Method, RUN_FILE, Run, RunDirectory, Standing, State, Subject};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
@@ -78,7 +81,12 @@ pub fn conduct(
         system::survey(&root, &request),
     );
     save(directory, &run)?;
-    let outcome = begin(plan, directory, observer, signals, root, run);
+    let mut outcome = begin(plan, directory, observer, signals, root, run);
+    if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
+        run.cross_check = Some(tracers::cross_check(plan, run, observer));
+        save(directory, run)?;
+        observer.saved(run, directory);
+    }
     if outcome.is_err() {
         // Nothing was measured: nothing is left behind.
         let _ = fs::remove_file(directory.path().join(RUN_FILE));
@@ -97,7 +105,8 @@ fn begin(
 ) -> Result<Run, ConductError> {
     let loads = start_loads(plan, observer)?;
     observer.stage("setting up the probe threads");
-    let lined = prepare::line_up(plan)?;
+    let feed = Hwlat::begin(plan)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
+    let lined = prepare::line_up(plan, feed)?;
     let mut sinks = Vec::new();
     let sampling = if plan.samples {
         let (sampling, sink) = Sampling::begin(directory.path())?;
@@ -232,11 +241,17 @@ fn explain(
 fn sieve(explaining: &Option<Explaining>, run: &mut Run) -> Option<Box<dyn Sieve>> {
     let gaps = run.gaps.as_mut()?;
     let explaining = explaining.as_ref()?;
+    if gaps.method == Method::Hwlat {
+        return None;
+    }
     gaps.sifted = gaps.subject == Subject::Hardware;
     gaps.sifted.then(|| explaining.sieve())
 }
 
-fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSet>, ConductError> {
+pub(super) fn start_loads(
+    plan: &Plan,
+    observer: &mut dyn Observer,
+) -> Result<Option<LoadSet>, ConductError> {
     if plan.load == LoadSpec::None {
         return Ok(None);
     }

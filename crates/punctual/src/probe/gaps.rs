@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_rt::clock;
 use punctual_rt::ring::Producer;
+use punctual_rt::sys::time::sleep_until;
 
 use super::cycle::{Ended, Halt, Sample, wait_again};
 use super::source::WaitSource;
@@ -23,6 +24,15 @@ pub struct Polling {
     pub period_ns: u64,
     /// Where it says how far it has come.
     pub account: Arc<Account>,
+    /// Who polls in its place.
+    pub feed: Option<Arc<dyn GapFeed>>,
+}
+
+/// Somebody else who finds gaps: the kernel, with interrupts off.
+pub trait GapFeed: std::fmt::Debug + Send + Sync {
+    /// Hands over the gaps of a CPU since the last time: their beginning, and how long they
+    /// took, in ns.
+    fn take(&self, cpu: usize, each: &mut dyn FnMut(u64, u64));
 }
 
 /// How far a polling thread has come: told at the end of each period, read by others.
@@ -130,6 +140,53 @@ pub fn run<S: WaitSource>(
     }
 }
 
+/// How often a feed is asked.
+const FEED_EVERY_NS: u64 = 50_000_000;
+
+/// Takes gaps from somebody else, from `start_ns` on. How much was watched is taken to be the
+/// share that was asked for: nobody tells more.
+pub fn follow(
+    feed: &dyn GapFeed,
+    cpu: usize,
+    polling: &Polling,
+    start_ns: u64,
+    ring: &mut Producer<Sample>,
+    halt: &Halt,
+) -> Ended {
+    let mut before_ns = start_ns;
+    loop {
+        let now_ns = clock::now_ns();
+        let reached = halt.is_reached(now_ns);
+        let mut gap_ns = 0_u64;
+        feed.take(cpu, &mut |asked_ns, length_ns| {
+            if asked_ns >= start_ns {
+                gap_ns = gap_ns.saturating_add(length_ns);
+            }
+            ring.push(Sample {
+                asked_ns,
+                late_ns: i64::try_from(length_ns).unwrap_or(i64::MAX),
+                missed: 0,
+            });
+        });
+        if now_ns > before_ns {
+            let span_ns = u128::from(now_ns - before_ns);
+            let share = u128::from(polling.runtime_ns) * span_ns;
+            let watched_ns = (share / u128::from(polling.period_ns.max(1))) as u64;
+            let polled_ns = watched_ns.saturating_sub(gap_ns);
+            polling.account.add(polled_ns, gap_ns, 1, now_ns);
+            before_ns = now_ns;
+        }
+        if reached {
+            return Ended::AsAsked;
+        }
+        if let Err(error) = sleep_until(now_ns + FEED_EVERY_NS)
+            && error.raw_os_error() != Some(libc::EINTR)
+        {
+            return Ended::Failed(error);
+        }
+    }
+}
+
 /// The usual time from one reading to the next, in ns: the median of some thousands, in
 /// the calling thread.
 #[must_use]
@@ -201,6 +258,7 @@ mod tests {
             runtime_ns,
             period_ns,
             account: Arc::default(),
+            feed: None,
         }
     }
 

@@ -288,6 +288,10 @@ fn poll(
     mut ring: Producer<Sample>,
     halt: &Halt,
 ) -> Outcome {
+    if let Some(feed) = &polling.feed {
+        let cpu = request.cpu;
+        return observed(|| gaps::follow(feed.as_ref(), cpu, polling, start_ns, &mut ring, halt));
+    }
     let now_ns = clock::now_ns();
     let warm_up = Polling {
         account: Arc::default(),

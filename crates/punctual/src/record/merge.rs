@@ -378,6 +378,8 @@ impl Merger {
                 threads: watched,
                 ..gaps
             }),
+            // Each run's own stands in its record.
+            cross_check: None,
         };
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;

@@ -3,6 +3,7 @@
 mod blocks;
 pub mod conditions;
 pub mod cpus;
+mod cross;
 pub mod directory;
 pub mod error;
 pub mod evidence;
@@ -21,6 +22,7 @@ mod validate;
 
 pub use blocks::{Blocking, Blocks};
 pub use cpus::cpu_list;
+pub use cross::{CrossCheck, CrossFigure};
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};

@@ -14,6 +14,7 @@ use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Blocks;
+use super::cross::CrossCheck;
 use super::explanation::Explanation;
 use super::gaps::Gaps;
 use super::lab::Laboratory;
@@ -88,6 +89,9 @@ pub struct Run {
     /// For a run that looked for gaps and not for wake-ups: how, and how much it watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
+    /// The same by the kernel's own tracer; absent where nobody asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross_check: Option<CrossCheck>,
 }
 
 impl Run {

@@ -78,6 +78,11 @@ fn lists(run: &Run) -> Result<(), Broken> {
     )?;
     at_most(run.demands.len(), Bounds::SHORT_LIST, "demands")?;
     at_most(run.loads.len(), Bounds::SHORT_LIST, "loads")?;
+    let figures = run
+        .cross_check
+        .as_ref()
+        .map_or(0, |check| check.figures.len());
+    at_most(figures, Bounds::SHORT_LIST, "cross_check.figures")?;
     at_most(run.command.len(), Bounds::SHORT_LIST, "command")
 }
 

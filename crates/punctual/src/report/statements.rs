@@ -5,7 +5,7 @@ use punctual_stats::miss::MissBound;
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Outcome;
 
-use super::terms::gap_facts;
+use super::terms::{cross_facts, gap_facts};
 use super::words;
 use crate::record::{Run, Standing, State};
 
@@ -209,6 +209,12 @@ fn bursts(bound: &MissBound) -> Option<Fact> {
 /// What the statistics say: misses, bursts, stationarity, the tail.
 #[must_use]
 pub fn statistics(run: &Run) -> Vec<Fact> {
+    let mut facts = measured(run);
+    facts.extend(run.cross_check.iter().flat_map(cross_facts));
+    facts
+}
+
+fn measured(run: &Run) -> Vec<Fact> {
     let gaps = gap_facts(run);
     let Some(analysis) = &run.analysis else {
         return gaps;

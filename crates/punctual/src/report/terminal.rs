@@ -253,7 +253,7 @@ impl Page<'_> {
         };
         let deadline = deadline(run);
         let room = self.style.columns() - 2;
-        let (unit, mut rows) = fitting(figures, &shown, deadline, room);
+        let (unit, mut rows) = fitting(figures, &shown, (deadline, run.gaps.is_some()), room);
         // What no unit makes fit gives up columns, the finest percentiles first.
         for column in [8, 7, 6, 5, 2, 3, 2].into_iter().chain([1; 6]) {
             if table::width(&rows, 1) > room {
@@ -316,7 +316,7 @@ impl Page<'_> {
 fn fitting(
     figures: &Figures,
     shown: &[usize],
-    deadline: Option<u64>,
+    (deadline, gaps): (Option<u64>, bool),
     room: usize,
 ) -> (&'static str, Vec<Vec<Cell>>) {
     const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -334,6 +334,7 @@ fn fitting(
                         deadline,
                         unit,
                         count,
+                        gaps,
                     },
                 ),
             );
@@ -350,13 +351,19 @@ struct Columns {
     deadline: Option<u64>,
     unit: f64,
     count: fn(u64) -> String,
+    /// No period can be missed.
+    gaps: bool,
 }
 
 fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
     let percentiles = percentiles(figures);
     let mut names = vec!["CPU", "samples", "min", "mean"];
     names.extend(percentiles.iter().map(|(_, name)| name));
-    names.extend(["max", "late", "missed", "lost"]);
+    names.extend(if columns.gaps {
+        &["max", "above", "lost"][..]
+    } else {
+        &["max", "late", "missed", "lost"]
+    });
     let mut rows = vec![
         names
             .into_iter()
@@ -419,7 +426,9 @@ fn row(row: &Row, percentiles: &[(f64, &str)], columns: &Columns) -> Vec<Cell> {
     } else {
         Cell::new("—")
     });
-    cells.push(bad(row.missed, Tone::Bad));
+    if !columns.gaps {
+        cells.push(bad(row.missed, Tone::Bad));
+    }
     cells.push(bad(row.lost, Tone::Void));
     cells
 }

@@ -1,7 +1,7 @@
 //! What the things are called that a run measured: wake-ups with a latency, or gaps with a
 //! length. A gap is no latency, and no report may call it one.
 
-use crate::record::{Gaps, Run, Subject, Watched};
+use crate::record::{CrossCheck, Gaps, Method, Run, Subject, Watched};
 
 use super::statements::{Fact, fact};
 use super::words;
@@ -77,6 +77,14 @@ fn ppm(part: u64, whole: u64) -> String {
 /// How gaps were looked for, in a few words.
 #[must_use]
 pub fn how(gaps: &Gaps) -> String {
+    if gaps.method == Method::Hwlat {
+        return format!(
+            "the kernel's hwlat tracer, interrupts off for {} of every {}, gaps above {}",
+            words::duration(gaps.runtime_ns),
+            words::duration(gaps.period_ns),
+            words::duration(gaps.above_ns)
+        );
+    }
     let duty = if gaps.runtime_ns < gaps.period_ns {
         format!(
             "polling {} of every {}",
@@ -94,6 +102,50 @@ pub fn how(gaps: &Gaps) -> String {
         "{duty}, gaps above {}{step}",
         words::duration(gaps.above_ns)
     )
+}
+
+/// What the kernel's own tracer said of the same; empty where nobody asked.
+#[must_use]
+pub fn cross_facts(check: &CrossCheck) -> Vec<Fact> {
+    let name = "Cross-check";
+    if let Some(why) = &check.missing {
+        let text = format!("not made with {}: {why}", check.tracer);
+        return vec![fact(name, text)];
+    }
+    let value = |figure: &str, value: f64| match figure {
+        "noise" => format!("{value:.1} ppm"),
+        _ => words::duration_f64(value),
+    };
+    let figures: Vec<String> = check
+        .figures
+        .iter()
+        .map(|figure| {
+            let ratio = figure
+                .ratio
+                .filter(|ratio| ratio.is_finite())
+                .map_or_else(String::new, |ratio| format!(" (ratio {ratio:.2})"));
+            format!(
+                "{} {} to {}{ratio}",
+                figure.name,
+                value(&figure.name, figure.ours),
+                value(&figure.name, figure.theirs)
+            )
+        })
+        .collect();
+    let lost = match check.lost {
+        0 => String::new(),
+        lost => format!("; it lost {}", words::count(lost)),
+    };
+    vec![fact(
+        name,
+        format!(
+            "ours to the kernel's {}: {}; its {} in {}, after ours and under the same load{lost}",
+            check.tracer,
+            figures.join(", "),
+            words::count(check.samples),
+            words::duration(check.measured_ns)
+        ),
+    )]
 }
 
 /// What gaps amount to, each thread and all; empty where wake-ups were measured.
@@ -145,7 +197,11 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
             parts.fold(0, u64::saturating_add)
         };
         let aside = sum(|thread| thread.set_aside);
-        let text = if gaps.sifted {
+        let text = if gaps.method == Method::Hwlat {
+            "nothing: interrupts were off, and of the kernel's own nothing but an NMI could come \
+             between; of each window of the tracer the longest gap counts"
+                .to_owned()
+        } else if gaps.sifted {
             let untold = match sum(|thread| thread.untold) {
                 0 => String::new(),
                 n => format!(", {} of them because events are missing", words::count(n)),

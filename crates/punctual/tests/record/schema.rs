@@ -52,6 +52,14 @@ fn records() -> Vec<Run> {
     });
     with_halves(&mut full);
     full.gaps = Some(gaps());
+    full.cross_check = Some(CrossCheck {
+        tracer: "osnoise".to_owned(),
+        missing: Some("gone".to_owned()),
+        measured_ns: 1,
+        samples: 2,
+        lost: 3,
+        figures: vec![CrossFigure::new("noise", 3.0, 2.0)],
+    });
     full.conclude(analyse_record(&full).unwrap());
 
     let mut invalid = run(3);

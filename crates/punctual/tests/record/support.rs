@@ -228,6 +228,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         blocks,
         laboratory: None,
         gaps: None,
+        cross_check: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

@@ -42,6 +42,9 @@ pub struct GapFlags {
     /// The period, in us [default: 100000]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub period: Option<u64>,
+    /// Measure the same again with the kernel's own tracer (timerlat, osnoise), and state both
+    #[arg(long)]
+    pub cross_check: bool,
 }
 
 impl GapFlags {

@@ -11,6 +11,7 @@ use crate::conduct::Plan;
 use crate::probe::gaps::step_ns;
 use crate::probe::kinds::KINDS;
 use crate::record::{Gaps, Interval, Method, Subject};
+use crate::trace::tracers;
 
 /// The shortest gap that is looked for by itself: what is shorter is the loop's own.
 const LEAST_GAP_NS: u64 = 1_000;
@@ -69,11 +70,22 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
             plan.cpus.len()
         )));
     }
+    let hwlat = subject == Subject::Hardware && tracers::offers("hwlat").is_ok();
+    if subject == Subject::Hardware && gaps.cross_check {
+        return Err(Failure::usage(
+            "--cross-check goes with wake-ups and noise: the kernel's hwlat tracer is what \
+             measure hardware uses where there is one",
+        ));
+    }
     let period_ns = gaps
         .period
         .unwrap_or_else(|| PERIOD_NS.max(gaps.runtime.unwrap_or(0)));
-    let rests = !matches!(plan.policy, Policy::Other);
-    let share_ns = if rests { period_ns / 10 * 9 } else { period_ns };
+    let share_ns = match plan.policy {
+        // The kernel's tracer has interrupts off meanwhile.
+        _ if hwlat => period_ns / 2,
+        Policy::Other => period_ns,
+        _ => period_ns / 10 * 9,
+    };
     let runtime_ns = gaps.runtime.unwrap_or(share_ns);
     if runtime_ns > period_ns {
         return Err(Failure::usage(format!(
@@ -87,7 +99,7 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         Subject::Noise => (STEPS * step_ns).next_multiple_of(100).max(LEAST_GAP_NS),
         Subject::Hardware => HARDWARE_GAP_NS,
     });
-    if above_ns <= 2 * step_ns {
+    if !hwlat && above_ns <= 2 * step_ns {
         return Err(Failure::usage(format!(
             "--gap {} is no longer than the loop's own step of {step_ns} ns: every reading of \
              the clock would be a gap",
@@ -107,19 +119,30 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
             duration(above_ns)
         )));
     }
+    plan.cross_check = gaps.cross_check;
     // All of them are to be explained.
     plan.explain_above_ns = plan.explain_above_ns.or(Some(above_ns));
+    if hwlat {
+        // Our threads but read what the tracer says, and there are no events to explain by.
+        plan.policy = Policy::Other;
+        plan.explain = false;
+    }
     plan.interval = Interval::Fixed {
         interval_ns: period_ns,
     };
     plan.gaps = Some(Gaps {
         subject,
-        method: Method::Polling,
+        method: if hwlat {
+            Method::Hwlat
+        } else {
+            Method::Polling
+        },
         above_ns,
-        step_ns,
+        step_ns: if hwlat { 0 } else { step_ns },
         runtime_ns,
         period_ns,
-        sifted: false,
+        // With interrupts off the kernel does nothing of its own.
+        sifted: hwlat,
         threads: Vec::new(),
     });
     Ok(plan)

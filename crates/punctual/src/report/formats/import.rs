@@ -119,6 +119,7 @@ impl Foreign {
             blocks: None,
             laboratory: None,
             gaps: None,
+            cross_check: None,
             command: self.command,
             tool: self.tool,
         };

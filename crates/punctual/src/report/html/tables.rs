@@ -153,10 +153,18 @@ fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, sh
     if figures.rows.len() != 1 {
         rows.push(("all", figure_row(&figures.merged, deadline)));
     }
-    let names = [
+    let mut names = vec![
         "CPU", "samples", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max",
         "late", "missed", "lost",
     ];
+    if run.gaps.is_some() {
+        // No period can be missed.
+        names[11] = "above";
+        names.remove(12);
+        for (_, cells) in &mut rows {
+            cells.remove(12);
+        }
+    }
     html.table("figures", caption, &names, &rows);
 }
 
