@@ -162,7 +162,73 @@ fn readable(place: &Place, run: &Path) -> bool {
     let shown = place.run(&["report", run.to_str().unwrap()]).expect(0);
     assert!(shown.stdout.contains("UNFINISHED"), "{}", shown.stdout);
     assert_eq!(shown.stderr, "");
+    every_verb_reads(place, run);
     true
+}
+
+/// Whatever there is of a run: each verb shows it or says in one line why it can't.
+fn every_verb_reads(place: &Place, run: &Path) {
+    let run = run.to_str().unwrap();
+    let formats = punctual::report::formats::Format::ALL.map(|format| format.to_string());
+    let exports = formats
+        .iter()
+        .map(|format| vec!["export", run, "--format", format]);
+    let others = [
+        vec!["report", run, "--json"],
+        vec!["report", run, "--html", "-"],
+        vec!["compare", run, run],
+        vec!["explain", run],
+        vec!["explain", run, "--json"],
+        vec!["explain", run, "--again"],
+        vec!["explain", run, "1"],
+        vec!["merge", run, "-q", "-o", "sum"],
+    ];
+    for verb in others.into_iter().chain(exports) {
+        let ended = place.run(&verb);
+        let lines = ended.stderr.lines().count();
+        if ended.code() == 1 || ended.code() == 64 {
+            assert_eq!(lines, 1, "{verb:?}: {ended:#?}");
+        } else {
+            assert!((0..=4).contains(&ended.code()), "{verb:?}: {ended:#?}");
+            assert!(!ended.stdout.is_empty(), "{verb:?}");
+        }
+    }
+    let _ = fs::remove_dir_all(place.path().join("sum"));
+}
+
+/// A file written byte by byte: the load is not ready for many seconds.
+const SLOW_LOAD: &str = "files:readers=1:bytes=64M:block=1";
+
+#[test]
+fn signals_while_a_load_gets_going_end_it_at_once() {
+    for (signal, arguments) in [
+        (libc::SIGINT, &["load", SLOW_LOAD][..]),
+        (libc::SIGTERM, &["load", SLOW_LOAD]),
+        (libc::SIGINT, &["measure", "-D", "9", "--load", SLOW_LOAD]),
+        (
+            libc::SIGTERM,
+            &["measure", "-D", "9", "--samples", "--load", SLOW_LOAD],
+        ),
+    ] {
+        let place = Place::new();
+        let scratch = tempfile::tempdir().unwrap();
+        let mut command = place.command(common::program());
+        command.env("TMPDIR", scratch.path()).args(arguments);
+        let going = Going::start(command);
+        until("the load's files", || {
+            fs::read_dir(scratch.path()).unwrap().next().is_some()
+        });
+        let begun = Instant::now();
+        going.signal(signal);
+        let ended = going.end().expect(1);
+        // To write what was asked for takes much longer, wherever it is written.
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{arguments:?}: {took:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        assert_eq!(place.entries(), [""; 0], "{arguments:?}");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+        place.await_silence();
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::probe::collector::{Collector, Lane, SampleSink};
 use crate::probe::cycle::Ended;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
+use crate::record::samples::SAMPLES_DIRECTORY;
 use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
@@ -82,6 +83,7 @@ pub fn conduct(
     if outcome.is_err() {
         // Nothing was measured: nothing is left behind.
         let _ = fs::remove_file(directory.path().join(RUN_FILE));
+        let _ = fs::remove_dir(directory.path().join(SAMPLES_DIRECTORY));
     }
     outcome
 }
@@ -95,7 +97,7 @@ fn begin(
     root: Root,
     mut run: Run,
 ) -> Result<Run, ConductError> {
-    let loads = start_loads(plan, observer)?;
+    let loads = start_loads(plan, &signals, observer)?;
     observer.stage("setting up the probe threads");
     let lined = prepare::line_up(plan)?;
     let mut sinks = Vec::new();
@@ -219,7 +221,11 @@ fn explain(
     }
 }
 
-fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSet>, ConductError> {
+fn start_loads(
+    plan: &Plan,
+    signals: &Signals,
+    observer: &mut dyn Observer,
+) -> Result<Option<LoadSet>, ConductError> {
     if plan.load == LoadSpec::None {
         return Ok(None);
     }
@@ -232,8 +238,14 @@ fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSe
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
     let loads = LoadSet::start(&plan.load, &settings).map_err(failed)?;
-    loads.wait_ready(LOADS_READY).map_err(failed)?;
-    Ok(Some(loads))
+    let wanted = || signals.end().is_none();
+    loads
+        .wait_ready_while(LOADS_READY, wanted)
+        .map_err(failed)?;
+    match signals.end() {
+        Some(reason) => Err(ConductError::Interrupted(reason)),
+        None => Ok(Some(loads)),
+    }
 }
 
 fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
