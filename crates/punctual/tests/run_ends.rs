@@ -34,6 +34,16 @@ fn by_verdict(ended: &Ended, record: &serde_json::Value) {
     assert_eq!(ended.code(), code, "{ended:#?}");
 }
 
+/// Waits until something was measured and saved: the record is saved at once, and every 5 s.
+fn await_figures(run: &Path) {
+    until("figures in the record", || {
+        fs::read(run).is_ok_and(|text| {
+            let record: serde_json::Value = serde_json::from_slice(&text).expect("whole");
+            record["measured_ns"].as_u64().is_some_and(|ns| ns > 0)
+        })
+    });
+}
+
 #[test]
 fn signals_end_a_run_cleanly() {
     for (signal, reason) in [
@@ -45,7 +55,7 @@ fn signals_end_a_run_cleanly() {
         let mut going = place.start(&arguments(&["-D", "600", "--load", "fork", "-o", "run"]));
         let probes = going.await_probes(cpus().len().min(3));
         assert!(!probes.is_empty());
-        sleep(Duration::from_millis(500));
+        await_figures(&place.path().join("run/run.json"));
         let begun = Instant::now();
         going.signal(signal);
         let ended = going.end();
@@ -245,13 +255,7 @@ fn what_was_saved_before_kill_9_stands() {
         "1h",
     ]);
     let run = place.path().join("run/run.json");
-    // The record is saved at once, and every 5 s.
-    until("figures in the record", || {
-        fs::read(&run).is_ok_and(|text| {
-            let record: serde_json::Value = serde_json::from_slice(&text).expect("whole");
-            record["measured_ns"].as_u64().is_some_and(|ns| ns > 0)
-        })
-    });
+    await_figures(&run);
     going.signal(libc::SIGKILL);
     drop(going);
     let before = fs::read(&run).unwrap();

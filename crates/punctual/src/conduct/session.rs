@@ -116,6 +116,7 @@ fn begin(
         rings,
     } = lined;
     let explaining = explain(plan, &ready, &mut sinks, &mut run);
+    go_on(&signals)?;
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
     let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 4096);
     let lanes = plan
@@ -242,9 +243,15 @@ fn start_loads(
     loads
         .wait_ready_while(LOADS_READY, wanted)
         .map_err(failed)?;
+    go_on(signals)?;
+    Ok(Some(loads))
+}
+
+/// Refuses to go on when a signal came before there was anything to measure.
+fn go_on(signals: &Signals) -> Result<(), ConductError> {
     match signals.end() {
         Some(reason) => Err(ConductError::Interrupted(reason)),
-        None => Ok(Some(loads)),
+        None => Ok(()),
     }
 }
 
