@@ -68,6 +68,8 @@ pub struct CellPlan<'a> {
     pub virtual_limit: Duration,
     /// The host's time that it may take.
     pub host_limit: Duration,
+    /// The host's processor time that it may take until its first process runs.
+    pub boot_limit: Duration,
 }
 
 /// Something that watches a machine from without: it tells QEMU more, and takes what QEMU
@@ -235,7 +237,7 @@ impl CellPlan<'_> {
             Some(watcher) => watcher.arguments(self, folder.path()).map_err(guest)?,
             None => Vec::new(),
         };
-        let machine = Machine {
+        let mut machine = Machine {
             qemu: self.qemu,
             kernel: &self.kernel.image,
             command_line: self.command_line()?,
@@ -243,11 +245,18 @@ impl CellPlan<'_> {
             memory_mib: self.memory_mib,
             extra,
             host_limit: self.host_limit,
+            boot_limit: self.boot_limit,
         };
-        let came = machine.run(&folder, ends)?;
+        let came = match machine.run(&folder, ends) {
+            Ok(came) => came,
+            Err(error) => return Err(machine.ask_early(&folder, ends, error)),
+        };
         let mut frames = match channel::parse(&came.stream) {
             Ok(frames) => frames,
-            Err(error) => return Err(came.without_result(error)),
+            Err(error) => {
+                let error = came.without_result(error);
+                return Err(machine.ask_early(&folder, ends, error));
+            }
         };
         let result: JobResult = frames
             .remove("result")

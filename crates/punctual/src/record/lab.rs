@@ -14,6 +14,8 @@ use super::scan;
 
 /// The file's name in the directory of a lab.
 pub const LAB_FILE: &str = "lab.json";
+/// The page of the whole lab, beside it.
+pub const LAB_PAGE: &str = "lab.html";
 /// The word that opens it.
 pub const LAB_FORMAT: &str = "punctual-lab";
 /// The version that this program writes, and the newest it reads.
@@ -218,9 +220,11 @@ pub struct CellVerdict {
 /// until the thread read the clock again, one virtual ns each, by function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabBill {
-    /// The instant asked for, CLOCK_MONOTONIC in the guest.
-    pub asked_ns: u64,
-    /// The latency; the rows' sum.
+    /// The instant asked for, CLOCK_MONOTONIC in the guest. Of a program the observer doesn't know
+    /// it: then it is counted from when its earliest wake-up would have come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_ns: Option<u64>,
+    /// The latency, or of a program by how much later it woke than at its earliest; the rows' sum.
     pub total_ns: u64,
     /// The most expensive first.
     pub rows: Vec<LabBillRow>,
@@ -289,6 +293,12 @@ impl CellFigures {
             max_ns: all.max()?,
         })
     }
+}
+
+/// Whether a path is that of a lab's record: the file, or a directory that holds it.
+#[must_use]
+pub fn is_lab(path: &Path) -> bool {
+    path.join(LAB_FILE).is_file() || path.file_name() == Some(LAB_FILE.as_ref())
 }
 
 /// Reads `lab.json`: `path` is the file or its directory. Total, as reading a run is.

@@ -64,6 +64,9 @@ pub struct HostFlags {
     /// The host's time that one machine may take
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
     pub host_limit: u64,
+    /// Processor time of the host that a guest may take until its first process runs
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
+    pub boot_limit: u64,
     /// Print the whole bill of each worst wake-up: the instructions in it, by the kernel's functions
     #[arg(long, conflicts_with = "no_explain", help_heading = OUTPUT)]
     pub explain: bool,

@@ -20,7 +20,7 @@ use crate::lab::cell::Work;
 use crate::lab::kernel::{self, Cache, Kernel};
 use crate::lab::observer::Observer;
 use crate::lab::{CellPlan, LabError, Qemu};
-use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, LabCell, LabVariant};
+use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell, LabVariant};
 use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
 use crate::report::lab as report;
 use cells::{Cell, Outcome};
@@ -184,6 +184,7 @@ fn planned<'a>(
                     memory_mib: wanted.memory_mib,
                     virtual_limit: Duration::from_nanos(wanted.host.virtual_limit),
                     host_limit: Duration::from_nanos(wanted.host.host_limit),
+                    boot_limit: Duration::from_nanos(wanted.host.boot_limit),
                 };
                 plan.command_line().map_err(Failure::setup)?;
                 cells.push(Cell {
@@ -247,6 +248,7 @@ fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
     bytes.push(b'\n');
     directory
         .save_file(LAB_FILE, &bytes)
+        .and_then(|()| directory.save_file(LAB_PAGE, report::page(lab, "").as_bytes()))
         .map_err(Failure::setup)
 }
 
@@ -266,8 +268,11 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             out::print(&String::from_utf8_lossy(&made.stdout));
             out::pass_on(&String::from_utf8_lossy(&made.stderr));
         }
+        if flags.explain {
+            out::print(&report::bills(lab, &out::style()));
+        }
     } else if !flags.quiet {
-        let place = directory.display().to_string();
+        let place = directory.join(LAB_PAGE).display().to_string();
         let style = out::style().with_report(place);
         if lab.cells.iter().any(|cell| cell.variant.is_some()) {
             out::print(&report::variants(lab, &style));

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::channel::{self, END};
+use super::channel::{self, BEGIN, END};
 use super::job::{End, JOB_FILE, Job, JobResult, LIBRARIES, OURSELVES, OUT, SEED_VARIABLE};
 use super::sys::port::Ports;
 use super::sys::{self, Ended};
@@ -55,13 +55,16 @@ pub fn is_called(arguments: &[OsString]) -> bool {
 
 /// The first process; never returns.
 pub fn init() -> ! {
+    // The right to ports is handed down, and who has it costs the kernel some 100 instructions
+    // each time that it goes from one process to another: it is given back meanwhile.
+    if let Ok(ports) = Ports::open() {
+        ports.write(&channel::frame(BEGIN, b""));
+    }
     let (result, own) = panic::catch_unwind(work).unwrap_or_else(|_| {
         let reason = "the first process panicked; see the console".to_owned();
         let end = End::Failed { reason };
         (JobResult { end, ..blank() }, true)
     });
-    // Not before: the right to ports is handed down, and who has it costs the kernel some 100
-    // instructions each time that it goes from one process to another.
     if let Ok(ports) = &Ports::open() {
         ports.write(&channel::frame(
             "result",
