@@ -274,11 +274,7 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
     } else if !flags.quiet {
         let place = directory.join(LAB_PAGE).display().to_string();
         let style = out::style().with_report(place);
-        if lab.cells.iter().any(|cell| cell.variant.is_some()) {
-            out::print(&report::variants(lab, &style));
-        } else {
-            out::print(&report::table(lab, &style));
-        }
+        out::print(&report::table(lab, &style));
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));
         }

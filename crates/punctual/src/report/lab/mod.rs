@@ -13,7 +13,6 @@ pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
 pub use junit::junit;
 pub use page::page;
-pub use variants::variants;
 
 use punctual_stats::verdict::Outcome;
 
@@ -109,9 +108,12 @@ fn ratio(of: u64, to: u64) -> String {
     }
 }
 
-/// The table of a lab, kernels side by side, with what it means.
+/// The table of a lab, kernels side by side, with what it means; of several commands, theirs.
 #[must_use]
 pub fn table(lab: &Lab, style: &Style) -> String {
+    if lab.cells.iter().any(|cell| cell.variant.is_some()) {
+        return variants::tables(lab, style);
+    }
     let mut lines = Vec::new();
     let kernels = names(&lab.cells, |cell| &cell.kernel);
     let loads = names(&lab.cells, |cell| &cell.load);
