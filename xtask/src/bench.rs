@@ -13,6 +13,7 @@ mod lab;
 mod latency;
 mod library;
 mod merge;
+mod peers;
 mod rate;
 mod row;
 mod tools;
@@ -39,16 +40,17 @@ const FIGURES: &[Figure] = &[
     ("run", library::run),
     ("sync", library::sync),
     ("lab", lab::rows),
+    ("peers", peers::rows),
 ];
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict] [--all]
   --only    instructions, latency, explain, rate, hackbench, collector, memory, merge,
-            stack, run, sync, lab
+            stack, run, sync, peers, lab
   --all     every load of the laboratory, not a few of them
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
-            page faults, the laboratory's bytes";
+            page faults, peers, the laboratory's bytes";
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {

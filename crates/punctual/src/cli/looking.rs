@@ -67,7 +67,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
         let text = serde_json::to_string_pretty(&lab).map_err(Failure::setup)?;
         out::print(&(text + "\n"));
     } else {
-        out::print(&report::lab::table(&lab, &out::style()));
+        out::print(&report::lab::tables(&lab, &out::style()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -119,12 +119,11 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
 /// What can't be read, doesn't go together, or can't be written.
 pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let mut merger = Merger::new(flags.force);
-    for path in &flags.runs {
-        let run = record::read(path).map_err(Failure::setup)?;
+    record::read_each(&flags.runs, |path, run| {
         merger
-            .add(&run)
-            .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))?;
-    }
+            .add(&run.map_err(Failure::setup)?)
+            .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
+    })?;
     let command = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::RecordError;
 use super::read::{decode, slurp};
-use super::run::{Run, Tool};
+use super::run::{ImportedThread, Run, Tool};
 use super::scan;
 
 /// The file's name in the directory of a lab.
@@ -150,11 +150,11 @@ pub struct LabCell {
     pub load: String,
     /// The seed.
     pub seed: u64,
-    /// Where several tools measured on the same machine: which of them this is. Its column then
-    /// has the names of both.
+    /// Where an experiment has several commands for the same machine: which of them this is. Its
+    /// column then has the names of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<LabTool>,
-    /// What the loads beside a tool got done.
+    pub variant: Option<LabVariant>,
+    /// What the loads beside it got done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<LabLoad>,
     /// Its directory, from that of the lab.
@@ -183,16 +183,18 @@ pub struct LabCell {
     pub laboratory: Option<Laboratory>,
 }
 
-/// One of several tools on the same machine.
+/// One of several commands on the same machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LabTool {
-    /// The machine as an experiment names it.
+pub struct LabVariant {
+    /// The machine as the experiment names it.
     pub machine: String,
-    /// The tool as an experiment names it.
+    /// The command as the experiment names it.
     pub name: String,
+    /// Whether its figures may be held against the others': not where it measures something else.
+    pub ranked: bool,
 }
 
-/// What a load got done beside a tool.
+/// What a load got done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabLoad {
     /// Its name.
@@ -201,8 +203,8 @@ pub struct LabLoad {
     pub work: u64,
     /// What it is counted in.
     pub unit: String,
-    /// Virtual seconds that it ran.
-    pub seconds: f64,
+    /// Work for each virtual second that it ran.
+    pub rate: f64,
 }
 
 /// The verdict of a cell's run.
@@ -265,6 +267,19 @@ impl CellFigures {
         for thread in &run.threads {
             all.merge(&Histogram::try_from(&thread.latency).ok()?);
         }
+        let mut mean_ns = all.mean()?;
+        if let Some(imported) = &run.imported {
+            // What another tool counted and did not keep lies above all that it kept; of more
+            // than one such its own mean knows.
+            let sum = |of: fn(&ImportedThread) -> f64| imported.threads.iter().map(of).sum::<f64>();
+            let beyond = imported.threads.iter().map(|thread| thread.beyond);
+            let unkept = beyond.fold(0, u64::saturating_add);
+            if unkept > 0 {
+                let count = sum(|thread| thread.count as f64);
+                mean_ns = sum(|of| of.mean_ns.unwrap_or(0.0) * of.count as f64) / count;
+                all.record_n(all.max()?, unkept);
+            }
+        }
         Some(Self {
             samples: all.count(),
             missed: run
@@ -272,7 +287,7 @@ impl CellFigures {
                 .iter()
                 .fold(0, |sum, thread| sum.saturating_add(thread.missed)),
             min_ns: all.min()?,
-            mean_ns: all.mean()?,
+            mean_ns,
             p50_ns: all.quantile(0.5)?,
             p99_ns: all.quantile(0.99)?,
             max_ns: all.max()?,

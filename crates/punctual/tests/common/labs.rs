@@ -41,7 +41,7 @@ pub fn cell(kernel: &str, load: &str, max_ns: u64, function: &str) -> LabCell {
         kernel: kernel.to_owned(),
         load: load.to_owned(),
         seed: 1,
-        tool: None,
+        variant: None,
         loads: Vec::new(),
         directory: format!("{kernel}/{load}"),
         host_s: 6.5,
@@ -83,15 +83,16 @@ pub fn lab() -> Lab {
     panicked.laboratory = None;
     panicked.error = Some("the guest's kernel panicked: x".to_owned());
     let mut tool = cell("standard", "fork", 47_455, "copy_page_range");
-    tool.tool = Some(LabTool {
+    tool.variant = Some(LabVariant {
         machine: "standard".to_owned(),
         name: "cyclictest".to_owned(),
+        ranked: true,
     });
     tool.loads = vec![LabLoad {
         name: "fork".to_owned(),
         work: 100,
         unit: "forks".to_owned(),
-        seconds: 2.5,
+        rate: 40.0,
     }];
     tool.no_bill = Some("nobody watched".to_owned());
     tool.bills[0].asked_ns = None;

@@ -7,6 +7,7 @@ mod ends;
 mod input;
 mod inside;
 mod observer;
+mod peers;
 mod repeat;
 mod work;
 

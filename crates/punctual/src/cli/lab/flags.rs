@@ -105,9 +105,15 @@ pub enum LabAction {
 /// Flags of `lab run`.
 #[derive(Debug, Args)]
 pub struct LabRunFlags {
-    /// A file in TOML, or one that is shipped: rt-vs-standard, kernels
+    /// A file in TOML, or one that is shipped: rt-vs-standard, peers, ladder, kernels
     #[arg(value_name = "EXPERIMENT")]
     pub experiment: PathBuf,
+    /// Loads, in the place of those that the file names
+    #[arg(long, value_name = "LOADS", help_heading = GUEST)]
+    pub load: Option<String>,
+    /// Seeds 1 to N, in the place of those that the file names
+    #[arg(long, value_name = "N", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
+    pub seeds: Option<u64>,
     /// How it is done on the host.
     #[command(flatten)]
     pub host: HostFlags,

@@ -155,6 +155,8 @@ fn again<'a>(record: &Before, qemu: &'a Qemu, kernels: &'a [Kernel]) -> Result<C
         plan,
         column: record.column.clone(),
         load: record.load.clone(),
+        variant: None,
+        result: None,
         directory: String::new(),
     })
 }

@@ -221,6 +221,10 @@ fn bills_of_program(
     folder: &Path,
 ) -> Result<(Vec<LabBill>, Option<u64>), String> {
     let trail = trail(folder)?;
+    if trail.marks.is_empty() {
+        // No loop of ours.
+        return Ok((Vec::new(), None));
+    }
     let mut all: Vec<(Peak, u64)> = (0_u64..)
         .zip(grid::lateness(&trail.marks)?)
         .map(|(cycle, latency_ns)| {

@@ -6,12 +6,14 @@ mod compare;
 mod difference;
 mod junit;
 mod page;
+mod variants;
 
 pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
 pub use junit::junit;
 pub use page::page;
+pub use variants::variants;
 
 use punctual_stats::verdict::Outcome;
 
@@ -104,6 +106,16 @@ fn ratio(of: u64, to: u64) -> String {
         r if r < 9.95 => format!("{r:.2}"),
         r if r < 99.5 => format!("{r:.1}"),
         r => count(r.round() as u64),
+    }
+}
+
+/// What is printed of a lab: its table, or where machines have several commands a table for each.
+#[must_use]
+pub fn tables(lab: &Lab, style: &Style) -> String {
+    if lab.cells.iter().any(|cell| cell.variant.is_some()) {
+        variants(lab, style)
+    } else {
+        table(lab, style)
     }
 }
 
@@ -318,7 +330,7 @@ mod tests {
             kernel: kernel.to_owned(),
             load: load.to_owned(),
             seed,
-            tool: None,
+            variant: None,
             loads: Vec::new(),
             directory: format!("{kernel}/{load}"),
             host_s: 6.5,
