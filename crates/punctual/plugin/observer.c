@@ -249,6 +249,9 @@ static void on_mark(unsigned vcpu, void *data)
     if (!begun) {
         /* Boot and loads until here went at full speed; from here on all is counted. */
         begun = 1;
+        /* Not before: while plugins are installed there is no processor yet, and QEMU says so by dying. */
+        if (score)
+            instructions = qemu_plugin_scoreboard_find(score, 0);
         marks[mark_count++] = 0;
         qemu_plugin_reset((plugin_id)(uintptr_t)data, begin, data);
         return;
@@ -388,7 +391,6 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
             return 1;
         }
         score = qemu_plugin_scoreboard_new(sizeof counter);
-        instructions = qemu_plugin_scoreboard_find(score, 0);
     }
     begin(id);
     return 0;
