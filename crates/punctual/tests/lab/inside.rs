@@ -166,13 +166,17 @@ fn guest_a_deadline_is_granted_and_kept_to() {
         deadline_ns: 1_000_000,
         period_ns: 1_000_000,
     };
-    set_current(whole).expect("one is admitted");
     let own = own_thread();
+    // Who has a deadline may begin no thread, so the other is there before.
+    let (go, may_go) = std::sync::mpsc::channel();
     let other = std::thread::spawn(move || {
+        may_go.recv().expect("it is told");
         let refused = set_current(whole);
         punctual_rt::sched::set(own, Policy::Other).expect("back");
         refused
     });
+    set_current(whole).expect("one is admitted");
+    go.send(()).expect("it waits");
     let error = other.join().expect("it ends").expect_err("refused");
     assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
 }
