@@ -125,12 +125,9 @@ fn work() -> (JobResult, bool) {
 
 fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
     for module in &job.modules {
-        let loaded = File::open(module).and_then(|file| sys::load_module(&file));
-        if let Err(error) = loaded {
-            result
-                .lacking
-                .insert(format!("module {module}"), error.to_string());
-        }
+        File::open(module)
+            .and_then(|file| sys::load_module(&file))
+            .map_err(|error| format!("{module} can't be loaded: {error}"))?;
     }
     start(
         own().args([VERB, SPIN]),
