@@ -47,6 +47,7 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
         woken_ns: DUE + latency,
         lost: 0,
         preempt_rt: false,
+        gap: false,
         events: Vec::new(),
         symbols: [
             (0xa0, "tick_nohz_handler".to_owned()),
@@ -123,7 +124,7 @@ impl Made {
             },
         )
         .callback(from + 1_000)
-        .at(from + 1_300, What::Waking { tid: 100 })
+        .at(from + 1_300, What::Waking { tid: 100, by: None })
         .irq_exit(to, vector)
     }
 

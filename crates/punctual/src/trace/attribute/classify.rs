@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{Interrupted, Vector, Window};
+use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
 use super::passage::{Doing, Life, Passage, Sleep};
@@ -44,6 +45,8 @@ pub(super) struct Court<'a, 'w> {
     pub life: &'a Life<'w>,
     /// Woken on another CPU than it ran on.
     pub remote: bool,
+    /// Of a gap: whether the kernel did anything in it.
+    pub busy: bool,
     /// Threads' time between waking and switch, by when they came.
     stints: BTreeMap<u64, u64>,
 }
@@ -75,6 +78,7 @@ impl<'a, 'w> Court<'a, 'w> {
             passage,
             life,
             remote,
+            busy: window.gap && gap::is_busy(window, pieces),
             stints,
         }
     }
@@ -96,7 +100,7 @@ impl<'a, 'w> Court<'a, 'w> {
                 let function = naming::function(self.window, function);
                 (Cause::Call { function }, None)
             }
-            Layer::Timer { of_probe: true, .. } => path(slice, stage),
+            Layer::Timer { of_probe: true, .. } if !self.window.gap => path(slice, stage),
             Layer::Timer { function, .. } => {
                 let function = naming::function(self.window, function);
                 (Cause::TimerCallback { function }, None)
@@ -152,6 +156,9 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 
     fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+        if self.window.gap {
+            return gap::judge(self, slice);
+        }
         let Some(thread) = slice.thread else {
             return (Cause::Blind, Some("who ran is not known".to_owned()));
         };
@@ -294,7 +301,7 @@ fn locked(address: u64, holder: Option<&super::event::Task>, window: &Window) ->
 }
 
 /// The probe itself went to sleep on its way.
-fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
+pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
     if let Some(lock) = sleep.lock {
         return (locked(lock.address, lock.holder, window), None);
     }

@@ -9,6 +9,7 @@
 mod amounts;
 mod classify;
 pub mod event;
+mod gap;
 mod lane;
 mod naming;
 mod overlay;
@@ -33,18 +34,19 @@ use passage::{Life, Passage, Traces};
 #[must_use]
 pub fn bill(window: &Window) -> Bill {
     let seen = Seen::of(window);
-    let stages = StageTimes::between(&seen.passage.instants);
     let amounts = seen.amounts();
     let picture = seen.picture(&amounts, Some((Picture::SPANS, Picture::MARKS)));
     Bill {
-        cpu: window.cpu,
-        due_ns: window.due_ns,
-        latency_ns: stages.total_ns(),
-        lost: window.lost,
-        stages,
-        rows: amounts::rows(amounts),
         picture: Some(picture),
+        ..seen.bill(amounts)
     }
+}
+
+/// The same bill without its picture, for those that are only counted.
+#[must_use]
+pub fn plain_bill(window: &Window) -> Bill {
+    let seen = Seen::of(window);
+    seen.bill(seen.amounts())
 }
 
 /// Everything that the window shows of all its CPUs, however much that is.
@@ -53,6 +55,37 @@ pub fn picture(window: &Window) -> Picture {
     let seen = Seen::of(window);
     let amounts = seen.amounts();
     seen.picture(&amounts, None)
+}
+
+/// A stretch of a wake-up and its one owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// From when.
+    pub from_ns: u64,
+    /// To when.
+    pub to_ns: u64,
+    /// How much of it is this cause's; the rest of the stretch the hypervisor took, which has
+    /// a [`Held`] of its own.
+    pub ns: u64,
+    /// In which stage of the wake-up.
+    pub stage: Stage,
+    /// Whose it is.
+    pub cause: Cause,
+}
+
+/// Who had each moment of the wake-up: what the rows of its bill are added up from, in order.
+#[must_use]
+pub fn account(window: &Window) -> Vec<Held> {
+    let held = |amount: Amount| Held {
+        from_ns: amount.from,
+        to_ns: amount.to,
+        ns: amount.ns,
+        stage: amount.stage,
+        cause: amount.cause,
+    };
+    let mut account: Vec<Held> = Seen::of(window).amounts().into_iter().map(held).collect();
+    account.sort_by_key(|held| (held.from_ns, held.to_ns));
+    account
 }
 
 /// What is seen in a window.
@@ -71,13 +104,21 @@ impl<'w> Seen<'w> {
         let mut events: Vec<&Event> = window.events.iter().collect();
         // The whole event is the key: the order in which they were handed over is not.
         events.sort_unstable();
-        let traces = Traces::of(window, &events);
+        let traces = if window.gap {
+            Traces::default()
+        } else {
+            Traces::of(window, &events)
+        };
         let running_cpu = traces.running_cpu(window);
         let waking_cpu = traces.waking_cpu(window);
         let settled = settled(window, &events, &traces);
         let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
-        for event in &events {
-            by_cpu.entry(event.cpu).or_default().push(event);
+        if window.gap {
+            by_cpu.insert(window.cpu, gap::inside(window, &events));
+        } else {
+            for event in &events {
+                by_cpu.entry(event.cpu).or_default().push(event);
+            }
         }
         let mut lanes: BTreeMap<u32, Lane<'w>> = BTreeMap::new();
         for (cpu, events) in &by_cpu {
@@ -89,7 +130,10 @@ impl<'w> Seen<'w> {
         let none = Lane::default();
         let waker = lanes.get(&waking_cpu).unwrap_or(&none);
         let passage = Passage::of(window, &traces, waker);
-        let life = Life::of(&window.probe, &events);
+        let life = match by_cpu.get(&window.cpu) {
+            Some(inside) if window.gap => Life::of(&window.probe, inside),
+            _ => Life::of(&window.probe, &events),
+        };
         Self {
             window,
             passage,
@@ -98,6 +142,19 @@ impl<'w> Seen<'w> {
             lanes,
             waking_cpu,
             running_cpu,
+        }
+    }
+
+    fn bill(&self, amounts: Vec<Amount>) -> Bill {
+        let stages = StageTimes::between(&self.passage.instants);
+        Bill {
+            cpu: self.window.cpu,
+            due_ns: self.window.due_ns,
+            latency_ns: stages.total_ns(),
+            lost: self.window.lost,
+            stages,
+            rows: amounts::rows(amounts),
+            picture: None,
         }
     }
 
@@ -206,8 +263,11 @@ impl<'w> Seen<'w> {
 /// How long after a stretch ends its stack may have been taken.
 const STACK_AFTER_NS: u64 = 50_000;
 
-/// The probe, if nothing says that it ever left the CPU.
+/// The probe, if nothing says that it ever left the CPU. At both ends of a gap it ran.
 fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {
+    if window.gap {
+        return Some(&window.probe);
+    }
     let switched = events
         .iter()
         .any(|event| matches!(event.what, What::Switch { .. }));
