@@ -180,6 +180,7 @@ impl Injection {
     ) -> Result<(), String> {
         let mut kernel = Kernel::new()?;
         kernel.attach("at_expiry", "hrtimer_expire_entry")?;
+        kernel.attach("after_expiry", "hrtimer_expire_exit")?;
         kernel.attach("at_arming", "hrtimer_start")?;
         let (tell, told) = std::sync::mpsc::channel();
         for _ in 0..SLEEPERS {
@@ -320,7 +321,14 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
         }
         Culprit::Packet => {
             // Where softirqs can be preempted, those of a lower thread are in nobody's way.
-            be(&[here], if scene.preempt_rt { Policy::Fifo(99) } else { below })?;
+            be(
+                &[here],
+                if scene.preempt_rt {
+                    Policy::Fifo(99)
+                } else {
+                    below
+                },
+            )?;
             let to = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
             let from = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
             let at = to.local_addr().map_err(|error| error.to_string())?;
@@ -414,7 +422,11 @@ impl Stint {
             // Half of it is the way there, as far as one can tell. The kernel may count it from
             // when the thread was woken, and not from when it came: then it is too long.
             let way_ns = (used_ns() - before_ns) / 2;
-            let way_ns = way_ns.min(3 * self.way_ns);
+            let way_ns = if way_ns > 2 * self.way_ns {
+                self.way_ns
+            } else {
+                way_ns
+            };
             (begin_ns - way_ns, end_ns + way_ns)
         });
         let (begin_ns, end_ns) = spin(length_ns);

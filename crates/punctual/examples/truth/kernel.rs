@@ -4,10 +4,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData};
 use aya::programs::{RawTracePoint, SocketFilter};
-use aya::{Ebpf, Pod};
+use aya::{Ebpf, EbpfLoader, Pod};
 
-static OBJECT: &[u8] =
-    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/injector.bpf.o"));
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/injector.bpf.o"));
 
 /// By what the CPU is held up: the place of its order in the map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +38,10 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn new() -> Result<Self, String> {
-        let programs = Ebpf::load(OBJECT).map_err(|error| error.to_string())?;
+        // It fits any kernel as it is: nothing has to be known of this one's types.
+        let mut loader = EbpfLoader::new();
+        let programs = loader.btf(None).load(OBJECT);
+        let programs = programs.map_err(|error| error.to_string())?;
         Ok(Self { programs })
     }
 
@@ -78,8 +80,7 @@ impl Kernel {
     /// Timers that this thread arms from now on are the storm's.
     pub fn add_sleeper(&mut self, tid: u32) {
         let map = self.programs.map_mut("sleepers").expect("it has the map");
-        let mut sleepers: HashMap<&mut MapData, u32, u32> =
-            HashMap::try_from(map).expect("a hash");
+        let mut sleepers: HashMap<&mut MapData, u32, u32> = HashMap::try_from(map).expect("a hash");
         sleepers.insert(tid, 1, 0).expect("room for it");
     }
 

@@ -36,17 +36,18 @@ pub struct Score {
     pub instead: Vec<String>,
 }
 
-/// A window whose bill is wrong.
-pub type Wrong<'a> = (&'a Window, Truth);
+/// A window with what was true.
+pub type Kept<'a> = (&'a Window, Truth);
 
-/// Holds every bill against what was true.
-pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wrong<'a>>) {
+/// Holds every bill against what was true, and hands out the windows of the wrong ones; if all
+/// are right one of these.
+pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Kept<'a>>) {
     let mut score = Score {
         culprit: name.to_owned(),
         ..Score::default()
     };
     let mut off_by: Vec<i64> = Vec::new();
-    let mut wrong = Vec::new();
+    let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for window in &seen.windows {
         let account = attribute::account(window);
         let bill = attribute::bill(window);
@@ -98,6 +99,8 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wr
                     .push(format!("of {own} ns ({off:+}): {}", rows.join(", ")));
             }
             wrong.push((window, *truth));
+        } else if right.is_empty() {
+            right.push((window, *truth));
         }
     }
     off_by.sort_unstable();
@@ -107,12 +110,15 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wr
         .copied()
         .max_by_key(|off| off.abs())
         .unwrap_or(0);
-    (score, wrong)
+    (score, if wrong.is_empty() { right } else { wrong })
 }
 
 fn overlap(held: &Held, truth: &Truth) -> u64 {
     let begin = held.from_ns.max(truth.begin_ns);
-    held.to_ns.min(truth.end_ns).saturating_sub(begin).min(held.ns)
+    held.to_ns
+        .min(truth.end_ns)
+        .saturating_sub(begin)
+        .min(held.ns)
 }
 
 /// What has rows of its own while a culprit is at work.
@@ -145,9 +151,7 @@ fn is(culprit: Culprit, cause: &Cause, preempt_rt: bool) -> bool {
         }
         (Culprit::PreemptOff, Cause::PreemptOff { task, .. })
         | (Culprit::IrqsOff, Cause::IrqsOff { task, .. }) => by_name(task),
-        (Culprit::Call, Cause::Call { function }) => {
-            function.starts_with("__bpf_prog_test_run")
-        }
+        (Culprit::Call, Cause::Call { function }) => function.starts_with("__bpf_prog_test_run"),
         (Culprit::Packet, Cause::Softirq { number: 3 }) => !preempt_rt,
         (Culprit::Packet, Cause::Thread { task, .. }) => preempt_rt && by_name(task),
         (Culprit::Interrupt, Cause::Interrupt { name, .. }) => {

@@ -7,6 +7,7 @@ mod ends;
 mod input;
 mod observer;
 mod repeat;
+mod truth;
 mod work;
 
 use common::{Ended, Place};
