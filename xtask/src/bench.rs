@@ -15,6 +15,7 @@ mod merge;
 mod rate;
 mod row;
 mod tools;
+mod truth;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -29,6 +30,7 @@ const FIGURES: &[Figure] = &[
     ("instructions", instructions::rows),
     ("latency", latency::rows),
     ("explain", explain::rows),
+    ("truth", truth::rows),
     ("rate", rate::rows),
     ("hackbench", hackbench::rows),
     ("collector", collector::cost),
@@ -41,8 +43,8 @@ const FIGURES: &[Figure] = &[
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict]
-  --only    instructions, latency, explain, rate, hackbench, collector, memory, merge,
-            stack, run, sync
+  --only    instructions, latency, explain, truth, rate, hackbench, collector, memory,
+            merge, stack, run, sync
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
             page faults";

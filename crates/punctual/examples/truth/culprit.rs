@@ -335,11 +335,19 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             from.connect(at).map_err(|error| error.to_string())?;
             let mut kernel = Kernel::new()?;
             kernel.filter(to.as_fd())?;
+            let (mut stint, preempt_rt) = (Stint::new(), scene.preempt_rt);
             Box::new(move |_| {
                 let _ = &to;
-                kernel.order(Place::Packet, once);
-                let _ = from.send(b"a packet");
-                kernel.take(Place::Packet)
+                let mut was = None;
+                // What it does beside is the thread's, where the packet is too.
+                let its = stint.work(|| {
+                    let begin_ns = clock::now_ns();
+                    kernel.order(Place::Packet, once);
+                    let _ = from.send(b"a packet");
+                    was = kernel.take(Place::Packet);
+                    (begin_ns, clock::now_ns())
+                });
+                if preempt_rt { its } else { was }
             })
         }
         Culprit::Interrupt => {
@@ -418,6 +426,11 @@ impl Stint {
 
     /// Spins, and says when it was there the time before.
     fn spin(&mut self, length_ns: u64) -> Option<(u64, u64)> {
+        self.work(|| spin(length_ns))
+    }
+
+    /// Works from and to an instant, and says when it was there the time before.
+    fn work(&mut self, work: impl FnOnce() -> (u64, u64)) -> Option<(u64, u64)> {
         let was = self.before.map(|(begin_ns, end_ns, before_ns)| {
             // Half of it is the way there, as far as one can tell. The kernel may count it from
             // when the thread was woken, and not from when it came: then it is too long.
@@ -429,7 +442,7 @@ impl Stint {
             };
             (begin_ns - way_ns, end_ns + way_ns)
         });
-        let (begin_ns, end_ns) = spin(length_ns);
+        let (begin_ns, end_ns) = work();
         self.before = Some((begin_ns, end_ns, used_ns()));
         was
     }

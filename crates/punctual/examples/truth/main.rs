@@ -60,7 +60,7 @@ mod played {
         plays.push(("several", vec![Culprit::PreemptOff, Culprit::Hog]));
         plays.push((
             "several-more",
-            vec![Culprit::IrqsOff, Culprit::Deadline, Culprit::Interrupt],
+            vec![Culprit::Timers, Culprit::Deadline, Culprit::Interrupt],
         ));
         plays
     }

@@ -8,7 +8,7 @@ use super::{lab, ready};
 
 /// What the issue of it asks for.
 const THERE: Wanted = Wanted {
-    least: 50,
+    least: 20,
     named: 99,
     timed: 99,
     residue: 2.0,
@@ -23,7 +23,7 @@ fn bills_of_both_kernels_are_true() {
     let program = examples::build("punctual", "truth");
     let program = program.to_str().expect("UTF-8");
     let words = [
-        "--load", "idle", "-o", "a", "--", program, "--count", "60", "--every", "4",
+        "--load", "idle", "-o", "a", "--", program, "--count", "50", "--every", "4",
     ];
     let shown = lab(&place, &words).expect(0).stdout;
     let (mut kernels, mut wrong) = (0, Vec::new());
