@@ -69,7 +69,9 @@ fn found(text: &str) -> Found {
         found.timed += count("timed");
         found.total_ns += count("total_ns");
         found.residue_ns += count("residue_ns");
-        found.off_by_ns.push(line["off_by_ns"].as_i64().unwrap_or(0));
+        found
+            .off_by_ns
+            .push(line["off_by_ns"].as_i64().unwrap_or(0));
     }
     found.off_by_ns.sort_unstable();
     found
@@ -89,20 +91,13 @@ impl Found {
         let last = self.off_by_ns.len().saturating_sub(1);
         vec![
             Row {
-                ours: format!(
-                    "{named:.2} % of {} ({} kinds)",
-                    self.injected, self.kinds
-                ),
+                ours: format!("{named:.2} % of {} ({} kinds)", self.injected, self.kinds),
                 target: format!("at least {NAMED:.0} %"),
                 standing: Standing::of(named >= NAMED),
                 ..Row::new(name("culprit named"))
             },
             Row {
-                ours: format!(
-                    "{timed:.2} %; off by {:+.1} to {:+.1} us",
-                    at(0),
-                    at(last)
-                ),
+                ours: format!("{timed:.2} %; off by {:+.1} to {:+.1} us", at(0), at(last)),
                 target: "within 2 % or 5 us".to_owned(),
                 standing: Standing::of(timed >= NAMED),
                 ..Row::new(name("duration right"))

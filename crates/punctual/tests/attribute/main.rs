@@ -8,3 +8,4 @@ mod platform;
 mod properties;
 mod recorded;
 mod stages;
+mod threads;
