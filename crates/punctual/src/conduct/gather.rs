@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::error::ConductError;
 use super::housekeeper::Housekeeper;
+use super::pace::Pace;
 use crate::probe::collector::Collector;
 
 /// How long the collector sleeps between two looks. Rings hold seconds, so this
@@ -22,13 +23,17 @@ impl Gathering {
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn begin(collector: Collector, housekeeping: Option<usize>) -> Result<Self, ConductError> {
+    pub(super) fn begin(
+        collector: Collector,
+        housekeeping: Option<usize>,
+        pace: &Arc<Pace>,
+    ) -> Result<Self, ConductError> {
         let collector = Arc::new(Mutex::new(collector));
-        let shared = Arc::clone(&collector);
+        let (shared, pace) = (Arc::clone(&collector), Arc::clone(pace));
         let round = move |last: bool| {
             lock(&shared).collect();
             if !last {
-                std::thread::sleep(NAP);
+                pace.nap(NAP);
             }
         };
         let thread = Housekeeper::begin("collector", 256 << 10, housekeeping, round)

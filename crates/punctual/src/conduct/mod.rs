@@ -9,6 +9,7 @@ mod error;
 mod explain;
 mod gather;
 mod housekeeper;
+mod pace;
 mod plan;
 mod prepare;
 mod sampling;

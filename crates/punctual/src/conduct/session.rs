@@ -1,6 +1,7 @@
 //! A run from its first to its last moment.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
@@ -9,11 +10,13 @@ use super::blocks::Stretches;
 use super::error::ConductError;
 use super::explain::Explaining;
 use super::gather::Gathering;
+use super::pace::Pace;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
 use super::signals::Signals;
 use super::{compose, view};
+use crate::lab::job::load_seed;
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
 use crate::probe::collector::{Collector, Lane, SampleSink};
 use crate::probe::cycle::Ended;
@@ -127,7 +130,9 @@ fn begin(
             Lane::new(cpu, ready.tid, ring, tally)
         })
         .collect();
-    let gathering = Gathering::begin(Collector::new(lanes, u64::MAX, sinks), plan.housekeeping)?;
+    let pace = Arc::new(Pace::of(&plan.interval));
+    let collector = Collector::new(lanes, u64::MAX, sinks);
+    let gathering = Gathering::begin(collector, plan.housekeeping, &pace)?;
     let lined = Lined {
         line,
         halt,
@@ -155,6 +160,7 @@ fn begin(
     if let Some(length_ns) = plan.duration_ns {
         lined.halt.set(start_ns.saturating_add(length_ns));
     }
+    pace.begin(start_ns);
     lined.line.go(start_ns);
     let mut session = Session {
         plan,
@@ -162,6 +168,7 @@ fn begin(
         observer,
         run,
         start_ns,
+        pace,
         lined,
         gathering,
         stretches: Stretches::new(),
@@ -228,6 +235,7 @@ fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSe
         class: plan.load_class,
         cpus: Some(plan.load_cpus.clone()),
         allowed_cpus: plan.load_cpus.len(),
+        seed: load_seed(),
         ..LoadSettings::default()
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
@@ -249,6 +257,7 @@ struct Session<'a> {
     observer: &'a mut dyn Observer,
     run: Run,
     start_ns: u64,
+    pace: Arc<Pace>,
     lined: Lined,
     gathering: Gathering,
     stretches: Stretches,
@@ -301,7 +310,7 @@ impl Session<'_> {
             let elapsed_ns = self.elapsed_ns();
             self.stretches.look(&self.gathering.look(), elapsed_ns);
             self.tick();
-            std::thread::sleep(TICK.min(self.until_end()));
+            self.pace.nap(TICK.min(self.until_end()));
         }
     }
 

@@ -56,7 +56,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
                     format!("a timer failed: {error}: give fewer timers, or raise ulimit -n")
                 })
             } else {
-                sleep(context, shortest, task as u64, slot)
+                sleep(context, shortest, context.board().seed(task as u64), slot)
             }
         })
     })

@@ -9,5 +9,8 @@ mod explained;
 mod fixtures;
 mod gallery;
 mod gnuplot;
+mod lab;
+#[path = "../common/labs.rs"]
+mod labs;
 mod terminal;
 mod total;
