@@ -132,7 +132,8 @@ impl Injection {
     /// Lets the culprit loose.
     pub fn start(culprit: Culprit, scene: Scene) -> Result<Self, String> {
         let over = Arc::new(AtomicBool::new(false));
-        let truths = Arc::new(Mutex::new(Vec::new()));
+        // Room for all: a culprit that had to find more would be there for longer.
+        let truths = Arc::new(Mutex::new(Vec::with_capacity(1 << 14)));
         let mut injection = Self {
             over: Arc::clone(&over),
             threads: Vec::new(),

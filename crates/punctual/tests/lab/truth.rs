@@ -10,7 +10,7 @@ use super::{lab, ready};
 const THERE: Wanted = Wanted {
     least: 20,
     named: 99,
-    timed: 99,
+    timed: 95,
     residue: 2.0,
 };
 
