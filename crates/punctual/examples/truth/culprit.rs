@@ -15,6 +15,7 @@ use punctual_rt::{affinity, clock};
 use super::device::Device;
 use super::kernel::{Kernel, Order, Place};
 use super::probe::{Beat, Habit, Lock};
+use super::stint::{Stint, spin};
 
 /// How long before a wake-up is due its culprit comes.
 pub const LEAD_NS: u64 = 100_000;
@@ -394,70 +395,6 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
 fn signal(pid: i32, signal: i32) {
     // SAFETY: it sends a signal to a child of ours.
     unsafe { libc::kill(pid, signal) };
-}
-
-/// A thread's time on the CPU, with its way there and away, which no clock that it reads itself
-/// can tell: the scheduler's account of its time does.
-struct Stint {
-    /// As long as it is mostly.
-    way_ns: u64,
-    /// Beginning and end by the clock, and the account at the end.
-    before: Option<(u64, u64, u64)>,
-}
-
-fn used_ns() -> u64 {
-    time::clock_now(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-impl Stint {
-    fn new() -> Self {
-        let mut ways: Vec<u64> = (0..21)
-            .map(|_| {
-                let before_ns = used_ns();
-                let _ = time::sleep_for(2_000_000);
-                (used_ns() - before_ns) / 2
-            })
-            .collect();
-        ways.sort_unstable();
-        Self {
-            way_ns: ways[ways.len() / 2],
-            before: None,
-        }
-    }
-
-    /// Spins, and says when it was there the time before.
-    fn spin(&mut self, length_ns: u64) -> Option<(u64, u64)> {
-        self.work(|| spin(length_ns))
-    }
-
-    /// Works from and to an instant, and says when it was there the time before.
-    fn work(&mut self, work: impl FnOnce() -> (u64, u64)) -> Option<(u64, u64)> {
-        let was = self.before.map(|(begin_ns, end_ns, before_ns)| {
-            // Half of it is the way there, as far as one can tell. The kernel may count it from
-            // when the thread was woken, and not from when it came: then it is too long.
-            let way_ns = (used_ns() - before_ns) / 2;
-            let way_ns = if way_ns > 2 * self.way_ns {
-                self.way_ns
-            } else {
-                way_ns
-            };
-            (begin_ns - way_ns, end_ns + way_ns)
-        });
-        let (begin_ns, end_ns) = work();
-        self.before = Some((begin_ns, end_ns, used_ns()));
-        was
-    }
-}
-
-fn spin(length_ns: u64) -> (u64, u64) {
-    let begin_ns = clock::now_ns();
-    loop {
-        let now_ns = clock::now_ns();
-        if now_ns >= begin_ns + length_ns {
-            return (begin_ns, now_ns);
-        }
-        std::hint::spin_loop();
-    }
 }
 
 /// Whether this kernel is a PREEMPT_RT one.

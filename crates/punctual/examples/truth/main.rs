@@ -23,6 +23,8 @@ mod probe;
 mod scene;
 #[cfg(feature = "trace")]
 mod score;
+#[cfg(feature = "trace")]
+mod stint;
 
 #[cfg(feature = "trace")]
 fn main() -> std::process::ExitCode {
