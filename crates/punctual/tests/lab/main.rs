@@ -9,6 +9,7 @@ mod inside;
 mod observer;
 mod peers;
 mod repeat;
+mod truth;
 mod work;
 
 use common::{Ended, Place};
