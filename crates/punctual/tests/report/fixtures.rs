@@ -4,8 +4,7 @@
 
 use punctual::record::explanation::{Cause, Ledger};
 use punctual::record::{
-    Demand, Event, Faults, Gaps, Interval, Load, Method, Run, Standing, State, Subject, Thread,
-    Timeline, TimelineRow, Watched, analyse_record,
+    Demand, Event, Faults, Interval, Load, Run, Standing, State, Thread, Timeline, TimelineRow,
 };
 use punctual_stats::analysis::{Settings, analyse};
 use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
@@ -572,56 +571,6 @@ pub fn explained_hostile() -> Run {
     run
 }
 
-/// A thread that polled the clock on each of two CPUs, and what was found.
-pub fn gaps() -> Run {
-    let latency = |cpu: usize, cycle: u64, random: &mut Random| {
-        if cpu == 1 && cycle % 4_000 == 17 {
-            random.log_normal(310_000.0, 0.1)
-        } else {
-            random.log_normal(4_300.0, 0.4)
-        }
-    };
-    let mut run = make(&Spec {
-        cpus: 2,
-        samples: 20_000,
-        interval_ns: 1_000_000,
-        requirements: vec![Requirement::Max { limit_ns: 500_000 }],
-        invalid: vec![],
-        latency: &latency,
-    });
-    run.request.source = "hardware".to_owned();
-    let watched = |thread: &mut Thread| {
-        let gap_ns = u64::try_from(thread.latency.sum_ns).unwrap() + 5_000_000;
-        let watched = Watched {
-            span_ns: 10_000_000_000,
-            polled_ns: 9_000_000_000 - gap_ns,
-            gap_ns,
-            unwatched_ns: 1_000_000_000,
-            polls: 300_000_000,
-            set_aside: 400,
-            set_aside_ns: 5_000_000,
-            untold: 3,
-            smi: Some(2),
-        };
-        thread.measured_ns = watched.span_ns;
-        watched
-    };
-    run.gaps = Some(Gaps {
-        subject: Subject::Hardware,
-        method: Method::Polling,
-        above_ns: 1_000,
-        step_ns: 27,
-        runtime_ns: 90_000_000,
-        period_ns: 100_000_000,
-        sifted: true,
-        threads: run.threads.iter_mut().map(watched).collect(),
-    });
-    run.measured_ns = 10_000_000_000;
-    let analysis = analyse_record(&run).unwrap();
-    run.conclude(analysis);
-    run
-}
-
 /// All of them with their names.
 pub fn all() -> Vec<(&'static str, Run)> {
     vec![
@@ -636,6 +585,6 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("outlier", outlier()),
         ("milliseconds", milliseconds()),
         ("hostile", hostile()),
-        ("gaps", gaps()),
+        ("gaps", super::gaps::gaps()),
     ]
 }
