@@ -3,18 +3,13 @@
 //! know nothing of it.
 
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use punctual_rt::affinity;
 use punctual_rt::sched::Policy;
-use punctual_rt::sys::task;
-use punctual_rt::sys::time::clock_now;
 
-use super::gather::NICE;
+use super::housekeeper::Housekeeper;
 use super::plan::Plan;
 use crate::probe::collector::{SampleSink, Sieve, Sorted};
 use crate::probe::cycle::Sample;
@@ -67,9 +62,7 @@ struct Account {
 /// The explaining thread.
 pub struct Explaining {
     account: Arc<Mutex<Account>>,
-    over: Arc<AtomicBool>,
-    cpu_ns: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    thread: Housekeeper,
     capture: Arc<Mutex<Capture>>,
 }
 
@@ -97,19 +90,22 @@ impl Explaining {
             ring_events: capture::ring_events(cpus.len()),
             cpus,
         };
-        let capture = Arc::new(Mutex::new(Capture::start(&options)?));
+        let capture = Capture::start(&options)?;
+        let mut ledger = Ledger::new(above_ns);
+        for what in capture.missing() {
+            ledger.add_missing(&what);
+        }
+        let capture = Arc::new(Mutex::new(capture));
         let account = Arc::new(Mutex::new(Account {
-            ledger: Ledger::new(above_ns),
+            ledger,
             windows: Vec::new(),
             changed: false,
             events: 0,
             lost: 0,
             passed_over: 0,
         }));
-        let over = Arc::new(AtomicBool::new(false));
-        let cpu_ns = Arc::new(AtomicU64::new(0));
         let (sender, batches) = mpsc::sync_channel(BATCHES);
-        let tracer = Tracer {
+        let mut tracer = Tracer {
             capture: Arc::clone(&capture),
             above_ns: above_ns.unwrap_or(u64::MAX),
             poller: plan.gaps.as_ref().map(|_| poller(plan.policy)),
@@ -117,27 +113,14 @@ impl Explaining {
             batches,
             waiting: Vec::new(),
         };
-        let (ended, used, cpu) = (Arc::clone(&over), Arc::clone(&cpu_ns), plan.housekeeping);
-        let thread = std::thread::Builder::new()
-            .name("tracer".to_owned())
-            .stack_size(1 << 20)
-            .spawn(move || {
-                let _ = task::name_current_thread("tracer");
-                // Wishes: what is overwritten before it is copied is counted.
-                let _ = task::set_nice(NICE);
-                if let Some(cpu) = cpu {
-                    let _ = affinity::set_current(&[cpu]);
-                }
-                tracer.run(&ended, &used);
-            })
-            .map_err(|error| {
+        let round = move |last| tracer.round(last);
+        let thread =
+            Housekeeper::begin("tracer", 1 << 20, plan.housekeeping, round).map_err(|error| {
                 Unavailable::new(format!("no thread for it: {error}"), "free some memory")
             })?;
         let explaining = Self {
             account,
-            over,
-            cpu_ns,
-            thread: Some(thread),
+            thread,
             capture,
         };
         let feed = Feed {
@@ -170,7 +153,7 @@ impl Explaining {
     pub fn cost(&self) -> TracerCost {
         let account = lock(&self.account);
         TracerCost {
-            cpu_ns: self.cpu_ns.load(Ordering::Relaxed),
+            cpu_ns: self.thread.cpu_ns(),
             events: account.events,
             lost: account.lost,
         }
@@ -199,16 +182,7 @@ impl Explaining {
 
     /// Explains what is left, once the last samples were handed on, and ends the recording.
     pub fn end(&mut self) {
-        self.over.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Explaining {
-    fn drop(&mut self) {
-        self.end();
+        self.thread.end();
     }
 }
 
@@ -223,12 +197,12 @@ struct Feed {
 }
 
 impl SampleSink for Feed {
-    fn take(&mut self, _cpu: usize, tid: i32, sample: &Sample) {
-        self.batch.push(Wake {
+    fn take(&mut self, _cpu: usize, tid: i32, samples: &[Sample]) {
+        self.batch.extend(samples.iter().map(|sample| Wake {
             tid: tid.unsigned_abs(),
             due_ns: sample.asked_ns,
             woken_ns: sample.woke_ns(),
-        });
+        }));
     }
 
     fn collected(&mut self) {
@@ -285,22 +259,15 @@ struct Tracer {
 }
 
 impl Tracer {
-    fn run(mut self, over: &AtomicBool, used: &AtomicU64) {
-        loop {
-            let ended = over.load(Ordering::Acquire);
-            // Before the rings are copied, so that they hold what belongs to these samples.
-            let samples = self.samples(if ended { Duration::ZERO } else { NAP });
+    fn round(&mut self, last: bool) {
+        // Before the rings are copied, so that they hold what belongs to these samples.
+        let samples = self.samples(if last { Duration::ZERO } else { NAP });
+        lock(&self.capture).drain();
+        self.explain();
+        self.follow(&samples);
+        if last {
             lock(&self.capture).drain();
             self.explain();
-            self.follow(&samples);
-            if ended {
-                lock(&self.capture).drain();
-                self.explain();
-            }
-            used.store(clock_now(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
-            if ended {
-                return;
-            }
         }
     }
 
@@ -406,10 +373,6 @@ impl Tracer {
                 _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
                 _ => {}
             }
-        }
-        let mut account = lock(&self.account);
-        for what in lock(&self.capture).missing() {
-            account.ledger.add_missing(&what);
         }
     }
 }

@@ -68,10 +68,26 @@ impl Lane {
     }
 }
 
-/// Takes each measured sample with the CPU of its thread.
+/// Counts samples of one probe, a CPU and a thread, in their order, and hands on the measured.
+fn count(
+    tally: &mut Tally,
+    (cpu, tid): (usize, i32),
+    samples: &[Sample],
+    start_ns: u64,
+    sinks: &mut [Box<dyn SampleSink>],
+) {
+    tally.record_all(samples);
+    // Those of the warm-up come first.
+    let first = samples.partition_point(|sample| sample.asked_ns < start_ns);
+    for sink in sinks {
+        sink.take(cpu, tid, &samples[first..]);
+    }
+}
+
+/// Takes all measured samples with the CPU of their thread.
 pub trait SampleSink: Send {
-    /// Takes one sample of the thread on a CPU.
-    fn take(&mut self, cpu: usize, tid: i32, sample: &Sample);
+    /// Takes samples of the thread on a CPU, in their order.
+    fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]);
 
     /// All that has come so far was handed on.
     fn collected(&mut self) {}
@@ -130,18 +146,11 @@ impl Collector {
         let mut taken = 0;
         for lane in &mut self.lanes {
             let tally = &mut lane.tally;
-            let (cpu, tid, start_ns) = (lane.cpu, lane.tid, self.start_ns);
+            let (probe, start_ns) = ((lane.cpu, lane.tid), self.start_ns);
             let sinks = &mut self.sinks;
-            taken += lane.ring.drain_slices(|samples| {
-                tally.record_all(samples);
-                for sink in &mut *sinks {
-                    for sample in samples {
-                        if sample.asked_ns >= start_ns {
-                            sink.take(cpu, tid, sample);
-                        }
-                    }
-                }
-            });
+            taken += lane
+                .ring
+                .drain_slices(|samples| count(tally, probe, samples, start_ns, sinks));
         }
         for sink in &mut self.sinks {
             sink.collected();
@@ -179,12 +188,14 @@ impl Collector {
             }
         }
         for (lane, batch) in self.lanes.iter_mut().zip(&batches) {
-            lane.tally.record_all(batch);
-            for sample in batch.iter().filter(|s| s.asked_ns >= self.start_ns) {
-                for sink in &mut self.sinks {
-                    sink.take(lane.cpu, lane.tid, sample);
-                }
-            }
+            let probe = (lane.cpu, lane.tid);
+            count(
+                &mut lane.tally,
+                probe,
+                batch,
+                self.start_ns,
+                &mut self.sinks,
+            );
         }
         for sink in &mut self.sinks {
             sink.collected();
@@ -216,9 +227,10 @@ mod tests {
     struct Keep(Arc<Mutex<Vec<(usize, u64)>>>);
 
     impl SampleSink for Keep {
-        fn take(&mut self, cpu: usize, tid: i32, sample: &Sample) {
+        fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
             assert_eq!(tid, 77);
-            self.0.lock().unwrap().push((cpu, sample.asked_ns));
+            let instants = samples.iter().map(|sample| (cpu, sample.asked_ns));
+            self.0.lock().unwrap().extend(instants);
         }
     }
 

@@ -12,6 +12,7 @@ pub mod gaps;
 pub mod kinds;
 pub mod nanosleep;
 pub mod nanosleep_relative;
+pub mod rseq;
 pub mod scripted;
 pub mod source;
 pub mod tally;

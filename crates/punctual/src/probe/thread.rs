@@ -18,6 +18,7 @@ use super::cycle::{self, Bounds, Ended, Halt, Sample};
 use super::gaps::{self, Polling};
 use super::kinds::{self, Kind, WithSource};
 use super::nanosleep::Nanosleep;
+use super::rseq;
 use super::source::WaitSource;
 use crate::record::Interval;
 
@@ -130,6 +131,7 @@ impl Probe {
             .cpus(&[request.cpu])
             .policy(request.policy)
             .spawn(move |setup| {
+                rseq::leave();
                 let refused = setup
                     .refused
                     .into_iter()

@@ -30,7 +30,7 @@ pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
 pub use gaps::{Gaps, Method, Subject, Watched};
 pub use merge::{MergeError, Merger, merge};
 pub(crate) use read::validated;
-pub use read::{parse, read};
+pub use read::{parse, read, read_each};
 pub use run::*;
 pub use samples::{Sample, SampleWriter};
 pub use system::SystemState;

@@ -126,7 +126,7 @@ fn a_thread_in_the_way_is_named() {
 fn a_poller_that_was_stopped_or_had_a_fault_lost_the_time_itself() {
     let mut made = gap(probe(), 900_000);
     made.leaves(1_000, &probe(), 4, &idle())
-        .at(890_000, What::Waking { tid: 100 })
+        .at(890_000, What::Waking { tid: 100, by: None })
         .switch(899_000, &idle(), &probe());
     let state = "stopped".to_owned();
     let rows = causes(&made);

@@ -10,5 +10,8 @@ mod fixtures;
 mod gallery;
 mod gaps;
 mod gnuplot;
+mod lab;
+#[path = "../common/labs.rs"]
+mod labs;
 mod terminal;
 mod total;

@@ -102,8 +102,9 @@ impl Journal {
             let ended = put(&instance.join("tracing_on"), "0")
                 .and(put(&instance.join("current_tracer"), "nop"));
             match ended.and(fs::remove_dir(&instance)) {
+                Ok(()) => return Ok(()),
                 Err(error) if tries == 0 => return Err(error),
-                _ => tries -= 1,
+                Err(_) => tries -= 1,
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }

@@ -5,6 +5,7 @@
  *
  * capture/slot.rs reads what is written here. */
 #include "kernel.h"
+#include "ring.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -17,7 +18,7 @@ enum kind {
 	SOFTIRQ_EXIT,
 	TIMER_START,
 	TIMER_EXPIRE,
-	TIMER_DONE,
+	TIMER_DONE, /* not recorded: the next callback or the end of the interrupt tells it as well */
 	WAKING,
 	SWITCH,
 	MIGRATE,
@@ -33,45 +34,6 @@ enum kind {
 };
 
 enum vector { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, PLATFORM, THERMAL, THRESHOLD };
-
-/* One event: a cache line. `turn` is written last, and tells which event the slot holds. */
-struct slot {
-	u64 at_ns;
-	u32 turn;
-	u16 kind;
-	u16 cpu;
-	u64 a, b, c, d;
-	char name[16];
-};
-
-/* What is kept for each CPU; the last one takes what happens to a target elsewhere. */
-struct lane {
-	u64 next;      /* events so far */
-	u64 first;     /* where its slots begin */
-	u64 mask;      /* how many there are, less one; 0: nothing is recorded */
-	u64 due_ns;    /* what the target waits for; 0: it doesn't */
-	u64 caught_ns; /* the wait that a stack was taken for */
-	u64 stacks;    /* stacks so far */
-	u32 target;    /* the target that runs here, if it is one alone */
-	u32 arming;    /* the timer that is being armed is our own */
-	u64 spare;
-};
-
-struct {
-	MAP_UINT(type, MAP_ARRAY);
-	MAP_UINT(map_flags, MAP_MMAPABLE);
-	MAP_UINT(max_entries, 2);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct lane);
-} lanes SEC(".maps");
-
-struct {
-	MAP_UINT(type, MAP_ARRAY);
-	MAP_UINT(map_flags, MAP_MMAPABLE);
-	MAP_UINT(max_entries, 2);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct slot);
-} slots SEC(".maps");
 
 #define FRAMES 32
 #define STACKS 16
@@ -116,57 +78,6 @@ const volatile u64 irq_regs_at = 0;
 const volatile u64 preempt_count_at = 0;
 const volatile u64 steal_at = 0;
 
-static ALWAYS_INLINE struct lane *lane_of(u32 cpu)
-{
-	return bpf_map_lookup_elem(&lanes, &cpu);
-}
-
-/* Takes the next slot; the caller fills it and calls done(). */
-static ALWAYS_INLINE struct slot *begin(struct lane *lane, u64 at_ns, u32 cpu, u16 kind, u32 *turn)
-{
-	u64 event = __sync_fetch_and_add(&lane->next, 1);
-	u32 index = lane->first + (event & lane->mask);
-	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
-	if (!slot)
-		return 0;
-	*turn = (u32)event + 1;
-	slot->at_ns = at_ns;
-	slot->kind = kind;
-	slot->cpu = cpu;
-	return slot;
-}
-
-static ALWAYS_INLINE void done(struct slot *slot, u32 turn)
-{
-	asm volatile("" ::: "memory");
-	*(volatile u32 *)&slot->turn = turn;
-}
-
-static ALWAYS_INLINE void record(struct lane *lane, u64 at_ns, u32 cpu, u16 kind, u64 a, u64 b, u64 c, u64 d)
-{
-	u32 turn;
-	struct slot *slot = begin(lane, at_ns, cpu, kind, &turn);
-	if (!slot)
-		return;
-	slot->a = a;
-	slot->b = b;
-	slot->c = c;
-	slot->d = d;
-	done(slot, turn);
-}
-
-/* The lane of this CPU, where one is recorded. */
-#define HERE                                                                                       \
-	u32 cpu = bpf_get_smp_processor_id();                                                      \
-	struct lane *lane = lane_of(cpu);                                                          \
-	if (!lane || !lane->mask)                                                                  \
-		return 0;                                                                          \
-	u64 now_ns = bpf_ktime_get_ns();
-
-#define RECORD(kind, a, b, c, d) record(lane, now_ns, cpu, kind, (u64)(a), (u64)(b), (u64)(c), (u64)(d))
-
-#define ON(tracepoint) SEC("tp_btf/" #tracepoint) int on_##tracepoint(u64 *args)
-
 static ALWAYS_INLINE int is_target(struct lane *lane, u32 tid)
 {
 	if (!several)
@@ -186,6 +97,17 @@ static ALWAYS_INLINE u64 own_area(u32 cpu)
 	if (rq->cpu != cpu)
 		return 0;
 	return (u64)rq - runqueues_at;
+}
+
+/* Whether what runs now is over the thread that is said to be running. Not known: it may be. */
+static ALWAYS_INLINE int in_interrupt(u32 cpu)
+{
+	u64 area = own_area(cpu);
+	u32 count = 0x10000;
+	if (area && preempt_count_at)
+		read_kernel(&count, (void *)(area + preempt_count_at));
+	/* Served softirqs count by 0x100, handlers by 0x10000, non-maskable ones by 0x100000. */
+	return (count & 0x00ff0100) != 0;
 }
 
 static ALWAYS_INLINE void take_stack(void *ctx, struct lane *lane, u32 cpu, u64 now_ns)
@@ -209,13 +131,15 @@ ON(local_timer_entry)
 	u32 preempt = 0;
 	u64 area = own_area(cpu);
 	if (area) {
-		if (irq_regs_at) {
+		/* Where an idle CPU was is known, and it makes most of the wake-ups. */
+		int idle = bpf_get_current_task_btf()->pid == 0;
+		if (irq_regs_at && !idle) {
 			struct pt_regs *regs = 0;
 			read_kernel(&regs, (void *)(area + irq_regs_at));
 			if (regs)
 				bpf_probe_read_kernel(&at, sizeof(at), &regs->ip);
 		}
-		if (preempt_count_at)
+		if (preempt_count_at && !idle)
 			read_kernel(&preempt, (void *)(area + preempt_count_at));
 		if (steal_at)
 			read_kernel(&steal, (void *)(area + steal_at));
@@ -315,13 +239,6 @@ ON(hrtimer_expire_entry)
 	return 0;
 }
 
-ON(hrtimer_expire_exit)
-{
-	HERE;
-	RECORD(TIMER_DONE, args[0], 0, 0, 0);
-	return 0;
-}
-
 /* What happens to a target on a CPU that isn't recorded goes to the lane of the others. */
 static ALWAYS_INLINE struct lane *lane_or_others(u32 cpu)
 {
@@ -342,7 +259,20 @@ ON(sched_waking)
 	if (lane->target != tid && !bpf_map_lookup_elem(&targets, &tid))
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
-	RECORD(WAKING, tid, (u32)bpf_get_current_pid_tgid(), 0, 0);
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, WAKING, &turn);
+	if (!slot)
+		return 0;
+	slot->a = tid;
+	slot->b = 0;
+	/* Not by the timer that it armed: by whom, a bill may want to know. */
+	if (!lane->due_ns && !in_interrupt(cpu)) {
+		struct task_struct *waker = bpf_get_current_task_btf();
+		slot->b = (u32)waker->pid;
+		slot->c = (u64)waker->policy << 32 | (u16)waker->normal_prio;
+		__builtin_memcpy(slot->name, waker->comm, sizeof(slot->name));
+	}
+	done(slot, turn);
 	return 0;
 }
 
@@ -361,14 +291,63 @@ ON(sched_migrate_task)
 	return 0;
 }
 
+enum { CALL_FUTEX = 202 };
+/* In a futex, by the flags of a lock: beyond those of the kernel. */
+enum { BY_FUTEX = 1 << 16 };
+
+static ALWAYS_INLINE void name_holder(struct slot *slot, u64 owner)
+{
+	struct task_struct *task = (struct task_struct *)owner;
+	u32 holder = 0, policy = 0;
+	s32 prio = 0;
+	read_kernel(&holder, &task->pid);
+	read_kernel(&prio, &task->normal_prio);
+	read_kernel(&policy, &task->policy);
+	bpf_probe_read_kernel_str(slot->name, sizeof(slot->name), &task->comm);
+	slot->b |= holder;
+	slot->c = (u64)policy << 32 | (u16)prio;
+}
+
+/* A target goes to sleep: in a futex it may wait for a lock, whose holder the kernel knows
+ * if the lock lends priority. */
+static ALWAYS_INLINE void may_wait(struct lane *lane, struct task_struct *task, u64 now_ns, u32 cpu)
+{
+	struct pt_regs *regs = bpf_task_pt_regs(task);
+	if (!regs || regs->orig_ax != CALL_FUTEX)
+		return;
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, LOCK_WAIT, &turn);
+	if (!slot)
+		return;
+	slot->a = regs->di;
+	slot->b = (u64)BY_FUTEX << 32;
+	slot->c = 0;
+	slot->name[0] = 0;
+	u64 waiter = (u64)task->pi_blocked_on, lock = 0, owner = 0;
+	if (waiter && field_exists(((struct rt_mutex_waiter *)0)->lock)) {
+		read_kernel(&lock, &((struct rt_mutex_waiter *)waiter)->lock);
+		if (lock)
+			read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
+		owner &= ~7ULL;
+		if (owner)
+			name_holder(slot, owner);
+	}
+	done(slot, turn);
+}
+
 static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
 {
 	HERE;
+	u32 from_tid = from->pid, to_tid = to->pid;
+	if (!lane->due_ns && state && !(preempted & 1) && is_target(lane, from_tid)) {
+		may_wait(lane, from, now_ns, cpu);
+		/* One after the other. */
+		now_ns = bpf_ktime_get_ns();
+	}
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, SWITCH, &turn);
 	if (!slot)
 		return 0;
-	u32 from_tid = from->pid, to_tid = to->pid;
 	slot->a = (u64)to_tid << 32 | from_tid;
 	slot->b = state;
 	slot->c = (u64)(u16)to->prio << 16 | (u16)from->prio | (u64)to->policy << 48 | (u64)(from->policy & 0xffff) << 32;
@@ -433,6 +412,9 @@ ON(nmi_handler)
 
 ON(cpu_idle)
 {
+	/* It is back: the interrupt that woke it told that, and the target waits. */
+	if ((u32)args[0] == ~0U)
+		return 0;
 	HERE;
 	RECORD(IDLE, (u32)args[0], 0, 0, 0);
 	return 0;
@@ -486,17 +468,8 @@ ON(contention_begin)
 	else if (flags & BY_RT_MUTEX && field_exists(((struct rt_mutex_base *)0)->owner))
 		read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
 	owner &= ~7ULL;
-	if (owner) {
-		struct task_struct *task = (struct task_struct *)owner;
-		u32 holder = 0, policy = 0;
-		s32 prio = 0;
-		read_kernel(&holder, &task->pid);
-		read_kernel(&prio, &task->prio);
-		read_kernel(&policy, &task->policy);
-		bpf_probe_read_kernel_str(slot->name, sizeof(slot->name), &task->comm);
-		slot->b |= holder;
-		slot->c = (u64)policy << 32 | (u16)prio;
-	}
+	if (owner)
+		name_holder(slot, owner);
 	done(slot, turn);
 	return 0;
 }
