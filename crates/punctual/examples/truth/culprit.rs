@@ -320,7 +320,14 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
         }
         Culprit::Packet => {
             // Where softirqs can be preempted, those of a lower thread are in nobody's way.
-            be(&[here], if scene.preempt_rt { Policy::Fifo(99) } else { below })?;
+            be(
+                &[here],
+                if scene.preempt_rt {
+                    Policy::Fifo(99)
+                } else {
+                    below
+                },
+            )?;
             let to = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
             let from = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
             let at = to.local_addr().map_err(|error| error.to_string())?;

@@ -6,8 +6,7 @@ use aya::maps::{Array, HashMap, MapData};
 use aya::programs::{RawTracePoint, SocketFilter};
 use aya::{Ebpf, Pod};
 
-static OBJECT: &[u8] =
-    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/injector.bpf.o"));
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/injector.bpf.o"));
 
 /// By what the CPU is held up: the place of its order in the map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +77,7 @@ impl Kernel {
     /// Timers that this thread arms from now on are the storm's.
     pub fn add_sleeper(&mut self, tid: u32) {
         let map = self.programs.map_mut("sleepers").expect("it has the map");
-        let mut sleepers: HashMap<&mut MapData, u32, u32> =
-            HashMap::try_from(map).expect("a hash");
+        let mut sleepers: HashMap<&mut MapData, u32, u32> = HashMap::try_from(map).expect("a hash");
         sleepers.insert(tid, 1, 0).expect("room for it");
     }
 

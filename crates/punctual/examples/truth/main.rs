@@ -4,7 +4,11 @@
 //!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR]
 //!
 //! Prints a line of JSON for each kind of culprit. `--keep` writes the windows of wrong bills.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it found")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it prints what it found"
+)]
 
 #[cfg(feature = "trace")]
 mod culprit;

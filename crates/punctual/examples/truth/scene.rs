@@ -127,7 +127,9 @@ pub fn play(culprits: &[Culprit], play: Play) -> Result<Seen, String> {
         let window = capture.window(tid, sample.due_ns, sample.woken_ns);
         seen.windows.extend(window);
     }
-    let own = culprits.iter().find(|culprit| culprit.habit() != Habit::None);
+    let own = culprits
+        .iter()
+        .find(|culprit| culprit.habit() != Habit::None);
     if let Some(culprit) = own {
         let of_probe = seen.samples.iter().filter(|sample| sample.to_ns > 0);
         seen.truths.extend(of_probe.map(|sample| Truth {

@@ -112,7 +112,10 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wr
 
 fn overlap(held: &Held, truth: &Truth) -> u64 {
     let begin = held.from_ns.max(truth.begin_ns);
-    held.to_ns.min(truth.end_ns).saturating_sub(begin).min(held.ns)
+    held.to_ns
+        .min(truth.end_ns)
+        .saturating_sub(begin)
+        .min(held.ns)
 }
 
 /// What has rows of its own while a culprit is at work.
@@ -145,9 +148,7 @@ fn is(culprit: Culprit, cause: &Cause, preempt_rt: bool) -> bool {
         }
         (Culprit::PreemptOff, Cause::PreemptOff { task, .. })
         | (Culprit::IrqsOff, Cause::IrqsOff { task, .. }) => by_name(task),
-        (Culprit::Call, Cause::Call { function }) => {
-            function.starts_with("__bpf_prog_test_run")
-        }
+        (Culprit::Call, Cause::Call { function }) => function.starts_with("__bpf_prog_test_run"),
         (Culprit::Packet, Cause::Softirq { number: 3 }) => !preempt_rt,
         (Culprit::Packet, Cause::Thread { task, .. }) => preempt_rt && by_name(task),
         (Culprit::Interrupt, Cause::Interrupt { name, .. }) => {
