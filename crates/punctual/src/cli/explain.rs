@@ -97,8 +97,9 @@ fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explan
     })?;
     let mut ledger = Ledger::new(recorded.and_then(|recorded| recorded.above_ns));
     for window in windows {
-        let bill = attribute::bill(&window.map_err(Failure::setup)?);
-        if recorded.is_none() {
+        let window = window.map_err(Failure::setup)?;
+        let (bill, gap) = (attribute::bill(&window), window.gap);
+        if recorded.is_none() && !gap {
             ledger.add_stages(&bill.stages);
         }
         ledger.add(&bill);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_stats::analysis::{Analysis, Settings, analyse};
 use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
+use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::peaks::{Peak, Peaks};
 
@@ -259,5 +260,23 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
         requirements: run.request.requirements.clone(),
         invalid_reasons: invalid_reasons(run),
     };
-    Ok(analyse(&evidence.view(run), &settings))
+    let view = evidence.view(run);
+    let mut analysis = analyse(&view, &settings);
+    if let Some(gaps) = &run.gaps {
+        let (span_ns, watched_ns) = gaps.spans_ns();
+        let watched = WatchedTime {
+            span_ns,
+            watched_ns,
+        };
+        // The number of gaps is no number of trials.
+        analysis.miss = None;
+        analysis.verdict = judge_gaps(
+            &settings.requirements,
+            &view,
+            watched,
+            &settings.invalid_reasons,
+            settings.confidence,
+        );
+    }
+    Ok(analysis)
 }

@@ -48,7 +48,7 @@ fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "says what it was at when it fails")]
+#[allow(clippy::print_stdout, reason = "where it fails, on what")]
 fn every_parser_takes_every_file() {
     let mut files = Vec::new();
     files_below(&data(), &mut files);

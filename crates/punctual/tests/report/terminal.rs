@@ -116,6 +116,7 @@ pub fn view(cpus: usize) -> LiveView {
         ],
         nanoseconds: false,
         notes: vec!["not in force: priority (other 0)".into()],
+        gaps: false,
     }
 }
 

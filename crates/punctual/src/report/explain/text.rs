@@ -6,6 +6,7 @@ use super::{mend, name};
 use crate::record::Run;
 use crate::record::explanation::{Bill, BillRow, Cause, Explanation, Ranked, Stage};
 use crate::report::style::{Style, Tone, wrap};
+use crate::report::terms::Terms;
 use crate::report::words;
 
 /// Bills that a summary shows.
@@ -79,8 +80,8 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
     out.push(style.paint(
         Tone::Bold,
         &format!(
-            "Bill {number}: {} late on CPU {}{when}{lost}",
-            words::duration(bill.latency_ns),
+            "Bill {number}: {} on CPU {}{when}{lost}",
+            Terms::of(run).outlier(bill.latency_ns),
             bill.cpu
         ),
     ));
@@ -90,10 +91,13 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
     for line in &lines {
         let tone = match line.cause {
             cause if cause.is_residue() => Tone::Void,
-            Cause::WakePath => Tone::Dim,
+            Cause::WakePath | Cause::Crossing => Tone::Dim,
             _ => Tone::Plain,
         };
-        let text = format!("{} ({})", name(line.cause), place(line));
+        let text = match run.gaps {
+            Some(_) => name(line.cause),
+            None => format!("{} ({})", name(line.cause), place(line)),
+        };
         for (index, part) in wrap(&text, room).iter().enumerate() {
             let head = if index == 0 {
                 format!(
@@ -117,8 +121,9 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
             }
         }
     }
+    let whole = if run.gaps.is_some() { "gap" } else { "latency" };
     let head = format!("  {:>width$} µs 100.0 %", exact(bill.latency_ns));
-    out.push(style.paint(Tone::Plain, &format!("{head}  the latency")));
+    out.push(style.paint(Tone::Plain, &format!("{head}  the {whole}")));
 }
 
 /// What is known beside the figures: stack and notes.
@@ -155,7 +160,7 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
             out.push(format!("  {}", style.paint(tone, &line)));
         }
     };
-    paragraph(&mut out, Tone::Plain, &counts(explanation));
+    paragraph(&mut out, Tone::Plain, &counts(run, explanation));
     for what in &explanation.missing {
         paragraph(&mut out, Tone::Unsure, &format!("not seen: {what}"));
     }
@@ -219,13 +224,14 @@ fn to_do(mends: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
 }
 
 /// How much was explained.
-pub(in crate::report) fn counts(explanation: &Explanation) -> String {
+pub(in crate::report) fn counts(run: &Run, explanation: &Explanation) -> String {
     let residue: u64 = explanation
         .ranking
         .iter()
         .filter(|ranked| ranked.cause.is_residue())
         .map(|ranked| ranked.total_ns)
         .sum();
+    let terms = Terms::of(run);
     let bills = words::plural(explanation.examined, "bill", "bills");
     let residue = format!(
         "{} of their time is unexplained",
@@ -233,14 +239,19 @@ pub(in crate::report) fn counts(explanation: &Explanation) -> String {
     );
     match explanation.above_ns {
         Some(above) => format!(
-            "{} later than {}: {} explained, {} not, {} without events; {bills}, {residue}",
-            words::plural(explanation.outliers, "wake-up", "wake-ups"),
+            "{} {} than {}: {} explained, {} not, {} without events; {bills}, {residue}",
+            words::plural(explanation.outliers, terms.one, terms.many),
+            if run.gaps.is_some() {
+                "longer"
+            } else {
+                "later"
+            },
             words::duration(above),
             words::count(explanation.explained),
             words::count(explanation.unexplained),
             words::count(explanation.lost),
         ),
-        None => format!("{bills} of the worst wake-ups, {residue}"),
+        None => format!("{bills} of the worst {}, {residue}", terms.many),
     }
 }
 

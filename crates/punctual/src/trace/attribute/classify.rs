@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{Interrupted, Vector, What, Window};
+use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
 use super::passage::{Doing, Life, Passage, Sleep};
@@ -46,6 +47,8 @@ pub(super) struct Court<'a, 'w> {
     pub life: &'a Life<'w>,
     /// Woken on another CPU than it ran on.
     pub remote: bool,
+    /// Of a gap: whether the kernel did anything in it.
+    pub busy: bool,
     /// Threads' time between waking and switch, by when they came.
     stints: BTreeMap<u64, u64>,
     /// When those came who ran in user mode although the probe was ready.
@@ -79,6 +82,7 @@ impl<'a, 'w> Court<'a, 'w> {
             passage,
             life,
             remote,
+            busy: window.gap && gap::is_busy(window, pieces),
             stints,
             let_run: let_run(window, passage, pieces),
         }
@@ -101,7 +105,7 @@ impl<'a, 'w> Court<'a, 'w> {
                 let function = naming::function(self.window, function);
                 (Cause::Call { function }, None)
             }
-            Layer::Timer { of_probe: true, .. } => path(slice, stage),
+            Layer::Timer { of_probe: true, .. } if !self.window.gap => path(slice, stage),
             Layer::Timer { function, .. } => {
                 let function = naming::function(self.window, function);
                 (Cause::TimerCallback { function }, None)
@@ -157,6 +161,9 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 
     fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+        if self.window.gap {
+            return gap::judge(self, slice);
+        }
         let Some(thread) = slice.thread else {
             return (Cause::Blind, Some("who ran is not known".to_owned()));
         };
@@ -324,7 +331,7 @@ fn locked(address: u64, holder: Option<&super::event::Task>, window: &Window) ->
 }
 
 /// The probe itself went to sleep on its way.
-fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
+pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
     if let Some(lock) = sleep.lock {
         return (locked(lock.address, lock.holder, window), None);
     }
