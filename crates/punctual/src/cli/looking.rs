@@ -67,7 +67,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
         let text = serde_json::to_string_pretty(&lab).map_err(Failure::setup)?;
         out::print(&(text + "\n"));
     } else {
-        out::print(&report::lab::table(&lab, &out::style()));
+        out::print(&report::lab::tables(&lab, &out::style()));
     }
     Ok(ExitCode::SUCCESS)
 }

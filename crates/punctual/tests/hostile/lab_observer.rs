@@ -2,6 +2,7 @@
 
 use punctual::lab::kernel::Symbols;
 use punctual::lab::observer::bill::bill;
+use punctual::lab::observer::grid;
 use punctual::lab::observer::trail::Trail;
 use punctual_stats::peaks::Peak;
 
@@ -9,6 +10,7 @@ pub fn check(bytes: &[u8]) {
     let Ok(trail) = Trail::parse(bytes) else {
         return;
     };
+    let _ = grid::lateness(&trail.marks);
     let symbols = Symbols::parse(b"ffffffff81000000 T first\nffffffff81000100 T second\n");
     for mark in trail.kept() {
         for latency_ns in [0, 1, 5_000, u64::MAX] {

@@ -112,6 +112,7 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
             .mem
             .map_or(Ok(1024), |mem| flags::memory(&mem))
             .map_err(usage)?,
+        modules: Vec::new(),
         host: &flags.host,
     })
 }

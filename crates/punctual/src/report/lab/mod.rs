@@ -13,6 +13,7 @@ pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
 pub use junit::junit;
 pub use page::page;
+pub use variants::variants;
 
 use punctual_stats::verdict::Outcome;
 
@@ -108,12 +109,19 @@ fn ratio(of: u64, to: u64) -> String {
     }
 }
 
-/// The table of a lab, kernels side by side, with what it means; of several commands, theirs.
+/// What is printed of a lab: its table, or where machines have several commands a table for each.
+#[must_use]
+pub fn tables(lab: &Lab, style: &Style) -> String {
+    if lab.cells.iter().any(|cell| cell.variant.is_some()) {
+        variants(lab, style)
+    } else {
+        table(lab, style)
+    }
+}
+
+/// The table of a lab, kernels side by side, with what it means.
 #[must_use]
 pub fn table(lab: &Lab, style: &Style) -> String {
-    if lab.cells.iter().any(|cell| cell.variant.is_some()) {
-        return variants::tables(lab, style);
-    }
     let mut lines = Vec::new();
     let kernels = names(&lab.cells, |cell| &cell.kernel);
     let loads = names(&lab.cells, |cell| &cell.load);

@@ -28,7 +28,7 @@ const APART: &str = "measures something else and is not held against the others.
 
 /// The tables of a lab that has several commands for its machines.
 #[must_use]
-pub fn tables(lab: &Lab, style: &Style) -> String {
+pub fn variants(lab: &Lab, style: &Style) -> String {
     let mut lines = Vec::new();
     let columns = names(&lab.cells, |cell| &cell.kernel);
     lines.extend(kernel_lines(lab, &columns, style));
@@ -63,7 +63,7 @@ pub fn tables(lab: &Lab, style: &Style) -> String {
     paragraph(&mut lines, &evidence(lab, &columns, &loads), style);
     paragraph(&mut lines, WHAT_IT_SHOWS, style);
     if let Some(place) = &style.report {
-        lines.push(format!("Runs: {}", style.paint(Tone::Plain, place)));
+        lines.push(format!("Report: {}", style.paint(Tone::Plain, place)));
     }
     lines.join("\n") + "\n"
 }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn each_machine_has_a_table_for_each_figure_and_the_lowest_is_named() {
-        let shown = tables(
+        let shown = variants(
             &lab(vec![
                 cell("rt", "ours", "idle", [4100, 4500, 5000], 0.0),
                 cell("rt", "theirs", "idle", [4100, 4600, 4900], 0.0),
@@ -272,7 +272,7 @@ mod tests {
     fn of_several_seeds_the_worst_p99_and_max_stand() {
         let mut second = cell("rt", "ours", "idle", [4200, 4400, 5500], 0.0);
         second.seed = 2;
-        let shown = tables(
+        let shown = variants(
             &lab(vec![
                 cell("rt", "ours", "idle", [4100, 4500, 5000], 0.0),
                 second,
