@@ -1,5 +1,5 @@
-//! Builds what the tool carries: the library that `punctual run` loads into programs, and the
-//! program that the kernel runs while it is traced, and the plugin that watches the laboratory's
+//! Builds what the tool carries: the library that `punctual run` loads into programs, the
+//! programs that the kernel runs while it is traced, and the plugin that watches the laboratory's
 //! guests.
 //!
 //! The tool is linked statically and the library can't be: it is a build of its own with its
@@ -19,7 +19,9 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder"));
     observer(&out.join("observer.so"));
     if env::var_os("CARGO_FEATURE_TRACE").is_some() {
-        recorder(&out);
+        for program in ["recorder", "watch"] {
+            tracing(program, &out);
+        }
     }
     let embedded = out.join("preload.so");
     // Other C libraries have other pthread functions; a copy of this crate alone lacks the
@@ -66,9 +68,9 @@ fn observer(embedded: &Path) {
     );
 }
 
-/// Compiles the kernel's side of tracing. It fits any kernel: the loader adapts it.
+/// Compiles a program of the kernel's side of tracing. It fits any kernel: the loader adapts it.
 #[allow(clippy::print_stderr, reason = "what cargo shows when a build fails")]
-fn recorder(out: &Path) {
+fn tracing(program: &str, out: &Path) {
     let folder = Path::new("src/trace/capture/bpf");
     println!("cargo::rerun-if-changed={}", folder.display());
     println!("cargo::rerun-if-env-changed=CLANG");
@@ -77,9 +79,9 @@ fn recorder(out: &Path) {
         .args([
             "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c",
         ])
-        .arg(folder.join("recorder.bpf.c"))
+        .arg(folder.join(format!("{program}.bpf.c")))
         .arg("-o")
-        .arg(out.join("recorder.bpf.o"))
+        .arg(out.join(format!("{program}.bpf.o")))
         .output();
     let why = match done {
         Ok(output) if output.status.success() => return,

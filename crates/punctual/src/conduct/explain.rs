@@ -3,6 +3,7 @@
 //! know nothing of it.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +15,13 @@ use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 
 use super::gather::NICE;
-use super::plan::Plan;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle::Sample;
-use crate::record::explanation::{Explanation, Ledger, StageTimes};
+use crate::record::explanation::{Explanation, Ledger, Stage, StageTimes};
 use crate::record::{RecordError, RunDirectory, TracerCost};
 use crate::trace::attribute;
 use crate::trace::attribute::event::Window;
-use crate::trace::capture::{self, Capture, Unavailable};
+use crate::trace::capture::{self, Capture, Place, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
 pub use crate::trace::windows::WINDOWS_FILE;
@@ -32,15 +32,37 @@ const NAP: Duration = Duration::from_millis(50);
 const AT_ONCE: usize = 64;
 /// Batches of samples that may wait.
 const BATCHES: usize = 256;
+/// Threads that are followed where any may come.
+const FOLLOWED: usize = 1000;
 /// Bytes of the windows that are kept.
 const KEPT_BYTES: usize = 32 << 20;
 
+/// What is to be explained.
+#[derive(Debug)]
+pub struct Wanted {
+    /// CPUs that are recorded.
+    pub cpus: Vec<usize>,
+    /// Threads with their CPUs; none where any thread whose wake-ups are handed on is one.
+    pub threads: Vec<(i32, usize)>,
+    /// Wake-ups later than this; absent for the worst alone.
+    pub above_ns: Option<u64>,
+    /// Where the work is done.
+    pub housekeeping: Option<usize>,
+}
+
 /// A wake-up of a thread.
 #[derive(Debug, Clone, Copy)]
-struct Wake {
-    tid: u32,
-    due_ns: u64,
-    woken_ns: u64,
+pub struct Wake {
+    /// The thread.
+    pub tid: u32,
+    /// Where it was.
+    pub at: Place,
+    /// What its latency counts from.
+    pub due_ns: u64,
+    /// When it ran again.
+    pub woken_ns: u64,
+    /// Whether that is when the CPU went over to it: what comes after is not seen.
+    pub at_switch: bool,
 }
 
 impl Wake {
@@ -70,22 +92,19 @@ pub struct Explaining {
 }
 
 impl Explaining {
-    /// Begins to record the probes' CPUs. `probes` are thread numbers with their CPUs.
+    /// Begins to record.
     ///
     /// # Errors
     /// Why nothing can be explained here, and what to do: measuring goes on.
-    pub fn begin(
-        plan: &Plan,
-        probes: &[(i32, usize)],
-    ) -> Result<(Self, Box<dyn SampleSink>), Unavailable> {
-        let number = |cpu: usize| u32::try_from(cpu).unwrap_or(u32::MAX);
-        let mut cpus: Vec<u32> = plan.cpus.iter().map(|cpu| number(*cpu)).collect();
+    pub fn begin(wanted: &Wanted) -> Result<(Self, Feed), Unavailable> {
+        let mut cpus: Vec<u32> = wanted.cpus.iter().map(|cpu| number(*cpu)).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let targets = probes
+        let targets = wanted
+            .threads
             .iter()
             .map(|(tid, cpu)| (tid.unsigned_abs(), number(*cpu)));
-        let above_ns = plan.explain_above_ns.or(plan.deadline_ns());
+        let above_ns = wanted.above_ns;
         let options = capture::Options {
             targets: targets.collect(),
             threshold_ns: above_ns.unwrap_or(0),
@@ -110,8 +129,9 @@ impl Explaining {
             account: Arc::clone(&account),
             batches,
             waiting: Vec::new(),
+            followed: wanted.threads.is_empty().then(BTreeSet::new),
         };
-        let (ended, used, cpu) = (Arc::clone(&over), Arc::clone(&cpu_ns), plan.housekeeping);
+        let (ended, used, cpu) = (Arc::clone(&over), Arc::clone(&cpu_ns), wanted.housekeeping);
         let thread = std::thread::Builder::new()
             .name("tracer".to_owned())
             .stack_size(1 << 20)
@@ -137,7 +157,7 @@ impl Explaining {
             batch: Vec::new(),
             sender,
         };
-        Ok((explaining, Box::new(feed)))
+        Ok((explaining, feed))
     }
 
     /// What is known so far.
@@ -197,18 +217,31 @@ fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
     account.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn number(cpu: usize) -> u32 {
+    u32::try_from(cpu).unwrap_or(u32::MAX)
+}
+
 /// The collector's end: hands on every sample, in batches.
-struct Feed {
+pub struct Feed {
     batch: Vec<Wake>,
     sender: SyncSender<Vec<Wake>>,
 }
 
+impl Feed {
+    /// Hands a wake-up on, with the next batch.
+    pub fn push(&mut self, wake: Wake) {
+        self.batch.push(wake);
+    }
+}
+
 impl SampleSink for Feed {
-    fn take(&mut self, _cpu: usize, tid: i32, sample: &Sample) {
-        self.batch.push(Wake {
+    fn take(&mut self, cpu: usize, tid: i32, sample: &Sample) {
+        self.push(Wake {
             tid: tid.unsigned_abs(),
+            at: Place::on(number(cpu)),
             due_ns: sample.asked_ns,
             woken_ns: sample.woke_ns(),
+            at_switch: false,
         });
     }
 
@@ -228,6 +261,8 @@ struct Tracer {
     batches: Receiver<Vec<Wake>>,
     /// Late ones, to be explained in the next round: by then what followed them is known.
     waiting: Vec<Wake>,
+    /// Threads that are followed since they were met; absent where they are known beforehand.
+    followed: Option<BTreeSet<u32>>,
 }
 
 impl Tracer {
@@ -236,6 +271,7 @@ impl Tracer {
             let ended = over.load(Ordering::Acquire);
             // Before the rings are copied, so that they hold what belongs to these samples.
             let samples = self.samples(if ended { Duration::ZERO } else { NAP });
+            self.meet(&samples);
             self.capture.drain();
             self.explain();
             self.follow(&samples);
@@ -267,13 +303,33 @@ impl Tracer {
         }
     }
 
+    /// Follows threads that are met for the first time.
+    fn meet(&mut self, samples: &[Wake]) {
+        let Some(followed) = &mut self.followed else {
+            return;
+        };
+        for wake in samples {
+            if followed.len() < FOLLOWED && followed.insert(wake.tid) {
+                // One that has ended already needs no place.
+                let _ = self.capture.follow(wake.tid);
+            }
+        }
+    }
+
     /// Counts the stages of all, and picks those that are to be explained.
     fn follow(&mut self, samples: &[Wake]) {
         let mut account = lock(&self.account);
         for wake in samples {
             let instants = self.capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
-            if let Some(instants) = instants {
-                account.ledger.add_stages(&StageTimes::between(&instants));
+            if let Some(mut instants) = instants {
+                if wake.at_switch {
+                    instants.woken_ns = instants.switch_ns.unwrap_or(instants.woken_ns);
+                }
+                let mut times = StageTimes::between(&instants);
+                if wake.at_switch {
+                    times.ns[Stage::User as usize] = None;
+                }
+                account.ledger.add_stages(&times);
             }
         }
         let mut worst: Vec<Wake> = samples
@@ -307,19 +363,15 @@ impl Tracer {
     /// Makes the bills of those that wait.
     fn explain(&mut self) {
         for wake in std::mem::take(&mut self.waiting) {
-            let window = self.capture.window(wake.tid, wake.due_ns, wake.woken_ns);
-            let bill = window.as_ref().map(attribute::bill);
+            let window = self
+                .capture
+                .window_at(wake.tid, wake.at, wake.due_ns, wake.woken_ns);
+            let bill = attribute::bill(&window);
             let mut account = lock(&self.account);
-            match (window, bill) {
-                (Some(window), Some(bill)) => {
-                    let keep = account.ledger.would_keep(bill.latency_ns);
-                    account.ledger.add(&bill);
-                    if keep {
-                        account.keep(&window);
-                    }
-                }
-                _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
-                _ => {}
+            let keep = account.ledger.would_keep(bill.latency_ns);
+            account.ledger.add(&bill);
+            if keep {
+                account.keep(&window);
             }
         }
         let mut account = lock(&self.account);

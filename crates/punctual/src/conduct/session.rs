@@ -7,7 +7,7 @@ use punctual_rt::clock;
 
 use super::blocks::Stretches;
 use super::error::ConductError;
-use super::explain::Explaining;
+use super::explain::{Explaining, Wanted};
 use super::gather::Gathering;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
@@ -23,6 +23,7 @@ use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
+use crate::trace::capture::Unavailable;
 
 /// How often whoever watches is told.
 const TICK: Duration = Duration::from_millis(250);
@@ -202,20 +203,31 @@ fn explain(
     }
     let tids = ready.iter().map(|ready| ready.tid);
     let probes: Vec<(i32, usize)> = tids.zip(plan.cpus.iter().copied()).collect();
-    match Explaining::begin(plan, &probes) {
-        Ok((explaining, sink)) => {
-            sinks.push(sink);
+    let wanted = Wanted {
+        cpus: plan.cpus.clone(),
+        threads: probes,
+        above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
+        housekeeping: plan.housekeeping,
+    };
+    match Explaining::begin(&wanted) {
+        Ok((explaining, feed)) => {
+            sinks.push(Box::new(feed));
             Some(explaining)
         }
         Err(why) => {
-            run.events.push(Event {
-                at_ns: 0,
-                kind: "not-explained".to_owned(),
-                text: why.to_string(),
-                invalidates: false,
-            });
+            run.events.push(not_explained(&why));
             None
         }
+    }
+}
+
+/// That nothing is explained, and why.
+pub(super) fn not_explained(why: &Unavailable) -> Event {
+    Event {
+        at_ns: 0,
+        kind: "not-explained".to_owned(),
+        text: why.to_string(),
+        invalidates: false,
     }
 }
 

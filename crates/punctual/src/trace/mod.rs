@@ -2,4 +2,5 @@
 
 pub mod attribute;
 pub mod capture;
+pub mod watch;
 pub mod windows;

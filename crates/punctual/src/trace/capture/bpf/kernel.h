@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What the recorder uses of the kernel: its helpers by their numbers (uapi/linux/bpf.h), and
+/* What our programs use of the kernel: its helpers by their numbers (uapi/linux/bpf.h), and
  * of its structures the fields that are read. Where these lie is found out when the program
  * is loaded, from the kernel's own description of its types (CO-RE). */
 #pragma once
@@ -23,6 +23,8 @@ enum { MAP_HASH = 1, MAP_ARRAY = 2 };
 enum { MAP_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+enum { UPDATE_ANY = 0, UPDATE_NOEXIST = 1 };
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
@@ -30,6 +32,7 @@ static long (*const bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
+static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 /* Opaque to us; the kernel knows it by this name. */
 struct bpf_timer {
@@ -44,6 +47,7 @@ enum { TIMER_ABSOLUTE = 1, TIMER_PINNED = 2, CLOCK_IS_MONOTONIC = 1 };
 
 struct cfs_rq;
 struct rq {
+	u64 clock;
 	s32 cpu;
 } CO_RE;
 struct cfs_rq {
@@ -52,25 +56,44 @@ struct cfs_rq {
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } CO_RE;
+struct sched_dl_entity {
+	s64 deadline;
+} CO_RE;
+struct rt_mutex_waiter;
 struct task_struct {
 	s32 pid;
+	s32 tgid;
 	s32 prio;
+	s32 normal_prio; /* without what locks lend it */
 	u32 policy;
 	u32 __state;
+	u64 start_time;
+	u64 min_flt;
+	u64 maj_flt;
 	char comm[16];
 	struct sched_entity se;
+	struct sched_dl_entity dl;
+	struct rt_mutex_waiter *pi_blocked_on;
 } CO_RE;
 struct timerqueue_node {
 	s64 expires;
 } CO_RE;
+struct hrtimer_clock_base {
+	s64 offset; /* of this clock from CLOCK_MONOTONIC */
+} CO_RE;
 struct hrtimer {
 	struct timerqueue_node node;
+	s64 _softexpires;
 	void *function;
+	struct hrtimer_clock_base *base;
 } CO_RE;
 struct irqaction {
 	const char *name;
 } CO_RE;
 struct pt_regs {
+	u64 si;
+	u64 di;
+	u64 orig_ax;
 	u64 ip;
 	u64 cs;
 } CO_RE;
@@ -85,6 +108,9 @@ struct mutex {
 } CO_RE;
 struct rt_mutex_base {
 	struct task_struct *owner;
+} CO_RE;
+struct rt_mutex_waiter {
+	struct rt_mutex_base *lock;
 } CO_RE;
 
 #define FIELD_EXISTS 2

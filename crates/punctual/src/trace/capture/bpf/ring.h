@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* Rings of events, one for each CPU, that are overwritten for ever and read from outside.
+ *
+ * capture/rings.rs reads what is written here. */
+#pragma once
+
+#include "kernel.h"
+
+/* One event: a cache line. `turn` is written last, and tells which event the slot holds. */
+struct slot {
+	u64 at_ns;
+	u32 turn;
+	u16 kind;
+	u16 cpu;
+	u64 a, b, c, d;
+	char name[16];
+};
+
+/* What is kept for each CPU; the last one takes what happens to a target elsewhere. */
+struct lane {
+	u64 next;      /* events so far */
+	u64 first;     /* where its slots begin */
+	u64 mask;      /* how many there are, less one; 0: nothing is recorded */
+	u64 due_ns;    /* what the target waits for; 0: it doesn't */
+	u64 caught_ns; /* the wait that a stack was taken for */
+	u64 stacks;    /* stacks so far */
+	u32 target;    /* the target that runs here, if it is one alone */
+	u32 arming;    /* the timer that is being armed is our own */
+	u64 spare;
+};
+
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(map_flags, MAP_MMAPABLE);
+	MAP_UINT(max_entries, 2);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct lane);
+} lanes SEC(".maps");
+
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(map_flags, MAP_MMAPABLE);
+	MAP_UINT(max_entries, 2);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct slot);
+} slots SEC(".maps");
+
+static ALWAYS_INLINE struct lane *lane_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&lanes, &cpu);
+}
+
+/* Takes the next slot; the caller fills it and calls done(). */
+static ALWAYS_INLINE struct slot *begin(struct lane *lane, u64 at_ns, u32 cpu, u16 kind, u32 *turn)
+{
+	u64 event = __sync_fetch_and_add(&lane->next, 1);
+	u32 index = lane->first + (event & lane->mask);
+	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
+	if (!slot)
+		return 0;
+	*turn = (u32)event + 1;
+	slot->at_ns = at_ns;
+	slot->kind = kind;
+	slot->cpu = cpu;
+	return slot;
+}
+
+static ALWAYS_INLINE void done(struct slot *slot, u32 turn)
+{
+	asm volatile("" ::: "memory");
+	*(volatile u32 *)&slot->turn = turn;
+}
+
+static ALWAYS_INLINE void record(struct lane *lane, u64 at_ns, u32 cpu, u16 kind, u64 a, u64 b, u64 c, u64 d)
+{
+	u32 turn;
+	struct slot *slot = begin(lane, at_ns, cpu, kind, &turn);
+	if (!slot)
+		return;
+	slot->a = a;
+	slot->b = b;
+	slot->c = c;
+	slot->d = d;
+	done(slot, turn);
+}
+
+/* The lane of this CPU, where one is recorded. */
+#define HERE                                                                                       \
+	u32 cpu = bpf_get_smp_processor_id();                                                      \
+	struct lane *lane = lane_of(cpu);                                                          \
+	if (!lane || !lane->mask)                                                                  \
+		return 0;                                                                          \
+	u64 now_ns = bpf_ktime_get_ns();
+
+#define RECORD(kind, a, b, c, d) record(lane, now_ns, cpu, kind, (u64)(a), (u64)(b), (u64)(c), (u64)(d))
+
+#define ON(tracepoint) SEC("tp_btf/" #tracepoint) int on_##tracepoint(u64 *args)
