@@ -2,6 +2,7 @@
 //! completions come out of them.
 
 mod explain;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ use crate::report::formats::Format;
 use crate::system::cpus;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
+use watch::WATCH_EXAMPLES;
+pub use watch::WatchFlags;
 
 /// Is this machine on time, and how sure are we?
 #[derive(Debug, Parser)]
@@ -56,6 +59,9 @@ pub enum Verb {
     /// Who stole the time? Bills of late wake-ups, ranked causes, what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainFlags),
+    /// How do the real-time threads of a running program fare, and what delays them?
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(WatchFlags),
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),

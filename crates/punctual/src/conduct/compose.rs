@@ -6,6 +6,7 @@ use super::plan::Plan;
 use crate::load::{LoadReport, LoadStatus};
 use crate::probe::collector::{Collector, Lane};
 use crate::probe::cycle::Ended;
+use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use crate::record::{
@@ -19,7 +20,7 @@ pub struct LaneCopy {
     cpu: usize,
     tid: i32,
     lost: u64,
-    tally: crate::probe::tally::Tally,
+    tally: Tally,
 }
 
 /// Copies all lanes.
@@ -35,6 +36,33 @@ pub fn copy(collector: &Collector) -> Vec<LaneCopy> {
 
 /// A record of a run that has not measured anything yet.
 pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
+    let request = Request {
+        source: plan.kind.name.to_owned(),
+        interval: plan.interval.clone(),
+        cpus: plan.cpus.clone(),
+        policy: plan.policy.name().to_owned(),
+        priority: plan.policy.priority(),
+        duration_ns: plan.duration_ns,
+        loops: plan.loops,
+        break_ns: plan.break_ns,
+        load: plan.load.label(),
+        load_class: plan.load_class.to_string(),
+        requirements: plan.requirements.clone(),
+        confidence: plan.confidence,
+        as_deployed: plan.as_deployed,
+        best_effort: plan.best_effort,
+    };
+    empty(&plan.verb, plan.command.clone(), request, started, system)
+}
+
+/// The same of any verb.
+pub fn empty(
+    verb: &str,
+    command: Vec<String>,
+    request: Request,
+    started: String,
+    system: SystemState,
+) -> Run {
     Run {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -42,27 +70,12 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
             name: "punctual".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
-        verb: plan.verb.clone(),
-        command: plan.command.clone(),
+        verb: verb.to_owned(),
+        command,
         started,
         start_ns: None,
         state: State::Unfinished,
-        request: Request {
-            source: plan.kind.name.to_owned(),
-            interval: plan.interval.clone(),
-            cpus: plan.cpus.clone(),
-            policy: plan.policy.name().to_owned(),
-            priority: plan.policy.priority(),
-            duration_ns: plan.duration_ns,
-            loops: plan.loops,
-            break_ns: plan.break_ns,
-            load: plan.load.label(),
-            load_class: plan.load_class.to_string(),
-            requirements: plan.requirements.clone(),
-            confidence: plan.confidence,
-            as_deployed: plan.as_deployed,
-            best_effort: plan.best_effort,
-        },
+        request,
         system,
         demands: Vec::new(),
         measured_ns: 0,
@@ -84,6 +97,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         merged: None,
         blocks: None,
         laboratory: None,
+        watch: None,
     }
 }
 
@@ -125,16 +139,23 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
 }
 
 fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
-    let tally = &lane.tally;
+    Thread {
+        lost: lane.lost,
+        ..thread_of(start_ns, &lane.tally, lane.cpu, lane.tid)
+    }
+}
+
+/// What a tally says of a thread.
+pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
     let peaks = tally.peaks();
     Thread {
-        cpu: lane.cpu,
-        tid: lane.tid,
+        cpu,
+        tid,
         latency: HistogramRecord::from(&tally.latency()),
         late: tally.late,
         missed: tally.missed,
         missed_late: Some(tally.missed_late),
-        lost: lane.lost,
+        lost: 0,
         early: tally.early,
         warm_up: tally.warm_up,
         peaks: peaks.in_order(),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::trace::capture::Unavailable;
+
 /// Why a run could not be begun.
 #[derive(Debug)]
 pub enum ConductError {
@@ -24,6 +26,8 @@ pub enum ConductError {
     },
     /// The collector or another helper thread can't be started.
     Collector(io::Error),
+    /// Nothing can be watched here.
+    Watch(Unavailable),
     /// Signals can't be listened to.
     Signals(io::Error),
 }
@@ -40,6 +44,7 @@ impl fmt::Display for ConductError {
                  is a real-time task keeping a CPU to itself?"
             ),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
+            Self::Watch(why) => write!(f, "nothing can be watched: {}; {}", why.reason, why.mend),
             Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
         }
     }

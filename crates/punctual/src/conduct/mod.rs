@@ -14,6 +14,7 @@ mod sampling;
 mod session;
 mod signals;
 mod view;
+mod watch;
 
 pub use error::ConductError;
 pub use explain::WINDOWS_FILE;
@@ -21,3 +22,4 @@ pub use gather::Gathering;
 pub use plan::Plan;
 pub use session::{BREAK_VALUE, Observer, conduct};
 pub use signals::Signals;
+pub use watch::{WatchPlan, watch};

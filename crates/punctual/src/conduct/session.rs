@@ -20,23 +20,23 @@ use crate::probe::cycle::Ended;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
 use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
-use crate::report::live::LiveView;
+use crate::report::live::{LiveView, LiveWatch};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
 use crate::trace::capture::Unavailable;
 
 /// How often whoever watches is told.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 /// How often the conditions are looked at.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
+pub(super) const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often everything is saved.
-const SAVE_EVERY: Duration = Duration::from_secs(5);
+pub(super) const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// How long loads may take to get going.
 const LOADS_READY: Duration = Duration::from_secs(60);
 /// How long a probe thread may take to end after it was told, its interval aside.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// The highest samples that are kept, over all threads.
-const PEAKS: usize = 8192;
+pub(super) const PEAKS: usize = 8192;
 
 /// The reason of a run that a latency above the break value stopped.
 pub const BREAK_VALUE: &str = "break-value";
@@ -50,6 +50,10 @@ pub trait Observer {
     }
     /// How the run stands, several times a second.
     fn tick(&mut self, view: &LiveView);
+    /// The same of a watch.
+    fn watched(&mut self, view: &LiveWatch) {
+        let _ = view;
+    }
     /// What was just saved: every 5 s, and once at the end.
     fn saved(&mut self, run: &Run, directory: &RunDirectory);
     /// What is being done before and after the measurement, in a few words.
@@ -248,7 +252,7 @@ fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSe
     Ok(Some(loads))
 }
 
-fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
+pub(super) fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
     directory
         .save(run)
         .map_err(|error| ConductError::Record(error.to_string()))

@@ -227,6 +227,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         merged: None,
         blocks,
         laboratory: None,
+        watch: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

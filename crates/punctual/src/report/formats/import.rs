@@ -118,6 +118,7 @@ impl Foreign {
             merged: None,
             blocks: None,
             laboratory: None,
+            watch: None,
             command: self.command,
             tool: self.tool,
         };
