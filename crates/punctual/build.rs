@@ -19,7 +19,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder"));
     observer(&out.join("observer.so"));
     if env::var_os("CARGO_FEATURE_TRACE").is_some() {
-        for program in ["recorder", "watch"] {
+        for program in ["recorder", "watch", "wakeups"] {
             tracing(program, &out);
         }
     }

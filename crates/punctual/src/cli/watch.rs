@@ -39,9 +39,9 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
 
 fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
     let root = Root::live();
-    let wanted = flags.program.as_deref().unwrap_or_default();
-    let program = process::find(&root, wanted).map_err(Failure::usage)?;
-    if process::numbers_differ(&root) {
+    let found = flags.program.as_deref().map(|it| process::find(&root, it));
+    let program = found.transpose().map_err(Failure::usage)?;
+    if program.is_some() && process::numbers_differ(&root) {
         return Err(Failure::setup(
             "threads have other numbers in this container than for the kernel: run punctual outside \
              of it (docker: --pid=host)",

@@ -57,6 +57,8 @@ pub struct Wake {
     pub tid: u32,
     /// Where it was.
     pub at: Place,
+    /// Since when it waited, where that is known otherwise than by its timer.
+    pub waiting_ns: Option<u64>,
     /// What its latency counts from.
     pub due_ns: u64,
     /// When it ran again.
@@ -239,6 +241,7 @@ impl SampleSink for Feed {
         self.push(Wake {
             tid: tid.unsigned_abs(),
             at: Place::on(number(cpu)),
+            waiting_ns: None,
             due_ns: sample.asked_ns,
             woken_ns: sample.woke_ns(),
             at_switch: false,
@@ -363,9 +366,12 @@ impl Tracer {
     /// Makes the bills of those that wait.
     fn explain(&mut self) {
         for wake in std::mem::take(&mut self.waiting) {
-            let window = self
+            let mut window = self
                 .capture
                 .window_at(wake.tid, wake.at, wake.due_ns, wake.woken_ns);
+            if let Some(waiting_ns) = wake.waiting_ns {
+                window.waiting_ns = waiting_ns;
+            }
             let bill = attribute::bill(&window);
             let mut account = lock(&self.account);
             let keep = account.ledger.would_keep(bill.latency_ns);

@@ -1,13 +1,16 @@
 //! The conditions of a run in words: the machine, the probe, the load.
 
 use super::statements::{Fact, fact};
-use super::words;
+use super::{watch, words};
 use crate::record::lab::{GuestTime, Laboratory};
 use crate::record::{Interval, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
 #[must_use]
 pub fn method(run: &Run) -> String {
+    if let Some(subject) = watch::subject(run) {
+        return subject;
+    }
     let request = &run.request;
     let interval = match &request.interval {
         Interval::Fixed { interval_ns } => format!("every {}", words::duration(*interval_ns)),
@@ -147,7 +150,14 @@ pub fn conditions(run: &Run) -> Vec<Fact> {
         fact("Kernel", kernel(run)),
         fact("Platform", platform(run)),
         fact("Clock, power", clock_and_power(run)),
-        fact("Probe", method(run)),
+        fact(
+            if run.watch.is_some() {
+                "Watched"
+            } else {
+                "Probe"
+            },
+            method(run),
+        ),
     ];
     facts.extend(origin(run));
     let tuning = if run.request.as_deployed {

@@ -25,4 +25,5 @@ pub mod summary_json;
 pub mod svg;
 pub mod table;
 pub mod terminal;
+mod watch;
 pub mod words;

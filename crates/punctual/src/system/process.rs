@@ -35,15 +35,23 @@ pub fn find(root: &Root, wanted: &str) -> Result<Process, String> {
         // The kernel keeps 15 bytes of a name.
         .filter(|pid| {
             let name = root.text(&format!("/proc/{pid}/comm")).unwrap_or_default();
-            !name.is_empty() && wanted.as_bytes().get(..15).unwrap_or(wanted.as_bytes()) == name.trim_end_matches('\n').as_bytes()
+            !name.is_empty()
+                && wanted.as_bytes().get(..15).unwrap_or(wanted.as_bytes())
+                    == name.trim_end_matches('\n').as_bytes()
         })
         .filter_map(|pid| read(root, pid))
         .collect();
     match found.len() {
-        0 => Err(format!("no program is named '{wanted}'; `ps -e` lists those that run")),
+        0 => Err(format!(
+            "no program is named '{wanted}'; `ps -e` lists those that run"
+        )),
         1 => Ok(found.remove(0)),
         _ => {
-            let numbers: Vec<String> = found.iter().take(8).map(|one| one.pid.to_string()).collect();
+            let numbers: Vec<String> = found
+                .iter()
+                .take(8)
+                .map(|one| one.pid.to_string())
+                .collect();
             let more = if found.len() > 8 { ", ..." } else { "" };
             Err(format!(
                 "{} programs are named '{wanted}': name one by its number ({}{more})",
@@ -60,7 +68,9 @@ fn by_number(root: &Root, pid: u32) -> Result<Process, String> {
         .text(&format!("/proc/{pid}/status"))
         .map_err(|_| none())?;
     if let Some(program) = value(&status, "Tgid").filter(|tgid| *tgid != pid.to_string()) {
-        return Err(format!("{pid} is a thread of the program {program}: name that one"));
+        return Err(format!(
+            "{pid} is a thread of the program {program}: name that one"
+        ));
     }
     read(root, pid).ok_or_else(none)
 }
@@ -72,7 +82,9 @@ fn read(root: &Root, pid: u32) -> Option<Process> {
     if matches!(state, "Z" | "X") {
         return None;
     }
-    let command = root.text(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let command = root
+        .text(&format!("/proc/{pid}/cmdline"))
+        .unwrap_or_default();
     let words = command.split('\0').filter(|word| !word.is_empty());
     Some(Process {
         pid,
@@ -84,7 +96,10 @@ fn read(root: &Root, pid: u32) -> Option<Process> {
 
 /// The state and the beginning, of a line of `/proc/PID/stat`.
 fn state(stat: &str) -> Option<(&str, u64)> {
-    let words: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect();
+    let words: Vec<&str> = stat
+        .get(stat.rfind(')')? + 1..)?
+        .split_whitespace()
+        .collect();
     // The first word here is field 3 of proc(5).
     Some((words.first()?, words.get(19)?.parse().ok()?))
 }
@@ -115,7 +130,10 @@ mod tests {
         let root = Root::live();
         let own = find(&root, &std::process::id().to_string()).expect("ourselves");
         assert!(own.runs(&root) && !own.command.is_empty() && !own.name.is_empty());
-        let other = Process { started: own.started + 1, ..own };
+        let other = Process {
+            started: own.started + 1,
+            ..own
+        };
         assert!(!other.runs(&root), "a number that was given out again");
     }
 

@@ -18,7 +18,11 @@ Examples:
 #[derive(Debug, Args)]
 pub struct WatchFlags {
     /// The program: its number, or its name
-    #[arg(value_name = "PID|NAME", required_unless_present = "system", conflicts_with = "system")]
+    #[arg(
+        value_name = "PID|NAME",
+        required_unless_present = "system",
+        conflicts_with = "system"
+    )]
     pub program: Option<String>,
     /// Every real-time thread of the machine, whatever its program
     #[arg(long)]

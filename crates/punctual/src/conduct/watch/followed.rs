@@ -135,7 +135,10 @@ impl Followed {
                     .next()
             };
             let forced = end || self.pending.len() > PENDING;
-            let missed = match first.call.and_then(|call| self.rhythms.get(&call).zip(Some(call))) {
+            let missed = match first
+                .call
+                .and_then(|call| self.rhythms.get(&call).zip(Some(call)))
+            {
                 None => 0,
                 Some((paced, call)) => match (paced.rhythm.period_ns(), next(call)) {
                     (Some(_), Some(due_ns)) => paced.rhythm.passed(first.sample.asked_ns, due_ns),

@@ -144,7 +144,10 @@ fn row(view: &LiveWatch, row: &LiveRow, program: bool) -> Vec<Cell> {
         Cell::new(words::short_count(row.count)),
     ];
     if program {
-        cells.push(row.period_ns.map_or_else(none, |ns| Cell::new(words::duration(ns))));
+        cells.push(
+            row.period_ns
+                .map_or_else(none, |ns| Cell::new(words::duration(ns))),
+        );
     }
     cells.extend([
         figure(row.avg_ns),
@@ -172,9 +175,20 @@ fn row(view: &LiveWatch, row: &LiveRow, program: bool) -> Vec<Cell> {
 /// One line, for a log.
 #[must_use]
 pub fn watch_plain_line(view: &LiveWatch) -> String {
-    let count = view.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.count));
-    let worst = view.rows.iter().filter(|row| row.count > 0).max_by_key(|row| row.max_ns);
-    let sum = |of: fn(&LiveRow) -> u64| view.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(of(row)));
+    let count = view
+        .rows
+        .iter()
+        .fold(0_u64, |sum, row| sum.saturating_add(row.count));
+    let worst = view
+        .rows
+        .iter()
+        .filter(|row| row.count > 0)
+        .max_by_key(|row| row.max_ns);
+    let sum = |of: fn(&LiveRow) -> u64| {
+        view.rows
+            .iter()
+            .fold(0_u64, |sum, row| sum.saturating_add(of(row)))
+    };
     let mut text = format!(
         "{}  {}  {}",
         words::clock(view.elapsed_ns),
@@ -182,7 +196,11 @@ pub fn watch_plain_line(view: &LiveWatch) -> String {
         words::plural(count, "wake-up", "wake-ups"),
     );
     if let Some(worst) = worst {
-        text += &format!(", worst {} ({})", words::duration(worst.max_ns), words::clean(&worst.label));
+        text += &format!(
+            ", worst {} ({})",
+            words::duration(worst.max_ns),
+            words::clean(&worst.label)
+        );
     }
     if view.deadline_ns.is_some() {
         text += &format!(", {} late", words::count(sum(|row| row.late)));
@@ -226,7 +244,11 @@ mod tests {
         for rows in [0, 1, 3, 100] {
             for width in [0, 10, 20, 40, 60, 80, 200] {
                 for height in [0, 1, 5, 24] {
-                    let style = Style { width, height, ..Style::plain() };
+                    let style = Style {
+                        width,
+                        height,
+                        ..Style::plain()
+                    };
                     let lines = watch_lines(&view(rows), &style);
                     assert!(lines.len() <= height.max(2));
                     for line in lines {

@@ -15,7 +15,7 @@ mod recorder;
 #[cfg(feature = "trace")]
 pub(in crate::trace) mod rings;
 #[cfg(feature = "trace")]
-mod shared;
+pub(in crate::trace) mod shared;
 pub mod slot;
 pub mod symbols;
 pub mod unavailable;

@@ -6,7 +6,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use super::{Call, Options, Other, Sleeper, Wake};
 use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
 use crate::trace::capture::rings::{Plan, Rings};
-use crate::trace::capture::slot::Slot;
+use crate::trace::capture::slot::{Slot, text};
 use crate::trace::capture::unavailable::{self, Unavailable};
 
 /// The compiled program.
@@ -152,24 +152,16 @@ fn wake(slot: &Slot) -> Wake {
         waking_ns: slot.c(),
         waking_cpu: (slot.a() >> 32) as u32,
         armed_ns: some(slot.d()),
+        left_ns: some(slot.0[7]),
         call: (slot.0[6] >> 32) as u32,
         slept: slot.kind() == WOKEN,
     }
 }
 
-fn name(words: &[u64]) -> String {
-    let bytes: Vec<u8> = words
-        .iter()
-        .flat_map(|word| word.to_ne_bytes())
-        .take_while(|byte| *byte != 0)
-        .collect();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 fn other(tid: u64, priority: u64, words: &[u64]) -> Other {
     Other {
         tid: tid as u32,
-        name: name(words),
+        name: text(words),
         policy: (priority >> 32) as u32,
         priority: priority as u32 as i32,
     }

@@ -8,6 +8,47 @@ pub mod calls;
 #[cfg(feature = "trace")]
 mod kernel;
 pub mod rhythm;
+#[cfg(feature = "trace")]
+mod wakeups;
+
+#[cfg(not(feature = "trace"))]
+mod wakeups {
+    //! A program that was built without tracing.
+    use super::{CpuWakeUps, SystemWorst, Taken};
+    use crate::trace::capture::Unavailable;
+
+    /// There is none.
+    pub enum SystemWatching {}
+
+    impl SystemWatching {
+        pub fn start(_: Option<u64>) -> Result<Self, Unavailable> {
+            Err(super::built_without())
+        }
+        pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
+            match *self {}
+        }
+        pub fn turn(&mut self, _: usize) -> (u64, u64) {
+            match *self {}
+        }
+        pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
+            match *self {}
+        }
+        pub fn measure_cost(&mut self) {
+            match *self {}
+        }
+        pub fn cost(&mut self) -> Taken {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(not(feature = "trace"))]
+fn built_without() -> crate::trace::capture::Unavailable {
+    crate::trace::capture::Unavailable::new(
+        "this punctual was built without tracing (--no-default-features)",
+        "build it anew: make",
+    )
+}
 
 #[cfg(not(feature = "trace"))]
 mod kernel {
@@ -20,10 +61,7 @@ mod kernel {
 
     impl Watching {
         pub fn start(_: &Options) -> Result<Self, Unavailable> {
-            Err(Unavailable::new(
-                "this punctual was built without tracing (--no-default-features)",
-                "build it anew: make",
-            ))
+            Err(super::built_without())
         }
         pub fn drain(&mut self) -> Vec<Wake> {
             match *self {}
@@ -41,6 +79,7 @@ mod kernel {
 }
 
 pub use kernel::Watching;
+pub use wakeups::SystemWatching;
 
 /// What to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +109,8 @@ pub struct Wake {
     pub waking_cpu: u32,
     /// When it armed the timer, where that was seen.
     pub armed_ns: Option<u64>,
+    /// When it went to sleep.
+    pub left_ns: Option<u64>,
     /// What it slept in: see [`calls::name`].
     pub call: u32,
     /// Whether it slept at all.
@@ -153,4 +194,51 @@ pub struct Call {
     pub other: Option<Other>,
     /// Whether that one held a lock of the kernel's knowledge, rather than woke the thread.
     pub held: bool,
+}
+
+/// The wake-ups of real-time threads on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuWakeUps {
+    /// How many were how long: least and most of a place, in ns, and the count.
+    pub lengths: Vec<((u64, u64), u64)>,
+    /// All.
+    pub count: u64,
+    /// Their sum, in ns.
+    pub sum_ns: u64,
+    /// The shortest; 0 where there is none.
+    pub least_ns: u64,
+    /// The longest.
+    pub most_ns: u64,
+    /// Those longer than the deadline.
+    pub late: u64,
+    /// What is longer is among the worst.
+    pub threshold_ns: u64,
+    /// Wakings that found no room: their wake-ups are not counted.
+    pub lost: u64,
+}
+
+/// One of the worst wake-ups of the system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemWorst {
+    /// How long it took.
+    pub latency_ns: u64,
+    /// When the thread ran.
+    pub at_ns: u64,
+    /// Whether it counts from the instant that a timer was asked for.
+    pub by_timer: bool,
+    /// Who was woken.
+    pub woken: Option<Other>,
+    /// Who had the CPU until then; absent for the idle task.
+    pub before: Option<Other>,
+}
+
+/// What programs in the kernel took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// How long it was measured, in ns.
+    pub measured_ns: u64,
+    /// How often they were called within that time.
+    pub calls: u64,
+    /// How long they ran, on all CPUs together, in ns.
+    pub spent_ns: u64,
 }
