@@ -167,7 +167,10 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         .count()
         > 1;
     let (label, name) = match (run.knows("cpus"), shared) {
-        _ if run.watched(index).is_some() => (run.thread_label(index), run.thread_label(index)),
+        _ if run.watched(index).is_some() => {
+            let name = super::words::clean(&run.thread_label(index));
+            (name.clone(), name)
+        }
         (false, _) => (index.to_string(), run.thread_label(index)),
         (true, false) => (thread.cpu.to_string(), run.thread_label(index)),
         (true, true) => {

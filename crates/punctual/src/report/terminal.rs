@@ -291,16 +291,19 @@ impl Page<'_> {
             self.section(table.name);
             let rest = table.rows.len().saturating_sub(watch::MOST_ROWS);
             table.rows.truncate(watch::MOST_ROWS);
-            let mut rows: Vec<Vec<Cell>> = vec![
-                table
-                    .heads
-                    .iter()
-                    .map(|head| Cell::toned(*head, Tone::Dim))
-                    .collect(),
-            ];
-            let cells = |row: Vec<String>| row.into_iter().map(Cell::new).collect();
-            rows.extend(table.rows.into_iter().map(cells));
-            for line in table::set(&rows, self.style.columns() - 2, self.style) {
+            let room = self.style.columns() - 2;
+            let cells = |table: &watch::Table| {
+                let heads = table.heads.iter();
+                let mut rows = vec![heads.map(|head| Cell::toned(*head, Tone::Dim)).collect()];
+                let row = |row: &Vec<String>| row.iter().map(Cell::new).collect();
+                rows.extend(table.rows.iter().map(row));
+                rows
+            };
+            let mut rows: Vec<Vec<Cell>> = cells(&table);
+            while table::width(&rows, 1) > room && table.narrow() {
+                rows = cells(&table);
+            }
+            for line in table::set(&rows, room, self.style) {
                 self.lines.push(format!("  {line}"));
             }
             if rest > 0 {

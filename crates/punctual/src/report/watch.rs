@@ -13,6 +13,23 @@ pub(super) struct Table {
     pub name: &'static str,
     pub heads: Vec<&'static str>,
     pub rows: Vec<Vec<String>>,
+    /// Columns that a narrow terminal goes without, the first of them first.
+    spare: &'static [&'static str],
+}
+
+impl Table {
+    /// Goes without one column more, where there is one.
+    pub(super) fn narrow(&mut self) -> bool {
+        let spare = self.spare.iter();
+        let at = spare
+            .filter_map(|name| self.heads.iter().position(|head| head == name))
+            .next();
+        if let Some(at) = at {
+            self.heads.remove(at);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+        at.is_some()
+    }
 }
 
 /// The tables of a watch; none where nothing was watched.
@@ -77,7 +94,7 @@ fn name(task: &WatchedTask) -> String {
 
 fn threads(run: &Run, watch: &Watch) -> Table {
     let jobs = watch.threads.iter().any(|thread| thread.jobs.is_some());
-    let mut heads = vec!["thread", "policy", "period", "missed", "overruns"];
+    let mut heads = vec!["thread", "policy", "period", "missed", "overran"];
     if jobs {
         heads.extend(["jobs", "late jobs", "by", "put off"]);
     }
@@ -87,10 +104,10 @@ fn threads(run: &Run, watch: &Watch) -> Table {
     let rows = rows.map(|(index, (watched, thread))| {
         let task = &watched.task;
         let mut row = vec![
-            run.thread_label(index),
+            words::clean(&run.thread_label(index)),
             match task.priority {
-                0 => task.policy.clone(),
-                priority => format!("{} {priority}", task.policy),
+                0 => words::clean(&task.policy),
+                priority => format!("{} {priority}", words::clean(&task.policy)),
             },
             watched.period_ns.map_or_else(none, words::duration),
             watched
@@ -100,7 +117,7 @@ fn threads(run: &Run, watch: &Watch) -> Table {
                 (0, 0) => none(),
                 (0, _) => "0".to_owned(),
                 (some, _) => format!(
-                    "{}, worst {}",
+                    "{} ({})",
                     words::count(some),
                     words::duration(watched.worst_overrun_ns)
                 ),
@@ -131,6 +148,7 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         name: "What the threads went through",
         heads,
         rows: rows.collect(),
+        spare: &["put off", "from disk", "policy", "moved", "by", "jobs"],
     }
 }
 
@@ -158,7 +176,7 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
             Some(task) => format!("woken by {}", name(task)),
         };
         vec![
-            run.thread_label(index),
+            words::clean(&run.thread_label(index)),
             words::clean(&call.name),
             words::count(call.count),
             words::duration(mean),
@@ -178,10 +196,11 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
             "times",
             "mean",
             "worst",
-            "lower",
+            "inverted",
             "the worst",
         ],
         rows: rows.collect(),
+        spare: &["mean", "inverted"],
     }
 }
 
@@ -216,5 +235,6 @@ fn worst(run: &Run, watch: &Watch) -> Table {
             "at",
         ],
         rows: rows.collect(),
+        spare: &["woken by", "at"],
     }
 }

@@ -116,24 +116,24 @@ const CALLS: &[(libc::c_long, &str)] = &named![
 
 /// The operations of a futex.
 const FUTEX: [&str; 14] = [
-    "FUTEX_WAIT",
-    "FUTEX_WAKE",
-    "FUTEX_FD",
-    "FUTEX_REQUEUE",
-    "FUTEX_CMP_REQUEUE",
-    "FUTEX_WAKE_OP",
-    "FUTEX_LOCK_PI",
-    "FUTEX_UNLOCK_PI",
-    "FUTEX_TRYLOCK_PI",
-    "FUTEX_WAIT_BITSET",
-    "FUTEX_WAKE_BITSET",
-    "FUTEX_WAIT_REQUEUE_PI",
-    "FUTEX_CMP_REQUEUE_PI",
-    "FUTEX_LOCK_PI2",
+    "WAIT",
+    "WAKE",
+    "FD",
+    "REQUEUE",
+    "CMP_REQUEUE",
+    "WAKE_OP",
+    "LOCK_PI",
+    "UNLOCK_PI",
+    "TRYLOCK_PI",
+    "WAIT_BITSET",
+    "WAKE_BITSET",
+    "WAIT_REQUEUE_PI",
+    "CMP_REQUEUE_PI",
+    "LOCK_PI2",
 ];
 
 /// What a thread slept in, by the number that the kernel's side gives it: `read`,
-/// `futex (FUTEX_LOCK_PI)`, `system call 999`, `page fault or interrupt`.
+/// `futex LOCK_PI`, `system call 999`, `page fault or interrupt`.
 #[must_use]
 pub fn name(call: u32) -> String {
     let number = call & 0xffff;
@@ -148,7 +148,7 @@ pub fn name(call: u32) -> String {
     };
     let name = name.trim_start_matches("SYS_");
     match FUTEX.get((call >> 16) as usize) {
-        Some(operation) if name == "futex" => format!("futex ({operation})"),
+        Some(operation) if name == "futex" => format!("futex {operation}"),
         _ => name.to_owned(),
     }
 }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(name(libc::SYS_read as u32), "read");
         assert_eq!(name(libc::SYS_clock_nanosleep as u32), "clock_nanosleep");
         let futex = libc::SYS_futex as u32;
-        assert_eq!(name(6 << 16 | futex), "futex (FUTEX_LOCK_PI)");
+        assert_eq!(name(6 << 16 | futex), "futex LOCK_PI");
         assert_eq!(name(99 << 16 | futex), "futex");
         assert_eq!(name(60_000), "system call 60000");
         assert_eq!(name(NO_CALL), "page fault or interrupt");
