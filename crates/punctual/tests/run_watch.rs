@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use common::{Going, Place, is_root, program, skip, until};
+use common::{Going, Place, has, is_root, skip, until};
 use punctual::record::watch::{Subject, WatchedThread};
 use punctual::record::{Run, Standing, State};
 
@@ -222,15 +222,12 @@ fn what_a_program_does_is_counted_exactly() {
     assert_eq!(faults.major, did["major"]);
     assert_eq!(counted.preemptions, Some(after.1 - before.1));
     assert_eq!(times(watched, "clock_nanosleep") + unslept(watched), 1000);
-    // The first is the one that it waited in when the watch began.
-    assert_eq!(times(watched, "read"), 20 + 1);
+    // The one that it was in when the watch began is none of them.
+    assert_eq!(times(watched, "read"), 20);
     assert_eq!(times(watched, "futex LOCK_PI"), 7);
+    // As /proc counts them, when they begin; the last goes on.
     let sleeps: u64 = watched.calls.iter().map(|call| call.count).sum();
-    assert_eq!(
-        sleeps,
-        after.0 - before.0,
-        "as /proc counts them: the last goes on"
-    );
+    assert_eq!(sleeps + 1, after.0 - before.0);
     let locks = watched
         .calls
         .iter()
@@ -314,7 +311,7 @@ fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
     assert_eq!(
         (counted.latency.count, counted.lost),
         (201, 0),
-        "the start's read, too"
+        "its end wakes it, too"
     );
 }
 
@@ -371,7 +368,7 @@ fn threads_of_ordinary_priority_are_watched_when_asked_for() {
     );
     let (_, answer) = thread(&run, "answer");
     assert_eq!(answer.task.policy, "other");
-    assert!(times(answer, "read") >= 5);
+    assert!(times(answer, "clock_nanosleep") >= 5);
     let names: Vec<&str> = run
         .watch
         .as_ref()
@@ -412,7 +409,7 @@ fn the_worst_wake_up_of_the_system_names_who_was_in_the_way() {
     // One that wakes up each ms, and one above it that keeps the CPU for 40 ms at a time.
     let victim = "import time\nwhile True: time.sleep(0.001)";
     let hog = "import time\nend=time.time()+2\nwhile time.time()<end:\n t=time.time()+0.04\n while time.time()<t: pass\n time.sleep(0.05)";
-    if !common::has("python3") || !common::has("chrt") || !common::has("taskset") {
+    if !has("python3") || !has("chrt") || !has("taskset") {
         skip!("it takes python3, chrt and taskset");
     }
     let start = |priority: &str, script: &str| {
@@ -456,4 +453,159 @@ fn the_worst_wake_up_of_the_system_names_who_was_in_the_way() {
                 .all(|peak| peak.latency_ns <= thread.latency.max_ns)
         );
     }
+}
+
+#[test]
+fn threads_that_come_and_go_are_each_counted() {
+    needed!();
+    let place = Place::new();
+    let mut known = Known::start(&["cycles", "100", "threads", "12"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of();
+    let watch = run.watch.as_ref().expect("a watch");
+    let brief: Vec<&WatchedThread> = watch
+        .threads
+        .iter()
+        .filter(|thread| thread.task.name == "rt-brief")
+        .collect();
+    assert_eq!(brief.len(), 12);
+    for thread in brief {
+        assert!(thread.ended);
+        assert_eq!(times(thread, "clock_nanosleep"), 10, "{thread:?}");
+    }
+    assert!(run.threads.iter().all(|thread| thread.lost == 0));
+}
+
+#[test]
+fn late_jobs_of_a_deadline_thread_are_counted() {
+    needed!();
+    let place = Place::new();
+    let mut known = Known::start(&["cycles", "100", "jobs", "25"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let did = known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    if let Some(error) = did.get("refused") {
+        skip!("SCHED_DEADLINE is refused here: errno {error}");
+    }
+    let run = place.run_of();
+    let (_, watched) = thread(&run, "dl-loop");
+    assert_eq!(watched.task.policy, "deadline");
+    let jobs = watched.jobs.expect("jobs");
+    // The first yield ends one too, before its jobs begin.
+    assert!((25..=27).contains(&jobs.count), "{jobs:?} {did:?}");
+    assert!(
+        jobs.late >= 5 && jobs.late <= did["late-jobs"] + 2,
+        "{jobs:?} {did:?}"
+    );
+    assert!(jobs.worst_ns >= 1_500_000, "{jobs:?}");
+    // 8 ms of work do not fit into a runtime of 5.
+    assert!(jobs.postponed >= 5, "{jobs:?}");
+}
+
+#[test]
+fn what_can_not_be_watched_is_said_in_one_line() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 6] = [
+        (&["4194304"], "no program has the number 4194304"),
+        (
+            &["no-such-program"],
+            "no program is named 'no-such-program'",
+        ),
+        (&[], "PID|NAME"),
+        (&["1", "--system"], "--system"),
+        (&["--system", "--all"], "--all"),
+        (&["1", "--deadline", "soon"], "--deadline"),
+    ];
+    for (arguments, wanted) in cases {
+        let ended = place.run(&[&["watch"], arguments].concat());
+        assert_eq!(ended.status.code(), Some(64), "{arguments:?}");
+        assert!(ended.stderr.contains(wanted), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+    assert!(place.entries().is_empty());
+    let mut sleepers: Vec<Child> = (0..2)
+        .map(|_| {
+            let mut command = place.command(watched());
+            command.stdin(Stdio::piped());
+            command.spawn().expect("a program")
+        })
+        .collect();
+    let named = || {
+        let ended = place.run(&["watch", "watched"]);
+        ended.stderr.contains("programs are named 'watched'") && ended.status.code() == Some(64)
+    };
+    until("several of a name", named);
+    for sleeper in &mut sleepers {
+        let _ = sleeper.kill();
+        let _ = sleeper.wait();
+    }
+}
+
+#[test]
+fn without_the_privilege_nothing_is_watched_and_nothing_left_behind() {
+    if !is_root() || !has("setpriv") {
+        skip!("it takes root and setpriv to give privileges up");
+    }
+    for what in [&["1"][..], &["--system"]] {
+        let place = Place::new();
+        let mut command = place.command("setpriv");
+        command
+            .arg("--bounding-set=-sys_admin,-bpf,-perfmon")
+            .arg(common::program())
+            .arg("watch")
+            .args(what);
+        let ended = Going::start(command).end();
+        assert_eq!(ended.status.code(), Some(1));
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("CAP_BPF and CAP_PERFMON"),
+            "{}",
+            ended.stderr
+        );
+        assert!(place.entries().is_empty(), "{:?}", place.entries());
+    }
+}
+
+#[test]
+fn every_other_verb_reads_a_watch() {
+    needed!();
+    let place = Place::new();
+    let mut known = Known::start(&["cycles", "300", "reads", "3"]);
+    let number = known.pid.to_string();
+    let watches = ["one", "two"].map(|name| watch(&place, &[&number, "-q", "-o", name]));
+    known.go();
+    for going in watches {
+        going.signal(libc::SIGINT);
+        going.end();
+    }
+    let shown = place.run(&["report", "one"]).expect(0).stdout;
+    for wanted in ["rt-loop", "clock_nanosleep", "What they slept in"] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+    place.run(&["compare", "one", "two"]).expect(0);
+    place.run(&["explain", "one"]).expect(0);
+    for format in ["csv", "openmetrics", "junit", "cyclictest"] {
+        place.run(&["export", "one", "--format", format]).expect(0);
+    }
+    place
+        .run(&["merge", "one", "two", "-o", "both", "-q"])
+        .expect(0);
+    let [one, two, both] = ["one", "two", "both"].map(|name| place.run_of_path(name));
+    let count = |run: &Run| thread(run, "rt-loop").0.latency.count;
+    assert_eq!(count(&one) + count(&two), count(&both));
+    let reads = |run: &Run| times(thread(run, "rt-loop").1, "read");
+    assert_eq!(reads(&one) + reads(&two), reads(&both));
+    assert_eq!(reads(&one), 3);
+    let page = fs::read_to_string(place.path().join("one/report.html")).expect("a page");
+    assert!(page.contains("What was watched"));
 }

@@ -1,6 +1,6 @@
 //! What was watched, and what its threads went through beside their wake-ups.
 
-use punctual_stats::histogram::HistogramRecord;
+use punctual_stats::histogram::{Histogram, HistogramRecord};
 use serde::{Deserialize, Serialize};
 
 use super::read::Bounds;
@@ -147,7 +147,7 @@ pub struct WorstWakeUp {
     pub cpu: u32,
     /// Who was woken.
     pub task: WatchedTask,
-    /// Who had the CPU until then; absent where it was idle.
+    /// Who had the CPU longest meanwhile; absent where it was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<WatchedTask>,
     /// Whether it counts from the instant that a timer was asked for.
@@ -183,4 +183,107 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
         at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
     }
     Ok(())
+}
+
+/// Adds a watch to those before, its threads by their names, and says where each of them
+/// stands in the sum.
+pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch) -> Vec<usize> {
+    let Some(sum) = sum else {
+        *sum = Some(watch.clone());
+        return (0..watch.threads.len()).collect();
+    };
+    sum.beyond = sum.beyond.saturating_add(watch.beyond);
+    sum.worst.extend(watch.worst.iter().cloned());
+    sum.worst
+        .sort_by_key(|worst| std::cmp::Reverse(worst.latency_ns));
+    sum.worst.truncate(Watch::WORST);
+    sum.cost = sum.cost.zip(watch.cost).map(|(a, b)| WatchCost {
+        measured_ns: a.measured_ns.saturating_add(b.measured_ns),
+        calls: a.calls.saturating_add(b.calls),
+        spent_ns: a.spent_ns.saturating_add(b.spent_ns),
+    });
+    let mut taken: Vec<usize> = Vec::new();
+    for thread in &watch.threads {
+        // The second of a name joins the second of that name.
+        let same =
+            |at: &usize| sum.threads[*at].task.name == thread.task.name && !taken.contains(at);
+        let at = match (0..sum.threads.len()).find(same) {
+            Some(at) => {
+                sum.threads[at].add(thread);
+                at
+            }
+            None => {
+                sum.threads.push(thread.clone());
+                sum.threads.len() - 1
+            }
+        };
+        taken.push(at);
+    }
+    taken
+}
+
+impl WatchedThread {
+    fn add(&mut self, other: &Self) {
+        for (sum, term) in [
+            (&mut self.by_timer, &other.by_timer),
+            (&mut self.by_others, &other.by_others),
+        ] {
+            // A record that was read holds sound histograms.
+            if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term))
+            {
+                all.merge(&more);
+                *sum = HistogramRecord::from(&all);
+            }
+        }
+        for (sum, term) in [
+            (&mut self.overruns, other.overruns),
+            (&mut self.switches, other.switches),
+            (&mut self.migrations, other.migrations),
+            (&mut self.calls_beyond, other.calls_beyond),
+        ] {
+            *sum = sum.saturating_add(term);
+        }
+        self.worst_overrun_ns = self.worst_overrun_ns.max(other.worst_overrun_ns);
+        self.ended |= other.ended;
+        // What differs from run to run is no period of the thread's.
+        let near = |a: &u64, b: &u64| a.abs_diff(*b) <= a / 20;
+        self.period_ns = self
+            .period_ns
+            .filter(|a| other.period_ns.is_some_and(|b| near(a, &b)));
+        self.jobs = match (self.jobs, other.jobs) {
+            (Some(a), Some(b)) => Some(Jobs {
+                count: a.count.saturating_add(b.count),
+                late: a.late.saturating_add(b.late),
+                worst_ns: a.worst_ns.max(b.worst_ns),
+                postponed: a.postponed.saturating_add(b.postponed),
+            }),
+            (a, b) => a.or(b),
+        };
+        for call in &other.calls {
+            let known = self.calls.iter().position(|known| known.name == call.name);
+            match known {
+                Some(at) => self.calls[at].add(call),
+                None if self.calls.len() < Watch::CALLS => self.calls.push(call.clone()),
+                None => self.calls_beyond = self.calls_beyond.saturating_add(call.count),
+            }
+        }
+    }
+}
+
+impl WatchedCall {
+    fn add(&mut self, other: &Self) {
+        if other.worst_ns > self.worst_ns {
+            self.worst_ns = other.worst_ns;
+            self.other.clone_from(&other.other);
+            self.held = other.held;
+        }
+        for (sum, term) in [
+            (&mut self.count, other.count),
+            (&mut self.total_ns, other.total_ns),
+            (&mut self.by_timer, other.by_timer),
+            (&mut self.inversions, other.inversions),
+        ] {
+            *sum = sum.saturating_add(term);
+        }
+    }
 }

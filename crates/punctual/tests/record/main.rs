@@ -14,3 +14,5 @@ mod read;
 mod samples;
 mod schema;
 mod support;
+#[path = "../common/watches.rs"]
+mod watches;

@@ -11,3 +11,5 @@ mod gallery;
 mod gnuplot;
 mod terminal;
 mod total;
+#[path = "../common/watches.rs"]
+mod watches;

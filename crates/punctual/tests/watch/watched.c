@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static const long long PERIOD = 1000000;
-static long cycles = 1000, stalls, pages, reads, locks, catch_up;
+static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs;
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
 static atomic_int periodic_tid;
@@ -101,6 +101,47 @@ static void *hold(void *nothing)
 	return nothing;
 }
 
+/* Lives for ten sleeps. */
+static void *brief(void *nothing)
+{
+	pthread_setname_np(pthread_self(), "rt-brief");
+	scheduled(SCHED_FIFO, 30);
+	for (int sleep = 0; sleep < 10; sleep++)
+		usleep(1000);
+	return nothing;
+}
+
+struct attributes {
+	unsigned size, policy;
+	unsigned long long flags;
+	int nice;
+	unsigned priority;
+	unsigned long long runtime, deadline, period;
+};
+
+/* Jobs of 1 ms, which are to be done within 6 of each 20 ms: every fifth takes 8. */
+static void *deadline(void *nothing)
+{
+	long ended = 0, late = 0;
+	struct attributes attributes = {
+		.size = sizeof(attributes), .policy = 6, .runtime = 5000000, .deadline = 6000000, .period = 20000000};
+	pthread_setname_np(pthread_self(), "dl-loop");
+	if (syscall(SYS_sched_setattr, 0, &attributes, 0)) {
+		printf("refused %d\n", errno);
+		return nothing;
+	}
+	sched_yield();
+	for (; ended < jobs; ended++) {
+		long long begun = now(), until = begun + (ended % 5 == 4 ? 8 : 1) * PERIOD;
+		while (now() < until)
+			;
+		late += now() > begun + 6 * PERIOD;
+		sched_yield();
+	}
+	printf("jobs %ld\nlate-jobs %ld\n", ended, late);
+	return nothing;
+}
+
 static void *run(void *nothing)
 {
 	char byte = 0;
@@ -148,6 +189,16 @@ static void *run(void *nothing)
 		pthread_mutex_unlock(&lock);
 	}
 	getrusage(RUSAGE_THREAD, &after);
+	for (long n = 0; n < threads; n++) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, brief, NULL);
+		pthread_join(thread, NULL);
+	}
+	if (jobs) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, deadline, NULL);
+		pthread_join(thread, NULL);
+	}
 	printf("skipped %ld\nlate %ld\nminor %ld\nmajor %ld\n", skipped, late, after.ru_minflt - before.ru_minflt,
 	       after.ru_majflt - before.ru_majflt);
 	printf("DONE\n");
@@ -174,6 +225,10 @@ int main(int count, char **words)
 			reads = value;
 		else if (!strcmp(words[at], "locks"))
 			locks = value;
+		else if (!strcmp(words[at], "threads"))
+			threads = value;
+		else if (!strcmp(words[at], "jobs"))
+			jobs = value;
 		else if (!strcmp(words[at], "catch-up"))
 			catch_up = value;
 		else

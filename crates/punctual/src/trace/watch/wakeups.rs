@@ -40,7 +40,9 @@ const WORST: usize = 13;
 /// How many of them there are, and the words of one.
 const WORST_COUNT: usize = 16;
 const WORST_WORDS: usize = 11;
-const LENGTHS: usize = WORST + WORST_COUNT * WORST_WORDS;
+/// Behind them, who ran: a count, and 16 times an instant and a task.
+const RAN_WORDS: usize = 1 + 16 * 5;
+const LENGTHS: usize = WORST + WORST_COUNT * WORST_WORDS + RAN_WORDS;
 const PART_BITS: u32 = 6;
 const LENGTH_COUNT: usize = (38 - PART_BITS as usize) << PART_BITS;
 const WORDS: usize = LENGTHS + LENGTH_COUNT;

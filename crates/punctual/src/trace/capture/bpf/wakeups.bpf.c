@@ -16,6 +16,7 @@ const volatile u64 deadline_ns = 0; /* later is late; 0: nothing is */
 #define PARTS (1 << PART_BITS)
 #define LENGTHS ((38 - PART_BITS) * PARTS)
 #define WORST 16
+#define RAN 16
 
 struct task {
 	u32 tid;
@@ -31,6 +32,13 @@ struct worst {
 	struct task woken, before;
 };
 
+/* Who ran last, each from when on: who came just before a wake-up's end need not be who was in
+ * its way. */
+struct ran {
+	u64 since_ns;
+	struct task task;
+};
+
 /* What is kept for each CPU. */
 struct cpu {
 	u64 callback_due_ns; /* of the timer whose callback runs; 0: none does */
@@ -41,6 +49,8 @@ struct cpu {
 	u64 threshold_ns; /* what is longer joins the worst */
 	u64 lost;         /* wakings that found no room */
 	struct worst worst[WORST];
+	u64 switches;
+	struct ran ran[RAN];
 	u64 lengths[LENGTHS];
 };
 
@@ -179,6 +189,30 @@ static NOINLINE void keep(struct cpu *cpu, struct worst *new)
 	cpu->threshold_ns = new->latency_ns < next_ns ? new->latency_ns : next_ns;
 }
 
+/* Who had the CPU longest, of those that ran before the last to come. */
+static NOINLINE void find_in_the_way(struct cpu *cpu, struct worst *worst)
+{
+	u64 from_ns = worst->at_ns - worst->latency_ns, end_ns = worst->at_ns;
+	u64 longest_ns = 0;
+	u32 who = 0;
+	for (u32 back = 2; back <= RAN; back++) {
+		u32 at = (cpu->switches - back) & (RAN - 1);
+		u64 since_ns = cpu->ran[at].since_ns;
+		if (!since_ns || since_ns > end_ns)
+			break;
+		u64 begin_ns = since_ns > from_ns ? since_ns : from_ns;
+		if (end_ns > begin_ns && end_ns - begin_ns > longest_ns) {
+			longest_ns = end_ns - begin_ns;
+			who = at;
+		}
+		if (since_ns <= from_ns)
+			break;
+		end_ns = since_ns;
+	}
+	if (longest_ns && who < RAN)
+		worst->before = cpu->ran[who].task;
+}
+
 static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to)
 {
 	/* Who leaves and does not sleep was not woken, whatever somebody began. */
@@ -188,16 +222,19 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 		if (begun)
 			begun->from_ns = 0;
 	}
-	if (to->normal_prio >= FIRST_ORDINARY_PRIORITY)
-		return 0;
 	u32 number, tid = to->pid;
-	struct waking *waking = bpf_map_lookup_elem(&wakings, &tid);
-	if (!waking || !waking->from_ns)
-		return 0;
 	struct cpu *cpu = here(&number);
 	if (!cpu)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
+	struct ran *ran = &cpu->ran[cpu->switches++ & (RAN - 1)];
+	ran->since_ns = now_ns;
+	describe(&ran->task, to);
+	if (to->normal_prio >= FIRST_ORDINARY_PRIORITY)
+		return 0;
+	struct waking *waking = bpf_map_lookup_elem(&wakings, &tid);
+	if (!waking || !waking->from_ns)
+		return 0;
 	u64 latency_ns = now_ns - waking->from_ns;
 	u64 by_timer = waking->by_timer;
 	waking->from_ns = 0;
@@ -221,6 +258,7 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 		struct worst new = {.latency_ns = latency_ns, .at_ns = now_ns, .by_timer = by_timer};
 		describe(&new.woken, to);
 		describe(&new.before, from);
+		find_in_the_way(cpu, &new);
 		keep(cpu, &new);
 	}
 	return 0;
