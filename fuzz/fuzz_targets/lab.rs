@@ -20,6 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(lab) = parse_lab(Path::new("fuzz"), bytes) {
         let again = serde_json::to_vec(&lab).expect("a lab's record is JSON");
         let _ = punctual::report::lab::table(&lab, &punctual::report::style::Style::plain());
+        let _ = punctual::report::lab::page(&lab, "");
         let _ = punctual::report::lab::compare(&lab, &lab);
         parse_lab(Path::new("again"), &again).expect("what was accepted is accepted");
     }

@@ -12,6 +12,7 @@ mod instructions;
 mod latency;
 mod library;
 mod merge;
+mod peers;
 mod rate;
 mod row;
 mod tools;
@@ -37,15 +38,16 @@ const FIGURES: &[Figure] = &[
     ("stack", library::stacks),
     ("run", library::run),
     ("sync", library::sync),
+    ("peers", peers::rows),
 ];
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict]
   --only    instructions, latency, explain, rate, hackbench, collector, memory, merge,
-            stack, run, sync
+            stack, run, sync, peers
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
-            page faults";
+            page faults, peers";
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {

@@ -30,6 +30,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "the handler of a signal that a breakpoint raises",
     ),
     (
+        "crates/punctual/src/probe/rseq.rs",
+        "a thread leaves what the C library registered it for",
+    ),
+    (
         "crates/punctual/src/launch/library.rs",
         "a file in memory that a program can load",
     ),

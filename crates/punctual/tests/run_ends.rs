@@ -6,10 +6,11 @@ mod common;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use common::hotplug::Offline;
 use common::{
     Ended, Going, Place, counts, cpus, event_kinds, has, in_force, is_root, read_json, skip, until,
 };
@@ -396,39 +397,6 @@ fn a_load_that_is_killed_makes_the_run_invalid() {
         ended.stdout
     );
     place.await_silence();
-}
-
-/// Brings a CPU back when dropped; and if this process is killed before, a child
-/// of its own does.
-struct Offline {
-    switch: String,
-    rescuer: std::process::Child,
-}
-
-impl Offline {
-    fn take(switch: &str) -> std::io::Result<Self> {
-        let rescuer = Command::new("setsid")
-            .args(["sh", "-c", &format!("sleep 20; echo 1 > {switch}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let offline = Self {
-            switch: switch.to_owned(),
-            rescuer,
-        };
-        fs::write(switch, "0")?;
-        Ok(offline)
-    }
-}
-
-impl Drop for Offline {
-    fn drop(&mut self) {
-        if fs::write(&self.switch, "1").is_ok() {
-            let _ = self.rescuer.kill();
-        }
-        let _ = self.rescuer.wait();
-    }
 }
 
 #[test]

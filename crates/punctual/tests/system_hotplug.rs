@@ -3,45 +3,13 @@
 
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
-use std::fs;
-use std::process::{Child, Command, Stdio};
+mod common;
+
 use std::sync::mpsc;
 
+use common::hotplug::Offline;
 use punctual::system::watch::{Probe, Watch};
 use punctual::system::{Root, online};
-
-/// Brings a CPU back when dropped; and if this process is killed before, a child
-/// of its own does.
-struct Offline {
-    switch: String,
-    rescuer: Child,
-}
-
-impl Offline {
-    fn take(switch: &str) -> std::io::Result<Self> {
-        let rescuer = Command::new("setsid")
-            .args(["sh", "-c", &format!("sleep 10; echo 1 > {switch}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let offline = Self {
-            switch: switch.to_owned(),
-            rescuer,
-        };
-        fs::write(switch, "0")?;
-        Ok(offline)
-    }
-}
-
-impl Drop for Offline {
-    fn drop(&mut self) {
-        if fs::write(&self.switch, "1").is_ok() {
-            let _ = self.rescuer.kill();
-        }
-        let _ = self.rescuer.wait();
-    }
-}
 
 #[test]
 fn a_cpu_taken_offline_under_a_probe_is_seen() {

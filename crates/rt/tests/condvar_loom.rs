@@ -132,9 +132,9 @@ fn a_notification_is_never_lost() {
     });
 }
 
-#[test]
-fn each_notification_lets_one_go_on() {
-    bounded(2).check(|| {
+/// Two wait, and each is let go.
+fn two_go_on(notify: fn(&Model)) {
+    bounded(2).check(move || {
         let model = Model::new();
         let others: Vec<_> = (0..2)
             .map(|_| {
@@ -142,29 +142,24 @@ fn each_notification_lets_one_go_on() {
                 thread::spawn(move || model.take())
             })
             .collect();
-        model.give(1);
-        model.give(1);
+        notify(&model);
         others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn each_notification_lets_one_go_on() {
+    two_go_on(|model| {
+        model.give(1);
+        model.give(1);
     });
 }
 
 #[test]
 fn a_notification_to_all_lets_all_go_on() {
-    bounded(2).check(|| {
-        let model = Model::new();
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let model = Arc::clone(&model);
-                thread::spawn(move || model.take())
-            })
-            .collect();
-        model.give(2);
-        others.into_iter().for_each(|other| other.join().unwrap());
-    });
+    two_go_on(|model| model.give(2));
 }
 
-/// The model sees what it is there for: who looks at the number after the mutex was given
-/// up may sleep through a notification.
 #[test]
 fn a_look_without_the_mutex_is_found_out() {
     static SLEPT_THROUGH: AtomicBool = AtomicBool::new(false);

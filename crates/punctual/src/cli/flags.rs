@@ -350,7 +350,7 @@ fn stack_size(text: &str) -> Result<usize, String> {
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// A run directory, a run.json, or the output of cyclictest or jitterdebugger
+    /// A run directory, a run.json, the directory of a lab, or the output of cyclictest or jitterdebugger
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file; - for standard output

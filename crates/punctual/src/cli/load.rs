@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::flags::LoadFlags;
 use super::out;
 use crate::conduct::Signals;
+use crate::lab::job::load_seed;
 use crate::load::{self, LoadReport, LoadSettings, LoadSpec};
 use crate::report::words;
 use crate::system::{self, Root, cpus};
@@ -30,6 +31,7 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
     let settings = LoadSettings {
         class: flags.load_class,
         cpus: flags.affinity.as_deref().map(chosen_cpus).transpose()?,
+        seed: load_seed(),
         ..LoadSettings::default()
     };
     let signals = Signals::listen().map_err(Failure::setup)?;

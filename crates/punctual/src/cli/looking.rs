@@ -9,18 +9,22 @@ use super::failure::Failure;
 use super::flags::{CompareFlags, ExportFlags, MergeFlags, ReportFlags};
 use super::measuring::exit_code;
 use super::out;
+use crate::record::lab::{is_lab, read_lab};
 use crate::record::merge::Merger;
 use crate::record::{self, Run, RunDirectory};
 use crate::report::compare::{TextStyle, compare, compare_text};
 use crate::report::explain::against_text;
 use crate::report::formats;
-use crate::report::{gnuplot, html, summary_json, svg, terminal};
+use crate::report::{self, gnuplot, html, summary_json, svg, terminal};
 
 /// `report`: shows a record, and writes its pictures where it is told to.
 ///
 /// # Errors
 /// What can't be read or written.
 pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    if is_lab(&flags.run) {
+        return report_lab(flags);
+    }
     let run = read(&flags.run)?;
     let mut written = false;
     if let Some(file) = &flags.html {
@@ -46,6 +50,44 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
         out::print(&terminal::summary(&run, &out::style()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `report` of a lab: its table, or its page.
+fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    if flags.svg.is_some() || flags.gnuplot.is_some() {
+        return Err(Failure::usage(format!(
+            "{}: a lab has no pictures of its own, for --svg and --gnuplot name one of its runs",
+            flags.run.display()
+        )));
+    }
+    let (lab, directory) = read_lab(&flags.run).map_err(Failure::setup)?;
+    if let Some(file) = &flags.html {
+        write(file, &report::lab::page(&lab, &base(file, &directory)?))?;
+    } else if flags.json {
+        let text = serde_json::to_string_pretty(&lab).map_err(Failure::setup)?;
+        out::print(&(text + "\n"));
+    } else {
+        out::print(&report::lab::table(&lab, &out::style()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What stands before a link from a page to the runs of a lab: nothing where it lies beside them.
+fn base(page: &Path, directory: &Path) -> Result<String, Failure> {
+    let whole = |path: &Path| {
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        fs::canonicalize(path)
+            .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
+    };
+    let directory = whole(directory)?;
+    if page != Path::new("-") && whole(page.parent().unwrap_or(Path::new("")))? == directory {
+        return Ok(String::new());
+    }
+    Ok(directory.to_string_lossy().into_owned())
 }
 
 /// `compare`: two runs side by side.
@@ -77,12 +119,11 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
 /// What can't be read, doesn't go together, or can't be written.
 pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let mut merger = Merger::new(flags.force);
-    for path in &flags.runs {
-        let run = record::read(path).map_err(Failure::setup)?;
+    record::read_each(&flags.runs, |path, run| {
         merger
-            .add(&run)
-            .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))?;
-    }
+            .add(&run.map_err(Failure::setup)?)
+            .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
+    })?;
     let command = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();

@@ -4,17 +4,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use punctual_rt::affinity;
-use punctual_rt::sys::task;
-use punctual_rt::sys::time::clock_now;
-
-use super::gather::NICE;
+use super::housekeeper::Housekeeper;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle::Sample;
 use crate::record::explanation::{Explanation, Ledger, Stage, StageTimes};
@@ -88,9 +82,7 @@ struct Account {
 /// The explaining thread.
 pub struct Explaining {
     account: Arc<Mutex<Account>>,
-    over: Arc<AtomicBool>,
-    cpu_ns: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    thread: Housekeeper,
 }
 
 impl Explaining {
@@ -114,18 +106,20 @@ impl Explaining {
             cpus,
         };
         let capture = Capture::start(&options)?;
+        let mut ledger = Ledger::new(above_ns);
+        for what in capture.missing() {
+            ledger.add_missing(&what);
+        }
         let account = Arc::new(Mutex::new(Account {
-            ledger: Ledger::new(above_ns),
+            ledger,
             windows: Vec::new(),
             changed: false,
             events: 0,
             lost: 0,
             passed_over: 0,
         }));
-        let over = Arc::new(AtomicBool::new(false));
-        let cpu_ns = Arc::new(AtomicU64::new(0));
         let (sender, batches) = mpsc::sync_channel(BATCHES);
-        let tracer = Tracer {
+        let mut tracer = Tracer {
             capture,
             above_ns: above_ns.unwrap_or(u64::MAX),
             account: Arc::clone(&account),
@@ -133,28 +127,12 @@ impl Explaining {
             waiting: Vec::new(),
             followed: wanted.threads.is_empty().then(BTreeSet::new),
         };
-        let (ended, used, cpu) = (Arc::clone(&over), Arc::clone(&cpu_ns), wanted.housekeeping);
-        let thread = std::thread::Builder::new()
-            .name("tracer".to_owned())
-            .stack_size(1 << 20)
-            .spawn(move || {
-                let _ = task::name_current_thread("tracer");
-                // Wishes: what is overwritten before it is copied is counted.
-                let _ = task::set_nice(NICE);
-                if let Some(cpu) = cpu {
-                    let _ = affinity::set_current(&[cpu]);
-                }
-                tracer.run(&ended, &used);
-            })
-            .map_err(|error| {
+        let round = move |last| tracer.round(last);
+        let thread =
+            Housekeeper::begin("tracer", 1 << 20, wanted.housekeeping, round).map_err(|error| {
                 Unavailable::new(format!("no thread for it: {error}"), "free some memory")
             })?;
-        let explaining = Self {
-            account,
-            over,
-            cpu_ns,
-            thread: Some(thread),
-        };
+        let explaining = Self { account, thread };
         let feed = Feed {
             batch: Vec::new(),
             sender,
@@ -173,7 +151,7 @@ impl Explaining {
     pub fn cost(&self) -> TracerCost {
         let account = lock(&self.account);
         TracerCost {
-            cpu_ns: self.cpu_ns.load(Ordering::Relaxed),
+            cpu_ns: self.thread.cpu_ns(),
             events: account.events,
             lost: account.lost,
         }
@@ -202,16 +180,7 @@ impl Explaining {
 
     /// Explains what is left, once the last samples were handed on, and ends the recording.
     pub fn end(&mut self) {
-        self.over.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Explaining {
-    fn drop(&mut self) {
-        self.end();
+        self.thread.end();
     }
 }
 
@@ -237,15 +206,15 @@ impl Feed {
 }
 
 impl SampleSink for Feed {
-    fn take(&mut self, cpu: usize, tid: i32, sample: &Sample) {
-        self.push(Wake {
+    fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
+        self.batch.extend(samples.iter().map(|sample| Wake {
             tid: tid.unsigned_abs(),
             at: Place::on(number(cpu)),
             waiting_ns: None,
             due_ns: sample.asked_ns,
             woken_ns: sample.woke_ns(),
             at_switch: false,
-        });
+        }));
     }
 
     fn collected(&mut self) {
@@ -269,23 +238,16 @@ struct Tracer {
 }
 
 impl Tracer {
-    fn run(mut self, over: &AtomicBool, used: &AtomicU64) {
-        loop {
-            let ended = over.load(Ordering::Acquire);
-            // Before the rings are copied, so that they hold what belongs to these samples.
-            let samples = self.samples(if ended { Duration::ZERO } else { NAP });
-            self.meet(&samples);
+    fn round(&mut self, last: bool) {
+        // Before the rings are copied, so that they hold what belongs to these samples.
+        let samples = self.samples(if last { Duration::ZERO } else { NAP });
+        self.meet(&samples);
+        self.capture.drain();
+        self.explain();
+        self.follow(&samples);
+        if last {
             self.capture.drain();
             self.explain();
-            self.follow(&samples);
-            if ended {
-                self.capture.drain();
-                self.explain();
-            }
-            used.store(clock_now(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Relaxed);
-            if ended {
-                return;
-            }
         }
     }
 
@@ -379,10 +341,6 @@ impl Tracer {
             if keep {
                 account.keep(&window);
             }
-        }
-        let mut account = lock(&self.account);
-        for what in self.capture.missing() {
-            account.ledger.add_missing(&what);
         }
     }
 }

@@ -8,6 +8,8 @@ mod compose;
 mod error;
 mod explain;
 mod gather;
+mod housekeeper;
+mod pace;
 mod plan;
 mod prepare;
 mod sampling;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use punctual_rt::memory;
 use punctual_rt::ring::{Consumer, ring};
 use punctual_rt::sched::Policy;
+use punctual_rt::{heap, memory};
 
 use super::error::ConductError;
 use super::plan::Plan;
@@ -170,6 +170,9 @@ fn lock_memory(state: &SystemState) -> std::io::Result<()> {
             .capabilities
             .iter()
             .any(|name| name == "cap_ipc_lock");
+    // What malloc maps and unmaps by itself is then locked and unlocked page by page, for which
+    // a kernel holds preemption off. Where malloc is another's it does as it does.
+    let _ = heap::keep(0);
     if free {
         memory::lock_all()
     } else {

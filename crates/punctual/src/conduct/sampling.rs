@@ -97,17 +97,19 @@ impl Sink {
 }
 
 impl SampleSink for Sink {
-    fn take(&mut self, cpu: usize, _tid: i32, sample: &cycle::Sample) {
-        let cycle = self.cycle_of(cpu, sample.missed);
-        self.batch.push(Sample {
-            cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
-            cycle,
-            asked_ns: sample.asked_ns,
-            latency_ns: sample.latency_ns(),
-            missed: sample.missed,
-        });
-        if self.batch.len() == BATCH {
-            self.hand_over();
+    fn take(&mut self, cpu: usize, _tid: i32, samples: &[cycle::Sample]) {
+        for sample in samples {
+            let cycle = self.cycle_of(cpu, sample.missed);
+            self.batch.push(Sample {
+                cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
+                cycle,
+                asked_ns: sample.asked_ns,
+                latency_ns: sample.latency_ns(),
+                missed: sample.missed,
+            });
+            if self.batch.len() == BATCH {
+                self.hand_over();
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A run from its first to its last moment.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use punctual_rt::clock;
@@ -9,17 +10,19 @@ use super::blocks::Stretches;
 use super::error::ConductError;
 use super::explain::{Explaining, Wanted};
 use super::gather::Gathering;
+use super::pace::Pace;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
 use super::signals::Signals;
 use super::{compose, view};
+use crate::lab::job::load_seed;
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
 use crate::probe::collector::{Collector, Lane, SampleSink};
 use crate::probe::cycle::Ended;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
-use crate::record::{Event, RUN_FILE, Run, RunDirectory, Standing, State};
+use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
 use crate::report::live::{LiveView, LiveWatch};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
@@ -132,7 +135,9 @@ fn begin(
             Lane::new(cpu, ready.tid, ring, tally)
         })
         .collect();
-    let gathering = Gathering::begin(Collector::new(lanes, u64::MAX, sinks), plan.housekeeping)?;
+    let pace = Arc::new(Pace::of(&plan.interval));
+    let collector = Collector::new(lanes, u64::MAX, sinks);
+    let gathering = Gathering::begin(collector, plan.housekeeping, &pace)?;
     let lined = Lined {
         line,
         halt,
@@ -160,6 +165,7 @@ fn begin(
     if let Some(length_ns) = plan.duration_ns {
         lined.halt.set(start_ns.saturating_add(length_ns));
     }
+    pace.begin(start_ns);
     lined.line.go(start_ns);
     let mut session = Session {
         plan,
@@ -167,12 +173,13 @@ fn begin(
         observer,
         run,
         start_ns,
+        pace,
         lined,
         gathering,
         stretches: Stretches::new(),
         loads,
         watch,
-        held,
+        held: Some(held),
         sampling,
         explaining,
         signals,
@@ -244,6 +251,7 @@ fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSe
         class: plan.load_class,
         cpus: Some(plan.load_cpus.clone()),
         allowed_cpus: plan.load_cpus.len(),
+        seed: load_seed(),
         ..LoadSettings::default()
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
@@ -265,12 +273,14 @@ struct Session<'a> {
     observer: &'a mut dyn Observer,
     run: Run,
     start_ns: u64,
+    pace: Arc<Pace>,
     lined: Lined,
     gathering: Gathering,
     stretches: Stretches,
     loads: Option<LoadSet>,
     watch: Watch,
-    held: Held,
+    /// Given back before the run is judged.
+    held: Option<Held>,
     sampling: Option<Sampling>,
     explaining: Option<Explaining>,
     signals: Signals,
@@ -316,7 +326,7 @@ impl Session<'_> {
             let elapsed_ns = self.elapsed_ns();
             self.stretches.look(&self.gathering.look(), elapsed_ns);
             self.tick();
-            std::thread::sleep(TICK.min(self.until_end()));
+            self.pace.nap(TICK.min(self.until_end()));
         }
     }
 
@@ -388,11 +398,7 @@ impl Session<'_> {
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         self.run.loads = loads.iter().map(compose::load_under_way).collect();
         self.put_explanation();
-        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
-        match windows
-            .unwrap_or(Ok(()))
-            .and(self.directory.save(&self.run))
-        {
+        match self.save() {
             Ok(()) => {
                 self.save_failed = false;
                 self.observer.saved(&self.run, self.directory);
@@ -404,6 +410,14 @@ impl Session<'_> {
                 self.save_failed = true;
             }
         }
+    }
+
+    /// Both are tried, and the first that failed is told.
+    fn save(&self) -> Result<(), RecordError> {
+        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
+        windows
+            .unwrap_or(Ok(()))
+            .and(self.directory.save(&self.run))
     }
 
     /// Ends everything in order, judges, and saves.
@@ -443,22 +457,11 @@ impl Session<'_> {
         };
         self.end_sampling();
         self.put_explanation();
-        drop(self.held);
+        self.held = None;
         self.observer.stage("analysing");
         compose::judge(&mut self.run);
-        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
-        if let Err(error) = windows
-            .unwrap_or(Ok(()))
-            .and(self.directory.save(&self.run))
-        {
-            let at_ns = clock::now_ns().saturating_sub(self.start_ns);
-            let kind = "save-failed".to_owned();
-            self.run.events.push(Event {
-                at_ns,
-                kind,
-                text: error.to_string(),
-                invalidates: false,
-            });
+        if let Err(error) = self.save() {
+            self.event("save-failed", error.to_string(), false);
         }
         self.observer.saved(&self.run, self.directory);
         self.run

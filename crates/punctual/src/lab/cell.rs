@@ -17,13 +17,17 @@ use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::qemu::Qemu;
 use super::work::WorkFolder;
-use crate::record::lab::{Fingerprint, GuestTime, LabBill, Laboratory};
+use crate::record::lab::{Fingerprint, GuestTime, LabBill, LabLoad, Laboratory};
 use crate::record::{self, Demand, RUN_FILE, Run, Standing};
 
 /// Words of the kernel's command line that are ours.
 const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr";
 /// The kernel takes no longer command line.
 const COMMAND_LINE: usize = 2047;
+
+/// The name by which this very program is a [`Work::Program`] like any other. No path to a file
+/// is so: those that were found have a folder.
+pub const OWN_NAME: &str = "punctual";
 
 /// What runs in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +36,7 @@ pub enum Work {
     Own(Vec<String>),
     /// Another program, its name and arguments, and loads beside it.
     Program {
-        /// Its file on the host.
+        /// Its file on the host, or [`OWN_NAME`].
         file: PathBuf,
         /// What it is called by, and its arguments.
         words: Vec<String>,
@@ -64,6 +68,8 @@ pub struct CellPlan<'a> {
     pub virtual_limit: Duration,
     /// The host's time that it may take.
     pub host_limit: Duration,
+    /// The host's processor time that it may take until its first process runs.
+    pub boot_limit: Duration,
 }
 
 /// Something that watches a machine from without: it tells QEMU more, and takes what QEMU
@@ -95,6 +101,8 @@ pub struct Made {
     pub stderr: Vec<u8>,
     /// Its exit status; a signal's number and 128 where one ended it, as shells have it.
     pub status: i32,
+    /// What the loads got done.
+    pub loads: Vec<LabLoad>,
     /// What could not be had in the guest.
     pub lacking: BTreeMap<String, String>,
     /// Where the time of the worst wake-ups went, where somebody watched.
@@ -186,6 +194,7 @@ impl CellPlan<'_> {
         );
         let program = match &self.work {
             Work::Own(_) => OURSELVES.to_owned(),
+            Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
             Work::Program { file, .. } => libraries::bring(&mut archive, file)?,
         };
         for path in &self.modules {
@@ -228,7 +237,7 @@ impl CellPlan<'_> {
             Some(watcher) => watcher.arguments(self, folder.path()).map_err(guest)?,
             None => Vec::new(),
         };
-        let machine = Machine {
+        let mut machine = Machine {
             qemu: self.qemu,
             kernel: &self.kernel.image,
             command_line: self.command_line()?,
@@ -236,11 +245,18 @@ impl CellPlan<'_> {
             memory_mib: self.memory_mib,
             extra,
             host_limit: self.host_limit,
+            boot_limit: self.boot_limit,
         };
-        let came = machine.run(&folder, ends)?;
+        let came = match machine.run(&folder, ends) {
+            Ok(came) => came,
+            Err(error) => return Err(machine.ask_early(&folder, ends, error)),
+        };
         let mut frames = match channel::parse(&came.stream) {
             Ok(frames) => frames,
-            Err(error) => return Err(came.without_result(error)),
+            Err(error) => {
+                let error = came.without_result(error);
+                return Err(machine.ask_early(&folder, ends, error));
+            }
         };
         let result: JobResult = frames
             .remove("result")
@@ -282,6 +298,7 @@ impl CellPlan<'_> {
             stdout,
             stderr,
             status,
+            loads: work_of(result.loads),
             lacking: result.lacking,
             bills: Vec::new(),
             no_bill: None,
@@ -295,6 +312,16 @@ impl CellPlan<'_> {
             if let (GuestTime::Host, Some(verdict)) = (made.laboratory.time, verdict) {
                 made.status = verdict.outcome.exit_code().into();
             }
+            made.loads = run
+                .loads
+                .iter()
+                .map(|load| LabLoad {
+                    name: load.name.clone(),
+                    work: load.work,
+                    unit: load.unit.clone(),
+                    rate: load.rate,
+                })
+                .collect();
             made.run = Some(run);
         }
         if let Some(watcher) = watcher {
@@ -341,6 +368,13 @@ impl CellPlan<'_> {
             fingerprint,
         }
     }
+}
+
+/// What loads beside a program say of themselves; nothing where they say something else.
+fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
+    loads
+        .and_then(|loads| serde_json::from_value(loads).ok())
+        .unwrap_or_default()
 }
 
 /// Where a module lies in the guest.

@@ -14,6 +14,8 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 const MARK: &str = "punctual-frame";
+/// The frame that comes first, as soon as the first process runs: a sign of life.
+pub const BEGIN: &str = "begin";
 /// The frame that comes last.
 pub const END: &str = "end";
 /// A header line is shorter than this.

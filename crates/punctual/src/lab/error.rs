@@ -40,6 +40,13 @@ pub enum LabError {
         /// The console's last words.
         console: String,
     },
+    /// Nothing came of the guest's first process.
+    BootLimit {
+        /// Seconds of the host's processor time that were allowed.
+        seconds: u64,
+        /// The console's last words.
+        console: String,
+    },
     /// The guest ran out of virtual time.
     VirtualLimit {
         /// Virtual seconds that were allowed.
@@ -114,6 +121,12 @@ impl fmt::Display for LabError {
             Self::HostLimit { seconds, console } => write!(
                 f,
                 "the guest was ended after {seconds} s of the host's time (--host-limit); {}",
+                said(console)
+            ),
+            Self::BootLimit { seconds, console } => write!(
+                f,
+                "the guest's first process did not run within {seconds} s of processor time \
+                 (--boot-limit); {}",
                 said(console)
             ),
             Self::VirtualLimit { seconds, tail } => {

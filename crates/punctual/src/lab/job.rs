@@ -2,6 +2,8 @@
 //! would hold 2 KB.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,9 @@ pub const PROGRAMS: &str = "/lab/bin";
 /// This very binary, in the guest.
 pub const OURSELVES: &str = "/init";
 
+/// The environment variable by which programs and loads are told the seed.
+pub const SEED_VARIABLE: &str = "PUNCTUAL_LAB_SEED";
+
 /// One guest's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -26,12 +31,24 @@ pub struct Job {
     pub words: Vec<String>,
     /// Loads to run beside it, for a program that starts none itself.
     pub load: Option<String>,
-    /// The seed, told to the program as `PUNCTUAL_LAB_SEED`.
+    /// The seed, told to the program and the loads by [`SEED_VARIABLE`].
     pub seed: u64,
     /// Modules of the kernel, in the order of loading.
     pub modules: Vec<String>,
     /// Virtual time from boot after which the work is ended.
     pub virtual_limit_ns: u64,
+}
+
+/// The seed for loads that are started here: 0, which changes nothing about them, but in a guest
+/// whose seed is another than the first.
+#[must_use]
+pub fn load_seed() -> u64 {
+    // Nobody's environment is to change the loads of a machine of their own.
+    let told = Path::new(JOB_FILE)
+        .exists()
+        .then(|| env::var(SEED_VARIABLE));
+    let seed = told.and_then(|seed| seed.ok()?.parse().ok());
+    seed.map_or(0, |seed: u64| seed.saturating_sub(1))
 }
 
 /// How a guest's work came to its end.

@@ -14,6 +14,10 @@ use super::work::WorkFolder;
 
 /// More is not read of what a guest hands out.
 const MOST_BYTES: u64 = 512 << 20;
+/// The kernel's clock ticks in a second, as it tells them to programs.
+const TICKS: u64 = 100;
+/// So many times its limit may a boot last that takes no processor time.
+const HALTED: u32 = 5;
 /// What is told of a console.
 const TAIL: usize = 400;
 
@@ -53,6 +57,9 @@ pub struct Machine<'a> {
     pub extra: Vec<OsString>,
     /// The host's time after which it is ended.
     pub host_limit: Duration,
+    /// The host's processor time after which it is ended if its first process gave no sign of
+    /// life. Processor time, for a host may be busy.
+    pub boot_limit: Duration,
 }
 
 /// What came of a machine.
@@ -140,6 +147,9 @@ impl Machine<'_> {
         // QEMU splits some of its arguments at commas: a short name has none.
         let kernel =
             fs::canonicalize(self.kernel).map_err(|source| LabError::file(self.kernel, source))?;
+        for left in ["kernel", "console", "out"] {
+            let _ = fs::remove_file(folder.join(left));
+        }
         std::os::unix::fs::symlink(&kernel, folder.join("kernel"))
             .map_err(|source| LabError::file(folder, source))?;
         let words = folder.join("emulator");
@@ -159,6 +169,8 @@ impl Machine<'_> {
             reason: format!("can't be started: {source}"),
         })?;
         let mut running = Running(child);
+        let out = folder.join("out");
+        let mut lives = false;
         let status = loop {
             let status = running.0.try_wait();
             let status = status.map_err(|source| LabError::file(&self.qemu.path, source))?;
@@ -168,10 +180,23 @@ impl Machine<'_> {
             if ends() {
                 return Err(LabError::Interrupted);
             }
+            let console = || tail(&read_text(&folder.join("console")));
             if begin.elapsed() >= self.host_limit {
                 return Err(LabError::HostLimit {
                     seconds: self.host_limit.as_secs(),
-                    console: tail(&read_text(&folder.join("console"))),
+                    console: console(),
+                });
+            }
+            lives = lives || fs::metadata(&out).is_ok_and(|data| data.len() > 0);
+            // A guest that halts for ever takes no processor time.
+            let silent = || {
+                let took = processor_time(running.0.id());
+                took >= self.boot_limit || begin.elapsed() >= self.boot_limit * HALTED
+            };
+            if !lives && silent() {
+                return Err(LabError::BootLimit {
+                    seconds: self.boot_limit.as_secs(),
+                    console: console(),
                 });
             }
             sys::pause();
@@ -181,7 +206,6 @@ impl Machine<'_> {
             Some(code) => format!("ended with status {code}"),
             None => "was killed".to_owned(),
         };
-        let out = folder.join("out");
         let length = fs::metadata(&out).map_or(0, |data| data.len());
         if length > MOST_BYTES {
             return Err(LabError::Result {
@@ -201,15 +225,68 @@ impl Machine<'_> {
     }
 }
 
+/// Has the kernel speak before it has a console.
+const EARLY: &str = "earlyprintk=serial";
+
+impl Machine<'_> {
+    /// Of a machine that died without a word, which its kernel does before it has a console: once
+    /// more, with words from the beginning. Other errors are given back as they are.
+    pub fn ask_early(
+        &mut self,
+        folder: &WorkFolder,
+        ends: &dyn Fn() -> bool,
+        error: LabError,
+    ) -> LabError {
+        let silent = match &error {
+            LabError::BootLimit { console, .. } => console.is_empty(),
+            LabError::NoResult {
+                channel, console, ..
+            } => console.is_empty() && *channel == ChannelError::Silent,
+            _ => false,
+        };
+        if !silent {
+            return error;
+        }
+        self.command_line = format!("{EARLY} {}", self.command_line);
+        self.extra.clear();
+        let said = match self.run(folder, ends) {
+            Err(LabError::Interrupted) => return LabError::Interrupted,
+            Err(_) => read_text(&folder.path().join("console")),
+            Ok(came) => came.console,
+        };
+        if let Some(line) = panic_line(&said) {
+            return LabError::Panic { line };
+        }
+        match error {
+            LabError::BootLimit { seconds, .. } => LabError::BootLimit {
+                seconds,
+                console: tail(&said),
+            },
+            LabError::NoResult {
+                channel, emulator, ..
+            } => LabError::NoResult {
+                channel,
+                emulator,
+                console: tail(&said),
+            },
+            other => other,
+        }
+    }
+}
+
+/// The line with which a kernel panicked.
+fn panic_line(console: &str) -> Option<String> {
+    console.lines().find_map(|line| {
+        let at = line.find("Kernel panic")?;
+        Some(line[at..].trim().to_owned())
+    })
+}
+
 impl Came {
     /// Why there is no result.
     #[must_use]
     pub fn without_result(&self, channel: ChannelError) -> LabError {
-        let panic = self.console.lines().find_map(|line| {
-            let at = line.find("Kernel panic")?;
-            Some(line[at..].trim().to_owned())
-        });
-        match panic {
+        match panic_line(&self.console) {
             Some(line) => LabError::Panic { line },
             None => LabError::NoResult {
                 channel,
@@ -228,6 +305,22 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Processor time of a process, nothing where it can't be read.
+fn processor_time(process: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let ticks = stat_ticks(&text).unwrap_or(0);
+    Duration::from_millis(ticks.saturating_mul(1000 / TICKS))
+}
+
+/// The ticks in user space and in the kernel. A process's name may hold anything, so the fields are
+/// counted from the last bracket on.
+fn stat_ticks(text: &str) -> Option<u64> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    ticks()?.checked_add(ticks()?)
 }
 
 fn read_text(path: &Path) -> String {
@@ -273,6 +366,7 @@ mod tests {
             memory_mib: 512,
             extra: vec!["-plugin".into()],
             host_limit: Duration::from_millis(300),
+            boot_limit: Duration::from_secs(60),
         }
     }
 
@@ -316,6 +410,16 @@ mod tests {
         fs::remove_file(folder.path().join("kernel")).unwrap();
         let error = machine(&qemu, 1).run(&folder, &|| true).unwrap_err();
         assert!(matches!(error, LabError::Interrupted));
+    }
+
+    #[test]
+    fn ticks_are_found_behind_any_name() {
+        let text = "7 (a) b) R 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 1";
+        assert_eq!(stat_ticks(text), Some(300));
+        for text in ["", "7 (a", "7 (a) R 1", "7 (a) R 1 2 3 4 5 6 7 8 9 10 x 1"] {
+            assert_eq!(stat_ticks(text), None, "{text}");
+        }
+        assert!(processor_time(0).is_zero());
     }
 
     #[test]

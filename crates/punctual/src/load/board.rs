@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::sys;
@@ -14,6 +15,8 @@ use super::sys;
 pub const SLOTS: usize = 4096;
 /// How many kinds of work besides the main one a generator may count.
 pub const ALSO: usize = 4;
+/// How much later than others a task begins at the most, where there is a seed.
+const MOST_DELAY: Duration = Duration::from_millis(10);
 const ERROR_BYTES: usize = 1024;
 const MAGIC: u64 = 0x7075_6e63_6c6f_6164;
 
@@ -41,6 +44,7 @@ struct Header {
     alive: AtomicU64,
     begin: AtomicU64,
     end: AtomicU64,
+    seed: AtomicU64,
     error_length: AtomicU32,
     error: [AtomicU8; ERROR_BYTES],
 }
@@ -73,6 +77,14 @@ impl Slot {
 struct Layout {
     header: Header,
     slots: [Slot; SLOTS],
+}
+
+/// The splitmix64 mixer: every bit of the result depends on every bit given.
+pub(super) fn scatter(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }
 
 /// The shared memory of one load.
@@ -183,21 +195,36 @@ impl Board {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
     }
 
+    /// Has the tasks begin at instants of their own, and choose otherwise where they choose.
+    /// With 0, which is how it is without this call, they begin at once.
+    pub fn set_seed(&self, seed: u64) {
+        self.header().seed.store(seed, Ordering::Relaxed);
+    }
+
+    /// What a task's random choices begin with, `task` being any number of it.
+    pub fn seed(&self, task: u64) -> u64 {
+        match self.header().seed.load(Ordering::Relaxed) {
+            0 => task,
+            seed => scatter(scatter(seed) ^ task),
+        }
+    }
+
     /// Says that this task has arrived, and waits until all of this and the
-    /// other loads have and the controller lets them go together.
+    /// other loads have and the controller lets them go together; with a seed,
+    /// for a while of its own longer.
     pub fn arrive(&self) {
         let header = self.header();
         header.alive.fetch_add(1, Ordering::Relaxed);
-        if header.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.expected() {
+        let before = header.arrived.fetch_add(1, Ordering::AcqRel);
+        if before + 1 == self.expected() {
             self.enter(state::READY);
         }
-        loop {
-            match self.state() {
-                now @ (state::STARTING | state::READY) => {
-                    self.await_change(now, Duration::from_secs(1));
-                }
-                _ => return,
-            }
+        while let now @ (state::STARTING | state::READY) = self.state() {
+            self.await_change(now, Duration::from_secs(1));
+        }
+        if header.seed.load(Ordering::Relaxed) != 0 {
+            let share = self.seed(before) as u32;
+            thread::sleep(MOST_DELAY.mul_f64(f64::from(share) / f64::from(u32::MAX)));
         }
     }
 
@@ -292,5 +319,43 @@ impl Drop for Board {
         // SAFETY: this mapping of exactly this size was made by map, and no
         // reference into it outlives the board.
         unsafe { libc::munmap(self.layout.as_ptr().cast(), size_of::<Layout>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_changes_choices_always_alike_and_without_one_they_are_as_they_were() {
+        let board = Board::new().expect("a board");
+        let with = |seed| {
+            board.set_seed(seed);
+            [1, 2].map(|task| board.seed(task))
+        };
+        assert_eq!(with(0), [1, 2]);
+        let [first, second] = [with(1), with(2)];
+        assert_eq!([with(1), with(2)], [first, second]);
+        let all: std::collections::BTreeSet<u64> =
+            [1, 2].into_iter().chain(first).chain(second).collect();
+        assert_eq!(all.len(), 6);
+    }
+
+    #[test]
+    fn tasks_go_on_with_a_seed_too() {
+        let board = Board::new().expect("a board");
+        board.set_seed(3);
+        board.expect(4);
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| board.arrive())).collect();
+            while board.state() != state::READY {
+                board.await_change(state::STARTING, Duration::from_millis(20));
+            }
+            board.release();
+            waiting
+                .into_iter()
+                .for_each(|task| task.join().expect("went on"));
+        });
+        assert_eq!(board.alive(), 4);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use super::board::scatter;
 use super::generator::{Amount, Generator, Parameter, Values};
 use super::worker::Context;
 
@@ -44,7 +45,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
     context.crew(context.size("workers"), 1, |index| {
         let mut memory: Vec<u64> = (0..words as u64).map(scatter).collect();
         let slot = context.slot(index);
-        let mut state = index as u64 + 1;
+        let mut state = context.board().seed(index as u64 + 1);
         let mut at = 0;
         context.board().arrive();
         loop {
@@ -55,14 +56,6 @@ fn run(context: &Context<'_>) -> Result<(), String> {
             slot.add(1);
         }
     })
-}
-
-/// The splitmix64 mixer: every bit of the result depends on every bit given.
-fn scatter(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 fn integers(seed: u64) -> u64 {

@@ -72,6 +72,17 @@ pub struct Parameter {
     pub most: u64,
 }
 
+impl Parameter {
+    /// How many processes there are, where nothing special is to be said of them.
+    pub const WORKERS: Self = Self {
+        key: "workers",
+        description: "processes",
+        default: Amount::PerCpu(1),
+        least: 1,
+        most: 4096,
+    };
+}
+
 /// A default, which may depend on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {

@@ -14,13 +14,7 @@ pub(super) const GENERATOR: Generator = Generator {
     also: &["mappings"],
     description: "large areas mapped, touched, protected and unmapped",
     parameters: &[
-        Parameter {
-            key: "workers",
-            description: "processes",
-            default: Amount::PerCpu(1),
-            least: 1,
-            most: 4096,
-        },
+        Parameter::WORKERS,
         Parameter {
             key: "threads",
             description: "threads in each, which share its address space",

@@ -39,6 +39,7 @@ impl Running {
             LoadError::new(&job.name, what)
         };
         let board = Board::new().map_err(failed)?;
+        board.set_seed(settings.seed);
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         let itself = || PathBuf::from("/proc/self/exe");
         let marker = unique();

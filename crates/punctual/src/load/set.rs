@@ -85,6 +85,9 @@ pub struct LoadSettings {
     /// The program that knows the verb [`worker::VERB`](super::worker::VERB);
     /// `None` is the running one.
     pub program: Option<PathBuf>,
+    /// Moves each task's begin by up to 10 ms and makes random choices others.
+    /// 0 does neither: that is the standard load.
+    pub seed: u64,
 }
 
 impl Default for LoadSettings {
@@ -95,6 +98,7 @@ impl Default for LoadSettings {
             allowed_cpus: allowed_cpus(),
             scratch_dir: None,
             program: None,
+            seed: 0,
         }
     }
 }

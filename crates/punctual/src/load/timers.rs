@@ -17,13 +17,7 @@ pub(super) const GENERATOR: Generator = Generator {
     also: &["sleeps"],
     description: "many periodic timers and short sleeps",
     parameters: &[
-        Parameter {
-            key: "workers",
-            description: "processes",
-            default: Amount::PerCpu(1),
-            least: 1,
-            most: 4096,
-        },
+        Parameter::WORKERS,
         Parameter {
             key: "timers",
             description: "periodic timers in each",
@@ -62,7 +56,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
                     format!("a timer failed: {error}: give fewer timers, or raise ulimit -n")
                 })
             } else {
-                sleep(context, shortest, task as u64, slot)
+                sleep(context, shortest, context.board().seed(task as u64), slot)
             }
         })
     })

@@ -35,10 +35,10 @@ impl Lane {
     }
 }
 
-/// Takes each measured sample with the CPU of its thread.
+/// Takes all measured samples with the CPU of their thread.
 pub trait SampleSink: Send {
-    /// Takes one sample of the thread on a CPU.
-    fn take(&mut self, cpu: usize, tid: i32, sample: &Sample);
+    /// Takes samples of the thread on a CPU, in their order.
+    fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]);
 
     /// All that has come so far was handed on.
     fn collected(&mut self) {}
@@ -88,12 +88,10 @@ impl Collector {
             let sinks = &mut self.sinks;
             taken += lane.ring.drain_slices(|samples| {
                 tally.record_all(samples);
-                for sink in &mut *sinks {
-                    for sample in samples {
-                        if sample.asked_ns >= start_ns {
-                            sink.take(cpu, tid, sample);
-                        }
-                    }
+                // Those of the warm-up come first.
+                let first = samples.partition_point(|sample| sample.asked_ns < start_ns);
+                for sink in sinks.iter_mut() {
+                    sink.take(cpu, tid, &samples[first..]);
                 }
             });
         }
@@ -127,9 +125,10 @@ mod tests {
     struct Keep(Arc<Mutex<Vec<(usize, u64)>>>);
 
     impl SampleSink for Keep {
-        fn take(&mut self, cpu: usize, tid: i32, sample: &Sample) {
+        fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
             assert_eq!(tid, 77);
-            self.0.lock().unwrap().push((cpu, sample.asked_ns));
+            let instants = samples.iter().map(|sample| (cpu, sample.asked_ns));
+            self.0.lock().unwrap().extend(instants);
         }
     }
 

@@ -11,6 +11,7 @@ pub mod futex;
 pub mod kinds;
 pub mod nanosleep;
 pub mod nanosleep_relative;
+pub mod rseq;
 pub mod scripted;
 pub mod source;
 pub mod tally;

@@ -16,6 +16,7 @@ use punctual_rt::thread::{Builder, Handle, SpawnError};
 
 use super::cycle::{self, Bounds, Ended, Halt, Sample};
 use super::kinds::{self, Kind, WithSource};
+use super::rseq;
 use super::source::WaitSource;
 use crate::record::Interval;
 
@@ -126,6 +127,7 @@ impl Probe {
             .cpus(&[request.cpu])
             .policy(request.policy)
             .spawn(move |setup| {
+                rseq::leave();
                 let refused = setup
                     .refused
                     .into_iter()

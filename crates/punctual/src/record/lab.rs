@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::error::RecordError;
 use super::read::{decode, slurp};
-use super::run::{Run, Tool};
+use super::run::{ImportedThread, Run, Tool};
 use super::scan;
 
 /// The file's name in the directory of a lab.
 pub const LAB_FILE: &str = "lab.json";
+/// The page of the whole lab, beside it.
+pub const LAB_PAGE: &str = "lab.html";
 /// The word that opens it.
 pub const LAB_FORMAT: &str = "punctual-lab";
 /// The version that this program writes, and the newest it reads.
@@ -148,6 +150,13 @@ pub struct LabCell {
     pub load: String,
     /// The seed.
     pub seed: u64,
+    /// Where an experiment has several commands for the same machine: which of them this is. Its
+    /// column then has the names of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<LabVariant>,
+    /// What the loads beside it got done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LabLoad>,
     /// Its directory, from that of the lab.
     pub directory: String,
     /// The host's time that it took, in seconds.
@@ -174,6 +183,30 @@ pub struct LabCell {
     pub laboratory: Option<Laboratory>,
 }
 
+/// One of several commands on the same machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabVariant {
+    /// The machine as the experiment names it.
+    pub machine: String,
+    /// The command as the experiment names it.
+    pub name: String,
+    /// Whether its figures may be held against the others': not where it measures something else.
+    pub ranked: bool,
+}
+
+/// What a load got done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabLoad {
+    /// Its name.
+    pub name: String,
+    /// Work done, in `unit`.
+    pub work: u64,
+    /// What it is counted in.
+    pub unit: String,
+    /// Work for each virtual second that it ran.
+    pub rate: f64,
+}
+
 /// The verdict of a cell's run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellVerdict {
@@ -187,9 +220,11 @@ pub struct CellVerdict {
 /// until the thread read the clock again, one virtual ns each, by function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabBill {
-    /// The instant asked for, CLOCK_MONOTONIC in the guest.
-    pub asked_ns: u64,
-    /// The latency; the rows' sum.
+    /// The instant asked for, CLOCK_MONOTONIC in the guest. Of a program the observer doesn't know
+    /// it: then it is counted from when its earliest wake-up would have come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_ns: Option<u64>,
+    /// The latency, or of a program by how much later it woke than at its earliest; the rows' sum.
     pub total_ns: u64,
     /// The most expensive first.
     pub rows: Vec<LabBillRow>,
@@ -232,6 +267,19 @@ impl CellFigures {
         for thread in &run.threads {
             all.merge(&Histogram::try_from(&thread.latency).ok()?);
         }
+        let mut mean_ns = all.mean()?;
+        if let Some(imported) = &run.imported {
+            // What another tool counted and did not keep lies above all that it kept; of more
+            // than one such its own mean knows.
+            let sum = |of: fn(&ImportedThread) -> f64| imported.threads.iter().map(of).sum::<f64>();
+            let beyond = imported.threads.iter().map(|thread| thread.beyond);
+            let unkept = beyond.fold(0, u64::saturating_add);
+            if unkept > 0 {
+                let count = sum(|thread| thread.count as f64);
+                mean_ns = sum(|of| of.mean_ns.unwrap_or(0.0) * of.count as f64) / count;
+                all.record_n(all.max()?, unkept);
+            }
+        }
         Some(Self {
             samples: all.count(),
             missed: run
@@ -239,12 +287,18 @@ impl CellFigures {
                 .iter()
                 .fold(0, |sum, thread| sum.saturating_add(thread.missed)),
             min_ns: all.min()?,
-            mean_ns: all.mean()?,
+            mean_ns,
             p50_ns: all.quantile(0.5)?,
             p99_ns: all.quantile(0.99)?,
             max_ns: all.max()?,
         })
     }
+}
+
+/// Whether a path is that of a lab's record: the file, or a directory that holds it.
+#[must_use]
+pub fn is_lab(path: &Path) -> bool {
+    path.join(LAB_FILE).is_file() || path.file_name() == Some(LAB_FILE.as_ref())
 }
 
 /// Reads `lab.json`: `path` is the file or its directory. Total, as reading a run is.

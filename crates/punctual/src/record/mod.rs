@@ -27,7 +27,7 @@ pub use evidence::{Evidence, analyse_record, invalid_reasons};
 pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
 pub use merge::{MergeError, Merger, merge};
 pub(crate) use read::validated;
-pub use read::{parse, read};
+pub use read::{parse, read, read_each};
 pub use run::*;
 pub use samples::{Sample, SampleWriter};
 pub use system::SystemState;

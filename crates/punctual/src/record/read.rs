@@ -5,6 +5,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use serde::Deserialize;
 
@@ -34,6 +36,9 @@ impl Bounds {
     pub const SHORT_LIST: usize = 1 << 12;
 }
 
+/// Threads that read records side by side: their memory is what bounds them.
+const MOST_READERS: usize = 8;
+
 /// Reads a record: `path` is a run directory or its `run.json`. An unfinished
 /// record is read like any other; the leftover of a save that was cut short is
 /// not looked at.
@@ -44,6 +49,41 @@ pub fn read(path: &Path) -> Result<Run, RecordError> {
     let file = locate(path)?;
     let bytes = slurp(&file, Bounds::FILE)?;
     parse(&file, &bytes)
+}
+
+/// Reads records on all CPUs, and hands them over in the order of `paths` on the caller's
+/// thread. However many there are, a few are in memory at a time. It ends with the first
+/// error of `take`.
+///
+/// # Errors
+/// That of `take`.
+pub fn read_each<E>(
+    paths: &[PathBuf],
+    mut take: impl FnMut(&Path, Result<Run, RecordError>) -> Result<(), E>,
+) -> Result<(), E> {
+    let readers = thread::available_parallelism().map_or(1, usize::from);
+    let readers = readers.clamp(1, MOST_READERS);
+    thread::scope(|scope| {
+        let mut lanes = Vec::new();
+        for first in 0..readers.min(paths.len()) {
+            let (sender, lane) = sync_channel(1);
+            lanes.push(lane);
+            scope.spawn(move || {
+                for path in paths.iter().skip(first).step_by(readers) {
+                    // Whoever took them has stopped.
+                    if sender.send(read(path)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        for (path, lane) in paths.iter().zip(lanes.iter().cycle()) {
+            // A reader ends early only by a panic, which the scope passes on.
+            let Ok(run) = lane.recv() else { break };
+            take(path, run)?;
+        }
+        Ok(())
+    })
 }
 
 /// The record's file: `path` itself or `run.json` within.

@@ -150,7 +150,7 @@ impl Run {
 /// What is known of figures that another tool measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    /// `cyclictest`, `rt-tests-json` or `jitterdebugger`.
+    /// `cyclictest`, `rt-tests-json`, `jitterdebugger` or `rtla-timerlat`.
     pub format: String,
     /// Latencies were rounded down to multiples of this.
     pub resolution_ns: u64,

@@ -123,7 +123,7 @@ impl Made {
             },
         )
         .callback(from + 1_000)
-        .at(from + 1_300, What::Waking { tid: 100 })
+        .at(from + 1_300, What::Waking { tid: 100, by: None })
         .irq_exit(to, vector)
     }
 

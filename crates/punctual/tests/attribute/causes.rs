@@ -273,7 +273,7 @@ fn locked(holder: &Task) -> Made {
         .leaves(7_000, &probe(), 2, holder)
         .irq(50_000, Vector::IrqWork)
         .irq_exit(52_000, Vector::IrqWork)
-        .at(180_000, What::Waking { tid: 100 })
+        .at(180_000, What::Waking { tid: 100, by: None })
         .switch(182_000, holder, &probe())
         .at(183_000, What::LockDone { lock: 0xf0 });
     made
@@ -324,7 +324,7 @@ fn a_page_fault_that_waits_for_the_disk() {
         .switch(5_000, &idle(), &probe())
         .at(6_000, What::Fault { address: 0x7f00 })
         .leaves(8_000, &probe(), 2, &idle())
-        .at(8_900_000, What::Waking { tid: 100 })
+        .at(8_900_000, What::Waking { tid: 100, by: None })
         .switch(8_903_000, &idle(), &probe());
     assert_eq!(others(&made, User)[0], (Cause::Fault, 8_894_000));
 }
@@ -334,7 +334,7 @@ fn stopped_by_a_signal() {
     let mut made = asleep(&idle(), 50_000_000);
     made.window.events.clear();
     made.leaves(-500_000, &probe(), 4, &idle())
-        .at(49_990_000, What::Waking { tid: 100 })
+        .at(49_990_000, What::Waking { tid: 100, by: None })
         .switch(49_993_000, &idle(), &probe());
     let state = text("stopped");
     assert_eq!(
@@ -354,7 +354,7 @@ fn a_storm_of_timers_within_the_interrupt() {
         },
     )
     .callback(1_000)
-    .at(1_300, What::Waking { tid: 100 });
+    .at(1_300, What::Waking { tid: 100, by: None });
     for n in 0..10 {
         let timer = 0x1000 + n as u64;
         made.at(

@@ -110,7 +110,7 @@ fn too_long_within_the_interrupt_is_unexplained() {
         },
     )
     .callback(80_500)
-    .at(81_000, What::Waking { tid: 100 })
+    .at(81_000, What::Waking { tid: 100, by: None })
     .irq_exit(82_000, Vector::LocalTimer)
     .switch(84_000, &hog(), &probe());
     assert!(

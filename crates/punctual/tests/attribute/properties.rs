@@ -55,7 +55,7 @@ fn whats() -> impl Strategy<Value = What> {
             }
         }),
         (0u64..3).prop_map(|timer| What::TimerDone { timer }),
-        (0u32..6).prop_map(|tid| What::Waking { tid }),
+        (0u32..6).prop_map(|tid| What::Waking { tid, by: None }),
         (
             tasks(),
             prop_oneof![Just(0u64), any::<u64>()],

@@ -53,7 +53,7 @@ fn an_interrupt_that_was_at_work_already_has_no_first_stage() {
         )
         .at(500, What::TimerDone { timer: 1 })
         .callback(700)
-        .at(900, What::Waking { tid: 100 })
+        .at(900, What::Waking { tid: 100, by: None })
         .irq_exit(2_000, Vector::LocalTimer)
         .switch(3_000, &hog(), &probe());
     assert_eq!(
@@ -88,7 +88,7 @@ fn woken_by_another_thread_the_timer_has_no_stages() {
     let mut made = asleep(&idle(), 12_000);
     made.on(0)
         .switch(-400_000, &hog(), &waker)
-        .at(3_000, What::Waking { tid: 100 })
+        .at(3_000, What::Waking { tid: 100, by: None })
         .switch(900_000, &waker, &hog())
         .on(CPU)
         .irq(5_000, Vector::Reschedule)

@@ -9,6 +9,8 @@
     reason = "each test binary uses a part of it; a skipped test says so"
 )]
 
+pub mod hotplug;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Read};

@@ -6,6 +6,7 @@ mod common;
 mod ends;
 mod input;
 mod observer;
+mod peers;
 mod repeat;
 mod work;
 

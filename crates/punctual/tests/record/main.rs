@@ -9,10 +9,13 @@ mod formats_peers;
 mod formats_read;
 mod formats_write;
 mod fuzz;
+#[path = "../common/labs.rs"]
+mod labs;
 mod merge;
 mod read;
 mod samples;
 mod schema;
+mod schema_lab;
 mod support;
 #[path = "../common/watches.rs"]
 mod watches;

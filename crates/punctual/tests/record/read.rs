@@ -4,7 +4,7 @@ use super::support as record_support;
 
 use std::path::Path;
 
-use punctual::record::{RecordError, Run, parse, read};
+use punctual::record::{RecordError, Run, parse, read, read_each};
 use serde_json::{Value, json};
 
 fn refused(bytes: &[u8]) -> String {
@@ -282,4 +282,32 @@ fn version_1_is_read() {
     let run = read(&path).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(run.threads[0].latency.count, 200);
     assert!(run.analysis.is_some() && run.verdict.is_some());
+}
+
+#[test]
+fn many_are_handed_over_in_their_order_and_none_after_an_error() {
+    let place = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..40)
+        .map(|number| place.path().join(number.to_string()))
+        .collect();
+    for (number, path) in paths.iter().enumerate().filter(|(number, _)| *number != 7) {
+        let run = record_support::run(number as u64);
+        std::fs::write(path, serde_json::to_vec(&run).unwrap()).unwrap();
+    }
+    let mut seen = Vec::new();
+    let end: Result<(), usize> = read_each(&paths, |path, run| {
+        let number: usize = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        seen.push(number);
+        match run {
+            Ok(run) => assert!(run.threads == record_support::run(number as u64).threads),
+            Err(RecordError::Read { path: named, .. }) => {
+                assert_eq!((number, named.as_path()), (7, path));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        if number == 30 { Err(number) } else { Ok(()) }
+    });
+    assert_eq!(end, Err(30));
+    assert_eq!(seen, (0..=30).collect::<Vec<_>>());
+    assert_eq!(read_each(&[], |_, _| Err(())), Ok(()));
 }

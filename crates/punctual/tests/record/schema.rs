@@ -14,8 +14,12 @@ use punctual_stats::histogram::Histogram;
 use record_support::{latencies, run, run_of, thread};
 use serde_json::{Value, json};
 
-fn schema() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/run-1.schema.json");
+/// A schema by its name and version.
+pub fn published(name: &str) -> Value {
+    let path = format!(
+        "{}/../../schema/{name}.schema.json",
+        env!("CARGO_MANIFEST_DIR")
+    );
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
@@ -43,7 +47,10 @@ fn records() -> Vec<Run> {
         reason: "interrupt".to_owned(),
     };
     full.system = full_system();
-    full.laboratory = Some(laboratory());
+    full.laboratory = Some(lab::Laboratory {
+        program: Some("/bin/true".to_owned()),
+        ..super::labs::laboratory("rt")
+    });
     full.explanation = Some(super::bills::explanation());
     full.own_cost.tracer = Some(TracerCost {
         cpu_ns: 1,
@@ -82,31 +89,6 @@ fn records() -> Vec<Run> {
     ];
     records.extend(imported);
     records
-}
-
-fn laboratory() -> lab::Laboratory {
-    lab::Laboratory {
-        kernel: "rt".to_owned(),
-        release: "6.1.0-49-rt-amd64".to_owned(),
-        package: Some("linux-image-6.1.0-49-rt-amd64 6.1.172-1".to_owned()),
-        parameters: vec!["preempt=full".to_owned()],
-        seed: 1,
-        cpus: 1,
-        memory_mib: 1024,
-        words: vec!["measure".to_owned()],
-        program: Some("/bin/true".to_owned()),
-        modules: vec!["kernel/a.ko".to_owned()],
-        virtual_limit_ns: 1,
-        load: Some("fork".to_owned()),
-        time: lab::GuestTime::Virtual,
-        boot_ns: 1,
-        virtual_ns: 2,
-        fingerprint: lab::Fingerprint {
-            emulator: "7.2.22".to_owned(),
-            firmware_sha256: [("pvh.bin".to_owned(), "00".to_owned())].into(),
-            ..lab::Fingerprint::default()
-        },
-    }
 }
 
 fn full_system() -> SystemState {
@@ -163,7 +145,7 @@ fn with_halves(run: &mut Run) {
 
 #[test]
 fn records_are_valid_under_the_schema() {
-    let schema = schema();
+    let schema = published("run-1");
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::validator_for(&schema).unwrap();
     for (index, run) in records().iter().enumerate() {
@@ -190,7 +172,7 @@ fn records_are_valid_under_the_schema() {
 }
 
 /// Every field of a record with the place in the schema that describes it.
-fn walk(root: &Value, schema: &Value, value: &Value, place: &str, used: &mut BTreeSet<String>) {
+pub fn walk(root: &Value, schema: &Value, value: &Value, place: &str, used: &mut BTreeSet<String>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.trim_start_matches("#/$defs/");
         return walk(root, &root["$defs"][name], value, name, used);
@@ -245,7 +227,7 @@ fn walk(root: &Value, schema: &Value, value: &Value, place: &str, used: &mut BTr
 }
 
 /// Every field that the schema names.
-fn named(schema: &Value, place: &str, names: &mut BTreeSet<String>) {
+pub fn named(schema: &Value, place: &str, names: &mut BTreeSet<String>) {
     for choice in ["anyOf", "oneOf"] {
         for (index, option) in schema[choice].as_array().into_iter().flatten().enumerate() {
             named(option, &format!("{place}#{index}"), names);
@@ -262,7 +244,7 @@ fn named(schema: &Value, place: &str, names: &mut BTreeSet<String>) {
 
 #[test]
 fn the_schema_names_what_records_hold_and_nothing_else() {
-    let schema = schema();
+    let schema = published("run-1");
     let mut names = BTreeSet::new();
     named(&schema, "run", &mut names);
     for (name, definition) in schema["$defs"].as_object().unwrap() {

@@ -12,7 +12,7 @@ use std::process::Command;
 use punctual::report::html;
 
 /// The document as the browser has it after loading, and what it logged.
-fn render(page: &Path, profile: &Path, more: &[&str]) -> Option<(String, String)> {
+pub fn render(page: &Path, profile: &Path, more: &[&str]) -> Option<(String, String)> {
     let browser = ["chromium", "chromium-browser", "google-chrome"]
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok());

@@ -9,6 +9,9 @@ mod explained;
 mod fixtures;
 mod gallery;
 mod gnuplot;
+mod lab;
+#[path = "../common/labs.rs"]
+mod labs;
 mod terminal;
 mod total;
 #[path = "../common/watches.rs"]

@@ -10,12 +10,17 @@ use std::thread;
 use punctual_stats::format::count;
 
 use super::round;
+use crate::lab::cell::Work;
+use crate::lab::machine::tail;
 use crate::lab::observer::Observer;
 use crate::lab::{CellPlan, LabError, Made};
-use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell};
+use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell, LabVariant};
 use crate::record::{Run, RunDirectory, save_whole};
 use crate::report::lab::label_of;
-use crate::report::{gnuplot, html, svg};
+use crate::report::{formats, gnuplot, html, svg};
+
+/// The result of a program that prints its figures.
+pub const STDOUT: &str = "stdout";
 
 /// A cell with its place in the table and on the disk.
 #[derive(Debug)]
@@ -26,6 +31,10 @@ pub struct Cell<'a> {
     pub column: String,
     /// Its load's name.
     pub load: String,
+    /// Which of several commands for its machine it is.
+    pub variant: Option<LabVariant>,
+    /// The file that a program leaves its figures in.
+    pub result: Option<String>,
     /// Its directory, from that of the lab.
     pub directory: String,
 }
@@ -84,9 +93,13 @@ pub fn make_all(
     ends: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(&Cell<'_>, &Result<Made, LabError>),
 ) -> Vec<Outcome> {
-    let make = |cell: &Cell<'_>| match observer.filter(|_| Observer::suits(&cell.plan)) {
-        Some(observer) => observer.watch(&cell.plan, own, &|| ends()),
-        None => cell.plan.make(own, None, &|| ends()),
+    let make = |cell: &Cell<'_>| {
+        let mut made = match observer.filter(|_| Observer::suits(&cell.plan)) {
+            Some(observer) => observer.watch(&cell.plan, own, &|| ends()),
+            None => cell.plan.make(own, None, &|| ends()),
+        }?;
+        read_result(cell, &mut made)?;
+        Ok(made)
     };
     let make = &make;
     let next = AtomicUsize::new(0);
@@ -128,7 +141,7 @@ pub fn keep(lab: &Path, cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> Re
     let folder = lab.join(&cell.directory);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(failed)?;
-    if let Some(run) = &made.run {
+    if let (Work::Own(_), Some(run)) = (&cell.plan.work, &made.run) {
         keep_run(&folder, run)?;
     } else {
         for (name, bytes) in [("stdout", &made.stdout), ("stderr", &made.stderr)] {
@@ -164,6 +177,29 @@ fn figures(made: &Made) -> Option<CellFigures> {
     (made.laboratory.time == GuestTime::Virtual).then(|| CellFigures::of(run))?
 }
 
+/// Reads what a program left as the record of its run.
+fn read_result(cell: &Cell<'_>, made: &mut Made) -> Result<(), LabError> {
+    let Some(name) = &cell.result else {
+        return Ok(());
+    };
+    let bytes = if name == STDOUT {
+        Some(&made.stdout)
+    } else {
+        made.files.get(name)
+    };
+    let Some(bytes) = bytes else {
+        return Err(LabError::Inside {
+            status: made.status,
+            tail: tail(&String::from_utf8_lossy(&made.stderr)),
+        });
+    };
+    let run = formats::detect_and_parse(Path::new(name), bytes);
+    made.run = Some(run.map_err(|error| LabError::Result {
+        reason: error.to_string(),
+    })?);
+    Ok(())
+}
+
 /// A line that tells of a cell that is done.
 pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> String {
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);
@@ -194,6 +230,8 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         kernel: cell.column.clone(),
         load: cell.load.clone(),
         seed: cell.plan.seed,
+        variant: cell.variant.clone(),
+        loads: made.map_or_else(Vec::new, |made| made.loads.clone()),
         directory: cell.directory.clone(),
         host_s: made.map_or(0.0, |made| round(made.took.as_secs_f64())),
         status: made.map(|made| made.status),

@@ -1,5 +1,6 @@
 //! `lab run`: what is to be made, from a file.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -12,6 +13,8 @@ use super::super::units;
 use super::flags::{self, LabRunFlags};
 use super::{Column, Wanted, plan};
 use crate::lab::cell::Work;
+use crate::lab::channel;
+use crate::record::lab::LabVariant;
 
 /// Those that come with the program.
 const SHIPPED: &[(&str, &str)] = &[
@@ -20,6 +23,8 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("experiments/rt-vs-standard.toml"),
     ),
     ("kernels", include_str!("experiments/kernels.toml")),
+    ("peers", include_str!("experiments/peers.toml")),
+    ("ladder", include_str!("experiments/ladder.toml")),
 ];
 /// A longer file is no experiment.
 const MOST_BYTES: u64 = 1 << 20;
@@ -44,6 +49,27 @@ struct Experiment {
     mem: Option<String>,
     /// The columns of the table.
     machine: Vec<MachineEntry>,
+    /// Commands that each machine is put through, in the place of `command`: then each machine
+    /// has a table with a column for each of them.
+    #[serde(default)]
+    variant: Vec<VariantEntry>,
+}
+
+/// One of several commands.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct VariantEntry {
+    /// Its name in the table.
+    name: String,
+    /// What follows `--`.
+    command: Vec<String>,
+    /// The file in which a program leaves its figures, in a format that `report` reads; `stdout`
+    /// is what it prints.
+    result: Option<String>,
+    /// The machines that can do it; all, where none is named.
+    machines: Option<Vec<String>>,
+    /// Whether its figures may be held against the others'.
+    ranked: Option<bool>,
 }
 
 /// One column.
@@ -73,37 +99,84 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
         None => slurp(path)?,
     };
     let usage = |line: String| Failure::usage(format!("{}: {line}", path.display()));
-    let parsed = parse(&text).map_err(usage)?;
-    let mut columns = Vec::new();
-    let command: Vec<OsString> = parsed.command.iter().map(OsString::from).collect();
-    let parts =
-        plan::parts(parsed.loads.as_deref(), &command).map_err(|failure| usage(failure.line))?;
-    for machine in parsed.machine {
-        let mut parts = parts.clone();
-        if let Some(max) = &machine.max {
-            for part in &mut parts {
-                let Work::Own(words) = &mut part.work else {
-                    return Err(usage("max goes with measure and qualify alone".to_owned()));
-                };
-                words.extend(["--max".to_owned(), max.clone()]);
-            }
-        }
-        columns.push(Column {
-            name: machine.name,
-            kernel: machine.kernel,
-            parameters: machine.param,
-            parts,
-        });
+    let mut parsed = parse(&text).map_err(usage)?;
+    if flags.load.is_some() {
+        parsed.loads.clone_from(&flags.load);
     }
+    let columns = columns(&parsed).map_err(usage)?;
     Ok(Wanted {
         columns,
-        seeds: parsed.seeds.unwrap_or(1),
+        seeds: flags.seeds.or(parsed.seeds).unwrap_or(1),
         cpus: parsed.cpus.unwrap_or(1),
         memory_mib: parsed
             .mem
             .map_or(Ok(1024), |mem| flags::memory(&mem))
             .map_err(usage)?,
         host: &flags.host,
+    })
+}
+
+/// A column for each machine, and on it for each command.
+fn columns(experiment: &Experiment) -> Result<Vec<Column>, String> {
+    let alone = VariantEntry {
+        command: experiment.command.clone(),
+        ..VariantEntry::default()
+    };
+    let variants = match &experiment.variant[..] {
+        [] => std::slice::from_ref(&alone),
+        several => several,
+    };
+    let mut columns = Vec::new();
+    for machine in &experiment.machine {
+        let here = |variant: &&VariantEntry| {
+            let machines = variant.machines.as_ref();
+            machines.is_none_or(|machines| machines.contains(&machine.name))
+        };
+        for variant in variants.iter().filter(here) {
+            columns.push(column(experiment, machine, variant)?);
+        }
+    }
+    Ok(columns)
+}
+
+fn column(
+    experiment: &Experiment,
+    machine: &MachineEntry,
+    variant: &VariantEntry,
+) -> Result<Column, String> {
+    let command: Vec<OsString> = variant.command.iter().map(OsString::from).collect();
+    let mut parts =
+        plan::parts(experiment.loads.as_deref(), &command).map_err(|failure| failure.line)?;
+    for part in &mut parts {
+        match (&mut part.work, &machine.max) {
+            (Work::Own(words), Some(max)) => words.extend(["--max".to_owned(), max.clone()]),
+            (Work::Program { .. }, Some(_)) => {
+                return Err("max goes with measure and qualify alone".to_owned());
+            }
+            (_, None) => {}
+        }
+        if let (Work::Own(_), Some(result)) = (&part.work, &variant.result) {
+            return Err(format!(
+                "result '{result}': measure and qualify hand theirs out by themselves"
+            ));
+        }
+    }
+    let several = !experiment.variant.is_empty();
+    Ok(Column {
+        name: if several {
+            format!("{} {}", machine.name, variant.name)
+        } else {
+            machine.name.clone()
+        },
+        kernel: machine.kernel.clone(),
+        parameters: machine.param.clone(),
+        parts,
+        variant: several.then(|| LabVariant {
+            machine: machine.name.clone(),
+            name: variant.name.clone(),
+            ranked: variant.ranked.unwrap_or(true),
+        }),
+        result: variant.result.clone(),
     })
 }
 
@@ -144,12 +217,11 @@ fn parse(text: &str) -> Result<Experiment, String> {
     if experiment.machine.is_empty() || experiment.machine.len() > 100 {
         return Err("from 1 to 100 machines are wanted".to_owned());
     }
-    for (index, machine) in experiment.machine.iter().enumerate() {
+    named("machine", experiment.machine.iter().map(|one| &*one.name))?;
+    named("variant", experiment.variant.iter().map(|one| &*one.name))?;
+    variants(&experiment)?;
+    for machine in &experiment.machine {
         let name = &machine.name;
-        let twice = experiment.machine[..index].iter().any(|m| m.name == *name);
-        if name.is_empty() || name.chars().any(char::is_control) || twice {
-            return Err(format!("machine '{name}' needs a name of its own"));
-        }
         for word in &machine.param {
             flags::parameter(word).map_err(|reason| format!("{name}: '{word}': {reason}"))?;
         }
@@ -158,6 +230,43 @@ fn parse(text: &str) -> Result<Experiment, String> {
         }
     }
     Ok(experiment)
+}
+
+/// Each has a name, and none has another's.
+fn named<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut taken = BTreeSet::new();
+    for name in names {
+        if name.is_empty() || name.chars().any(char::is_control) || !taken.insert(name) {
+            return Err(format!("{what} '{name}' needs a name of its own"));
+        }
+    }
+    Ok(())
+}
+
+/// What is told of several commands makes sense.
+fn variants(experiment: &Experiment) -> Result<(), String> {
+    if experiment.variant.len() > 100 {
+        return Err("at most 100 variants are wanted".to_owned());
+    }
+    if !experiment.variant.is_empty() && !experiment.command.is_empty() {
+        return Err("command stands beside [[variant]]: each variant has its own".to_owned());
+    }
+    for variant in &experiment.variant {
+        let name = &variant.name;
+        for machine in variant.machines.iter().flatten() {
+            if !experiment.machine.iter().any(|one| one.name == *machine) {
+                return Err(format!("{name}: there is no machine '{machine}'"));
+            }
+        }
+        if let Some(result) = &variant.result
+            && !channel::is_name(result)
+        {
+            return Err(format!(
+                "{name}: result '{result}': wanted is a file's name under /out, without spaces"
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -170,14 +279,20 @@ mod tests {
     fn what_is_shipped_can_be_read() {
         for (name, text) in SHIPPED {
             let experiment = parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let command: Vec<OsString> = experiment.command.iter().map(OsString::from).collect();
-            plan::parts(experiment.loads.as_deref(), &command).expect(name);
+            // Peers need not be installed where this runs.
+            let peers = |v: &VariantEntry| {
+                ["cyclictest", "jitterdebugger", "rtla"].contains(&&*v.command[0])
+            };
+            let mut experiment = experiment;
+            experiment.variant.retain(|variant| !peers(variant));
+            columns(&experiment).expect(name);
         }
     }
 
     #[test]
     fn nonsense_is_refused_in_a_line() {
         let machine = "[[machine]]\nname = \"a\"\nkernel = \"rt\"\n";
+        let variant = "[[variant]]\nname = \"v\"\ncommand = [\"measure\"]\n";
         for (text, words) in [
             ("", "machine"),
             ("machine = 3", "line 1"),
@@ -187,6 +302,23 @@ mod tests {
             (&format!("{machine}{machine}"), "name of its own"),
             (&format!("{machine}param = [\"a b\"]\n"), "one word"),
             (&format!("{machine}max = \"soon\"\n"), "a time above 0"),
+            (
+                &format!("{machine}{variant}{variant}"),
+                "variant 'v' needs a name",
+            ),
+            (
+                &format!("command = [\"a\"]\n{machine}{variant}"),
+                "each variant has its own",
+            ),
+            (
+                &format!("{machine}{variant}machines = [\"b\"]\n"),
+                "no machine 'b'",
+            ),
+            (
+                &format!("{machine}{variant}result = \"../x\"\n"),
+                "a file's name under /out",
+            ),
+            (&format!("{machine}[[variant]]\nname = \"v\"\n"), "command"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -64,6 +64,9 @@ pub struct HostFlags {
     /// The host's time that one machine may take
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
     pub host_limit: u64,
+    /// Processor time of the host that a guest may take until its first process runs
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
+    pub boot_limit: u64,
     /// Print the whole bill of each worst wake-up: the instructions in it, by the kernel's functions
     #[arg(long, conflicts_with = "no_explain", help_heading = OUTPUT)]
     pub explain: bool,
@@ -102,9 +105,15 @@ pub enum LabAction {
 /// Flags of `lab run`.
 #[derive(Debug, Args)]
 pub struct LabRunFlags {
-    /// A file in TOML, or one that is shipped: rt-vs-standard, kernels
+    /// A file in TOML, or one that is shipped: rt-vs-standard, peers, ladder, kernels
     #[arg(value_name = "EXPERIMENT")]
     pub experiment: PathBuf,
+    /// Loads, in the place of those that the file names
+    #[arg(long, value_name = "LOADS", help_heading = GUEST)]
+    pub load: Option<String>,
+    /// Seeds 1 to N, in the place of those that the file names
+    #[arg(long, value_name = "N", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
+    pub seeds: Option<u64>,
     /// How it is done on the host.
     #[command(flatten)]
     pub host: HostFlags,

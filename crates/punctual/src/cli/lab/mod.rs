@@ -20,7 +20,7 @@ use crate::lab::cell::Work;
 use crate::lab::kernel::{self, Cache, Kernel};
 use crate::lab::observer::Observer;
 use crate::lab::{CellPlan, LabError, Qemu};
-use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, LabCell};
+use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell, LabVariant};
 use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
 use crate::report::lab as report;
 use cells::{Cell, Outcome};
@@ -45,6 +45,10 @@ pub struct Column {
     kernel: String,
     parameters: Vec<String>,
     parts: Vec<plan::Part>,
+    /// Which of several commands for its machine it is.
+    variant: Option<LabVariant>,
+    /// The file that a program leaves its figures in.
+    result: Option<String>,
 }
 
 /// What is to be made, wherever that was said.
@@ -63,6 +67,8 @@ fn of_flags(flags: &LabFlags) -> Result<Wanted<'_>, Failure> {
         kernel: name.clone(),
         parameters: flags.param.clone(),
         parts: parts.clone(),
+        variant: None,
+        result: None,
     };
     Ok(Wanted {
         columns: flags.kernel.iter().map(column).collect(),
@@ -83,7 +89,7 @@ fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
         }
     }
     let cells = planned(wanted, &qemu, &kernels)?;
-    if let Some(cell) = cells.first() {
+    for cell in firsts(&cells) {
         // What makes no sense is told before anything runs.
         cell.plan.initramfs(&own).map_err(Failure::setup)?;
     }
@@ -92,7 +98,7 @@ fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
     let directory = make_directory(host)?;
     let program = cells
         .iter()
-        .any(|cell| matches!(cell.plan.work, Work::Program { .. }));
+        .any(|cell| matches!(cell.plan.work, Work::Program { .. }) && cell.result.is_none());
     let tells = !host.quiet && !host.json && !program;
     let jobs = host.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let begin = Instant::now();
@@ -178,18 +184,29 @@ fn planned<'a>(
                     memory_mib: wanted.memory_mib,
                     virtual_limit: Duration::from_nanos(wanted.host.virtual_limit),
                     host_limit: Duration::from_nanos(wanted.host.host_limit),
+                    boot_limit: Duration::from_nanos(wanted.host.boot_limit),
                 };
                 plan.command_line().map_err(Failure::setup)?;
                 cells.push(Cell {
                     plan,
                     column: column.name.clone(),
                     load: part.load.clone(),
+                    variant: column.variant.clone(),
+                    result: column.result.clone(),
                     directory: cells::folder(folder, &part.load, seed, wanted.seeds),
                 });
             }
         }
     }
     Ok(cells)
+}
+
+/// The first cell of each column.
+fn firsts<'a, 'b>(cells: &'a [Cell<'b>]) -> impl Iterator<Item = &'a Cell<'b>> {
+    let new = |at: usize| at == 0 || cells[at].column != cells[at - 1].column;
+    (0..cells.len())
+        .filter(move |at| new(*at))
+        .map(|at| &cells[at])
 }
 
 fn make_directory(host: &HostFlags) -> Result<RunDirectory, Failure> {
@@ -231,6 +248,7 @@ fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
     bytes.push(b'\n');
     directory
         .save_file(LAB_FILE, &bytes)
+        .and_then(|()| directory.save_file(LAB_PAGE, report::page(lab, "").as_bytes()))
         .map_err(Failure::setup)
 }
 
@@ -250,9 +268,17 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             out::print(&String::from_utf8_lossy(&made.stdout));
             out::pass_on(&String::from_utf8_lossy(&made.stderr));
         }
+        if flags.explain {
+            out::print(&report::bills(lab, &out::style()));
+        }
     } else if !flags.quiet {
-        let place = directory.display().to_string();
-        out::print(&report::table(lab, &out::style().with_report(place)));
+        let place = directory.join(LAB_PAGE).display().to_string();
+        let style = out::style().with_report(place);
+        if lab.cells.iter().any(|cell| cell.variant.is_some()) {
+            out::print(&report::variants(lab, &style));
+        } else {
+            out::print(&report::table(lab, &style));
+        }
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));
         }

@@ -7,7 +7,7 @@ use clap::Parser;
 
 use super::super::failure::Failure;
 use super::super::flags::{Cli, Verb};
-use crate::lab::cell::Work;
+use crate::lab::cell::{OWN_NAME, Work};
 use crate::launch::Program;
 use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 
@@ -63,8 +63,11 @@ pub fn parts(load: Option<&str>, command: &[OsString]) -> Result<Vec<Part>, Fail
         .collect()
 }
 
-/// A program as a shell finds it.
-pub fn program(name: &OsString) -> Result<PathBuf, Failure> {
+/// A program as a shell finds it; by its name alone, this very one.
+fn program(name: &OsString) -> Result<PathBuf, Failure> {
+    if name == OWN_NAME {
+        return Ok(PathBuf::from(OWN_NAME));
+    }
     Program::find(name)
         .map(|program| program.path().to_owned())
         .map_err(|refusal| Failure {

@@ -15,12 +15,15 @@ use crate::conduct::Signals;
 use crate::lab::cell::Work;
 use crate::lab::kernel::Kernel;
 use crate::lab::{CellPlan, Made, Qemu};
-use crate::record::lab::{GuestTime, LAB_FILE, Laboratory, read_lab};
+use crate::record::lab::{GuestTime, Laboratory, is_lab, read_lab};
 use crate::record::{self, Run};
 use crate::report::lab::{self as report, label_of};
 
 /// The host's time that one machine may take.
 const HOST_LIMIT: Duration = Duration::from_secs(3600);
+
+/// The host's processor time that a boot may take.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
 
 /// One record that is to be made again.
 struct Before {
@@ -82,8 +85,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<Before>, Failure> {
-    let is_lab = path.join(LAB_FILE).is_file() || path.file_name() == Some(LAB_FILE.as_ref());
-    if !is_lab {
+    if !is_lab(path) {
         let run = record::read(path).map_err(Failure::setup)?;
         let Some(laboratory) = run.laboratory.clone() else {
             return Err(Failure::usage(format!(
@@ -147,11 +149,14 @@ fn again<'a>(record: &Before, qemu: &'a Qemu, kernels: &'a [Kernel]) -> Result<C
         memory_mib: lab.memory_mib.clamp(256, 65536),
         virtual_limit: Duration::from_nanos(lab.virtual_limit_ns),
         host_limit: HOST_LIMIT,
+        boot_limit: BOOT_LIMIT,
     };
     Ok(Cell {
         plan,
         column: record.column.clone(),
         load: record.load.clone(),
+        variant: None,
+        result: None,
         directory: String::new(),
     })
 }

@@ -14,7 +14,7 @@ use punctual_rt::sys::time::clock_now;
 use punctual_stats::requirement::Requirement;
 
 use super::error::ConductError;
-use super::gather::NICE;
+use super::housekeeper::NICE;
 use super::session::{Observer, SAVE_EVERY, TICK, WATCH_EVERY, save};
 use super::signals::Signals;
 use crate::record::{Demand, Event, RecordError, Run, RunDirectory, State, time};

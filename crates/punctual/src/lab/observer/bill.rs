@@ -106,7 +106,7 @@ pub fn bill(trail: &Trail, symbols: &Symbols, mark: u64, peak: &Peak) -> Option<
     // A stable order: most first, then by name.
     rows.sort_by_key(|row| std::cmp::Reverse(row.instructions));
     Some(LabBill {
-        asked_ns: peak.asked_ns,
+        asked_ns: Some(peak.asked_ns),
         total_ns: peak.latency_ns,
         rows,
     })

@@ -6,6 +6,7 @@
 //! read the clock: which those were is counted, not sampled.
 
 pub mod bill;
+pub mod grid;
 pub mod trail;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_stats::peaks::Peak;
 
 use self::trail::Trail;
 use super::cell::{CellPlan, Made, Watcher, Work};
@@ -48,12 +51,11 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Whether there is anything to watch in this cell: a probe of ours, in virtual time.
+    /// Whether there is anything to watch in this cell: a probe of ours, or a program that may have
+    /// a loop of ours, in virtual time.
     #[must_use]
     pub fn suits(plan: &CellPlan<'_>) -> bool {
-        !EMBEDDED.is_empty()
-            && Time::of(plan.cpus) == Time::Virtual
-            && matches!(&plan.work, Work::Own(_))
+        !EMBEDDED.is_empty() && Time::of(plan.cpus) == Time::Virtual
     }
 
     /// Makes a cell and watches it. Where the worst wake-up was not among those that were kept it
@@ -122,10 +124,11 @@ impl Watcher for Observer {
         let file = folder.join(PLUGIN);
         fs::write(&file, plugin_for(&plan.qemu.version))
             .map_err(|error| format!("{}: {error}", file.display()))?;
-        let Work::Own(words) = &plan.work else {
-            return Ok(Vec::new());
+        let period = match &plan.work {
+            Work::Own(words) => period(words),
+            Work::Program { .. } => 0,
         };
-        let mut told = format!("./{PLUGIN},out={TRAIL},period={}", period(words));
+        let mut told = format!("./{PLUGIN},out={TRAIL},period={period}");
         // A kernel without names is told of when its bill is to be made.
         let symbols = self.symbols(plan.kernel).ok();
         if let Some(fault) = symbols.and_then(|symbols| symbols.address(PAGE_FAULT)) {
@@ -136,7 +139,11 @@ impl Watcher for Observer {
 
     fn take(&self, plan: &CellPlan<'_>, folder: &Path, made: &mut Made) -> Result<(), String> {
         let symbols = self.symbols(plan.kernel);
-        match symbols.and_then(|symbols| bills(&symbols, folder, made.run.as_ref())) {
+        let bills = symbols.and_then(|symbols| match &plan.work {
+            Work::Own(_) => bills(&symbols, folder, made.run.as_ref()),
+            Work::Program { .. } => bills_of_program(&symbols, folder),
+        });
+        match bills {
             Ok((bills, missed)) => {
                 made.bills = bills;
                 made.missed_mark = missed;
@@ -163,27 +170,74 @@ fn bills(
             threads.len()
         ));
     };
+    let trail = trail(folder)?;
+    let marks = bill::marks_of(&trail, &thread.peaks)?;
+    let all = thread.peaks.iter().copied().zip(marks).collect();
+    Ok(bills_of(&trail, symbols, all))
+}
+
+/// What the plugin left.
+fn trail(folder: &Path) -> Result<Trail, String> {
     let file = folder.join(TRAIL);
     let said = |error: std::io::Error| format!("the observer's file: {error}");
     if fs::metadata(&file).map_err(said)?.len() > MOST_BYTES {
         return Err("the observer's file is larger than it can be".to_owned());
     }
-    let trail = Trail::parse(&fs::read(&file).map_err(said)?)?;
-    let marks = bill::marks_of(&trail, &thread.peaks)?;
-    let mut bills: Vec<LabBill> = thread
-        .peaks
+    Trail::parse(&fs::read(&file).map_err(said)?)
+}
+
+/// The bills of those of these wake-ups that were kept, the latest first; and the mark of the
+/// worst, where it is not among them.
+fn bills_of(
+    trail: &Trail,
+    symbols: &Symbols,
+    all: Vec<(Peak, u64)>,
+) -> (Vec<LabBill>, Option<u64>) {
+    let mut bills: Vec<LabBill> = all
         .iter()
-        .zip(&marks)
-        .filter_map(|(peak, mark)| bill::bill(&trail, symbols, *mark, peak))
+        .filter_map(|(peak, mark)| bill::bill(trail, symbols, *mark, peak))
         .collect();
     bills.sort_by_key(|bill| std::cmp::Reverse(bill.total_ns));
-    let all = thread.peaks.iter().zip(&marks);
-    let worst = all.max_by_key(|(peak, _)| peak.latency_ns);
+    let worst = all.iter().max_by_key(|(peak, _)| peak.latency_ns);
     let missed = worst.filter(|(peak, _)| {
         let found = bills.first().map(|bill| bill.total_ns);
         found != Some(peak.latency_ns)
     });
-    Ok((bills, missed.map(|(_, mark)| *mark)))
+    let missed = missed.map(|(_, mark)| *mark);
+    (bills, missed)
+}
+
+/// The same of a program with a periodic loop of `punctual-rt`: of how much later it woke than at
+/// its earliest.
+fn bills_of_program(
+    symbols: &Symbols,
+    folder: &Path,
+) -> Result<(Vec<LabBill>, Option<u64>), String> {
+    let trail = trail(folder)?;
+    let mut all: Vec<(Peak, u64)> = (0_u64..)
+        .zip(grid::lateness(&trail.marks)?)
+        .map(|(cycle, latency_ns)| {
+            let peak = Peak {
+                cycle,
+                asked_ns: 0,
+                latency_ns,
+            };
+            (peak, cycle)
+        })
+        .collect();
+    all.sort_by_key(|(peak, _)| std::cmp::Reverse(peak.latency_ns));
+    // The very latest; others where they were kept.
+    let kept: Vec<u64> = trail.kept().collect();
+    let mut first = true;
+    all.retain(|(peak, mark)| {
+        let worst = std::mem::replace(&mut first, false);
+        peak.latency_ns > 0 && (worst || kept.contains(mark))
+    });
+    let (mut bills, missed) = bills_of(&trail, symbols, all);
+    for bill in &mut bills {
+        bill.asked_ns = None;
+    }
+    Ok((bills, missed))
 }
 
 /// The plugin as this QEMU takes it: from 9.0 on it wants version 2 of its interface.

@@ -13,13 +13,7 @@ use super::sys as calls;
 
 /// The parameters of all of them.
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "workers",
-        description: "processes",
-        default: Amount::PerCpu(1),
-        least: 1,
-        most: 4096,
-    },
+    Parameter::WORKERS,
     Parameter {
         key: "bytes",
         description: "memory that each has at a time",

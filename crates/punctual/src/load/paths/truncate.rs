@@ -14,13 +14,7 @@ pub(in super::super) const GENERATOR: Generator = Generator {
     also: &["bytes"],
     description: "a large file on tmpfs, written and cut to nothing",
     parameters: &[
-        Parameter {
-            key: "workers",
-            description: "processes",
-            default: Amount::PerCpu(1),
-            least: 1,
-            most: 4096,
-        },
+        Parameter::WORKERS,
         Parameter {
             key: "bytes",
             description: "size of the file",

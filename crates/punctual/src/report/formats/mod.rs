@@ -12,6 +12,7 @@ mod junit;
 mod openmetrics;
 mod rows;
 mod rt_tests;
+mod rtla;
 pub(in crate::report) mod xml;
 
 use std::fmt;
@@ -151,6 +152,9 @@ pub fn detect_and_parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
             Kind::RtTests => rt_tests::read(path, bytes),
             Kind::Jitterdebugger => jitterdebugger::read(path, bytes),
         };
+    }
+    if bytes.starts_with(rtla::FIRST_LINE.as_bytes()) {
+        return rtla::read(path, limited(path, bytes)?);
     }
     cyclictest::read(path, limited(path, bytes)?)
 }

@@ -2,9 +2,11 @@
 //! without scripts, in light and dark, on paper and on a telephone.
 
 mod explained;
+pub(super) mod frame;
 mod page;
-mod parts;
+pub(super) mod parts;
 mod sections;
 mod tables;
 
+pub(super) use page::class;
 pub use page::page;

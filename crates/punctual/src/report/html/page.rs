@@ -3,15 +3,12 @@
 use punctual_stats::verdict::Outcome;
 
 use super::parts::Html;
-use super::{explained, sections, tables};
+use super::{explained, frame, sections, tables};
 use crate::record::Run;
-use crate::report::draw::palette;
 use crate::report::draw::svg::escape;
 use crate::report::figures::Figures;
 use crate::report::marks::marks;
 use crate::report::{conditions, statements, words};
-
-const CSS: &str = include_str!("style.css");
 
 /// The report of a run as one HTML file.
 #[must_use]
@@ -23,21 +20,7 @@ pub fn page(run: &Run) -> String {
 
     let word = headline.outcome.map_or("measured", Outcome::word);
     let title = format!("{word}: {} on {}", run.verb, run.system.hostname);
-    html.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    html.raw("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
-    html.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    // There is no script, and nothing is ever loaded, whatever a name in the record holds.
-    html.raw(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n",
-    );
-    html.raw(&format!(
-        "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
-        escape(&title),
-        style()
-    ));
-
+    frame::open(&mut html, &title, "");
     banner(&mut html, run, &figures);
     html.raw("<main>\n");
     tables::requirements(&mut html, run);
@@ -69,27 +52,12 @@ pub fn page(run: &Run) -> String {
     sections::guide(&mut html);
     sections::provenance(&mut html, run);
     html.raw("</main>\n");
-    html.raw(&format!(
-        "<footer>Written by {} {}. Everything is in this file; nothing is loaded.</footer>\n",
-        escape(&run.tool.name),
-        escape(&run.tool.version)
-    ));
-    html.raw("</body>\n</html>\n");
+    frame::close(&mut html, &run.tool);
     html.finish()
 }
 
-fn style() -> String {
-    format!(
-        ":root{{color-scheme:light dark;{}}}\n@media(prefers-color-scheme:dark){{@media screen{{:root{{{}}}}}}}\n{}{}{CSS}",
-        palette::LIGHT,
-        palette::DARK,
-        palette::CHART_RULES,
-        palette::series_rules()
-    )
-}
-
 /// The class of a verdict.
-pub(super) fn class(outcome: Option<Outcome>) -> &'static str {
+pub(in crate::report) fn class(outcome: Option<Outcome>) -> &'static str {
     match outcome {
         None => "none",
         Some(Outcome::Pass) => "pass",

@@ -6,7 +6,7 @@ use crate::report::draw::svg;
 use crate::report::statements::Fact;
 
 /// Text for the page: escaped, figures kept together with their units.
-fn escape(text: &str) -> String {
+pub(in crate::report) fn escape(text: &str) -> String {
     const UNITS: [&str; 9] = ["ns", "µs", "ms", "s", "min", "h", "d", "%", "million"];
     let mut out = String::with_capacity(text.len());
     for word in text.split(' ') {
@@ -22,38 +22,46 @@ fn escape(text: &str) -> String {
 
 /// HTML in the making.
 #[derive(Debug, Default)]
-pub(super) struct Html {
+pub(in crate::report) struct Html {
     out: String,
 }
 
 /// A cell of a table: its text and its classes.
-pub(super) struct Td {
+pub(in crate::report) struct Td {
     text: String,
     class: &'static str,
 }
 
-pub(super) fn td(text: impl Into<String>) -> Td {
+pub(in crate::report) fn td(text: impl Into<String>) -> Td {
     Td {
         text: text.into(),
         class: "",
     }
 }
 
-pub(super) fn td_in(class: &'static str, text: impl Into<String>) -> Td {
+pub(in crate::report) fn td_in(class: &'static str, text: impl Into<String>) -> Td {
     Td {
         text: text.into(),
         class,
     }
 }
 
+impl std::fmt::Write for Html {
+    /// As [`Html::raw`].
+    fn write_str(&mut self, markup: &str) -> std::fmt::Result {
+        self.out.push_str(markup);
+        Ok(())
+    }
+}
+
 impl Html {
     /// Markup of our own, written as it is.
-    pub(super) fn raw(&mut self, markup: &str) {
+    pub(in crate::report) fn raw(&mut self, markup: &str) {
         self.out.push_str(markup);
     }
 
     /// An element with a text.
-    pub(super) fn text(&mut self, element: &str, class: &str, text: &str) {
+    pub(in crate::report) fn text(&mut self, element: &str, class: &str, text: &str) {
         let class = if class.is_empty() {
             String::new()
         } else {
@@ -63,12 +71,12 @@ impl Html {
     }
 
     /// A heading with a target for links.
-    pub(super) fn heading(&mut self, id: &str, text: &str) {
+    pub(in crate::report) fn heading(&mut self, id: &str, text: &str) {
         let _ = writeln!(self.out, "<h2 id=\"{id}\">{}</h2>", escape(text));
     }
 
     /// Names and what is said of them.
-    pub(super) fn facts(&mut self, caption: &str, facts: &[Fact]) {
+    pub(in crate::report) fn facts(&mut self, caption: &str, facts: &[Fact]) {
         let _ = writeln!(
             self.out,
             "<table class=\"facts stack\"><caption>{}</caption><tbody>",
@@ -87,7 +95,7 @@ impl Html {
 
     /// A table whose first column names the row. `class` is `figures` for
     /// numbers, which scroll on a narrow screen, or `wide stack` for words.
-    pub(super) fn table(
+    pub(in crate::report) fn table(
         &mut self,
         class: &str,
         caption: &str,
@@ -153,7 +161,7 @@ impl Html {
         }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(in crate::report) fn finish(self) -> String {
         self.out
     }
 }

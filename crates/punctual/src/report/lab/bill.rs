@@ -22,6 +22,38 @@ fn share(row: &LabBillRow, bill: &LabBill) -> String {
     format!("{percent:.0}%")
 }
 
+/// What a bill's rows sum to.
+#[must_use]
+pub(super) fn title(bill: &LabBill) -> String {
+    let total = count(bill.total_ns);
+    match bill.asked_ns {
+        Some(_) => format!("{total} instructions from the instant asked for to the wake-up"),
+        None => format!("{total} instructions later than at its earliest"),
+    }
+}
+
+/// A bill's functions with their instructions and shares; behind the first `most` all others
+/// are one row.
+#[must_use]
+pub(super) fn rows(bill: &LabBill, most: usize) -> Vec<(String, u64, String)> {
+    let (shown, rest) = bill.rows.split_at(bill.rows.len().min(most));
+    let mut all = shown.to_vec();
+    if !rest.is_empty() {
+        all.push(LabBillRow {
+            function: format!("({} others)", rest.len()),
+            instructions: rest
+                .iter()
+                .fold(0_u64, |sum, row| sum.saturating_add(row.instructions)),
+        });
+    }
+    all.into_iter()
+        .map(|row| {
+            let share = share(&row, bill);
+            (row.function, row.instructions, share)
+        })
+        .collect()
+}
+
 /// The whole bill of each cell's worst wake-up.
 #[must_use]
 pub fn bills(lab: &Lab, style: &Style) -> String {
@@ -33,34 +65,18 @@ pub fn bills(lab: &Lab, style: &Style) -> String {
             lines.push(format!("{}: no bill: {why}", label(cell)));
             continue;
         };
-        let title = format!(
-            "{}: {} instructions from the instant asked for to the wake-up",
-            label(cell),
-            count(bill.total_ns)
-        );
+        let title = format!("{}: {}", label(cell), title(bill));
         lines.push(style.paint(Tone::Bold, &title));
-        let row = |function: &str, instructions: u64| {
-            let row = LabBillRow {
-                function: function.to_owned(),
-                instructions,
-            };
-            vec![
-                Cell::new(count(instructions)),
-                Cell::new(share(&row, bill)),
-                Cell::new(row.function),
-            ]
-        };
-        let (shown, rest) = bill.rows.split_at(bill.rows.len().min(SHOWN));
-        let mut rows: Vec<_> = shown
-            .iter()
-            .map(|shown| row(&shown.function, shown.instructions))
+        let rows: Vec<_> = rows(bill, SHOWN)
+            .into_iter()
+            .map(|(function, instructions, share)| {
+                vec![
+                    Cell::new(count(instructions)),
+                    Cell::new(share),
+                    Cell::new(function),
+                ]
+            })
             .collect();
-        if !rest.is_empty() {
-            let sum = rest
-                .iter()
-                .fold(0_u64, |sum, row| sum.saturating_add(row.instructions));
-            rows.push(row(&format!("({} others)", rest.len()), sum));
-        }
         lines.extend(table::set(&rows, style.columns(), style));
         lines.push(String::new());
     }
@@ -82,3 +98,8 @@ pub(super) fn without(lab: &Lab, style: &Style) -> Vec<String> {
 pub(super) const WHAT_IT_IS: &str = "Beside each maximum stands the function in which most of \
      its instructions ran, counted one by one and without any effect on the guest: --explain \
      prints all of them.";
+
+/// How a bill is made.
+pub(super) const WHAT_IS_COUNTED: &str = "Each instruction between the instant asked for and the \
+     wake-up, counted by the function of the kernel in which it ran: no samples, no estimate, and \
+     no effect on the guest. The rows sum to the latency.";

@@ -5,11 +5,15 @@ mod bill;
 mod compare;
 mod difference;
 mod junit;
+mod page;
+mod variants;
 
 pub use bill::bills;
 pub use compare::{Comparison, Pair, compare, comparison};
 pub use difference::first_difference;
 pub use junit::junit;
+pub use page::page;
+pub use variants::variants;
 
 use punctual_stats::verdict::Outcome;
 
@@ -131,7 +135,7 @@ pub fn table(lab: &Lab, style: &Style) -> String {
         paragraph(&mut lines, WHAT_IT_SHOWS, style);
     }
     if let Some(place) = &style.report {
-        lines.push(format!("Runs: {}", style.paint(Tone::Plain, place)));
+        lines.push(format!("Report: {}", style.paint(Tone::Plain, place)));
     }
     lines.join("\n") + "\n"
 }
@@ -316,6 +320,8 @@ mod tests {
             kernel: kernel.to_owned(),
             load: load.to_owned(),
             seed,
+            variant: None,
+            loads: Vec::new(),
             directory: format!("{kernel}/{load}"),
             host_s: 6.5,
             status: Some(0),
@@ -479,7 +485,7 @@ mod tests {
             instructions,
         };
         explained.bills = vec![LabBill {
-            asked_ns: 1,
+            asked_ns: Some(1),
             total_ns: 200,
             rows: vec![row("do_sys_poll", 150), row("(user)", 50)],
         }];

@@ -58,6 +58,9 @@ pub struct Event {
     pub what: What,
 }
 
+/// Among the flags of a lock: it is the program's own, and lies at an address of the program's.
+pub const FUTEX: u32 = 1 << 16;
+
 /// What an event says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -124,6 +127,9 @@ pub enum What {
     Waking {
         /// The thread that is woken.
         tid: u32,
+        /// Who wakes it, where no interrupt does and that could be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Task>,
     },
     /// The CPU went from one thread to another.
     Switch {
@@ -172,7 +178,8 @@ pub enum What {
     LockWait {
         /// The lock's address.
         lock: u64,
-        /// The kernel's flags: 1 spin, 2 read, 4 write, 8 real-time, 16 percpu, 32 mutex.
+        /// The kernel's flags: 1 spin, 2 read, 4 write, 8 real-time, 16 percpu, 32 mutex; and
+        /// [`FUTEX`].
         flags: u32,
         /// Who holds it, where that could be read.
         holder: Option<Task>,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Event, Interrupted, Task, Vector, What, Window};
+use super::event::{Event, FUTEX, Interrupted, Task, Vector, What, Window};
 use super::overlay::{lay_over, tracers_timers};
 
 /// What ran uppermost.
@@ -75,6 +75,8 @@ impl Slice<'_> {
 pub(super) struct Lock<'w> {
     pub address: u64,
     pub holder: Option<&'w Task>,
+    /// A futex: who waits for it sleeps.
+    pub of_program: bool,
 }
 
 /// Something that began and ended.
@@ -284,10 +286,15 @@ impl<'w> Builder<'w> {
                     self.works.insert(thread.tid, *function);
                 }
             }
-            What::LockWait { lock, holder, .. } if self.probe_runs() => {
+            What::LockWait {
+                lock,
+                holder,
+                flags,
+            } if flags & FUTEX == 0 && self.probe_runs() => {
                 self.lock = Some(Lock {
                     address: *lock,
                     holder: holder.as_ref(),
+                    of_program: false,
                 });
             }
             What::LockDone { lock }
@@ -383,6 +390,7 @@ impl<'w> Builder<'w> {
     }
 
     fn switch(&mut self, from: &'w Task, to: &'w Task) {
+        self.rise(from);
         if self.thread.is_some_and(|thread| thread.tid != from.tid) {
             self.blind_threads
                 .push((self.switched, self.lane.slices.len()));
@@ -407,6 +415,18 @@ impl<'w> Builder<'w> {
         }
         self.come(to);
         self.fresh = false;
+    }
+
+    /// A thread whose priority rose while it ran had the higher one while others could run:
+    /// these would have come before.
+    fn rise(&mut self, from: &'w Task) {
+        let rose = |thread: &Task| thread.tid == from.tid && from.priority < thread.priority;
+        if self.thread.is_some_and(rose) && !from.name.is_empty() {
+            for slice in &mut self.lane.slices[self.switched..] {
+                slice.thread = Some(from);
+            }
+            self.thread = Some(from);
+        }
     }
 
     fn come(&mut self, to: &'w Task) {

@@ -55,6 +55,37 @@ pub fn picture(window: &Window) -> Picture {
     seen.picture(&amounts, None)
 }
 
+/// A stretch of a wake-up and its one owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// From when.
+    pub from_ns: u64,
+    /// To when.
+    pub to_ns: u64,
+    /// How much of it is this cause's; the rest of the stretch the hypervisor took, which has
+    /// a [`Held`] of its own.
+    pub ns: u64,
+    /// In which stage of the wake-up.
+    pub stage: Stage,
+    /// Whose it is.
+    pub cause: Cause,
+}
+
+/// Who had each moment of the wake-up: what the rows of its bill are added up from, in order.
+#[must_use]
+pub fn account(window: &Window) -> Vec<Held> {
+    let held = |amount: Amount| Held {
+        from_ns: amount.from,
+        to_ns: amount.to,
+        ns: amount.ns,
+        stage: amount.stage,
+        cause: amount.cause,
+    };
+    let mut account: Vec<Held> = Seen::of(window).amounts().into_iter().map(held).collect();
+    account.sort_by_key(|held| (held.from_ns, held.to_ns));
+    account
+}
+
 /// What is seen in a window.
 struct Seen<'w> {
     window: &'w Window,

@@ -1,7 +1,7 @@
 //! How the wake-up went: who woke the probe, where, and at which instants it passed from
 //! one stage to the next.
 
-use super::event::{Event, Task, What, Window};
+use super::event::{Event, FUTEX, Task, What, Window};
 use super::lane::{Frame, Lane, Lock};
 use crate::record::explanation::{Instants, Stage};
 
@@ -43,7 +43,7 @@ impl Traces {
                 .iter()
                 .filter(within)
                 .filter_map(|event| match event.what {
-                    What::Waking { tid } if tid == window.probe.tid => {
+                    What::Waking { tid, .. } if tid == window.probe.tid => {
                         Some((event.at_ns, event.cpu))
                     }
                     _ => None,
@@ -197,6 +197,8 @@ impl<'w> Life<'w> {
                 What::Switch { to, .. } if is_probe(to) => {
                     on_cpu = Some(event.cpu);
                     sleep.fault = false;
+                    // Its end is not told, but this.
+                    sleep.lock = sleep.lock.filter(|lock| !lock.of_program);
                     turns.push((event.at_ns, Doing::Running));
                 }
                 What::Switch {
@@ -213,20 +215,31 @@ impl<'w> Life<'w> {
                         (event.at_ns, Doing::Asleep(Sleep { state, ..sleep }))
                     });
                 }
-                What::Waking { tid } if *tid == probe.tid => match turns.last() {
+                What::Waking { tid, by } if *tid == probe.tid => match turns.last_mut() {
                     None => {
                         turns.push((0, Doing::Asleep(Sleep::default())));
                         turns.push((event.at_ns, Doing::Ready(event.at_ns)));
                     }
-                    Some((_, Doing::Asleep(_))) => {
+                    Some((_, Doing::Asleep(slept))) => {
+                        // Who lets a program's own lock go wakes who waits for it.
+                        if let Some(lock) = &mut slept.lock
+                            && lock.of_program
+                        {
+                            lock.holder = lock.holder.or(by.as_ref());
+                        }
                         turns.push((event.at_ns, Doing::Ready(event.at_ns)));
                     }
                     Some(_) => {}
                 },
-                What::LockWait { lock, holder, .. } if runs_here => {
+                What::LockWait {
+                    lock,
+                    holder,
+                    flags,
+                } if runs_here => {
                     sleep.lock = Some(Lock {
                         address: *lock,
                         holder: holder.as_ref(),
+                        of_program: flags & FUTEX != 0,
                     });
                 }
                 What::LockDone { lock }

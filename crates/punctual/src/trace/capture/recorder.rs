@@ -25,7 +25,6 @@ const NEEDED: &[&str] = &[
     "local_timer_exit",
     "hrtimer_start",
     "hrtimer_expire_entry",
-    "hrtimer_expire_exit",
     "sched_waking",
     "irq_handler_entry",
     "irq_handler_exit",

@@ -121,6 +121,16 @@ impl Slot {
         self.a() as u32
     }
 
+    /// Another thread that it tells of.
+    fn other(&self, tid: u32) -> Task {
+        Task {
+            tid,
+            name: self.name(),
+            priority: priority(self.c() as u16),
+            policy: (self.c() >> 32) as u32,
+        }
+    }
+
     /// Whether it is the beginning of the CPU's timer interrupt, with the hypervisor's account.
     #[must_use]
     pub fn stolen_ns(&self) -> Option<u64> {
@@ -164,7 +174,10 @@ impl Slot {
                 of_probe: of_probe(a),
             },
             kind::TIMER_DONE => What::TimerDone { timer: a },
-            kind::WAKING => What::Waking { tid: a as u32 },
+            kind::WAKING => What::Waking {
+                tid: a as u32,
+                by: (b as u32 != 0).then(|| self.other(b as u32)),
+            },
             kind::SWITCH => What::Switch {
                 from: Task {
                     tid: self.from_tid(),
@@ -195,12 +208,7 @@ impl Slot {
             kind::LOCK_WAIT => What::LockWait {
                 lock: a,
                 flags: (b >> 32) as u32,
-                holder: (b as u32 != 0).then(|| Task {
-                    tid: b as u32,
-                    name: self.name(),
-                    priority: priority(c as u16),
-                    policy: (c >> 32) as u32,
-                }),
+                holder: (b as u32 != 0).then(|| self.other(b as u32)),
             },
             kind::LOCK_DONE => What::LockDone { lock: a },
             kind::FAULT => What::Fault { address: a },

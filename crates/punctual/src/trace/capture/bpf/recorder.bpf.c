@@ -18,7 +18,7 @@ enum kind {
 	SOFTIRQ_EXIT,
 	TIMER_START,
 	TIMER_EXPIRE,
-	TIMER_DONE,
+	TIMER_DONE, /* not recorded: the next callback or the end of the interrupt tells it as well */
 	WAKING,
 	SWITCH,
 	MIGRATE,
@@ -99,6 +99,17 @@ static ALWAYS_INLINE u64 own_area(u32 cpu)
 	return (u64)rq - runqueues_at;
 }
 
+/* Whether what runs now is over the thread that is said to be running. Not known: it may be. */
+static ALWAYS_INLINE int in_interrupt(u32 cpu)
+{
+	u64 area = own_area(cpu);
+	u32 count = 0x10000;
+	if (area && preempt_count_at)
+		read_kernel(&count, (void *)(area + preempt_count_at));
+	/* Served softirqs count by 0x100, handlers by 0x10000, non-maskable ones by 0x100000. */
+	return (count & 0x00ff0100) != 0;
+}
+
 static ALWAYS_INLINE void take_stack(void *ctx, struct lane *lane, u32 cpu, u64 now_ns)
 {
 	u64 number = __sync_fetch_and_add(&lane->stacks, 1) & (STACKS - 1);
@@ -120,13 +131,15 @@ ON(local_timer_entry)
 	u32 preempt = 0;
 	u64 area = own_area(cpu);
 	if (area) {
-		if (irq_regs_at) {
+		/* Where an idle CPU was is known, and it makes most of the wake-ups. */
+		int idle = bpf_get_current_task_btf()->pid == 0;
+		if (irq_regs_at && !idle) {
 			struct pt_regs *regs = 0;
 			read_kernel(&regs, (void *)(area + irq_regs_at));
 			if (regs)
 				bpf_probe_read_kernel(&at, sizeof(at), &regs->ip);
 		}
-		if (preempt_count_at)
+		if (preempt_count_at && !idle)
 			read_kernel(&preempt, (void *)(area + preempt_count_at));
 		if (steal_at)
 			read_kernel(&steal, (void *)(area + steal_at));
@@ -226,13 +239,6 @@ ON(hrtimer_expire_entry)
 	return 0;
 }
 
-ON(hrtimer_expire_exit)
-{
-	HERE;
-	RECORD(TIMER_DONE, args[0], 0, 0, 0);
-	return 0;
-}
-
 /* What happens to a target on a CPU that isn't recorded goes to the lane of the others. */
 static ALWAYS_INLINE struct lane *lane_or_others(u32 cpu)
 {
@@ -253,7 +259,20 @@ ON(sched_waking)
 	if (lane->target != tid && !bpf_map_lookup_elem(&targets, &tid))
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
-	RECORD(WAKING, tid, (u32)bpf_get_current_pid_tgid(), 0, 0);
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, WAKING, &turn);
+	if (!slot)
+		return 0;
+	slot->a = tid;
+	slot->b = 0;
+	/* Not by the timer that it armed: by whom, a bill may want to know. */
+	if (!lane->due_ns && !in_interrupt(cpu)) {
+		struct task_struct *waker = bpf_get_current_task_btf();
+		slot->b = (u32)waker->pid;
+		slot->c = (u64)waker->policy << 32 | (u16)waker->normal_prio;
+		__builtin_memcpy(slot->name, waker->comm, sizeof(slot->name));
+	}
+	done(slot, turn);
 	return 0;
 }
 
@@ -272,14 +291,63 @@ ON(sched_migrate_task)
 	return 0;
 }
 
+enum { CALL_FUTEX = 202 };
+/* In a futex, by the flags of a lock: beyond those of the kernel. */
+enum { BY_FUTEX = 1 << 16 };
+
+static ALWAYS_INLINE void name_holder(struct slot *slot, u64 owner)
+{
+	struct task_struct *task = (struct task_struct *)owner;
+	u32 holder = 0, policy = 0;
+	s32 prio = 0;
+	read_kernel(&holder, &task->pid);
+	read_kernel(&prio, &task->normal_prio);
+	read_kernel(&policy, &task->policy);
+	bpf_probe_read_kernel_str(slot->name, sizeof(slot->name), &task->comm);
+	slot->b |= holder;
+	slot->c = (u64)policy << 32 | (u16)prio;
+}
+
+/* A target goes to sleep: in a futex it may wait for a lock, whose holder the kernel knows
+ * if the lock lends priority. */
+static ALWAYS_INLINE void may_wait(struct lane *lane, struct task_struct *task, u64 now_ns, u32 cpu)
+{
+	struct pt_regs *regs = bpf_task_pt_regs(task);
+	if (!regs || regs->orig_ax != CALL_FUTEX)
+		return;
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, LOCK_WAIT, &turn);
+	if (!slot)
+		return;
+	slot->a = regs->di;
+	slot->b = (u64)BY_FUTEX << 32;
+	slot->c = 0;
+	slot->name[0] = 0;
+	u64 waiter = (u64)task->pi_blocked_on, lock = 0, owner = 0;
+	if (waiter && field_exists(((struct rt_mutex_waiter *)0)->lock)) {
+		read_kernel(&lock, &((struct rt_mutex_waiter *)waiter)->lock);
+		if (lock)
+			read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
+		owner &= ~7ULL;
+		if (owner)
+			name_holder(slot, owner);
+	}
+	done(slot, turn);
+}
+
 static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
 {
 	HERE;
+	u32 from_tid = from->pid, to_tid = to->pid;
+	if (!lane->due_ns && state && !(preempted & 1) && is_target(lane, from_tid)) {
+		may_wait(lane, from, now_ns, cpu);
+		/* One after the other. */
+		now_ns = bpf_ktime_get_ns();
+	}
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, SWITCH, &turn);
 	if (!slot)
 		return 0;
-	u32 from_tid = from->pid, to_tid = to->pid;
 	slot->a = (u64)to_tid << 32 | from_tid;
 	slot->b = state;
 	slot->c = (u64)(u16)to->prio << 16 | (u16)from->prio | (u64)to->policy << 48 | (u64)(from->policy & 0xffff) << 32;
@@ -344,6 +412,9 @@ ON(nmi_handler)
 
 ON(cpu_idle)
 {
+	/* It is back: the interrupt that woke it told that, and the target waits. */
+	if ((u32)args[0] == ~0U)
+		return 0;
 	HERE;
 	RECORD(IDLE, (u32)args[0], 0, 0, 0);
 	return 0;
@@ -397,17 +468,8 @@ ON(contention_begin)
 	else if (flags & BY_RT_MUTEX && field_exists(((struct rt_mutex_base *)0)->owner))
 		read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
 	owner &= ~7ULL;
-	if (owner) {
-		struct task_struct *task = (struct task_struct *)owner;
-		u32 holder = 0, policy = 0;
-		s32 prio = 0;
-		read_kernel(&holder, &task->pid);
-		read_kernel(&prio, &task->prio);
-		read_kernel(&policy, &task->policy);
-		bpf_probe_read_kernel_str(slot->name, sizeof(slot->name), &task->comm);
-		slot->b |= holder;
-		slot->c = (u64)policy << 32 | (u16)prio;
-	}
+	if (owner)
+		name_holder(slot, owner);
 	done(slot, turn);
 	return 0;
 }

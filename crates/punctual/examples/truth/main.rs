@@ -1,0 +1,160 @@
+//! Bills against the truth: culprits that know when they were there are put in the way of a probe,
+//! and what the bills say is held against that.
+//!
+//!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR]
+//!
+//! Prints a line of JSON for each kind of culprit. `--keep` writes the windows of wrong bills.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it prints what it found"
+)]
+
+#[cfg(feature = "trace")]
+mod culprit;
+#[cfg(feature = "trace")]
+mod device;
+#[cfg(feature = "trace")]
+mod kernel;
+#[cfg(feature = "trace")]
+mod probe;
+#[cfg(feature = "trace")]
+mod scene;
+#[cfg(feature = "trace")]
+mod score;
+
+#[cfg(feature = "trace")]
+fn main() -> std::process::ExitCode {
+    played::main()
+}
+
+#[cfg(not(feature = "trace"))]
+fn main() {
+    eprintln!("this was built without tracing");
+}
+
+#[cfg(feature = "trace")]
+mod played {
+    use std::path::{Path, PathBuf};
+    use std::process::ExitCode;
+
+    use serde_json::json;
+
+    use super::culprit::Culprit;
+    use super::scene::{Play, Seen, play};
+    use super::score::score;
+
+    struct Options {
+        only: Option<Vec<String>>,
+        play: Play,
+        keep: Option<PathBuf>,
+    }
+
+    /// What is played: culprits that strike at the same time, under one name.
+    fn plays() -> Vec<(&'static str, Vec<Culprit>)> {
+        let mut plays = vec![("quiet", Vec::new())];
+        plays.extend(Culprit::ALL.map(|culprit| (culprit.name(), vec![culprit])));
+        plays.push(("several", vec![Culprit::PreemptOff, Culprit::Hog]));
+        plays.push((
+            "several-more",
+            vec![Culprit::IrqsOff, Culprit::Deadline, Culprit::Interrupt],
+        ));
+        plays
+    }
+
+    fn parse() -> Result<Options, String> {
+        let mut options = Options {
+            only: None,
+            play: Play {
+                count: 200,
+                every: 10,
+                length_ns: 200_000,
+            },
+            keep: None,
+        };
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(format!("{word} needs a value"))?;
+            let number = || value.parse::<u64>().map_err(|_| format!("{word} {value}"));
+            match word.as_str() {
+                "--only" => options.only = Some(value.split(',').map(str::to_owned).collect()),
+                "--count" => options.play.count = number()?,
+                "--every" => options.play.every = number()?.max(4),
+                "--length" => options.play.length_ns = number()? * 1000,
+                "--keep" => options.keep = Some(value.into()),
+                _ => return Err(format!("unknown flag {word}")),
+            }
+        }
+        Ok(options)
+    }
+
+    pub fn main() -> ExitCode {
+        let options = match parse() {
+            Ok(options) => options,
+            Err(why) => {
+                eprintln!("{why}");
+                return ExitCode::from(64);
+            }
+        };
+        // Seen before any thread is pinned.
+        let _ = super::device::cpus();
+        for (name, culprits) in plays() {
+            if options
+                .only
+                .as_ref()
+                .is_some_and(|only| !only.iter().any(|word| word == name))
+            {
+                continue;
+            }
+            match play(&culprits, options.play) {
+                Err(why) => println!("{}", json!({"culprit": name, "skipped": why})),
+                Ok(seen) if culprits.is_empty() => println!("{}", quiet(&seen)),
+                Ok(seen) => {
+                    for culprit in &culprits {
+                        let name = if culprits.len() > 1 {
+                            format!("{name}: {}", culprit.name())
+                        } else {
+                            name.to_owned()
+                        };
+                        let (score, wrong) = score(*culprit, &name, &seen);
+                        let line = serde_json::to_value(&score).expect("plain data");
+                        let mut line = line.as_object().cloned().unwrap_or_default();
+                        line.insert("events".to_owned(), seen.events.into());
+                        line.insert("lost".to_owned(), seen.lost.into());
+                        println!("{}", serde_json::Value::Object(line));
+                        if let Some(folder) = &options.keep {
+                            keep(folder, &name, &wrong);
+                        }
+                    }
+                }
+            }
+        }
+        ExitCode::SUCCESS
+    }
+
+    /// Of undisturbed wake-ups all stages should be known.
+    fn quiet(seen: &Seen) -> serde_json::Value {
+        use punctual::record::explanation::StageTimes;
+        let whole = seen.chains.iter().filter(|chain| {
+            let times = StageTimes::between(chain);
+            assert_eq!(times.total_ns(), chain.woken_ns - chain.due_ns);
+            times.ns.iter().all(Option::is_some)
+        });
+        json!({
+            "culprit": "quiet", "samples": seen.samples.len(), "whole": whole.count(),
+            "events": seen.events, "lost": seen.lost,
+        })
+    }
+
+    fn keep(folder: &Path, name: &str, wrong: &[super::score::Wrong<'_>]) {
+        for (number, (window, truth)) in wrong.iter().take(4).enumerate() {
+            let name = name.replace(": ", "-");
+            let text = json!({"window": window, "truth": [truth.begin_ns, truth.end_ns]});
+            let path = folder.join(format!("{name}-{number}.json"));
+            let text = serde_json::to_string_pretty(&text).expect("plain data");
+            if let Err(why) = std::fs::write(&path, text) {
+                eprintln!("{}: {why}", path.display());
+            }
+        }
+    }
+}

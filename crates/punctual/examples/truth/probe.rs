@@ -1,0 +1,264 @@
+//! The probe: a process of its own, so that it can be stopped, whose samples lie in memory that
+//! it shares. In every so many-th cycle it does to itself what a program in need of advice does.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use punctual_rt::sched::{self, Policy};
+use punctual_rt::sys::{task, time};
+use punctual_rt::{affinity, clock};
+
+pub const PRIORITY: u32 = 80;
+/// Bytes of fresh memory that it touches, a page at a time.
+const FRESH: usize = 4 << 20;
+const PAGE: usize = 4096;
+const SAMPLES: usize = 1 << 17;
+
+/// What the probe does to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Habit {
+    None,
+    /// It touches memory that isn't there.
+    Faults,
+    /// It takes the lock.
+    Locks,
+}
+
+/// When it wakes, and when a culprit is to be in its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Beat {
+    pub cpu: usize,
+    pub start_ns: u64,
+    pub period_ns: u64,
+    /// In the way of every so many-th wake-up.
+    pub every: u64,
+    /// For how long.
+    pub length_ns: u64,
+}
+
+impl Beat {
+    /// The next wake-up to be disturbed, from an instant on.
+    pub fn next(&self, from_ns: u64) -> u64 {
+        let each = self.every * self.period_ns;
+        let passed = from_ns.saturating_sub(self.start_ns) / each;
+        self.start_ns + (passed + 1) * each
+    }
+
+    fn is_disturbed(&self, due_ns: u64) -> bool {
+        let since = due_ns - self.start_ns;
+        since > 0 && since.is_multiple_of(self.every * self.period_ns)
+    }
+}
+
+/// One wake-up; the two last are when the probe began and ended to hold itself up.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    pub due_ns: u64,
+    pub woken_ns: u64,
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
+/// What both processes see.
+#[repr(C)]
+pub struct Shared {
+    ready: AtomicU32,
+    over: AtomicU32,
+    count: AtomicU64,
+    lock: libc::pthread_mutex_t,
+    samples: [[AtomicU64; 4]; SAMPLES],
+}
+
+pub struct Probe {
+    shared: &'static Shared,
+    pub pid: i32,
+    read: usize,
+}
+
+impl Probe {
+    /// Sets it going.
+    pub fn start(beat: Beat, habit: Habit) -> Result<Self, String> {
+        let (read_write, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+        );
+        let size = size_of::<Shared>();
+        // SAFETY: a new mapping touches nothing that exists.
+        let place = unsafe { libc::mmap(null_mut(), size, read_write, flags, -1, 0) };
+        if place == libc::MAP_FAILED {
+            return Err("no memory".to_owned());
+        }
+        // SAFETY: the mapping is as large as the structure, page-aligned, never unmapped, and
+        // zeroes are a value of each of its parts.
+        let shared: &'static Shared = unsafe { &*place.cast::<Shared>() };
+        make_lock(shared);
+        // SAFETY: this process has one thread yet; the child does what one may after a fork.
+        let pid = unsafe { libc::fork() };
+        match pid {
+            -1 => return Err("no process".to_owned()),
+            0 => child(shared, beat, habit),
+            _ => {}
+        }
+        let probe = Self {
+            shared,
+            pid,
+            read: 0,
+        };
+        while shared.ready.load(Ordering::Acquire) == 0 {
+            let mut status = 0;
+            // SAFETY: it writes one word that is there.
+            if unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } != 0 {
+                return Err("no real-time priority".to_owned());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Ok(probe)
+    }
+
+    /// The samples since the last time.
+    pub fn samples(&mut self) -> Vec<Sample> {
+        let count = self.shared.count.load(Ordering::Acquire) as usize;
+        let fresh = self.shared.samples[self.read..count].iter().map(|words| {
+            let word = |index: usize| words[index].load(Ordering::Relaxed);
+            Sample {
+                due_ns: word(0),
+                woken_ns: word(1),
+                from_ns: word(2),
+                to_ns: word(3),
+            }
+        });
+        let fresh = fresh.collect();
+        self.read = count;
+        fresh
+    }
+
+    /// The lock that the probe takes.
+    pub fn lock(&self) -> Lock {
+        Lock(self.shared)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.shared.over.store(1, Ordering::Relaxed);
+        let mut status = 0;
+        // SAFETY: it is our child, whoever stopped it.
+        unsafe { libc::kill(self.pid, libc::SIGCONT) };
+        // SAFETY: it writes one word that is there.
+        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+    }
+}
+
+/// The lock that probe and culprit share.
+#[derive(Clone, Copy)]
+pub struct Lock(&'static Shared);
+
+impl Lock {
+    pub fn with<T>(self, work: impl FnOnce() -> T) -> T {
+        let lock = (&raw const self.0.lock).cast_mut();
+        // SAFETY: it was made before there were two of us, and lives for ever.
+        unsafe { libc::pthread_mutex_lock(lock) };
+        let done = work();
+        // SAFETY: it is ours.
+        unsafe { libc::pthread_mutex_unlock(lock) };
+        done
+    }
+}
+
+fn make_lock(shared: &Shared) {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+    let lock = (&raw const shared.lock).cast_mut();
+    let attributes = attributes.as_mut_ptr();
+    // SAFETY: it makes what is not made yet.
+    unsafe { libc::pthread_mutexattr_init(attributes) };
+    // SAFETY: they are made.
+    unsafe { libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED) };
+    // SAFETY: nobody else knows the lock yet.
+    unsafe { libc::pthread_mutex_init(lock, attributes) };
+}
+
+fn child(shared: &'static Shared, beat: Beat, habit: Habit) -> ! {
+    let set = || -> std::io::Result<()> {
+        // SAFETY: it asks for a signal when the parent is gone.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        task::name_current_thread("probe")?;
+        affinity::set_current(&[beat.cpu])?;
+        task::lock_all_memory(libc::MCL_CURRENT)?;
+        sched::set_current(Policy::Fifo(PRIORITY))
+    };
+    if set().is_err() {
+        // SAFETY: it ends this process and touches nothing.
+        unsafe { libc::_exit(1) };
+    }
+    shared.ready.store(1, Ordering::Release);
+    let mut due_ns = beat.start_ns;
+    let mut number = 0;
+    while shared.over.load(Ordering::Relaxed) == 0 && number < SAMPLES {
+        let disturbed = beat.is_disturbed(due_ns);
+        let fresh = (disturbed && habit == Habit::Faults).then(Fresh::new);
+        let _ = time::sleep_until(due_ns);
+        let (from_ns, to_ns) = match (fresh, disturbed, habit) {
+            (Some(fresh), _, _) => {
+                let from_ns = clock::now_ns();
+                fresh.touch(from_ns + beat.length_ns);
+                (from_ns, clock::now_ns())
+            }
+            (_, true, Habit::Locks) => {
+                let from_ns = clock::now_ns();
+                Lock(shared).with(clock::now_ns);
+                (from_ns, clock::now_ns())
+            }
+            _ => (0, 0),
+        };
+        let woken_ns = if to_ns == 0 { clock::now_ns() } else { to_ns };
+        for (word, value) in shared.samples[number]
+            .iter()
+            .zip([due_ns, woken_ns, from_ns, to_ns])
+        {
+            word.store(value, Ordering::Relaxed);
+        }
+        number += 1;
+        shared.count.store(number as u64, Ordering::Release);
+        while due_ns <= woken_ns {
+            due_ns += beat.period_ns;
+        }
+    }
+    // SAFETY: it ends this process and touches nothing.
+    unsafe { libc::_exit(0) };
+}
+
+/// Memory that isn't there until it is touched.
+struct Fresh(*mut libc::c_void);
+
+impl Fresh {
+    fn new() -> Self {
+        let read_write = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping touches nothing that exists.
+        let place = unsafe { libc::mmap(null_mut(), FRESH, read_write, flags, -1, 0) };
+        assert!(place != libc::MAP_FAILED, "no memory");
+        // A page at a time, not a huge one at once.
+        // SAFETY: it says something of the mapping, no more.
+        unsafe { libc::madvise(place, FRESH, libc::MADV_NOHUGEPAGE) };
+        Self(place)
+    }
+
+    fn touch(&self, until_ns: u64) {
+        for at in (0..FRESH).step_by(PAGE) {
+            // SAFETY: it lies within the mapping.
+            let byte = unsafe { self.0.cast::<u8>().add(at) };
+            // SAFETY: the mapping can be written to.
+            unsafe { byte.write_volatile(1) };
+            if clock::now_ns() >= until_ns {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // SAFETY: nobody refers to it.
+        unsafe { libc::munmap(self.0, FRESH) };
+    }
+}

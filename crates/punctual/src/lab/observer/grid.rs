@@ -1,0 +1,237 @@
+//! Wake-ups of a program that is no probe: nobody says when they were due, but a periodic loop's
+//! are due on a grid, and its own marks show it.
+//!
+//! The grid is found from the wake-ups that came on time, for these lie a period apart and at the
+//! same place in it, while late ones lie anywhere. What is later than those is late by so much.
+
+/// Wake-ups on time differ by no more from each other.
+const ON_TIME_NS: u64 = 2_000;
+/// Where those begin is known so well.
+const NARROW_NS: u64 = 250;
+/// Of fewer marks nothing can be told.
+const FEWEST: usize = 16;
+/// So many marks are looked at for the grid.
+const MOST: usize = 1 << 16;
+/// One in so many wake-ups has to be on time, else there is no grid.
+const ONE_IN: usize = 50;
+/// And by so many times more than would be by chance.
+const MORE_THAN_CHANCE: f64 = 5.0;
+/// Periods that are tried to either side, at each doubling of the span.
+const TRIES: i32 = 8;
+
+/// How much later than at its earliest the program woke at each mark, in ns; nothing for the
+/// first.
+///
+/// # Errors
+/// There is no one period, in one line.
+pub fn lateness(marks: &[u64]) -> Result<Vec<u64>, String> {
+    if marks.len() < FEWEST {
+        return Err(format!(
+            "it woke {} times from a periodic loop of punctual-rt, and {FEWEST} are the fewest \
+             that show its period",
+            marks.len()
+        ));
+    }
+    let marks_used = &marks[..marks.len().min(MOST)];
+    let none = || "its wake-ups keep no one period".to_owned();
+    let mut period = common_gap(marks_used).ok_or_else(none)?;
+    let mut span = FEWEST;
+    loop {
+        // Over so many periods the grid moves by a part of what counts as on time.
+        let step = ON_TIME_NS as f64 / span as f64 / 4.0;
+        period = best_period(&marks_used[..span], period, step, TRIES, ON_TIME_NS);
+        if span == marks_used.len() {
+            break;
+        }
+        span = (span * 2).min(marks_used.len());
+    }
+    let (count, _) = on_time(marks_used, period, ON_TIME_NS);
+    let by_chance = marks_used.len() as f64 * ON_TIME_NS as f64 / period;
+    let fewest = (marks_used.len() / ONE_IN).max(FEWEST / 2) as f64;
+    if (count as f64) < fewest.max(by_chance * MORE_THAN_CHANCE) {
+        return Err(none());
+    }
+    if has_another_gap(marks_used, period) {
+        return Err(
+            "it has several periodic loops, and the observer can't tell which wake-up is whose"
+                .to_owned(),
+        );
+    }
+    // All that lie within the wider window count as on time; the narrow one says where they begin.
+    let step = NARROW_NS as f64 / marks_used.len() as f64 / 4.0;
+    let tries = TRIES * (ON_TIME_NS / NARROW_NS) as i32;
+    period = best_period(marks_used, period, step, tries, NARROW_NS);
+    let (_, phase) = on_time(marks_used, period, NARROW_NS);
+    let late = |pair: &[u64]| {
+        // Due was the first instant after the wake-up before.
+        let periods = ((pair[0] as f64 - phase + ON_TIME_NS as f64) / period).floor() + 1.0;
+        let due = phase + periods * period;
+        (pair[1] as f64 - due).max(0.0) as u64
+    };
+    let mut all = vec![0];
+    all.extend(marks.windows(2).map(late));
+    Ok(all)
+}
+
+/// The period about this one with most marks at one place of it; of equals the nearest.
+fn best_period(marks: &[u64], period: f64, step: f64, tries: i32, width: u64) -> f64 {
+    let mut best = (0, period);
+    for index in 0..=2 * tries {
+        let side = if index % 2 == 0 { 1.0 } else { -1.0 };
+        let tried = period + side * f64::from((index + 1) / 2) * step;
+        let count = on_time(marks, tried, width).0;
+        if count > best.0 {
+            best = (count, tried);
+        }
+    }
+    best.1
+}
+
+fn gaps(marks: &[u64]) -> Vec<u64> {
+    let mut gaps: Vec<u64> = marks
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]))
+        .collect();
+    gaps.sort_unstable();
+    gaps
+}
+
+/// Whether many neighbours have a gap that is no number of periods: then there are two loops.
+fn has_another_gap(marks: &[u64], period: f64) -> bool {
+    let mut others = gaps(marks);
+    others.retain(|gap| {
+        let within = *gap as f64 % period;
+        within.min(period - within) > ON_TIME_NS as f64
+    });
+    densest(&others, ON_TIME_NS).1 > marks.len() / 5
+}
+
+/// The gap that most neighbours have.
+fn common_gap(marks: &[u64]) -> Option<f64> {
+    let gaps = gaps(marks);
+    let (first, count) = densest(&gaps, ON_TIME_NS);
+    let middle = *gaps.get(first + count / 2)?;
+    (middle > 2 * ON_TIME_NS).then_some(middle as f64)
+}
+
+/// Where in a sorted list most entries lie within a width, and how many do.
+fn densest(sorted: &[u64], width: u64) -> (usize, usize) {
+    let mut best = (0, 0);
+    let mut first = 0;
+    for (last, value) in sorted.iter().enumerate() {
+        while value - sorted[first] > width {
+            first += 1;
+        }
+        if last + 1 - first > best.1 {
+            best = (first, last + 1 - first);
+        }
+    }
+    best
+}
+
+/// How many marks lie at one place, so wide, of a period of this length, and where that begins.
+fn on_time(marks: &[u64], period: f64, width: u64) -> (usize, f64) {
+    let mut places: Vec<u64> = marks
+        .iter()
+        .map(|mark| (*mark as f64 % period) as u64)
+        .collect();
+    // The end of a period lies beside its begin.
+    let again: Vec<u64> = places
+        .iter()
+        .filter(|place| **place <= width)
+        .map(|place| place + period as u64)
+        .collect();
+    places.extend(again);
+    places.sort_unstable();
+    let (first, count) = densest(&places, width);
+    (count, places.get(first).map_or(0.0, |place| *place as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Marks of a loop of 1 ms on a clock that goes wrong by so many parts in a million, with
+    /// these latenesses by cycle.
+    fn marks(count: u64, wrong: f64, late: impl Fn(u64) -> u64) -> Vec<u64> {
+        let period = 1e6 * (1.0 + wrong / 1e6);
+        let mut cycle = 0;
+        let mut found = Vec::new();
+        for index in 0..count {
+            let due = (cycle as f64 * period) as u64 + 123_456;
+            let woke = due + late(index) + index * 7 % 90;
+            found.push(woke);
+            // As the loop does it: the first instant after the wake-up.
+            while cycle as f64 * period + 123_456.0 <= woke as f64 {
+                cycle += 1;
+            }
+        }
+        let first = found[0];
+        found.iter().map(|mark| mark - first).collect()
+    }
+
+    #[test]
+    fn late_wake_ups_are_found_also_where_most_are_late() {
+        for (wrong, each) in [(0.0, 100), (37.0, 100), (-50.0, 10), (5.0, 2)] {
+            let late = |index: u64| match index % each {
+                1 => 10_000 + index * 977 % 5_900_000,
+                _ => 0,
+            };
+            let marks = marks(4000, wrong, late);
+            let found = lateness(&marks).expect("a period");
+            for (index, found) in found.iter().enumerate().skip(1) {
+                let expected = late(index as u64);
+                assert!(
+                    found.abs_diff(expected) <= 300,
+                    "{wrong} {each}: {index}: {found} and not {expected}"
+                );
+            }
+        }
+        let mostly = |index: u64| {
+            if index % 4 == 0 {
+                0
+            } else {
+                3_000 + index * 7_919 % 5_000_000
+            }
+        };
+        let found = lateness(&marks(4000, 20.0, mostly)).expect("a period");
+        assert!(found[4001 - 2].abs_diff(mostly(3999)) <= 300);
+    }
+
+    #[test]
+    fn where_there_is_no_one_period_it_is_said() {
+        assert!(lateness(&[]).unwrap_err().contains("0 times"));
+        assert!(lateness(&[5; 100]).unwrap_err().contains("no one period"));
+        let mut state = 1_u64;
+        let mut at = 0;
+        let random: Vec<u64> = (0..1000)
+            .map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                at += 100_000 + (state >> 32) % 3_000_000;
+                at
+            })
+            .collect();
+        assert!(lateness(&random).unwrap_err().contains("no one period"));
+        let one = marks(1000, 0.0, |_| 0);
+        let mut two: Vec<u64> = one
+            .iter()
+            .flat_map(|mark| [*mark, mark + 300_000])
+            .collect();
+        two.sort_unstable();
+        assert!(lateness(&two).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_marks_make_it_panic(marks in proptest::collection::vec(any::<u64>(), 0..60)) {
+            let _ = lateness(&marks);
+            let mut sorted = marks;
+            sorted.sort_unstable();
+            let _ = lateness(&sorted);
+        }
+    }
+}
