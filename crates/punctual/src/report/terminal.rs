@@ -274,7 +274,8 @@ impl Page<'_> {
             let rest = figures.rows.len() - shown.len();
             let least = shown.last().and_then(|&i| figures.rows[i].max).unwrap_or(0);
             let text = format!(
-                "  and {rest} more with a maximum of at most {}",
+                "  and {rest} more {}s with a maximum of at most {}",
+                figures.rows_are,
                 words::duration(least)
             );
             self.lines.push(self.style.paint(Tone::Dim, &text));
@@ -353,7 +354,13 @@ fn fitting(
     let median = figures.merged.percentile(50.0).unwrap_or(0) as f64;
     let first = UNITS.iter().rposition(|unit| median >= unit.1).unwrap_or(0);
     let mut last = ("µs", Vec::new());
-    for (name, unit) in UNITS.into_iter().skip(first) {
+    // A thread's name may be long: there columns make room, and not the figures.
+    let units = if figures.rows_are == "thread" {
+        1
+    } else {
+        UNITS.len()
+    };
+    for (name, unit) in UNITS.into_iter().skip(first).take(units) {
         for count in [words::count, words::short_count] {
             last = (
                 name,

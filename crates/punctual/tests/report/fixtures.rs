@@ -571,33 +571,13 @@ pub fn explained_hostile() -> Run {
     run
 }
 
-/// A program that was watched.
-pub fn watched() -> Run {
-    let mut run = good();
-    run.verb = "watch".to_owned();
-    run.watch = Some(super::watches::program("controller", run.threads.len()));
-    run
-}
-
-/// A system that was watched, with names that want to be markup.
-pub fn watched_hostile() -> Run {
-    let evil = "x'; reboot; </svg><script>alert(1)</script>\u{1b}[31m";
-    let mut run = hostile();
-    run.watch = Some(super::watches::program(evil, run.threads.len()));
-    if let Some(watch) = &mut run.watch {
-        watch.worst = super::watches::system(evil).worst;
-        watch.cost = super::watches::system(evil).cost;
-    }
-    run
-}
-
 /// All of them with their names.
 pub fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("explained", explained()),
         ("explained-hostile", explained_hostile()),
-        ("watched", watched()),
-        ("watched-hostile", watched_hostile()),
+        ("watched", super::watched::program()),
+        ("watched-hostile", super::watched::hostile()),
         ("good", good()),
         ("laptop", laptop()),
         ("vm", virtual_machine()),

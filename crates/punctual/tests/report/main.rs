@@ -14,5 +14,6 @@ mod lab;
 mod labs;
 mod terminal;
 mod total;
+mod watched;
 #[path = "../common/watches.rs"]
 mod watches;

@@ -170,3 +170,135 @@ impl Followed {
         self.sleeper.wake_ups.saturating_sub(self.received)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::tally::Halves;
+    use crate::trace::watch::Other;
+
+    const PERIOD: u64 = 1_000_000;
+    const BEGIN: u64 = 1_000_000_000;
+
+    fn followed() -> Followed {
+        let sleeper = Sleeper {
+            task: Other {
+                tid: 7,
+                name: "rt-loop".to_owned(),
+                policy: 1,
+                priority: 39,
+            },
+            started_ns: 1,
+            cpu: Some(0),
+            ended: false,
+            wake_ups: 0,
+            switches: 0,
+            preempted: 0,
+            migrations: 0,
+            minor_faults: 0,
+            major_faults: 0,
+            jobs: 0,
+            late_jobs: 0,
+            worst_job_ns: 0,
+            postponed: 0,
+            beyond: 0,
+        };
+        let tally = Tally::new(BEGIN, 100_000, Halves::At(u64::MAX), 16);
+        Followed::new(sleeper, tally)
+    }
+
+    /// A wait for an instant, armed and ended so long after it.
+    fn wait(period: u64, armed_after_ns: i64, latency_ns: u64) -> Wake {
+        let due_ns = BEGIN + period * PERIOD;
+        Wake {
+            tid: 7,
+            end_ns: due_ns + latency_ns,
+            cpu: 0,
+            due_ns: Some(due_ns),
+            waking_ns: due_ns + latency_ns / 2,
+            waking_cpu: 0,
+            armed_ns: due_ns.checked_add_signed(armed_after_ns),
+            left_ns: None,
+            call: 230,
+            slept: true,
+        }
+    }
+
+    fn after(wakes: impl IntoIterator<Item = Wake>) -> Followed {
+        let mut thread = followed();
+        for wake in wakes {
+            thread.take(&wake);
+            thread.settle(false);
+        }
+        thread.settle(true);
+        thread
+    }
+
+    #[test]
+    fn periods_that_are_left_out_are_missed_also_before_the_period_is_known() {
+        let periods = (1..100).filter(|period| !matches!(period, 3 | 50..=54));
+        let thread = after(periods.map(|period| wait(period, -500_000, 10_000)));
+        assert_eq!(thread.period_ns(), Some(PERIOD));
+        assert_eq!((thread.tally.count(), thread.tally.missed), (93, 6));
+        assert_eq!((thread.overruns, thread.tally.late), (0, 0));
+        assert_eq!(thread.tally.missed_late, 0, "it left them out itself");
+    }
+
+    #[test]
+    fn a_thread_that_catches_up_is_late_once_and_misses_the_instants_that_had_passed() {
+        let stall = |period: u64| match period {
+            // 3.5 periods of work after instant 50.
+            51 => wait(51, 2_500_000, 2_510_000),
+            52 => wait(52, 1_520_000, 1_530_000),
+            53 => wait(53, 540_000, 550_000),
+            other => wait(other, -500_000, 10_000),
+        };
+        let thread = after((1..100).map(stall));
+        assert_eq!((thread.overruns, thread.worst_overrun_ns), (3, 2_500_000));
+        assert_eq!((thread.tally.count(), thread.tally.missed), (97, 2));
+        assert_eq!((thread.tally.late, thread.tally.missed_late), (1, 2));
+        assert_eq!(thread.by_timer.max(), Some(2_510_000));
+    }
+
+    #[test]
+    fn other_wake_ups_are_samples_of_their_own_kind_and_the_order_stays() {
+        let wakes = (1..60).flat_map(|period| {
+            let timed = wait(period, -500_000, 10_000);
+            let other = Wake {
+                due_ns: None,
+                armed_ns: None,
+                waking_ns: timed.end_ns + 200_000,
+                end_ns: timed.end_ns + 230_000,
+                call: 0,
+                ..timed
+            };
+            [timed, other]
+        });
+        let thread = after(wakes);
+        assert_eq!(
+            (thread.by_timer.count(), thread.by_others.count()),
+            (59, 59)
+        );
+        assert_eq!((thread.tally.count(), thread.tally.missed), (118, 0));
+        assert_eq!(thread.by_others.max(), Some(30_000));
+    }
+
+    #[test]
+    fn a_wait_for_what_it_had_before_is_none_and_memory_stays_bounded() {
+        let mut thread = followed();
+        for _ in 0..10_000 {
+            thread.take(&wait(1, -1, 10_000));
+            thread.settle(false);
+        }
+        assert!(thread.pending.len() <= PENDING);
+        thread.settle(true);
+        assert_eq!((thread.tally.count(), thread.received), (1, 10_000));
+        for number in 0..1000 {
+            let mut wake = wait(2 + number, -1, 10_000);
+            wake.call = number as u32;
+            thread.take(&wake);
+            thread.settle(false);
+        }
+        assert!(thread.rhythms.len() <= RHYTHMS && thread.pending.len() <= PENDING);
+    }
+}
