@@ -23,8 +23,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("watchpoint_hits", ""),
     // The loop of every wait source: no allocation.
     ("proof_loop", "allocates_nothing"),
-    // The kernel's side of tracing, and the bills made of it.
-    ("run_explain", ""),
 ];
 /// The host's time that one of them may take.
 const LIMIT: &str = "5m";
