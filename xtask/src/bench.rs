@@ -17,6 +17,7 @@ mod peers;
 mod rate;
 mod row;
 mod tools;
+mod truth;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -31,6 +32,7 @@ const FIGURES: &[Figure] = &[
     ("instructions", instructions::rows),
     ("latency", latency::rows),
     ("explain", explain::rows),
+    ("truth", truth::rows),
     ("rate", rate::rows),
     ("hackbench", hackbench::rows),
     ("collector", collector::cost),
@@ -45,8 +47,8 @@ const FIGURES: &[Figure] = &[
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict] [--all]
-  --only    instructions, latency, explain, rate, hackbench, collector, memory, merge,
-            stack, run, sync, peers, lab
+  --only    instructions, latency, explain, truth, rate, hackbench, collector, memory,
+            merge, stack, run, sync, peers, lab
   --all     every load of the laboratory, not a few of them
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,

@@ -15,6 +15,8 @@ pub struct Tools {
     pub bench_runs: PathBuf,
     pub stack_bench: PathBuf,
     pub sync_bench: PathBuf,
+    /// Holds bills against the truth.
+    pub truth: PathBuf,
     pub directory: PathBuf,
     /// The last CPU that we may use: the least busy one by habit.
     pub cpu: usize,
@@ -42,6 +44,7 @@ impl Tools {
             "--example=bench_runs",
             "--example=stack_bench",
             "--example=sync_bench",
+            "--example=truth",
             "--message-format=json-render-diagnostics",
         ];
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -62,6 +65,7 @@ impl Tools {
             bench_runs: built("bench_runs")?,
             stack_bench: built("stack_bench")?,
             sync_bench: built("sync_bench")?,
+            truth: built("truth")?,
             directory,
             cpu: last_cpu()?,
             all,

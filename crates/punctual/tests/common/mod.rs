@@ -9,7 +9,9 @@
     reason = "each test binary uses a part of it; a skipped test says so"
 )]
 
+pub mod examples;
 pub mod hotplug;
+pub mod truth;
 
 use std::ffi::OsStr;
 use std::fs;
