@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::guest::executable;
 use crate::root;
 
 /// Our binaries as released, and a directory that goes away in the end.
@@ -19,6 +20,8 @@ pub struct Tools {
     pub directory: PathBuf,
     /// The last CPU that we may use: the least busy one by habit.
     pub cpu: usize,
+    /// Everything, also what takes an hour.
+    pub all: bool,
 }
 
 impl Drop for Tools {
@@ -29,7 +32,7 @@ impl Drop for Tools {
 
 impl Tools {
     /// Builds what isn't built.
-    pub fn ready() -> Result<Self, String> {
+    pub fn ready(all: bool) -> Result<Self, String> {
         let arguments = [
             "build",
             "--release",
@@ -65,6 +68,7 @@ impl Tools {
             truth: built("truth")?,
             directory,
             cpu: last_cpu()?,
+            all,
         };
         std::fs::create_dir(&tools.directory)
             .map_err(|error| format!("{}: {error}", tools.directory.display()))?;
@@ -102,15 +106,6 @@ pub fn record(place: &Path) -> Result<Value, String> {
     let file = place.join("run.json");
     let bytes = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", file.display()))
-}
-
-/// Where cargo's messages say that a binary is.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 fn last_cpu() -> Result<usize, String> {
@@ -181,26 +176,5 @@ impl Drop for Load {
         let id = self.0.id().to_string();
         let _ = Command::new("kill").arg(&id).status();
         let _ = self.0.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_binary_is_found_in_cargos_messages() {
-        let messages = concat!(
-            r#"{"reason":"compiler-artifact","target":{"name":"punctual"},"executable":null}"#,
-            "\nnot json\n",
-            r#"{"target":{"name":"bench_runs"},"executable":"/t/bench_runs"}"#,
-            "\n",
-            r#"{"target":{"name":"punctual"},"executable":"/t/punctual"}"#,
-        );
-        assert_eq!(
-            executable(messages, "punctual"),
-            Some(PathBuf::from("/t/punctual"))
-        );
-        assert_eq!(executable(messages, "other"), None);
     }
 }

@@ -1,16 +1,19 @@
 //! The record, out of what has been gathered.
 
+use std::sync::Arc;
+
 use punctual_stats::histogram::HistogramRecord;
 
 use super::plan::Plan;
 use crate::load::{LoadReport, LoadStatus};
-use crate::probe::collector::{Collector, Lane};
+use crate::probe::collector::{Collector, Lane, Sifted};
 use crate::probe::cycle::Ended;
+use crate::probe::gaps::{Account, Told};
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use crate::record::{
     self, FORMAT, Faults, Load, OwnCost, Request, Run, State, SystemState, Thread, Timeline, Tool,
-    VERSION,
+    VERSION, Watched,
 };
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
@@ -20,17 +23,22 @@ pub struct LaneCopy {
     tid: i32,
     lost: u64,
     tally: crate::probe::tally::Tally,
+    sifted: Sifted,
+    /// For a thread that polls: how far it has come.
+    polled: Option<Told>,
 }
 
-/// Copies all lanes.
-pub fn copy(collector: &Collector) -> Vec<LaneCopy> {
-    let copy = |lane: &Lane| LaneCopy {
+/// Copies all lanes. `accounts` are those of threads that poll, in their order.
+pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
+    let copy = |(index, lane): (usize, &Lane)| LaneCopy {
         cpu: lane.cpu,
         tid: lane.tid,
         lost: lane.lost(),
         tally: lane.tally.clone(),
+        sifted: lane.sifted,
+        polled: accounts.get(index).map(|account| account.told()),
     };
-    collector.lanes.iter().map(copy).collect()
+    collector.lanes.iter().enumerate().map(copy).collect()
 }
 
 /// A record of a run that has not measured anything yet.
@@ -48,7 +56,7 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         start_ns: None,
         state: State::Unfinished,
         request: Request {
-            source: plan.kind.name.to_owned(),
+            source: plan.source().to_owned(),
             interval: plan.interval.clone(),
             cpus: plan.cpus.clone(),
             policy: plan.policy.name().to_owned(),
@@ -84,6 +92,8 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         merged: None,
         blocks: None,
         laboratory: None,
+        gaps: plan.gaps.clone(),
+        cross_check: None,
     }
 }
 
@@ -91,6 +101,9 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
 pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
     run.start_ns = Some(start_ns);
     run.threads = lanes.iter().map(|lane| thread(start_ns, lane)).collect();
+    if let Some(gaps) = &mut run.gaps {
+        gaps.threads = lanes.iter().map(|lane| watched(start_ns, lane)).collect();
+    }
     run.measured_ns = run
         .threads
         .iter()
@@ -124,6 +137,24 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
     }
 }
 
+/// The time of a thread that polls, in parts that sum to it.
+fn watched(start_ns: u64, lane: &LaneCopy) -> Watched {
+    let told = lane.polled.unwrap_or_default();
+    let in_loop_ns = told.polled_ns + told.gap_ns;
+    let span_ns = told.last_ns.saturating_sub(start_ns).max(in_loop_ns);
+    Watched {
+        span_ns,
+        polled_ns: told.polled_ns,
+        gap_ns: told.gap_ns,
+        unwatched_ns: span_ns - in_loop_ns,
+        polls: told.polls,
+        set_aside: lane.sifted.set_aside,
+        set_aside_ns: lane.sifted.set_aside_ns.min(told.gap_ns),
+        untold: lane.sifted.untold,
+        smi: None,
+    }
+}
+
 fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
     let tally = &lane.tally;
     let peaks = tally.peaks();
@@ -139,7 +170,10 @@ fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
         warm_up: tally.warm_up,
         peaks: peaks.in_order(),
         peaks_above_ns: peaks.threshold(),
-        measured_ns: tally.last_asked_ns.saturating_sub(start_ns),
+        measured_ns: match lane.polled {
+            Some(_) => watched(start_ns, lane).span_ns,
+            None => tally.last_asked_ns.saturating_sub(start_ns),
+        },
         faults: None,
         preemptions: None,
         first_half: Some(HistogramRecord::from(&tally.parts()[0])),

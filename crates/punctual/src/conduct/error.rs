@@ -24,8 +24,12 @@ pub enum ConductError {
     },
     /// The collector or another helper thread can't be started.
     Collector(io::Error),
+    /// The kernel's own tracer can't be had.
+    Tracer(String),
     /// Signals can't be listened to.
     Signals(io::Error),
+    /// A signal ended it, by the reason that a record would give.
+    Interrupted(&'static str),
 }
 
 impl fmt::Display for ConductError {
@@ -39,8 +43,13 @@ impl fmt::Display for ConductError {
                 "only {ready} of the probe threads got ready within 30 s: \
                  is a real-time task keeping a CPU to itself?"
             ),
+            Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
             Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
+            Self::Interrupted(reason) => write!(
+                f,
+                "ended by a signal ({reason}) before anything was measured: nothing is kept"
+            ),
         }
     }
 }

@@ -15,14 +15,19 @@ use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
 use super::signals::Signals;
+use super::tracers::{self, Hwlat};
 use super::{compose, view};
 use crate::lab::job::load_seed;
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
-use crate::probe::collector::{Collector, Lane, SampleSink};
+use crate::probe::collector::{Collector, Lane, SampleSink, Sieve};
 use crate::probe::cycle::Ended;
+use crate::probe::gaps::GapFeed;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
-use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
+use crate::record::samples::SAMPLES_DIRECTORY;
+use crate::record::{
+    Event, Method, RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Subject,
+};
 use crate::report::live::LiveView;
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
@@ -81,10 +86,16 @@ pub fn conduct(
         system::survey(&root, &request),
     );
     save(directory, &run)?;
-    let outcome = begin(plan, directory, observer, signals, root, run);
+    let mut outcome = begin(plan, directory, observer, signals, root, run);
+    if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
+        run.cross_check = Some(tracers::cross_check(plan, run, observer));
+        save(directory, run)?;
+        observer.saved(run, directory);
+    }
     if outcome.is_err() {
         // Nothing was measured: nothing is left behind.
         let _ = fs::remove_file(directory.path().join(RUN_FILE));
+        let _ = fs::remove_dir(directory.path().join(SAMPLES_DIRECTORY));
     }
     outcome
 }
@@ -98,9 +109,10 @@ fn begin(
     root: Root,
     mut run: Run,
 ) -> Result<Run, ConductError> {
-    let loads = start_loads(plan, observer)?;
+    let loads = start_loads(plan, &signals, observer)?;
     observer.stage("setting up the probe threads");
-    let lined = prepare::line_up(plan)?;
+    let feed = Hwlat::begin(plan)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
+    let lined = prepare::line_up(plan, feed)?;
     let mut sinks = Vec::new();
     let sampling = if plan.samples {
         let (sampling, sink) = Sampling::begin(directory.path())?;
@@ -115,8 +127,10 @@ fn begin(
         probes,
         ready,
         rings,
+        accounts,
     } = lined;
     let explaining = explain(plan, &ready, &mut sinks, &mut run);
+    go_on(&signals)?;
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
     let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 4096);
     let lanes = plan
@@ -131,7 +145,8 @@ fn begin(
         })
         .collect();
     let pace = Arc::new(Pace::of(&plan.interval));
-    let collector = Collector::new(lanes, u64::MAX, sinks);
+    let sieve = sieve(&explaining, &mut run);
+    let collector = Collector::new(lanes, u64::MAX, sinks).with_sieve(sieve);
     let gathering = Gathering::begin(collector, plan.housekeeping, &pace)?;
     let lined = Lined {
         line,
@@ -139,6 +154,7 @@ fn begin(
         probes,
         ready,
         rings: Vec::new(),
+        accounts,
     };
     // Memory is locked when all of it is there, and before anything is measured.
     let (held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
@@ -215,10 +231,14 @@ fn explain(
             Some(explaining)
         }
         Err(why) => {
+            let text = match plan.gaps {
+                Some(_) => format!("gaps are not explained: {}; {}", why.reason, why.mend),
+                None => why.to_string(),
+            };
             run.events.push(Event {
                 at_ns: 0,
                 kind: "not-explained".to_owned(),
-                text: why.to_string(),
+                text,
                 invalidates: false,
             });
             None
@@ -226,7 +246,23 @@ fn explain(
     }
 }
 
-fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSet>, ConductError> {
+/// What tells the platform's gaps from the kernel's, where the platform's alone are asked for
+/// and the kernel's events are known.
+fn sieve(explaining: &Option<Explaining>, run: &mut Run) -> Option<Box<dyn Sieve>> {
+    let gaps = run.gaps.as_mut()?;
+    let explaining = explaining.as_ref()?;
+    if gaps.method == Method::Hwlat {
+        return None;
+    }
+    gaps.sifted = gaps.subject == Subject::Hardware;
+    gaps.sifted.then(|| explaining.sieve())
+}
+
+pub(super) fn start_loads(
+    plan: &Plan,
+    signals: &Signals,
+    observer: &mut dyn Observer,
+) -> Result<Option<LoadSet>, ConductError> {
     if plan.load == LoadSpec::None {
         return Ok(None);
     }
@@ -240,8 +276,20 @@ fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSe
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
     let loads = LoadSet::start(&plan.load, &settings).map_err(failed)?;
-    loads.wait_ready(LOADS_READY).map_err(failed)?;
+    let wanted = || signals.end().is_none();
+    loads
+        .wait_ready_while(LOADS_READY, wanted)
+        .map_err(failed)?;
+    go_on(signals)?;
     Ok(Some(loads))
+}
+
+/// Refuses to go on when a signal came before there was anything to measure.
+fn go_on(signals: &Signals) -> Result<(), ConductError> {
+    match signals.end() {
+        Some(reason) => Err(ConductError::Interrupted(reason)),
+        None => Ok(()),
+    }
 }
 
 fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
@@ -375,7 +423,7 @@ impl Session<'_> {
     /// Saves what there is so far; a disk that is full for a while does not end
     /// the run, but stands in the record.
     fn save_under_way(&mut self) {
-        let lanes = compose::copy(&self.gathering.look());
+        let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
@@ -423,7 +471,7 @@ impl Session<'_> {
             self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
             self.run.system.virtualisation.stolen_share = Some(stolen.share);
         }
-        let lanes = compose::copy(&self.gathering.look());
+        let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
@@ -494,6 +542,11 @@ impl Session<'_> {
     fn put_explanation(&mut self) {
         if let Some(explaining) = &self.explaining {
             self.run.explanation = Some(explaining.explanation());
+            if let Some(gaps) = &mut self.run.gaps {
+                for (watched, thread) in gaps.threads.iter_mut().zip(&self.run.threads) {
+                    watched.smi = explaining.smi_count(thread.cpu);
+                }
+            }
             self.run.own_cost.tracer = Some(explaining.cost());
         }
     }

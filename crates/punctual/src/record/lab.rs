@@ -58,7 +58,7 @@ pub struct Laboratory {
     /// That program's file on the host; absent for a verb of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Modules that were loaded before it, in order.
+    /// Modules that were asked for and loaded before it, with those that they need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<String>,
     /// Virtual time that it might have taken.

@@ -25,4 +25,5 @@ pub mod summary_json;
 pub mod svg;
 pub mod table;
 pub mod terminal;
+pub mod terms;
 pub mod words;

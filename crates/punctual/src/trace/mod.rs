@@ -2,4 +2,5 @@
 
 pub mod attribute;
 pub mod capture;
+pub mod tracers;
 pub mod windows;

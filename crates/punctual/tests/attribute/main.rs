@@ -3,6 +3,7 @@
 mod build;
 mod causes;
 mod data;
+mod gaps;
 mod hostile;
 mod platform;
 mod properties;

@@ -5,6 +5,7 @@ mod common;
 
 mod ends;
 mod input;
+mod inside;
 mod observer;
 mod peers;
 mod repeat;
