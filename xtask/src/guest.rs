@@ -10,21 +10,21 @@ use crate::tally::Tally;
 use crate::{root, suite};
 
 const KERNELS: &[&str] = &["rt", "standard"];
-/// Test programs by crate and name: what needs the kernel's privileged side. They need no other
+/// Test programs: what needs the kernel's privileged side. They need no other
 /// program, for the guest has none but ours.
-const PROGRAMS: &[(&str, &str)] = &[
+const PROGRAMS: &[&str] = &[
     // Isolated partitions of cgroup v2.
-    ("punctual-rt", "cpuset_sets"),
+    "cpuset_sets",
     // Interrupts moved to other processors, and back.
-    ("punctual-rt", "irq_steering"),
+    "irq_steering",
     // Priority inheritance.
-    ("punctual-rt", "inversion"),
+    "inversion",
     // Hardware breakpoints.
-    ("punctual-rt", "watchpoint_hits"),
+    "watchpoint_hits",
     // The loop of every wait source: no allocation.
-    ("punctual", "proof_loop"),
+    "proof_loop",
     // The kernel's side of tracing, and the bills made of it.
-    ("punctual", "run_explain"),
+    "run_explain",
 ];
 /// The host's time that one of them may take.
 const LIMIT: &str = "5m";
@@ -56,9 +56,10 @@ struct Program {
 }
 
 fn build() -> Result<Built, String> {
-    let mut command = suite::cargo(&["test", "--locked", "--no-run"]);
-    for (package, name) in PROGRAMS {
-        command.args(["-p", package, "--test", name]);
+    // As the tests before were built, so that nothing is built again.
+    let mut command = suite::cargo(&["test", "--locked", "--workspace", "--no-run"]);
+    for name in PROGRAMS {
+        command.args(["--test", name]);
     }
     command.arg("--message-format=json-render-diagnostics");
     let output = command
@@ -72,7 +73,7 @@ fn build() -> Result<Built, String> {
     let file = |name: &str| executable(&messages, name).ok_or(format!("no {name} was built"));
     let programs = PROGRAMS
         .iter()
-        .map(|(_, name)| {
+        .map(|name| {
             let file = file(name)?;
             Ok(Program { name, file })
         })

@@ -84,3 +84,13 @@ fn every_target_has_a_program_seeds_and_this_test() {
         );
     }
 }
+
+/// A small file must not make a large table.
+#[test]
+fn a_lab_of_many_kernels_with_a_load_each_is_refused() {
+    let file = data().join("hostile/lab/each-kernel-its-load.json");
+    let bytes = fs::read(&file).expect("a file");
+    let refused = punctual::record::lab::parse_lab(&file, &bytes).expect_err("too many");
+    let words = "200 kernels with 200 loads";
+    assert!(refused.to_string().contains(words), "{refused}");
+}

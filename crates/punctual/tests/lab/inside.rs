@@ -90,6 +90,7 @@ fn late_wake_ups_of_a_program_are_explained() {
 /// A control loop as an application has one.
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
+#[allow(clippy::print_stdout, reason = "the other test reads it")]
 fn a_loop_of_the_library() {
     use punctual_rt::periodic::{Loop, Overrun};
     use punctual_rt::sched::{Policy, set_current};

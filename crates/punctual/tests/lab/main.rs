@@ -4,6 +4,7 @@
 mod common;
 
 mod ends;
+mod gaps;
 mod input;
 mod inside;
 mod observer;

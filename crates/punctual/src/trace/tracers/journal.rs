@@ -90,34 +90,39 @@ impl Journal {
         })
     }
 
+    /// Ends the tracer and removes the instance. Both wait for the last reader: one that is
+    /// just being killed takes a moment.
+    fn end_instance(&self) -> io::Result<()> {
+        let instance = self.root.join("instances").join(&self.instance);
+        let mut tries = 100;
+        loop {
+            if !instance.exists() {
+                return Ok(());
+            }
+            let ended = put(&instance.join("tracing_on"), "0")
+                .and(put(&instance.join("current_tracer"), "nop"));
+            match ended.and(fs::remove_dir(&instance)) {
+                Ok(()) => return Ok(()),
+                Err(error) if tries == 0 => return Err(error),
+                Err(_) => tries -= 1,
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     /// Ends the tracer, removes the instance, puts back what was set, and then removes the
     /// journal. It may be done again.
     ///
     /// # Errors
     /// The first thing that failed; the journal is still there then.
     pub fn restore(&mut self) -> io::Result<()> {
-        let mut failed = Ok(());
-        let mut keep = |done: io::Result<()>| match done {
-            Err(error) if error.kind() != io::ErrorKind::NotFound && failed.is_ok() => {
-                failed = Err(error);
+        let mut failed = self.end_instance();
+        let mut keep = |done: io::Result<()>| {
+            let absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+            if failed.is_ok() && done.as_ref().err().is_some_and(|error| !absent(error)) {
+                failed = done;
             }
-            _ => {}
         };
-        let instance = self.root.join("instances").join(&self.instance);
-        if instance.exists() {
-            keep(put(&instance.join("tracing_on"), "0"));
-            keep(put(&instance.join("current_tracer"), "nop"));
-            // A reader that is just being closed keeps it for a moment.
-            let mut removed = fs::remove_dir(&instance);
-            for _ in 0..50 {
-                if removed.is_ok() {
-                    break;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(10));
-                removed = fs::remove_dir(&instance);
-            }
-            keep(removed);
-        }
         // Settings that bound each other: twice, the last first.
         for (file, value) in self.before.iter().rev().chain(&self.before) {
             let _ = put(&self.root.join(file), value);

@@ -74,7 +74,8 @@ pub fn offers(tracer: &str) -> Result<PathBuf, Unavailable> {
 pub struct Tracer {
     journal: Journal,
     guard: Option<Child>,
-    pipe: File,
+    /// Closed first: a tracer that is being read can't be ended.
+    pipe: Option<File>,
     lines: Lines,
     buffer: Vec<u8>,
 }
@@ -140,7 +141,7 @@ impl Tracer {
         Ok(Self {
             journal,
             guard,
-            pipe,
+            pipe: Some(pipe),
             lines: Lines::default(),
             buffer: vec![0; 1 << 16],
         })
@@ -149,8 +150,11 @@ impl Tracer {
     /// Takes what the tracer has said since the last time. To be called several times a
     /// second.
     pub fn take(&mut self, mut each: impl FnMut(Line)) {
+        let Some(pipe) = &mut self.pipe else {
+            return;
+        };
         loop {
-            match self.pipe.read(&mut self.buffer) {
+            match pipe.read(&mut self.buffer) {
                 Ok(0) | Err(_) => return,
                 Ok(length) => self.lines.feed(&self.buffer[..length], &mut each),
             }
@@ -166,6 +170,7 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
+        self.pipe = None;
         put_away(&mut self.journal, &mut self.guard);
     }
 }
