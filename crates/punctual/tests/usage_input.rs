@@ -445,4 +445,22 @@ fn what_can_not_be_begun_leaves_nothing_behind() {
     assert_eq!(ended.stdout, "");
     assert_eq!(place.entries(), [""; 0]);
     place.await_silence();
+
+    // What was there before stays, empty as it was.
+    fs::create_dir(place.path().join("mine")).unwrap();
+    let mut command = place.command(common::program());
+    command.env("TMPDIR", "/nonexistent");
+    command.args([
+        "measure",
+        "-D",
+        "1",
+        "--samples",
+        "--load",
+        "files",
+        "-o",
+        "mine",
+    ]);
+    common::Going::start(command).end().expect(1);
+    assert_eq!(place.entries(), ["mine"]);
+    assert_eq!(fs::read_dir(place.path().join("mine")).unwrap().count(), 0);
 }

@@ -28,6 +28,8 @@ pub enum ConductError {
     Tracer(String),
     /// Signals can't be listened to.
     Signals(io::Error),
+    /// A signal ended it, by the reason that a record would give.
+    Interrupted(&'static str),
 }
 
 impl fmt::Display for ConductError {
@@ -44,6 +46,10 @@ impl fmt::Display for ConductError {
             Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
             Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
+            Self::Interrupted(reason) => write!(
+                f,
+                "ended by a signal ({reason}) before anything was measured: nothing is kept"
+            ),
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::probe::cycle::Ended;
 use crate::probe::gaps::GapFeed;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
+use crate::record::samples::SAMPLES_DIRECTORY;
 use crate::record::{
     Event, Method, RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Subject,
 };
@@ -94,6 +95,7 @@ pub fn conduct(
     if outcome.is_err() {
         // Nothing was measured: nothing is left behind.
         let _ = fs::remove_file(directory.path().join(RUN_FILE));
+        let _ = fs::remove_dir(directory.path().join(SAMPLES_DIRECTORY));
     }
     outcome
 }
@@ -107,7 +109,7 @@ fn begin(
     root: Root,
     mut run: Run,
 ) -> Result<Run, ConductError> {
-    let loads = start_loads(plan, observer)?;
+    let loads = start_loads(plan, &signals, observer)?;
     observer.stage("setting up the probe threads");
     let feed = Hwlat::begin(plan)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
     let lined = prepare::line_up(plan, feed)?;
@@ -128,6 +130,7 @@ fn begin(
         accounts,
     } = lined;
     let explaining = explain(plan, &ready, &mut sinks, &mut run);
+    go_on(&signals)?;
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
     let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 4096);
     let lanes = plan
@@ -257,6 +260,7 @@ fn sieve(explaining: &Option<Explaining>, run: &mut Run) -> Option<Box<dyn Sieve
 
 pub(super) fn start_loads(
     plan: &Plan,
+    signals: &Signals,
     observer: &mut dyn Observer,
 ) -> Result<Option<LoadSet>, ConductError> {
     if plan.load == LoadSpec::None {
@@ -272,8 +276,20 @@ pub(super) fn start_loads(
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
     let loads = LoadSet::start(&plan.load, &settings).map_err(failed)?;
-    loads.wait_ready(LOADS_READY).map_err(failed)?;
+    let wanted = || signals.end().is_none();
+    loads
+        .wait_ready_while(LOADS_READY, wanted)
+        .map_err(failed)?;
+    go_on(signals)?;
     Ok(Some(loads))
+}
+
+/// Refuses to go on when a signal came before there was anything to measure.
+fn go_on(signals: &Signals) -> Result<(), ConductError> {
+    match signals.end() {
+        Some(reason) => Err(ConductError::Interrupted(reason)),
+        None => Ok(()),
+    }
 }
 
 fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {

@@ -151,7 +151,8 @@ fn measure(
     // Before the loads: if it can't be had, nothing need be started.
     crate::trace::tracers::offers(tracer).map_err(|why| format!("{}; {}", why.reason, why.mend))?;
     let signals = Signals::listen().map_err(|error| error.to_string())?;
-    let loads = session::start_loads(plan, observer).map_err(|error| error.to_string())?;
+    let loads =
+        session::start_loads(plan, &signals, observer).map_err(|error| error.to_string())?;
     let length = Duration::from_nanos(run.measured_ns);
     observer.stage(&format!(
         "cross-checking with {tracer} for {:.0} s",

@@ -248,6 +248,10 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
             cells.iter_mut().for_each(|row| drop(row.remove(column)));
         }
     }
+    // The unit stands with the first figure, whichever that is.
+    if !cells[0][1].text.ends_with("/µs") {
+        cells[0][1].text = format!("{}/µs", cells[0][1].text.trim_start());
+    }
     let narrow = room.saturating_sub(2 + SPARK_BUCKETS);
     let spark = table::width(&cells, 1) <= narrow;
     let highest = view.threads.iter().flat_map(|t| t.spark).max().unwrap_or(0);

@@ -254,9 +254,10 @@ impl Page<'_> {
         let deadline = deadline(run);
         let room = self.style.columns() - 2;
         let (unit, mut rows) = fitting(figures, &shown, (deadline, run.gaps.is_some()), room);
-        // What no unit makes fit gives up columns, the finest percentiles first.
-        for column in [8, 7, 6, 5, 2, 3, 2].into_iter().chain([1; 6]) {
-            if table::width(&rows, 1) > room {
+        // What no unit makes fit gives up columns, never the maximum.
+        for name in GIVEN_UP {
+            let column = rows[0].iter().position(|cell| cell.text == *name);
+            if let Some(column) = column.filter(|_| table::width(&rows, 1) > room) {
                 rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
@@ -311,8 +312,14 @@ impl Page<'_> {
     }
 }
 
-/// The table in the unit of the median; shorter counts, then a larger unit,
-/// where it would be too wide.
+/// Columns that a narrow terminal has no room for, the first to go first.
+const GIVEN_UP: &[&str] = &[
+    "99.999", "99.99", "99.9", "p90", "min", "mean", "p99", "lost", "samples", "p50", "late",
+    "missed",
+];
+
+/// The table in the unit of the median; shorter counts, then a larger unit, where it
+/// would be too wide: but not one in which the median is almost nothing.
 fn fitting(
     figures: &Figures,
     shown: &[usize],
@@ -323,7 +330,11 @@ fn fitting(
     let median = figures.merged.percentile(50.0).unwrap_or(0) as f64;
     let first = UNITS.iter().rposition(|unit| median >= unit.1).unwrap_or(0);
     let mut last = ("µs", Vec::new());
-    for (name, unit) in UNITS.into_iter().skip(first) {
+    let tells = |index: &usize| *index == first || median >= UNITS[*index].1 / 10.0;
+    for (name, unit) in (first..UNITS.len())
+        .take_while(tells)
+        .map(|index| UNITS[index])
+    {
         for count in [words::count, words::short_count] {
             last = (
                 name,

@@ -9,3 +9,4 @@ mod platform;
 mod properties;
 mod recorded;
 mod stages;
+mod threads;

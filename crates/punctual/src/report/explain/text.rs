@@ -296,24 +296,41 @@ fn stages(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
         return;
     }
     out.push(String::new());
-    let head = format!(
-        "  {:<20}{:>12}{:>10}{:>10}{:>12}",
-        "Stage, in µs", "wake-ups", "p50", "p99", "max"
-    );
+    let name = |text: &str| format!("  {text:<20}");
+    // A narrow terminal gives up what matters least, never the maximum.
+    let columns = [("wake-ups", 12), ("p50", 10), ("p99", 10), ("max", 12)];
+    let shown = fitting(columns, style.columns().saturating_sub(22), &[0, 1, 2]);
+    let line = |begin: String, cells: [&str; 4]| {
+        shown.iter().fold(begin, |line, &column| {
+            line + &format!("{:>1$}", cells[column], columns[column].1)
+        })
+    };
+    let head = line(name("Stage, in µs"), columns.map(|column| column.0));
     out.push(style.paint(Tone::Dim, &head));
     for stage in figures {
         let time =
             |ns: Option<u64>| ns.map_or_else(|| "—".to_owned(), |ns| words::micros(ns as f64));
-        let line = format!(
-            "  {:<20}{:>12}{:>10}{:>10}{:>12}",
-            stage.stage.name(),
-            words::count(stage.count),
-            time(stage.p50),
-            time(stage.p99),
-            time(Some(stage.max)),
-        );
+        let (count, max) = (words::count(stage.count), time(Some(stage.max)));
+        let cells = [&*count, &time(stage.p50), &time(stage.p99), &max];
+        let line = line(name(stage.stage.name()), cells);
         out.push(style.paint(Tone::Plain, &line));
     }
+}
+
+/// Which of these columns (name, width) fit into `room`, when these are given up in this
+/// order.
+fn fitting<const N: usize>(
+    columns: [(&str, usize); N],
+    room: usize,
+    given_up: &[usize],
+) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..N).collect();
+    for column in given_up {
+        if shown.iter().map(|&shown| columns[shown].1).sum::<usize>() > room {
+            shown.retain(|shown| shown != column);
+        }
+    }
+    shown
 }
 
 /// The causes that a table shows: what disturbs first, what every wake-up has last.
@@ -339,24 +356,34 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
     if shown.is_empty() {
         return;
     }
+    // Names of causes want this much.
+    const NAME: usize = 20;
     let tail = explanation.above_ns.is_some();
     out.push(String::new());
-    let mut head = format!("  {:>11}", "total µs");
-    if tail {
-        head += &format!("{:>11}", "in tail");
-    }
-    head += &format!("{:>11}{:>7}  {}", "worst", "bills", "cause");
+    let columns = [
+        ("total µs", 11),
+        ("in tail", if tail { 11 } else { 0 }),
+        ("worst", 11),
+        ("bills", 7),
+    ];
+    let room = style.columns().saturating_sub(NAME + 4);
+    let columns_shown = fitting(columns, room, &[3, 1, 2]);
+    let line = |cells: [&str; 4]| {
+        let cell = |line: String, &column: &usize| match columns[column].1 {
+            0 => line,
+            width => line + &format!("{:>width$}", cells[column]),
+        };
+        columns_shown.iter().fold("  ".to_owned(), cell) + "  "
+    };
+    let head = line(columns.map(|column| column.0)) + "cause";
     out.push(style.paint(Tone::Dim, &head));
     for ranked in &shown {
-        let mut line = format!("  {:>11}", words::micros(ranked.total_ns as f64));
-        if tail {
-            line += &format!("{:>11}", words::micros(ranked.tail_ns as f64));
-        }
-        line += &format!(
-            "{:>11}{:>7}  ",
-            words::micros(ranked.worst_ns as f64),
-            words::short_count(ranked.count)
-        );
+        let line = line([
+            &words::micros(ranked.total_ns as f64),
+            &words::micros(ranked.tail_ns as f64),
+            &words::micros(ranked.worst_ns as f64),
+            &words::short_count(ranked.count),
+        ]);
         let room = style.columns().saturating_sub(line.chars().count());
         let tone = if ranked.cause.is_residue() {
             Tone::Void

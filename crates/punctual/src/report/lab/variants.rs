@@ -63,7 +63,7 @@ pub fn variants(lab: &Lab, style: &Style) -> String {
     paragraph(&mut lines, &evidence(lab, &columns, &loads), style);
     paragraph(&mut lines, WHAT_IT_SHOWS, style);
     if let Some(place) = &style.report {
-        lines.push(format!("Runs: {}", style.paint(Tone::Plain, place)));
+        lines.push(format!("Report: {}", style.paint(Tone::Plain, place)));
     }
     lines.join("\n") + "\n"
 }

@@ -1,8 +1,8 @@
 //! Whose a stretch of time is: one cause for each, by the rules in docs/measurement.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{Interrupted, Vector, Window};
+use super::event::{Interrupted, Vector, What, Window};
 use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
@@ -27,6 +27,8 @@ const ENABLES: [&str; 7] = [
     "finish_task_switch",
     "finish_lock_switch",
 ];
+/// A request to switch may be on its way from another CPU for as long.
+const REQUEST_MOST_NS: u64 = 100_000;
 /// No processor takes longer to come back from an idle state.
 const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
 
@@ -49,6 +51,8 @@ pub(super) struct Court<'a, 'w> {
     pub busy: bool,
     /// Threads' time between waking and switch, by when they came.
     stints: BTreeMap<u64, u64>,
+    /// When those came who ran in user mode although the probe was ready.
+    let_run: BTreeSet<u64>,
 }
 
 impl<'a, 'w> Court<'a, 'w> {
@@ -80,6 +84,7 @@ impl<'a, 'w> Court<'a, 'w> {
             remote,
             busy: window.gap && gap::is_busy(window, pieces),
             stints,
+            let_run: let_run(window, passage, pieces),
         }
     }
 
@@ -245,11 +250,36 @@ impl<'a, 'w> Court<'a, 'w> {
         if stint <= SWITCH_MOST_NS {
             return (Cause::WakePath, None);
         }
+        if self.let_run.contains(&slice.since) {
+            let note = "it ran already, and was let run on: an interrupt found it in user mode, \
+                        where nothing holds off preemption";
+            return (Cause::Throttled { task }, Some(note.to_owned()));
+        }
         let work = slice
             .work
             .map(|address| naming::function(self.window, address));
         (Cause::PreemptOff { task, work }, None)
     }
+}
+
+/// When the threads came whom an interrupt found in user mode although the probe was ready.
+/// On its way there the kernel looks whether it is to switch, so it was not: the threads of
+/// real time are throttled, or others have a share of their own.
+fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTreeSet<u64> {
+    let from = passage.handed_over.saturating_add(REQUEST_MOST_NS);
+    let in_user_mode = window.events.iter().filter(|event| {
+        let What::VectorEntry { interrupted, .. } = &event.what else {
+            return false;
+        };
+        event.cpu == window.cpu && event.at_ns > from && interrupted.is_some_and(|it| it.user)
+    });
+    let at = |at_ns: u64| {
+        let piece = pieces.partition_point(|piece| piece.to <= at_ns);
+        pieces.get(piece).filter(|piece| piece.from <= at_ns)
+    };
+    in_user_mode
+        .filter_map(|event| Some(at(event.at_ns)?.since))
+        .collect()
 }
 
 /// The wake-up's own way, unless it took longer than it can.
