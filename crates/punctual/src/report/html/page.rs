@@ -50,7 +50,7 @@ pub fn page(run: &Run) -> String {
     if !broken {
         sections::events(&mut html, run);
     }
-    sections::guide(&mut html);
+    sections::guide(&mut html, run);
     sections::provenance(&mut html, run);
     html.raw("</main>\n");
     frame::close(&mut html, &run.tool);

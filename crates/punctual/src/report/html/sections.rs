@@ -219,9 +219,12 @@ pub(super) fn events(html: &mut Html, run: &Run) {
 }
 
 /// How to read the page, for someone who was sent it.
-pub(super) fn guide(html: &mut Html) {
+pub(super) fn guide(html: &mut Html, run: &Run) {
     html.heading("guide", "How to read this page");
-    html.raw(include_str!("guide.html"));
+    html.raw(match run.gaps {
+        Some(_) => include_str!("guide-gaps.html"),
+        None => include_str!("guide.html"),
+    });
 }
 
 pub(super) fn provenance(html: &mut Html, run: &Run) {
