@@ -4,7 +4,7 @@ use punctual::record::Run;
 
 /// A program that was watched.
 pub fn program() -> Run {
-    let mut run = super::report_fixtures::good();
+    let mut run = super::fixtures::good();
     run.verb = "watch".to_owned();
     run.watch = Some(super::watches::program("controller", run.threads.len()));
     run
@@ -13,7 +13,7 @@ pub fn program() -> Run {
 /// A system that was watched, with names that want to be markup.
 pub fn hostile() -> Run {
     let evil = "x'; reboot; </svg><script>alert(1)</script>\u{1b}[31m";
-    let mut run = super::report_fixtures::hostile();
+    let mut run = super::fixtures::hostile();
     run.watch = Some(super::watches::program(evil, run.threads.len()));
     if let Some(watch) = &mut run.watch {
         watch.worst = super::watches::system(evil).worst;
