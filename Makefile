@@ -40,7 +40,7 @@ bench: build
 	@$(XTASK) bench $(ARGS)
 
 fuzz:
-	@scripts/need build
+	@scripts/need fuzz
 	@scripts/fuzz $(ARGS)
 
 report-demo: build

@@ -1,21 +1,6 @@
 #![no_main]
-//! What a file is by its headers, and every way that a stream may be packed.
+// What holds of every input stands with the tests, which try it on those known.
+#[path = "../../crates/punctual/tests/hostile/kernel_image.rs"]
+mod target;
 
-use std::io::Read;
-
-use libfuzzer_sys::fuzz_target;
-use punctual::lab::kernel::image::{has_entry_for_guests, kind, stated_release};
-use punctual::lab::kernel::modules::depends;
-use punctual::lab::kernel::unpack::Packing;
-
-fuzz_target!(|bytes: &[u8]| {
-    let _ = kind(bytes);
-    let _ = has_entry_for_guests(bytes);
-    let _ = stated_release(bytes);
-    let _ = depends(bytes);
-    if let Some(packing) = Packing::of(bytes)
-        && let Ok(stream) = packing.unpack(bytes)
-    {
-        let _ = stream.take(1 << 22).read_to_end(&mut Vec::new());
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::check(bytes));

@@ -1,17 +1,6 @@
 #![no_main]
-//! Names of functions: as text, and as a kernel holds them.
+// What holds of every input stands with the tests, which try it on those known.
+#[path = "../../crates/punctual/tests/hostile/kernel_symbols.rs"]
+mod target;
 
-use libfuzzer_sys::fuzz_target;
-use punctual::lab::kernel::{Symbols, kallsyms};
-
-fuzz_target!(|bytes: &[u8]| {
-    for symbols in [Some(Symbols::parse(bytes)), kallsyms::symbols(bytes)] {
-        let Some(symbols) = symbols else { continue };
-        for address in [0, 0xffff_ffff_8100_0000, u64::MAX] {
-            if let Some((name, offset)) = symbols.name(address) {
-                assert!(offset <= address);
-                assert!(symbols.address(name).is_some());
-            }
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::check(bytes));

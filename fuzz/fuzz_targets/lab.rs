@@ -1,27 +1,6 @@
 #![no_main]
-//! What the laboratory reads: a guest's frames, a lab's record, a program's headers.
+// What holds of every input stands with the tests, which try it on those known.
+#[path = "../../crates/punctual/tests/hostile/lab.rs"]
+mod target;
 
-use std::path::Path;
-
-use libfuzzer_sys::fuzz_target;
-use punctual::lab::{channel, libraries};
-use punctual::record::lab::parse_lab;
-
-fuzz_target!(|bytes: &[u8]| {
-    let _ = channel::parse(bytes);
-    // A frame that is whole, so that the fuzzer gets behind the checksum.
-    let stream = [channel::frame("out/a", bytes), bytes.to_vec()].concat();
-    let _ = channel::parse(&stream);
-    let whole = [channel::frame("out/a", bytes), channel::frame(channel::END, b"")].concat();
-    let frames = channel::parse(&whole).expect("what was framed is whole");
-    assert_eq!(frames["out/a"], bytes);
-    let _ = libraries::parse(bytes);
-    let _ = libraries::parse(&[b"\x7fELF\x02\x01".as_slice(), bytes].concat());
-    if let Ok(lab) = parse_lab(Path::new("fuzz"), bytes) {
-        let again = serde_json::to_vec(&lab).expect("a lab's record is JSON");
-        let _ = punctual::report::lab::table(&lab, &punctual::report::style::Style::plain());
-        let _ = punctual::report::lab::page(&lab, "");
-        let _ = punctual::report::lab::compare(&lab, &lab);
-        parse_lab(Path::new("again"), &again).expect("what was accepted is accepted");
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::check(bytes));

@@ -1,21 +1,6 @@
 #![no_main]
-//! What the observer's plugin leaves, and bills made of it.
+// What holds of every input stands with the tests, which try it on those known.
+#[path = "../../crates/punctual/tests/hostile/lab_observer.rs"]
+mod target;
 
-use libfuzzer_sys::fuzz_target;
-use punctual::lab::kernel::Symbols;
-use punctual::lab::observer::bill::bill;
-use punctual::lab::observer::trail::Trail;
-use punctual_stats::peaks::Peak;
-
-fuzz_target!(|bytes: &[u8]| {
-    let Ok(trail) = Trail::parse(bytes) else { return };
-    let symbols = Symbols::parse(b"ffffffff81000000 T first\nffffffff81000100 T second\n");
-    for mark in trail.kept() {
-        for latency_ns in [0, 1, 5_000, u64::MAX] {
-            let peak = Peak { cycle: mark, asked_ns: 0, latency_ns };
-            let Some(bill) = bill(&trail, &symbols, mark, &peak) else { continue };
-            let sum = bill.rows.iter().map(|row| u128::from(row.instructions)).sum::<u128>();
-            assert_eq!(sum, u128::from(latency_ns));
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::check(bytes));

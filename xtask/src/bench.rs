@@ -9,6 +9,7 @@ mod collector;
 mod explain;
 mod hackbench;
 mod instructions;
+mod lab;
 mod latency;
 mod library;
 mod merge;
@@ -16,6 +17,7 @@ mod peers;
 mod rate;
 mod row;
 mod tools;
+mod truth;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,6 +32,7 @@ const FIGURES: &[Figure] = &[
     ("instructions", instructions::rows),
     ("latency", latency::rows),
     ("explain", explain::rows),
+    ("truth", truth::rows),
     ("rate", rate::rows),
     ("hackbench", hackbench::rows),
     ("collector", collector::cost),
@@ -38,22 +41,25 @@ const FIGURES: &[Figure] = &[
     ("stack", library::stacks),
     ("run", library::run),
     ("sync", library::sync),
+    ("lab", lab::rows),
     ("peers", peers::rows),
 ];
 
 const USAGE: &str = "\
-cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict]
-  --only    instructions, latency, explain, rate, hackbench, collector, memory, merge,
-            stack, run, sync, peers
+cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict] [--all]
+  --only    instructions, latency, explain, truth, rate, hackbench, collector, memory,
+            merge, stack, run, sync, peers, lab
+  --all     every load of the laboratory, not a few of them
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
-            page faults, peers";
+            page faults, peers, the laboratory's bytes";
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     only: Vec<String>,
     json: Option<String>,
     strict: bool,
+    all: bool,
 }
 
 /// `cargo xtask bench`.
@@ -65,7 +71,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
             return ExitCode::from(64);
         }
     };
-    let tools = match Tools::ready() {
+    let tools = match Tools::ready(options.all) {
         Ok(tools) => tools,
         Err(error) => {
             eprintln!("bench: {error}");
@@ -110,6 +116,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--only" => options.only.extend(value()?.split(',').map(str::to_owned)),
             "--json" => options.json = Some(value()?),
             "--strict" => options.strict = true,
+            "--all" => options.all = true,
             other => return Err(format!("unknown argument {other}")),
         }
     }

@@ -8,6 +8,7 @@
 mod bench;
 mod deps;
 mod direction;
+mod guest;
 mod miri;
 mod rules;
 mod source;
@@ -22,6 +23,7 @@ const USAGE: &str = "\
 cargo xtask TASK
   test        every check and every test; the last line counts them
   check       the same checks and the fast tests
+  guest       the privileged tests on real kernels, in the laboratory
   miri        what is pure and unsafe, run by Miri: undefined behaviour, data races
   direction   who may import whom
   rules       where unsafe may stand, how long files are, who prints
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         "test" => suite::test(rest),
         "check" => suite::check(rest),
         "miri" => suite::miri_alone(),
+        "guest" => suite::guest_alone(),
         "bench" => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::source::tracked;
 use crate::tally::Tally;
-use crate::{deps, direction, miri, root, rules, words};
+use crate::{deps, direction, guest, miri, root, rules, words};
 
 /// A check of ours: what is wrong, a line each.
 type Check = (&'static str, fn() -> Vec<String>);
@@ -53,6 +53,16 @@ pub fn test(more: &[String]) -> ExitCode {
     under_miri(&mut tally);
     let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
     tests(&arguments, &mut tally);
+    if more.is_empty() {
+        guest::tests(&mut tally);
+    }
+    conclude(&tally)
+}
+
+/// `cargo xtask guest`: that part by itself.
+pub fn guest_alone() -> ExitCode {
+    let mut tally = Tally::default();
+    guest::tests(&mut tally);
     conclude(&tally)
 }
 
@@ -135,7 +145,7 @@ fn under_miri(tally: &mut Tally) {
 }
 
 /// The cargo that runs us.
-fn cargo(arguments: &[&str]) -> Command {
+pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(root()).args(arguments);
     command

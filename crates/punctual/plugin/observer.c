@@ -17,7 +17,7 @@
  *
  * QEMU's interface for plugins is declared here as its documentation has it (docs/devel/tcg-plugins,
  * "API"): distributions don't install the header. Only functions that are the same from interface
- * version 1 (QEMU 6.0) on are used, but for two that say below how they differ.
+ * version 1 (QEMU 6.0) to version 7 are used, but for those that say below how they differ.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -56,8 +56,10 @@ size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
 /* Up to version 2 it takes the instruction alone and gives a pointer to its bytes; from 3 on it
    copies them to where it is told. Called in this way it does the one or the other. */
 uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
-/* Clears what the plugin asked for and throws all translations away, then calls back. */
-void qemu_plugin_reset(plugin_id, void (*)(plugin_id));
+/* Clears what the plugin asked for and throws all translations away, then calls back: up to version 6
+   with the plugin's id and without a third argument, from 7 on with that argument alone. Given the id
+   there too, the callback gets it either way. */
+void qemu_plugin_reset(plugin_id, void (*)(plugin_id), void *);
 
 /* Adding without a call: the first until version 2, the others from then on. */
 struct qemu_plugin_scoreboard;
@@ -247,8 +249,11 @@ static void on_mark(unsigned vcpu, void *data)
     if (!begun) {
         /* Boot and loads until here went at full speed; from here on all is counted. */
         begun = 1;
+        /* Not before: while plugins are installed there is no processor yet, and QEMU says so by dying. */
+        if (score)
+            instructions = qemu_plugin_scoreboard_find(score, 0);
         marks[mark_count++] = 0;
-        qemu_plugin_reset((plugin_id)(uintptr_t)data, begin);
+        qemu_plugin_reset((plugin_id)(uintptr_t)data, begin, data);
         return;
     }
     marks[mark_count] = *instructions;
@@ -318,6 +323,7 @@ static int put(FILE *to, const void *what, size_t each, uint64_t count)
     return count == 0 || fwrite(what, each, count, to) == count;
 }
 
+/* From version 7 on it gets the data alone: it needs neither. */
 static void at_exit(plugin_id id, void *data)
 {
     (void)id;
@@ -385,7 +391,6 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
             return 1;
         }
         score = qemu_plugin_scoreboard_new(sizeof counter);
-        instructions = qemu_plugin_scoreboard_find(score, 0);
     }
     begin(id);
     return 0;

@@ -2,6 +2,8 @@
 //! `qualify` and `measure` put on a machine: not one page fault while they are on duty.
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+#[path = "common/examples.rs"]
+mod examples;
 #[path = "../../capi/tests/support/mod.rs"]
 #[allow(dead_code, reason = "made for the tests of the C interface")]
 mod support;
@@ -11,24 +13,13 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use punctual::load::{LoadSet, LoadSettings, LoadSpec};
-use support::{Build, CXX17, Linked, succeeds};
+use support::{Build, CXX17, Linked};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An example of `punctual-rt`, built before the load begins.
 fn of_rust(example: &str) -> PathBuf {
-    let output = succeeds(
-        Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "punctual-rt"])
-            .args(["--message-format", "json", "--example", example]),
-    );
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let built = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == example)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    built.expect("cargo says where it is")
+    examples::build("punctual-rt", example)
 }
 
 /// For two seconds, for ever at most a minute.

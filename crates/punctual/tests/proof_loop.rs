@@ -3,11 +3,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use punctual::probe::cycle::{self, Bounds, Ended, Halt, Sample};
+use punctual::probe::gaps::{self, Polling};
 use punctual::probe::kinds::{self, KINDS, WithSource};
+use punctual::probe::nanosleep::Nanosleep;
 use punctual::probe::scripted::Scripted;
 use punctual::probe::source::WaitSource;
 use punctual_rt::clock;
@@ -126,6 +129,37 @@ fn the_loop_allocates_nothing_whatever_it_waits_on() {
             assert_eq!(counted, 0, "{} with period {period_ns}", kind.name);
             assert_eq!(taken as u64, CYCLES);
         }
+    }
+}
+
+#[test]
+fn polling_allocates_nothing_whether_it_rests_or_not() {
+    for runtime_ns in [1_000_000, 5_000_000] {
+        let worker = std::thread::spawn(move || {
+            let (mut producer, mut consumer) = ring(1 << 16);
+            let start_ns = clock::now_ns() + 1_000_000;
+            let halt = Halt::at(start_ns + 50_000_000);
+            let polling = Polling {
+                above_ns: 1,
+                runtime_ns,
+                period_ns: 5_000_000,
+                account: Arc::default(),
+                feed: None,
+            };
+            let source = Nanosleep::default();
+            let before = calls();
+            let ended = gaps::run(source, &polling, start_ns, &mut producer, &halt, u64::MAX);
+            let after = calls();
+            assert!(matches!(ended, Ended::AsAsked), "{ended:?}");
+            let told = polling.account.told();
+            assert_eq!(
+                consumer.drain(drop) as u64 + consumer.refused(),
+                told.polls,
+                "every step is longer than 1 ns"
+            );
+            after - before
+        });
+        assert_eq!(worker.join().expect("the worker"), 0);
     }
 }
 

@@ -118,6 +118,28 @@ fn one_system_call_a_cycle_and_no_other() {
 }
 
 #[test]
+fn polling_makes_one_system_call_a_period_and_has_no_page_fault() {
+    let cpu = cpus()[0].to_string();
+    let flags = ["noise", "-D", "1", "-a", &cpu];
+    if !has("strace") {
+        skip!("no strace");
+    }
+    let (calls, record) = calls_in_loop(&[&flags[..], &["--no-explain"]].concat());
+    let sleeps = |call: &String| call.starts_with("clock_nanosleep(");
+    assert!(calls.iter().all(sleeps), "{calls:#?}");
+    // 100 ms each; those that have passed are not made up for.
+    assert!((1..=11).contains(&calls.len()), "{}", calls.len());
+    if in_force(&record, "locked-memory") {
+        assert_eq!(record["threads"][0]["faults"]["minor"], 0);
+        assert_eq!(record["threads"][0]["faults"]["major"], 0);
+    }
+    let never = ["--runtime", "100ms", "--policy", "other", "--no-explain"];
+    let (calls, record) = calls_in_loop(&[&flags[..], &never].concat());
+    assert_eq!(calls.len(), 1, "the start alone: {calls:#?}");
+    assert!(record["gaps"]["threads"][0]["polls"].as_u64() > Some(10_000));
+}
+
+#[test]
 fn the_probe_is_never_preempted_without_cause_or_says_so() {
     // Involuntary switches are the machine's business; that they are counted is ours.
     let place = Place::new();

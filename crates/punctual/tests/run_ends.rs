@@ -35,6 +35,16 @@ fn by_verdict(ended: &Ended, record: &serde_json::Value) {
     assert_eq!(ended.code(), code, "{ended:#?}");
 }
 
+/// Waits until something was measured and saved: the record is saved at once, and every 5 s.
+fn await_figures(run: &Path) {
+    until("figures in the record", || {
+        fs::read(run).is_ok_and(|text| {
+            let record: serde_json::Value = serde_json::from_slice(&text).expect("whole");
+            record["measured_ns"].as_u64().is_some_and(|ns| ns > 0)
+        })
+    });
+}
+
 #[test]
 fn signals_end_a_run_cleanly() {
     for (signal, reason) in [
@@ -46,7 +56,7 @@ fn signals_end_a_run_cleanly() {
         let mut going = place.start(&arguments(&["-D", "600", "--load", "fork", "-o", "run"]));
         let probes = going.await_probes(cpus().len().min(3));
         assert!(!probes.is_empty());
-        sleep(Duration::from_millis(500));
+        await_figures(&place.path().join("run/run.json"));
         let begun = Instant::now();
         going.signal(signal);
         let ended = going.end();
@@ -163,7 +173,73 @@ fn readable(place: &Place, run: &Path) -> bool {
     let shown = place.run(&["report", run.to_str().unwrap()]).expect(0);
     assert!(shown.stdout.contains("UNFINISHED"), "{}", shown.stdout);
     assert_eq!(shown.stderr, "");
+    every_verb_reads(place, run);
     true
+}
+
+/// Whatever there is of a run: each verb shows it or says in one line why it can't.
+fn every_verb_reads(place: &Place, run: &Path) {
+    let run = run.to_str().unwrap();
+    let formats = punctual::report::formats::Format::ALL.map(|format| format.to_string());
+    let exports = formats
+        .iter()
+        .map(|format| vec!["export", run, "--format", format]);
+    let others = [
+        vec!["report", run, "--json"],
+        vec!["report", run, "--html", "-"],
+        vec!["compare", run, run],
+        vec!["explain", run],
+        vec!["explain", run, "--json"],
+        vec!["explain", run, "--again"],
+        vec!["explain", run, "1"],
+        vec!["merge", run, "-q", "-o", "sum"],
+    ];
+    for verb in others.into_iter().chain(exports) {
+        let ended = place.run(&verb);
+        let lines = ended.stderr.lines().count();
+        if ended.code() == 1 || ended.code() == 64 {
+            assert_eq!(lines, 1, "{verb:?}: {ended:#?}");
+        } else {
+            assert!((0..=4).contains(&ended.code()), "{verb:?}: {ended:#?}");
+            assert!(!ended.stdout.is_empty(), "{verb:?}");
+        }
+    }
+    let _ = fs::remove_dir_all(place.path().join("sum"));
+}
+
+/// A file written byte by byte: the load is not ready for many seconds.
+const SLOW_LOAD: &str = "files:readers=1:bytes=64M:block=1";
+
+#[test]
+fn signals_while_a_load_gets_going_end_it_at_once() {
+    for (signal, arguments) in [
+        (libc::SIGINT, &["load", SLOW_LOAD][..]),
+        (libc::SIGTERM, &["load", SLOW_LOAD]),
+        (libc::SIGINT, &["measure", "-D", "9", "--load", SLOW_LOAD]),
+        (
+            libc::SIGTERM,
+            &["measure", "-D", "9", "--samples", "--load", SLOW_LOAD],
+        ),
+    ] {
+        let place = Place::new();
+        let scratch = tempfile::tempdir().unwrap();
+        let mut command = place.command(common::program());
+        command.env("TMPDIR", scratch.path()).args(arguments);
+        let going = Going::start(command);
+        until("the load's files", || {
+            fs::read_dir(scratch.path()).unwrap().next().is_some()
+        });
+        let begun = Instant::now();
+        going.signal(signal);
+        let ended = going.end().expect(1);
+        // To write what was asked for takes much longer, wherever it is written.
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{arguments:?}: {took:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        assert_eq!(place.entries(), [""; 0], "{arguments:?}");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+        place.await_silence();
+    }
 }
 
 #[test]
@@ -180,13 +256,7 @@ fn what_was_saved_before_kill_9_stands() {
         "1h",
     ]);
     let run = place.path().join("run/run.json");
-    // The record is saved at once, and every 5 s.
-    until("figures in the record", || {
-        fs::read(&run).is_ok_and(|text| {
-            let record: serde_json::Value = serde_json::from_slice(&text).expect("whole");
-            record["measured_ns"].as_u64().is_some_and(|ns| ns > 0)
-        })
-    });
+    await_figures(&run);
     going.signal(libc::SIGKILL);
     drop(going);
     let before = fs::read(&run).unwrap();

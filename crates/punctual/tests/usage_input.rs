@@ -10,6 +10,22 @@ use common::{Place, cpus, is_root, skip};
 
 /// Flags of the measuring verbs with nonsense, and what the line must say.
 const FLAGS: &[(&[&str], &[&str])] = &[
+    (&["noise", "--gap", "0"], &["--gap", "such as 100us"]),
+    (&["noise", "--gap", "-5"], &["--gap", "such as 100us"]),
+    (&["noise", "--gap", "tiny"], &["--gap", "such as 100us"]),
+    (
+        &["noise", "--runtime", "0"],
+        &["--runtime", "such as 100us"],
+    ),
+    (
+        &["noise", "--runtime", "90%"],
+        &["--runtime", "such as 100us"],
+    ),
+    (
+        &["hardware", "--period", "1e9"],
+        &["--period", "such as 100us"],
+    ),
+    (&["--gap", "5"], &["--gap goes with", "not with nanosleep"]),
     (&["-p", "0"], &["--priority", "from 1 to 99"]),
     (&["-p", "100"], &["--priority", "from 1 to 99"]),
     (&["-p", "-1"], &["--priority", "from 1 to 99"]),
@@ -249,6 +265,9 @@ fn a_flag_without_its_value_is_refused() {
         ("--percentile", "--percentile"),
         ("--confidence", "--confidence"),
         ("--explain-above", "--explain-above"),
+        ("--gap", "--gap"),
+        ("--runtime", "--runtime"),
+        ("--period", "--period"),
         ("--load", "--load"),
         ("--load-class", "--load-class"),
         ("-o", "-o"),
@@ -425,4 +444,22 @@ fn what_can_not_be_begun_leaves_nothing_behind() {
     assert_eq!(ended.stdout, "");
     assert_eq!(place.entries(), [""; 0]);
     place.await_silence();
+
+    // What was there before stays, empty as it was.
+    fs::create_dir(place.path().join("mine")).unwrap();
+    let mut command = place.command(common::program());
+    command.env("TMPDIR", "/nonexistent");
+    command.args([
+        "measure",
+        "-D",
+        "1",
+        "--samples",
+        "--load",
+        "files",
+        "-o",
+        "mine",
+    ]);
+    common::Going::start(command).end().expect(1);
+    assert_eq!(place.entries(), ["mine"]);
+    assert_eq!(fs::read_dir(place.path().join("mine")).unwrap().count(), 0);
 }

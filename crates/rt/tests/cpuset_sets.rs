@@ -83,7 +83,10 @@ fn a_set_is_made_used_and_removed() {
         sets.create(&name, &[cpu]),
         Err(error) if error.errno() == libc::EEXIST
     ));
-    let child = Ended(Command::new("sleep").arg("60").spawn().expect("sleep"));
+    let own = std::env::current_exe().expect("this program");
+    let mut child = Command::new(own);
+    child.args(["--ignored", "--exact", "a_process_that_waits"]);
+    let child = Ended(child.spawn().expect("a child"));
     let process = child.0.id() as libc::pid_t;
     set.0.take(process).expect("moved");
     assert_eq!(affinity::of(process).expect("affinity"), [cpu]);
@@ -96,6 +99,12 @@ fn a_set_is_made_used_and_removed() {
         affinity::of(process).expect("affinity").len() > 1,
         "the task is back"
     );
+}
+
+#[test]
+#[ignore = "the child of another test"]
+fn a_process_that_waits() {
+    std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
 #[test]

@@ -44,6 +44,7 @@
 //! | [`mod@stationarity`] | whether the run stayed the same |
 //! | [`tail`] | the level exceeded once in 10⁹ cycles, or why it can't be said |
 //! | [`mod@compare`] | two distributions |
+//! | [`gaps`] | the verdict where gaps were looked for and not wake-ups |
 //! | [`requirement`], [`verdict`] | what is asked, and the answer in a sentence |
 //! | [`mod@format`] | figures as people read them |
 #![forbid(unsafe_code)]
@@ -54,6 +55,7 @@ pub mod compare;
 pub mod evidence;
 pub mod extremal;
 pub mod format;
+pub mod gaps;
 pub mod histogram;
 pub mod miss;
 pub mod peaks;

@@ -105,23 +105,12 @@ pub fn judge(
     let mut reasons = invalid_reasons.to_vec();
     reasons.extend(invalid_evidence(evidence));
     let peaks = evidence.peaks();
-    let mut results: Vec<RequirementResult> = requirements
+    let results: Vec<RequirementResult> = requirements
         .iter()
         .map(|requirement| judge_one(*requirement, evidence, &peaks, confidence))
         .collect();
     if !reasons.is_empty() {
-        for result in &mut results {
-            result.outcome = Outcome::Invalid;
-            result.needed_seconds = None;
-        }
-        return Verdict {
-            outcome: Outcome::Invalid,
-            sentence: format!("INVALID: {}", reasons.join("; ")),
-            reasons,
-            requirements: results,
-            needed_seconds: None,
-            confidence,
-        };
+        return invalid(reasons, results, confidence);
     }
     let outcome = overall(results.iter().map(|result| result.outcome));
     let deciding: Vec<&RequirementResult> =
@@ -154,6 +143,26 @@ pub fn judge(
     }
 }
 
+/// The verdict on a run whose conditions were not in force.
+pub(crate) fn invalid(
+    reasons: Vec<String>,
+    mut results: Vec<RequirementResult>,
+    confidence: f64,
+) -> Verdict {
+    for result in &mut results {
+        result.outcome = Outcome::Invalid;
+        result.needed_seconds = None;
+    }
+    Verdict {
+        outcome: Outcome::Invalid,
+        sentence: format!("INVALID: {}", reasons.join("; ")),
+        reasons,
+        requirements: results,
+        needed_seconds: None,
+        confidence,
+    }
+}
+
 /// What in the evidence itself makes a run invalid.
 fn invalid_evidence(evidence: &RunEvidence<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -166,12 +175,17 @@ fn invalid_evidence(evidence: &RunEvidence<'_>) -> Vec<String> {
             reasons.push(format!("the thread on CPU {} never woke up", thread.cpu));
         }
     }
-    match evidence.lost() {
-        0 => {}
-        1 => reasons.push("1 sample was lost".to_owned()),
-        lost => reasons.push(format!("{} samples were lost", format::count(lost))),
-    }
+    reasons.extend(lost_samples(evidence));
     reasons
+}
+
+/// That samples were lost, if any was.
+pub(crate) fn lost_samples(evidence: &RunEvidence<'_>) -> Option<String> {
+    match evidence.lost() {
+        0 => None,
+        1 => Some("1 sample was lost".to_owned()),
+        lost => Some(format!("{} samples were lost", format::count(lost))),
+    }
 }
 
 /// The verdict on all from the verdicts on each.

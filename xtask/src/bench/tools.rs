@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::guest::executable;
 use crate::root;
 
 /// Our binaries as released, and a directory that goes away in the end.
@@ -14,9 +15,13 @@ pub struct Tools {
     pub bench_runs: PathBuf,
     pub stack_bench: PathBuf,
     pub sync_bench: PathBuf,
+    /// Holds bills against the truth.
+    pub truth: PathBuf,
     pub directory: PathBuf,
     /// The last CPU that we may use: the least busy one by habit.
     pub cpu: usize,
+    /// Everything, also what takes an hour.
+    pub all: bool,
 }
 
 impl Drop for Tools {
@@ -27,7 +32,7 @@ impl Drop for Tools {
 
 impl Tools {
     /// Builds what isn't built.
-    pub fn ready() -> Result<Self, String> {
+    pub fn ready(all: bool) -> Result<Self, String> {
         let arguments = [
             "build",
             "--release",
@@ -39,6 +44,7 @@ impl Tools {
             "--example=bench_runs",
             "--example=stack_bench",
             "--example=sync_bench",
+            "--example=truth",
             "--message-format=json-render-diagnostics",
         ];
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -59,8 +65,10 @@ impl Tools {
             bench_runs: built("bench_runs")?,
             stack_bench: built("stack_bench")?,
             sync_bench: built("sync_bench")?,
+            truth: built("truth")?,
             directory,
             cpu: last_cpu()?,
+            all,
         };
         std::fs::create_dir(&tools.directory)
             .map_err(|error| format!("{}: {error}", tools.directory.display()))?;
@@ -98,15 +106,6 @@ pub fn record(place: &Path) -> Result<Value, String> {
     let file = place.join("run.json");
     let bytes = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", file.display()))
-}
-
-/// Where cargo's messages say that a binary is.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 fn last_cpu() -> Result<usize, String> {
@@ -177,26 +176,5 @@ impl Drop for Load {
         let id = self.0.id().to_string();
         let _ = Command::new("kill").arg(&id).status();
         let _ = self.0.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_binary_is_found_in_cargos_messages() {
-        let messages = concat!(
-            r#"{"reason":"compiler-artifact","target":{"name":"punctual"},"executable":null}"#,
-            "\nnot json\n",
-            r#"{"target":{"name":"bench_runs"},"executable":"/t/bench_runs"}"#,
-            "\n",
-            r#"{"target":{"name":"punctual"},"executable":"/t/punctual"}"#,
-        );
-        assert_eq!(
-            executable(messages, "punctual"),
-            Some(PathBuf::from("/t/punctual"))
-        );
-        assert_eq!(executable(messages, "other"), None);
     }
 }

@@ -15,6 +15,7 @@ use punctual_rt::{affinity, clock};
 use super::device::Device;
 use super::kernel::{Kernel, Order, Place};
 use super::probe::{Beat, Habit, Lock};
+use super::stint::{Stint, spin};
 
 /// How long before a wake-up is due its culprit comes.
 pub const LEAD_NS: u64 = 100_000;
@@ -132,7 +133,8 @@ impl Injection {
     /// Lets the culprit loose.
     pub fn start(culprit: Culprit, scene: Scene) -> Result<Self, String> {
         let over = Arc::new(AtomicBool::new(false));
-        let truths = Arc::new(Mutex::new(Vec::new()));
+        // Room for all: a culprit that had to find more would be there for longer.
+        let truths = Arc::new(Mutex::new(Vec::with_capacity(1 << 14)));
         let mut injection = Self {
             over: Arc::clone(&over),
             threads: Vec::new(),
@@ -180,6 +182,7 @@ impl Injection {
     ) -> Result<(), String> {
         let mut kernel = Kernel::new()?;
         kernel.attach("at_expiry", "hrtimer_expire_entry")?;
+        kernel.attach("after_expiry", "hrtimer_expire_exit")?;
         kernel.attach("at_arming", "hrtimer_start")?;
         let (tell, told) = std::sync::mpsc::channel();
         for _ in 0..SLEEPERS {
@@ -334,11 +337,19 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             from.connect(at).map_err(|error| error.to_string())?;
             let mut kernel = Kernel::new()?;
             kernel.filter(to.as_fd())?;
+            let (mut stint, preempt_rt) = (Stint::new(), scene.preempt_rt);
             Box::new(move |_| {
                 let _ = &to;
-                kernel.order(Place::Packet, once);
-                let _ = from.send(b"a packet");
-                kernel.take(Place::Packet)
+                let mut was = None;
+                // What it does beside is the thread's, where the packet is too.
+                let its = stint.work(|| {
+                    let begin_ns = clock::now_ns();
+                    kernel.order(Place::Packet, once);
+                    let _ = from.send(b"a packet");
+                    was = kernel.take(Place::Packet);
+                    (begin_ns, clock::now_ns())
+                });
+                if preempt_rt { its } else { was }
             })
         }
         Culprit::Interrupt => {
@@ -384,61 +395,6 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
 fn signal(pid: i32, signal: i32) {
     // SAFETY: it sends a signal to a child of ours.
     unsafe { libc::kill(pid, signal) };
-}
-
-/// A thread's time on the CPU, with its way there and away, which no clock that it reads itself
-/// can tell: the scheduler's account of its time does.
-struct Stint {
-    /// As long as it is mostly.
-    way_ns: u64,
-    /// Beginning and end by the clock, and the account at the end.
-    before: Option<(u64, u64, u64)>,
-}
-
-fn used_ns() -> u64 {
-    time::clock_now(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-impl Stint {
-    fn new() -> Self {
-        let mut ways: Vec<u64> = (0..21)
-            .map(|_| {
-                let before_ns = used_ns();
-                let _ = time::sleep_for(2_000_000);
-                (used_ns() - before_ns) / 2
-            })
-            .collect();
-        ways.sort_unstable();
-        Self {
-            way_ns: ways[ways.len() / 2],
-            before: None,
-        }
-    }
-
-    /// Spins, and says when it was there the time before.
-    fn spin(&mut self, length_ns: u64) -> Option<(u64, u64)> {
-        let was = self.before.map(|(begin_ns, end_ns, before_ns)| {
-            // Half of it is the way there, as far as one can tell. The kernel may count it from
-            // when the thread was woken, and not from when it came: then it is too long.
-            let way_ns = (used_ns() - before_ns) / 2;
-            let way_ns = way_ns.min(3 * self.way_ns);
-            (begin_ns - way_ns, end_ns + way_ns)
-        });
-        let (begin_ns, end_ns) = spin(length_ns);
-        self.before = Some((begin_ns, end_ns, used_ns()));
-        was
-    }
-}
-
-fn spin(length_ns: u64) -> (u64, u64) {
-    let begin_ns = clock::now_ns();
-    loop {
-        let now_ns = clock::now_ns();
-        if now_ns >= begin_ns + length_ns {
-            return (begin_ns, now_ns);
-        }
-        std::hint::spin_loop();
-    }
 }
 
 /// Whether this kernel is a PREEMPT_RT one.

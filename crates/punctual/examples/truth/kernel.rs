@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData};
 use aya::programs::{RawTracePoint, SocketFilter};
-use aya::{Ebpf, Pod};
+use aya::{Ebpf, EbpfLoader, Pod};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/injector.bpf.o"));
 
@@ -38,7 +38,10 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn new() -> Result<Self, String> {
-        let programs = Ebpf::load(OBJECT).map_err(|error| error.to_string())?;
+        // It fits any kernel as it is: nothing has to be known of this one's types.
+        let mut loader = EbpfLoader::new();
+        let programs = loader.btf(None).load(OBJECT);
+        let programs = programs.map_err(|error| error.to_string())?;
         Ok(Self { programs })
     }
 

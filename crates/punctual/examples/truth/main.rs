@@ -3,7 +3,8 @@
 //!
 //!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR]
 //!
-//! Prints a line of JSON for each kind of culprit. `--keep` writes the windows of wrong bills.
+//! Prints a line of JSON for each kind of culprit. `--keep` writes the windows of wrong
+//! bills, or one where all are right: recorded data for tests.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -22,6 +23,8 @@ mod probe;
 mod scene;
 #[cfg(feature = "trace")]
 mod score;
+#[cfg(feature = "trace")]
+mod stint;
 
 #[cfg(feature = "trace")]
 fn main() -> std::process::ExitCode {
@@ -37,11 +40,13 @@ fn main() {
 mod played {
     use std::path::{Path, PathBuf};
     use std::process::ExitCode;
+    use std::sync::Arc;
 
     use serde_json::json;
 
     use super::culprit::Culprit;
-    use super::scene::{Play, Seen, play};
+    use super::device::{Device, cpus};
+    use super::scene::{Play, Seen, Stage};
     use super::score::score;
 
     struct Options {
@@ -57,7 +62,7 @@ mod played {
         plays.push(("several", vec![Culprit::PreemptOff, Culprit::Hog]));
         plays.push((
             "several-more",
-            vec![Culprit::IrqsOff, Culprit::Deadline, Culprit::Interrupt],
+            vec![Culprit::Timers, Culprit::Deadline, Culprit::Interrupt],
         ));
         plays
     }
@@ -97,7 +102,9 @@ mod played {
             }
         };
         // Seen before any thread is pinned.
-        let _ = super::device::cpus();
+        let _ = cpus();
+        let before = programs();
+        let mut stage: Option<Stage> = None;
         for (name, culprits) in plays() {
             if options
                 .only
@@ -106,9 +113,12 @@ mod played {
             {
                 continue;
             }
-            match play(&culprits, options.play) {
+            match perform(&mut stage, &culprits, options.play) {
                 Err(why) => println!("{}", json!({"culprit": name, "skipped": why})),
-                Ok(seen) if culprits.is_empty() => println!("{}", quiet(&seen)),
+                Ok(seen) if culprits.is_empty() => {
+                    stage = None;
+                    println!("{}", quiet(&seen, programs() - before));
+                }
                 Ok(seen) => {
                     for culprit in &culprits {
                         let name = if culprits.len() > 1 {
@@ -116,14 +126,14 @@ mod played {
                         } else {
                             name.to_owned()
                         };
-                        let (score, wrong) = score(*culprit, &name, &seen);
+                        let (score, kept) = score(*culprit, &name, &seen);
                         let line = serde_json::to_value(&score).expect("plain data");
                         let mut line = line.as_object().cloned().unwrap_or_default();
                         line.insert("events".to_owned(), seen.events.into());
                         line.insert("lost".to_owned(), seen.lost.into());
                         println!("{}", serde_json::Value::Object(line));
                         if let Some(folder) = &options.keep {
-                            keep(folder, &name, &wrong);
+                            keep(folder, &name, &kept);
                         }
                     }
                 }
@@ -132,8 +142,26 @@ mod played {
         ExitCode::SUCCESS
     }
 
+    /// On the stage that there is, if the culprits can come to it.
+    fn perform(
+        stage: &mut Option<Stage>,
+        culprits: &[Culprit],
+        play: Play,
+    ) -> Result<Seen, String> {
+        let device = culprits.contains(&Culprit::Interrupt).then(Device::find);
+        let device = device.transpose()?.map(Arc::new);
+        let last = *cpus().last().ok_or("no CPU")?;
+        let cpu = device.as_ref().map_or(last, |device| device.cpu);
+        if stage.as_ref().is_none_or(|stage| stage.cpu() != cpu) {
+            *stage = None;
+            *stage = Some(Stage::new(cpu, play)?);
+        }
+        let stage = stage.as_mut().ok_or("no stage")?;
+        stage.play(culprits, device, play.count)
+    }
+
     /// Of undisturbed wake-ups all stages should be known.
-    fn quiet(seen: &Seen) -> serde_json::Value {
+    fn quiet(seen: &Seen, left: usize) -> serde_json::Value {
         use punctual::record::explanation::StageTimes;
         let whole = seen.chains.iter().filter(|chain| {
             let times = StageTimes::between(chain);
@@ -142,12 +170,22 @@ mod played {
         });
         json!({
             "culprit": "quiet", "samples": seen.samples.len(), "whole": whole.count(),
-            "events": seen.events, "lost": seen.lost,
+            "events": seen.events, "lost": seen.lost, "left": left,
         })
     }
 
-    fn keep(folder: &Path, name: &str, wrong: &[super::score::Wrong<'_>]) {
-        for (number, (window, truth)) in wrong.iter().take(4).enumerate() {
+    /// What this process holds in the kernel: programs, maps, links.
+    fn programs() -> usize {
+        let folder = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+        let links = folder
+            .flatten()
+            .filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let is_bpf = |to: &PathBuf| to.to_string_lossy().starts_with("anon_inode:bpf");
+        links.filter(is_bpf).count()
+    }
+
+    fn keep(folder: &Path, name: &str, kept: &[super::score::Kept<'_>]) {
+        for (number, (window, truth)) in kept.iter().take(4).enumerate() {
             let name = name.replace(": ", "-");
             let text = json!({"window": window, "truth": [truth.begin_ns, truth.end_ns]});
             let path = folder.join(format!("{name}-{number}.json"));

@@ -17,11 +17,11 @@ const SAMPLES: usize = 1 << 17;
 /// What the probe does to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Habit {
-    None,
+    None = 0,
     /// It touches memory that isn't there.
-    Faults,
+    Faults = 1,
     /// It takes the lock.
-    Locks,
+    Locks = 2,
 }
 
 /// When it wakes, and when a culprit is to be in its way.
@@ -64,6 +64,7 @@ pub struct Sample {
 pub struct Shared {
     ready: AtomicU32,
     over: AtomicU32,
+    habit: AtomicU32,
     count: AtomicU64,
     lock: libc::pthread_mutex_t,
     samples: [[AtomicU64; 4]; SAMPLES],
@@ -77,7 +78,7 @@ pub struct Probe {
 
 impl Probe {
     /// Sets it going.
-    pub fn start(beat: Beat, habit: Habit) -> Result<Self, String> {
+    pub fn start(beat: Beat) -> Result<Self, String> {
         let (read_write, flags) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
@@ -96,7 +97,7 @@ impl Probe {
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => return Err("no process".to_owned()),
-            0 => child(shared, beat, habit),
+            0 => child(shared, beat),
             _ => {}
         }
         let probe = Self {
@@ -113,6 +114,11 @@ impl Probe {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         Ok(probe)
+    }
+
+    /// What it does to itself from now on.
+    pub fn take_up(&self, habit: Habit) {
+        self.shared.habit.store(habit as u32, Ordering::Relaxed);
     }
 
     /// The samples since the last time.
@@ -177,7 +183,7 @@ fn make_lock(shared: &Shared) {
     unsafe { libc::pthread_mutex_init(lock, attributes) };
 }
 
-fn child(shared: &'static Shared, beat: Beat, habit: Habit) -> ! {
+fn child(shared: &'static Shared, beat: Beat) -> ! {
     let set = || -> std::io::Result<()> {
         // SAFETY: it asks for a signal when the parent is gone.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -195,6 +201,11 @@ fn child(shared: &'static Shared, beat: Beat, habit: Habit) -> ! {
     let mut number = 0;
     while shared.over.load(Ordering::Relaxed) == 0 && number < SAMPLES {
         let disturbed = beat.is_disturbed(due_ns);
+        let habit = match shared.habit.load(Ordering::Relaxed) {
+            1 => Habit::Faults,
+            2 => Habit::Locks,
+            _ => Habit::None,
+        };
         let fresh = (disturbed && habit == Habit::Faults).then(Fresh::new);
         let _ = time::sleep_until(due_ns);
         let (from_ns, to_ns) = match (fresh, disturbed, habit) {

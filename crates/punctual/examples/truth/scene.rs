@@ -39,107 +39,135 @@ pub struct Play {
     pub length_ns: u64,
 }
 
-/// Records culprits at work; the reason where that can't be done here.
-pub fn play(culprits: &[Culprit], play: Play) -> Result<Seen, String> {
-    let device = culprits.contains(&Culprit::Interrupt).then(Device::find);
-    let device = device.transpose()?.map(Arc::new);
-    let last = *cpus().last().ok_or("no CPU")?;
-    let cpu = device.as_ref().map_or(last, |device| device.cpu);
-    let other = cpus().iter().copied().find(|other| *other != cpu);
-    // Not before all is in place: loading programs takes its time.
-    let start_ns = clock::now_ns() + 500_000_000;
-    let beat = Beat {
-        cpu,
-        start_ns,
-        period_ns: PERIOD_NS,
-        every: play.every,
-        length_ns: play.length_ns + LEAD_NS,
-    };
-    let habit = culprits.iter().map(|culprit| culprit.habit());
-    let habit = habit.reduce(|a, b| if a == Habit::None { b } else { a });
-    let mut probe = Probe::start(beat, habit.unwrap_or(Habit::None))?;
-    let tid = probe.pid.unsigned_abs();
-    let options = Options {
-        targets: vec![(tid, cpu as u32)],
-        threshold_ns: THRESHOLD_NS,
-        cpus: vec![cpu as u32],
-        ring_events: RING_EVENTS,
-    };
-    let mut capture = Capture::start(&options).map_err(|why| why.to_string())?;
-    if let Some(other) = other {
-        let _ = affinity::set_current(&[other]);
+/// A probe on a CPU, and the recording of it.
+pub struct Stage {
+    probe: Probe,
+    capture: Capture,
+    beat: Beat,
+    every: u64,
+}
+
+impl Stage {
+    /// Sets one up; the reason where that can't be done here.
+    pub fn new(cpu: usize, play: Play) -> Result<Self, String> {
+        let beat = Beat {
+            cpu,
+            start_ns: clock::now_ns() + 100_000_000,
+            period_ns: PERIOD_NS,
+            every: play.every,
+            length_ns: play.length_ns + LEAD_NS,
+        };
+        let probe = Probe::start(beat)?;
+        let options = Options {
+            targets: vec![(probe.pid.unsigned_abs(), cpu as u32)],
+            threshold_ns: THRESHOLD_NS,
+            cpus: vec![cpu as u32],
+            ring_events: RING_EVENTS,
+        };
+        Ok(Self {
+            capture: Capture::start(&options).map_err(|why| why.to_string())?,
+            probe,
+            beat,
+            every: play.every,
+        })
     }
-    let preempt_rt = is_preempt_rt();
-    let scene = Scene {
-        beat,
-        probe: probe.pid,
-        lock: probe.lock(),
-        other,
-        device,
-        preempt_rt,
-    };
-    let injections: Result<Vec<Injection>, String> = culprits
-        .iter()
-        .map(|culprit| Injection::start(*culprit, scene.clone()))
-        .collect();
-    let injections = injections?;
-    let mut seen = Seen {
-        samples: Vec::new(),
-        chains: Vec::new(),
-        windows: Vec::new(),
-        truths: Vec::new(),
-        events: 0,
-        lost: 0,
-        preempt_rt,
-    };
-    // What came before all was in place is not looked at.
-    let begun_ns = clock::now_ns().max(start_ns);
-    let until_ns = begun_ns + (play.count + 1) * play.every * PERIOD_NS;
-    let mut late: Vec<Sample> = Vec::new();
-    loop {
-        let ended = clock::now_ns() >= until_ns;
-        let from = seen.samples.len();
-        let fresh = probe.samples();
-        seen.samples
-            .extend(fresh.into_iter().filter(|sample| sample.due_ns > begun_ns));
-        capture.drain();
-        for sample in late.drain(..) {
-            seen.windows
-                .extend(capture.window(tid, sample.due_ns, sample.woken_ns));
+
+    /// The CPU of its probe.
+    pub fn cpu(&self) -> usize {
+        self.beat.cpu
+    }
+
+    /// Records culprits at work.
+    pub fn play(
+        &mut self,
+        culprits: &[Culprit],
+        device: Option<Arc<Device>>,
+        count: u64,
+    ) -> Result<Seen, String> {
+        let other = cpus().iter().copied().find(|other| *other != self.cpu());
+        let _ = affinity::set_current(&[other.unwrap_or(self.cpu())]);
+        let scene = Scene {
+            beat: self.beat,
+            probe: self.probe.pid,
+            lock: self.probe.lock(),
+            other,
+            device,
+            preempt_rt: is_preempt_rt(),
+        };
+        let habit = culprits.iter().map(|culprit| culprit.habit());
+        let habit = habit.reduce(|a, b| if a == Habit::None { b } else { a });
+        self.probe.take_up(habit.unwrap_or(Habit::None));
+        let injections: Result<Vec<Injection>, String> = culprits
+            .iter()
+            .map(|culprit| Injection::start(*culprit, scene.clone()))
+            .collect();
+        let seen = injections.map(|injections| self.watch(injections, count));
+        self.probe.take_up(Habit::None);
+        let _ = affinity::set_current(cpus());
+        let mut seen = seen?;
+        let own = culprits
+            .iter()
+            .find(|culprit| culprit.habit() != Habit::None);
+        if let Some(culprit) = own {
+            let of_probe = seen.samples.iter().filter(|sample| sample.to_ns > 0);
+            seen.truths.extend(of_probe.map(|sample| Truth {
+                culprit: *culprit,
+                begin_ns: sample.from_ns,
+                end_ns: sample.to_ns,
+            }));
         }
-        for sample in &seen.samples[from..] {
-            seen.chains
-                .extend(capture.chain(tid, sample.due_ns, sample.woken_ns));
-            if sample.woken_ns > sample.due_ns + THRESHOLD_NS {
-                late.push(*sample);
+        Ok(seen)
+    }
+
+    fn watch(&mut self, injections: Vec<Injection>, count: u64) -> Seen {
+        let tid = self.probe.pid.unsigned_abs();
+        let (events, lost) = (self.capture.events(), self.capture.lost());
+        let mut seen = Seen {
+            samples: Vec::new(),
+            chains: Vec::new(),
+            windows: Vec::new(),
+            truths: Vec::new(),
+            events: 0,
+            lost: 0,
+            preempt_rt: is_preempt_rt(),
+        };
+        // What came before all was in place is not looked at.
+        let begun_ns = clock::now_ns().max(self.beat.start_ns);
+        let until_ns = begun_ns + (count + 1) * self.every * PERIOD_NS;
+        let mut late: Vec<Sample> = Vec::new();
+        loop {
+            let ended = clock::now_ns() >= until_ns;
+            let from = seen.samples.len();
+            let fresh = self.probe.samples();
+            let fresh = fresh.into_iter().filter(|sample| sample.due_ns > begun_ns);
+            seen.samples.extend(fresh);
+            self.capture.drain();
+            seen.windows.extend(self.windows(&mut late));
+            for sample in &seen.samples[from..] {
+                let chain = self.capture.chain(tid, sample.due_ns, sample.woken_ns);
+                seen.chains.extend(chain);
+                if sample.woken_ns > sample.due_ns + THRESHOLD_NS {
+                    late.push(*sample);
+                }
             }
+            if ended {
+                break;
+            }
+            std::thread::sleep(NAP);
         }
-        if ended {
-            break;
+        for injection in injections {
+            seen.truths.extend(injection.end());
         }
-        std::thread::sleep(NAP);
+        self.capture.drain();
+        seen.windows.extend(self.windows(&mut late));
+        seen.events = self.capture.events() - events;
+        seen.lost = self.capture.lost() - lost;
+        seen
     }
-    for injection in injections {
-        seen.truths.extend(injection.end());
+
+    fn windows(&self, late: &mut Vec<Sample>) -> Vec<Window> {
+        let tid = self.probe.pid.unsigned_abs();
+        let window = |sample: Sample| self.capture.window(tid, sample.due_ns, sample.woken_ns);
+        late.drain(..).filter_map(window).collect()
     }
-    capture.drain();
-    for sample in late {
-        let window = capture.window(tid, sample.due_ns, sample.woken_ns);
-        seen.windows.extend(window);
-    }
-    let own = culprits
-        .iter()
-        .find(|culprit| culprit.habit() != Habit::None);
-    if let Some(culprit) = own {
-        let of_probe = seen.samples.iter().filter(|sample| sample.to_ns > 0);
-        seen.truths.extend(of_probe.map(|sample| Truth {
-            culprit: *culprit,
-            begin_ns: sample.from_ns,
-            end_ns: sample.to_ns,
-        }));
-    }
-    let _ = affinity::set_current(cpus());
-    seen.events = capture.events();
-    seen.lost = capture.lost();
-    Ok(seen)
 }

@@ -36,17 +36,18 @@ pub struct Score {
     pub instead: Vec<String>,
 }
 
-/// A window whose bill is wrong.
-pub type Wrong<'a> = (&'a Window, Truth);
+/// A window with what was true.
+pub type Kept<'a> = (&'a Window, Truth);
 
-/// Holds every bill against what was true.
-pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wrong<'a>>) {
+/// Holds every bill against what was true, and hands out the windows of the wrong ones; if all
+/// are right one of these.
+pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Kept<'a>>) {
     let mut score = Score {
         culprit: name.to_owned(),
         ..Score::default()
     };
     let mut off_by: Vec<i64> = Vec::new();
-    let mut wrong = Vec::new();
+    let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for window in &seen.windows {
         let account = attribute::account(window);
         let bill = attribute::bill(window);
@@ -98,6 +99,8 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wr
                     .push(format!("of {own} ns ({off:+}): {}", rows.join(", ")));
             }
             wrong.push((window, *truth));
+        } else if right.is_empty() {
+            right.push((window, *truth));
         }
     }
     off_by.sort_unstable();
@@ -107,7 +110,7 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Wr
         .copied()
         .max_by_key(|off| off.abs())
         .unwrap_or(0);
-    (score, wrong)
+    (score, if wrong.is_empty() { right } else { wrong })
 }
 
 fn overlap(held: &Held, truth: &Truth) -> u64 {

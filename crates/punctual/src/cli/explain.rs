@@ -97,8 +97,9 @@ fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explan
     })?;
     let mut ledger = Ledger::new(recorded.and_then(|recorded| recorded.above_ns));
     for window in windows {
-        let bill = attribute::bill(&window.map_err(Failure::setup)?);
-        if recorded.is_none() {
+        let window = window.map_err(Failure::setup)?;
+        let (bill, gap) = (attribute::bill(&window), window.gap);
+        if recorded.is_none() && !gap {
             ledger.add_stages(&bill.stages);
         }
         ledger.add(&bill);
@@ -141,32 +142,34 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
             }
         }
     }
-    make(directory)?;
-    for (number, bill) in chosen(run, only) {
-        let picture = whole
-            .get(&(bill.cpu, bill.due_ns))
-            .or(bill.picture.as_ref());
-        if let Some(picture) = picture {
-            let trace = perfetto::trace(picture, bill.due_ns, bill.latency_ns);
-            let file = directory.join(format!("outlier-{number}.pftrace"));
-            record::save_whole(&file, &trace).map_err(Failure::setup)?;
+    filled(directory, || {
+        for (number, bill) in chosen(run, only) {
+            let picture = whole
+                .get(&(bill.cpu, bill.due_ns))
+                .or(bill.picture.as_ref());
+            if let Some(picture) = picture {
+                let trace = perfetto::trace(picture, bill.due_ns, bill.latency_ns);
+                let file = directory.join(format!("outlier-{number}.pftrace"));
+                record::save_whole(&file, &trace).map_err(Failure::setup)?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Failure> {
-    make(directory)?;
-    for (number, bill) in chosen(run, only) {
-        let heading = format!(
-            "Bill {number} of {} on {}: CPU {}",
-            run.verb, run.system.hostname, bill.cpu
-        );
-        if let Some(svg) = outlier::draw(bill, &heading, Form::File, "outlier") {
-            write(&directory.join(format!("outlier-{number}.svg")), &svg)?;
+    filled(directory, || {
+        for (number, bill) in chosen(run, only) {
+            let heading = format!(
+                "Bill {number} of {} on {}: CPU {}",
+                run.verb, run.system.hostname, bill.cpu
+            );
+            if let Some(svg) = outlier::draw(bill, &heading, Form::File, "outlier") {
+                write(&directory.join(format!("outlier-{number}.svg")), &svg)?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn chosen(run: &Run, only: Option<usize>) -> impl Iterator<Item = (usize, &record::Bill)> {
@@ -175,7 +178,14 @@ fn chosen(run: &Run, only: Option<usize>) -> impl Iterator<Item = (usize, &recor
     numbered.filter(move |(number, _)| only.is_none_or(|only| only == *number))
 }
 
-fn make(directory: &Path) -> Result<(), Failure> {
+/// Makes a directory and fills it; one that stays empty is taken away again.
+fn filled(directory: &Path, fill: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    let is_new = !directory.exists();
     fs::create_dir_all(directory)
-        .map_err(|error| Failure::setup(format!("{}: {error}", directory.display())))
+        .map_err(|error| Failure::setup(format!("{}: {error}", directory.display())))?;
+    let done = fill();
+    if done.is_err() && is_new {
+        let _ = fs::remove_dir(directory);
+    }
+    done
 }

@@ -2,6 +2,7 @@
 //! completions come out of them.
 
 mod explain;
+mod gaps;
 mod watch;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use crate::report::formats::Format;
 use crate::system::cpus;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
+pub use gaps::{GapFlags, Probe};
 use watch::WATCH_EXAMPLES;
 pub use watch::WatchFlags;
 
@@ -47,7 +49,7 @@ pub enum Verb {
     /// Does this machine meet this deadline, under load, and how sure are we?
     #[command(after_help = QUALIFY_EXAMPLES)]
     Qualify(QualifyFlags),
-    /// Measure the latency of one wake-up source
+    /// Measure one wake-up source, the noise of a CPU, or the hardware
     #[command(after_help = MEASURE_EXAMPLES)]
     Measure(MeasureFlags),
     /// Run the standard loads alone
@@ -91,7 +93,9 @@ const MEASURE_EXAMPLES: &str = "\
 Examples:
   punctual measure -p 80 -i 1000 -l 10000   as cyclictest does, for 10,000 cycles
   punctual measure timerfd -D 5m --live     cyclictest's lines meanwhile
-  punctual measure -b 200                   until a latency above 200 us, or Ctrl-C";
+  punctual measure -b 200                   until a latency above 200 us, or Ctrl-C
+  punctual measure noise -a 2 -D 60         what takes CPU 2 from a thread that never waits
+  punctual measure hardware -D 1h --max 50  gaps in which the kernel did nothing";
 
 const LOAD_EXAMPLES: &str = "\
 Examples:
@@ -122,9 +126,12 @@ pub struct QualifyFlags {
 /// Flags of `measure`.
 #[derive(Debug, Args)]
 pub struct MeasureFlags {
-    /// The wait source: nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex
-    #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = source)]
-    pub source: Kind,
+    /// The wait source: nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex; or noise, hardware: gaps in a thread that polls the clock
+    #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = gaps::probe)]
+    pub probe: Probe,
+    /// What is looked for where gaps are.
+    #[command(flatten)]
+    pub gaps: GapFlags,
     /// What is measured, and how.
     #[command(flatten)]
     pub run: RunFlags,

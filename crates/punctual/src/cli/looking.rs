@@ -67,7 +67,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
         let text = serde_json::to_string_pretty(&lab).map_err(Failure::setup)?;
         out::print(&(text + "\n"));
     } else {
-        out::print(&report::lab::table(&lab, &out::style()));
+        out::print(&report::lab::tables(&lab, &out::style()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -130,7 +130,10 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let run = merger.finish(command).map_err(Failure::setup)?;
     let directory = RunDirectory::create(flags.output.as_deref(), "merge", SystemTime::now())
         .map_err(|error| Failure::usage(format!("-o: {error}")))?;
-    directory.save(&run).map_err(Failure::setup)?;
+    if let Err(error) = directory.save(&run) {
+        directory.discard_if_empty();
+        return Err(Failure::setup(error));
+    }
     let mut files = gnuplot::files(&run);
     files.extend(svg::files(&run));
     files.push(("report.html", html::page(&run)));

@@ -9,10 +9,8 @@ use punctual_stats::verdict::Outcome;
 use super::failure::{Failure, USAGE};
 use super::flags::RunFlags;
 use super::out;
-use super::plan::{self, Defaults};
 use super::screen::Screen;
-use crate::conduct;
-use crate::probe::kinds::Kind;
+use crate::conduct::{self, Plan};
 use crate::record::{RecordError, Run, RunDirectory, State};
 use crate::report::{summary_json, terminal};
 
@@ -20,8 +18,7 @@ use crate::report::{summary_json, terminal};
 ///
 /// # Errors
 /// Wrong usage, or what could not be set up.
-pub fn run(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<ExitCode, Failure> {
-    let plan = plan::make(kind, flags, defaults)?;
+pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
     let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
     let mut screen = Screen::new(
         flags.quiet || flags.json,
@@ -29,7 +26,7 @@ pub fn run(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<ExitCode,
         flags.verbose,
         flags.nanoseconds,
     );
-    let outcome = conduct::conduct(&plan, &directory, &mut screen);
+    let outcome = conduct::conduct(plan, &directory, &mut screen);
     screen.clear();
     if let Some(trouble) = &screen.trouble {
         out::complain(trouble);
@@ -45,7 +42,8 @@ pub fn run(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<ExitCode,
     if broke(&run) {
         let limit_ns = run.request.break_ns.unwrap_or(0);
         out::complain(&format!(
-            "-b: a latency above {} ended the run",
+            "-b: a {} above {} ended the run",
+            if run.gaps.is_some() { "gap" } else { "latency" },
             punctual_stats::format::duration(limit_ns)
         ));
     }

@@ -33,6 +33,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return crate::load::worker::main(arguments.into_iter().skip(2));
     }
+    if arguments
+        .get(1)
+        .is_some_and(|verb| verb == crate::trace::tracers::VERB)
+    {
+        return crate::trace::tracers::guard_main(arguments.into_iter().skip(2));
+    }
     // The laboratory's guest has this program as its first process.
     if crate::lab::guest::is_called(&arguments) {
         crate::lab::guest::init();
@@ -85,8 +91,11 @@ fn end(failure: &Failure) -> ExitCode {
 
 fn act(verb: &Verb) -> Result<ExitCode, Failure> {
     match verb {
-        Verb::Qualify(flags) => measuring::run(flags.source, &flags.run, plan::QUALIFY),
-        Verb::Measure(flags) => measuring::run(flags.source, &flags.run, plan::MEASURE),
+        Verb::Qualify(flags) => {
+            let plan = plan::make(flags.source, &flags.run, plan::QUALIFY)?;
+            measuring::run(&plan, &flags.run)
+        }
+        Verb::Measure(flags) => measuring::run(&plan::of_measure(flags)?, &flags.run),
         Verb::Load(flags) => load::run(flags),
         Verb::Run(flags) => run::run(flags),
         Verb::Explain(flags) => explain::run(flags),

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use crate::report::style::Style;
+use crate::report::words;
 
 /// Why standard output did not take what was written.
 static TROUBLE: OnceLock<String> = OnceLock::new();
@@ -27,8 +28,10 @@ pub fn trouble() -> Option<&'static str> {
     TROUBLE.get().map(String::as_str)
 }
 
-/// Writes a line to standard error.
+/// Writes a line to standard error: one, and fit for a terminal, whatever the name of a file
+/// or a word from one that it repeats.
 pub fn complain(line: &str) {
+    let line = words::clean(&line.replace('\n', " "));
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "punctual: {line}");
 }

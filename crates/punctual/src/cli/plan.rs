@@ -1,5 +1,7 @@
 //! From flags to a plan: defaults by verb, CPUs held against the machine.
 
+mod gaps;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_rt::periodic::Primes;
@@ -7,7 +9,7 @@ use punctual_stats::format::duration;
 use punctual_stats::requirement::Requirement;
 
 use super::failure::Failure;
-use super::flags::{IntervalKind, PolicyName, RunFlags};
+use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RunFlags};
 use crate::conduct::Plan;
 use crate::load::LoadSpec;
 use crate::probe::kinds::Kind;
@@ -52,6 +54,24 @@ const INTERVAL_NS: u64 = 1_000_000;
 const PRIORITY: u32 = 80;
 const MISS: f64 = 1e-4;
 
+/// Makes the plan of `measure`.
+///
+/// # Errors
+/// As [`make`].
+pub fn of_measure(flags: &MeasureFlags) -> Result<Plan, Failure> {
+    match (flags.probe, flags.gaps.given()) {
+        (Probe::Gaps(subject), _) => gaps::make_gaps(subject, &flags.run, &flags.gaps),
+        (Probe::Wait(kind), None) => Ok(Plan {
+            cross_check: flags.gaps.cross_check,
+            ..make(kind, &flags.run, MEASURE)?
+        }),
+        (Probe::Wait(kind), Some(flag)) => Err(Failure::usage(format!(
+            "{flag} goes with measure noise and measure hardware, not with {}",
+            kind.name
+        ))),
+    }
+}
+
 /// Makes the plan.
 ///
 /// # Errors
@@ -92,6 +112,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         kind,
+        gaps: None,
         interval,
         cpus: choice
             .probed
@@ -120,6 +141,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
         samples: flags.samples,
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
+        cross_check: false,
         output: flags.output.clone(),
     })
 }

@@ -1,17 +1,20 @@
 //! The record, out of what has been gathered.
 
+use std::sync::Arc;
+
 use punctual_stats::histogram::HistogramRecord;
 
 use super::plan::Plan;
 use crate::load::{LoadReport, LoadStatus};
-use crate::probe::collector::{Collector, Lane};
+use crate::probe::collector::{Collector, Lane, Sifted};
 use crate::probe::cycle::Ended;
+use crate::probe::gaps::{Account, Told};
 use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use crate::record::{
     self, FORMAT, Faults, Load, OwnCost, Request, Run, State, SystemState, Thread, Timeline, Tool,
-    VERSION,
+    VERSION, Watched,
 };
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
@@ -21,17 +24,22 @@ pub struct LaneCopy {
     tid: i32,
     lost: u64,
     tally: Tally,
+    sifted: Sifted,
+    /// For a thread that polls: how far it has come.
+    polled: Option<Told>,
 }
 
-/// Copies all lanes.
-pub fn copy(collector: &Collector) -> Vec<LaneCopy> {
-    let copy = |lane: &Lane| LaneCopy {
+/// Copies all lanes. `accounts` are those of threads that poll, in their order.
+pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
+    let copy = |(index, lane): (usize, &Lane)| LaneCopy {
         cpu: lane.cpu,
         tid: lane.tid,
         lost: lane.lost(),
         tally: lane.tally.clone(),
+        sifted: lane.sifted,
+        polled: accounts.get(index).map(|account| account.told()),
     };
-    collector.lanes.iter().map(copy).collect()
+    collector.lanes.iter().enumerate().map(copy).collect()
 }
 
 /// A record of a run that has not measured anything yet.
@@ -98,6 +106,8 @@ pub fn empty(
         blocks: None,
         laboratory: None,
         watch: None,
+        gaps: None,
+        cross_check: None,
     }
 }
 
@@ -105,6 +115,9 @@ pub fn empty(
 pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
     run.start_ns = Some(start_ns);
     run.threads = lanes.iter().map(|lane| thread(start_ns, lane)).collect();
+    if let Some(gaps) = &mut run.gaps {
+        gaps.threads = lanes.iter().map(|lane| watched(start_ns, lane)).collect();
+    }
     run.measured_ns = run
         .threads
         .iter()
@@ -138,10 +151,33 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
     }
 }
 
+/// The time of a thread that polls, in parts that sum to it.
+fn watched(start_ns: u64, lane: &LaneCopy) -> Watched {
+    let told = lane.polled.unwrap_or_default();
+    let in_loop_ns = told.polled_ns + told.gap_ns;
+    let span_ns = told.last_ns.saturating_sub(start_ns).max(in_loop_ns);
+    Watched {
+        span_ns,
+        polled_ns: told.polled_ns,
+        gap_ns: told.gap_ns,
+        unwatched_ns: span_ns - in_loop_ns,
+        polls: told.polls,
+        set_aside: lane.sifted.set_aside,
+        set_aside_ns: lane.sifted.set_aside_ns.min(told.gap_ns),
+        untold: lane.sifted.untold,
+        smi: None,
+    }
+}
+
 fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
+    let thread = thread_of(start_ns, &lane.tally, lane.cpu, lane.tid);
     Thread {
         lost: lane.lost,
-        ..thread_of(start_ns, &lane.tally, lane.cpu, lane.tid)
+        measured_ns: match lane.polled {
+            Some(_) => watched(start_ns, lane).span_ns,
+            None => thread.measured_ns,
+        },
+        ..thread
     }
 }
 

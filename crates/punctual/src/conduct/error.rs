@@ -28,8 +28,12 @@ pub enum ConductError {
     Collector(io::Error),
     /// Nothing can be watched here.
     Watch(Unavailable),
+    /// The kernel's own tracer can't be had.
+    Tracer(String),
     /// Signals can't be listened to.
     Signals(io::Error),
+    /// A signal ended it, by the reason that a record would give.
+    Interrupted(&'static str),
 }
 
 impl fmt::Display for ConductError {
@@ -43,9 +47,14 @@ impl fmt::Display for ConductError {
                 "only {ready} of the probe threads got ready within 30 s: \
                  is a real-time task keeping a CPU to itself?"
             ),
+            Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
             Self::Watch(why) => write!(f, "nothing can be watched: {}; {}", why.reason, why.mend),
             Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
+            Self::Interrupted(reason) => write!(
+                f,
+                "ended by a signal ({reason}) before anything was measured: nothing is kept"
+            ),
         }
     }
 }

@@ -8,13 +8,15 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use punctual_rt::sched::Policy;
+
 use super::housekeeper::Housekeeper;
-use crate::probe::collector::SampleSink;
+use crate::probe::collector::{SampleSink, Sieve, Sorted};
 use crate::probe::cycle::Sample;
-use crate::record::explanation::{Explanation, Ledger, Stage, StageTimes};
+use crate::record::explanation::{Bill, Explanation, Ledger, Stage, StageTimes};
 use crate::record::{RecordError, RunDirectory, TracerCost};
 use crate::trace::attribute;
-use crate::trace::attribute::event::Window;
+use crate::trace::attribute::event::{Task, Window};
 use crate::trace::capture::{self, Capture, Place, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
@@ -28,6 +30,8 @@ const AT_ONCE: usize = 64;
 const BATCHES: usize = 256;
 /// Threads that are followed where any may come.
 const FOLLOWED: usize = 1000;
+/// Gaps that are: they are many, and most are short.
+const GAPS_AT_ONCE: usize = 4096;
 /// Bytes of the windows that are kept.
 const KEPT_BYTES: usize = 32 << 20;
 
@@ -42,6 +46,8 @@ pub struct Wanted {
     pub above_ns: Option<u64>,
     /// Where the work is done.
     pub housekeeping: Option<usize>,
+    /// For threads that poll: how they are scheduled. Their gaps are explained, not wake-ups.
+    pub polling: Option<Policy>,
 }
 
 /// A wake-up of a thread.
@@ -83,6 +89,7 @@ struct Account {
 pub struct Explaining {
     account: Arc<Mutex<Account>>,
     thread: Housekeeper,
+    capture: Arc<Mutex<Capture>>,
 }
 
 impl Explaining {
@@ -101,7 +108,8 @@ impl Explaining {
         let above_ns = wanted.above_ns;
         let options = capture::Options {
             targets: targets.collect(),
-            threshold_ns: above_ns.unwrap_or(0),
+            // No stack is taken of what holds a polling thread up: it can't be known then.
+            threshold_ns: above_ns.filter(|_| wanted.polling.is_none()).unwrap_or(0),
             ring_events: capture::ring_events(cpus.len()),
             cpus,
         };
@@ -110,6 +118,7 @@ impl Explaining {
         for what in capture.missing() {
             ledger.add_missing(&what);
         }
+        let capture = Arc::new(Mutex::new(capture));
         let account = Arc::new(Mutex::new(Account {
             ledger,
             windows: Vec::new(),
@@ -120,8 +129,9 @@ impl Explaining {
         }));
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let mut tracer = Tracer {
-            capture,
+            capture: Arc::clone(&capture),
             above_ns: above_ns.unwrap_or(u64::MAX),
+            poller: wanted.polling.map(poller),
             account: Arc::clone(&account),
             batches,
             waiting: Vec::new(),
@@ -132,7 +142,11 @@ impl Explaining {
             Housekeeper::begin("tracer", 1 << 20, wanted.housekeeping, round).map_err(|error| {
                 Unavailable::new(format!("no thread for it: {error}"), "free some memory")
             })?;
-        let explaining = Self { account, thread };
+        let explaining = Self {
+            account,
+            thread,
+            capture,
+        };
         let feed = Feed {
             batch: Vec::new(),
             sender,
@@ -140,10 +154,22 @@ impl Explaining {
         Ok((explaining, feed))
     }
 
+    /// Tells gaps in which the kernel did something from those in which it did nothing.
+    #[must_use]
+    pub fn sieve(&self) -> Box<dyn Sieve> {
+        Box::new(Quiet(Arc::clone(&self.capture)))
+    }
+
     /// What is known so far.
     #[must_use]
     pub fn explanation(&self) -> Explanation {
         lock(&self.account).ledger.to_record()
+    }
+
+    /// System management interrupts of a CPU so far, where the processor counts them.
+    #[must_use]
+    pub fn smi_count(&self, cpu: usize) -> Option<u64> {
+        lock(&self.capture).smi_count(u32::try_from(cpu).ok()?)
     }
 
     /// What it has cost so far, outside the kernel.
@@ -184,8 +210,8 @@ impl Explaining {
     }
 }
 
-fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
-    account.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn number(cpu: usize) -> u32 {
@@ -225,9 +251,44 @@ impl SampleSink for Feed {
     }
 }
 
+/// Keeps the gaps in which the kernel was not seen to do anything.
+struct Quiet(Arc<Mutex<Capture>>);
+
+impl Sieve for Quiet {
+    fn prepare(&mut self) {
+        lock(&self.0).drain();
+    }
+
+    fn sort(&mut self, cpu: usize, sample: &Sample) -> Sorted {
+        let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+        match lock(&self.0).is_quiet(cpu, sample.asked_ns, sample.woke_ns()) {
+            Some(true) => Sorted::Keep,
+            Some(false) => Sorted::SetAside,
+            None => Sorted::Untold,
+        }
+    }
+}
+
+/// A polling thread as the kernel sees it: it need not be seen to come, for it never leaves.
+fn poller(policy: Policy) -> Task {
+    let (priority, policy) = match policy {
+        Policy::Fifo(priority) => (99 - priority as i32, 1),
+        Policy::RoundRobin(priority) => (99 - priority as i32, 2),
+        _ => (120, 0),
+    };
+    Task {
+        tid: 0,
+        name: "probe".to_owned(),
+        priority,
+        policy,
+    }
+}
+
 /// The thread's own.
 struct Tracer {
-    capture: Capture,
+    capture: Arc<Mutex<Capture>>,
+    /// The probe where gaps are explained and not wake-ups.
+    poller: Option<Task>,
     above_ns: u64,
     account: Arc<Mutex<Account>>,
     batches: Receiver<Vec<Wake>>,
@@ -242,11 +303,11 @@ impl Tracer {
         // Before the rings are copied, so that they hold what belongs to these samples.
         let samples = self.samples(if last { Duration::ZERO } else { NAP });
         self.meet(&samples);
-        self.capture.drain();
+        lock(&self.capture).drain();
         self.explain();
         self.follow(&samples);
         if last {
-            self.capture.drain();
+            lock(&self.capture).drain();
             self.explain();
         }
     }
@@ -276,16 +337,18 @@ impl Tracer {
         for wake in samples {
             if followed.len() < FOLLOWED && followed.insert(wake.tid) {
                 // One that has ended already needs no place.
-                let _ = self.capture.follow(wake.tid);
+                let _ = lock(&self.capture).follow(wake.tid);
             }
         }
     }
 
     /// Counts the stages of all, and picks those that are to be explained.
     fn follow(&mut self, samples: &[Wake]) {
+        let mut capture = lock(&self.capture);
         let mut account = lock(&self.account);
-        for wake in samples {
-            let instants = self.capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
+        let wakes = samples.iter().filter(|_| self.poller.is_none());
+        for wake in wakes {
+            let instants = capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
             if let Some(mut instants) = instants {
                 if wake.at_switch {
                     instants.woken_ns = instants.switch_ns.unwrap_or(instants.woken_ns);
@@ -309,7 +372,11 @@ impl Tracer {
         for (rank, wake) in worst.into_iter().enumerate() {
             let outlier = wake.latency_ns() > self.above_ns;
             // Of those that are not late, no more than could be kept if they came alone.
-            if rank < if outlier { AT_ONCE } else { Explanation::BILLS } {
+            let at_once = match self.poller {
+                Some(_) => GAPS_AT_ONCE,
+                None => AT_ONCE,
+            };
+            if rank < if outlier { at_once } else { Explanation::BILLS } {
                 self.waiting.push(wake);
             } else if outlier {
                 account.passed_over += 1;
@@ -321,25 +388,57 @@ impl Tracer {
                 .ledger
                 .add_missing("outliers that came faster than they could be explained");
         }
-        account.events = self.capture.events();
-        account.lost = self.capture.lost();
+        account.events = capture.events();
+        account.lost = capture.lost();
+    }
+
+    fn window(&self, wake: &Wake) -> Option<Window> {
+        let capture = lock(&self.capture);
+        match &self.poller {
+            None => {
+                let mut window = capture.window_at(wake.tid, wake.at, wake.due_ns, wake.woken_ns);
+                if let Some(waiting_ns) = wake.waiting_ns {
+                    window.waiting_ns = waiting_ns;
+                }
+                Some(window)
+            }
+            Some(poller) => {
+                let probe = Task {
+                    tid: wake.tid,
+                    ..poller.clone()
+                };
+                capture.gap(probe, wake.due_ns, wake.woken_ns)
+            }
+        }
+    }
+
+    /// Of a gap that will not be kept no picture is drawn.
+    fn bill(&self, window: &Window) -> Bill {
+        let length_ns = window.woken_ns.saturating_sub(window.due_ns);
+        match self.poller {
+            Some(_) if !lock(&self.account).ledger.would_keep(length_ns) => {
+                attribute::plain_bill(window)
+            }
+            _ => attribute::bill(window),
+        }
     }
 
     /// Makes the bills of those that wait.
     fn explain(&mut self) {
         for wake in std::mem::take(&mut self.waiting) {
-            let mut window = self
-                .capture
-                .window_at(wake.tid, wake.at, wake.due_ns, wake.woken_ns);
-            if let Some(waiting_ns) = wake.waiting_ns {
-                window.waiting_ns = waiting_ns;
-            }
-            let bill = attribute::bill(&window);
+            let window = self.window(&wake);
+            let bill = window.as_ref().map(|window| self.bill(window));
             let mut account = lock(&self.account);
-            let keep = account.ledger.would_keep(bill.latency_ns);
-            account.ledger.add(&bill);
-            if keep {
-                account.keep(&window);
+            match (window, bill) {
+                (Some(window), Some(bill)) => {
+                    let keep = account.ledger.would_keep(bill.latency_ns);
+                    account.ledger.add(&bill);
+                    if keep {
+                        account.keep(&window);
+                    }
+                }
+                _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
+                _ => {}
             }
         }
     }

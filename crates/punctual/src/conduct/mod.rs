@@ -15,6 +15,7 @@ mod prepare;
 mod sampling;
 mod session;
 mod signals;
+mod tracers;
 mod view;
 mod watch;
 

@@ -7,7 +7,7 @@ use punctual_stats::requirement::Requirement;
 
 use crate::load::{LoadClass, LoadSpec};
 use crate::probe::kinds::Kind;
-use crate::record::Interval;
+use crate::record::{Gaps, Interval};
 
 /// A run that can be begun.
 #[derive(Debug, Clone)]
@@ -18,7 +18,9 @@ pub struct Plan {
     pub command: Vec<String>,
     /// The wait source.
     pub kind: Kind,
-    /// The interval.
+    /// Looks for gaps, and so; `threads` in it is still empty. Absent for wake-ups.
+    pub gaps: Option<Gaps>,
+    /// The interval; that of the rests where gaps are looked for.
     pub interval: Interval,
     /// The CPU of each probe thread, in their order.
     pub cpus: Vec<usize>,
@@ -54,11 +56,22 @@ pub struct Plan {
     pub explain: bool,
     /// Those later than this, in ns; absent for the deadline.
     pub explain_above_ns: Option<u64>,
+    /// Measure the same again with the kernel's own tracer.
+    pub cross_check: bool,
     /// The run directory; absent for the default name.
     pub output: Option<PathBuf>,
 }
 
 impl Plan {
+    /// What is measured, as the record names it.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        match &self.gaps {
+            Some(gaps) => gaps.subject.name(),
+            None => self.kind.name,
+        }
+    }
+
     /// The deadline that late wake-ups are counted by, in ns.
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {

@@ -12,6 +12,7 @@ use super::error::ConductError;
 use super::plan::Plan;
 use crate::probe::collector::Collector;
 use crate::probe::cycle::{Bounds, Halt, Sample};
+use crate::probe::gaps::{Account, GapFeed, Polling};
 use crate::probe::thread::{Probe, ProbeRequest, Ready, StartLine};
 use crate::record::{Demand, SystemState};
 use crate::system::demands::{self, Asked, Found, ProbeFound};
@@ -29,22 +30,39 @@ pub struct Lined {
     pub ready: Vec<Ready>,
     /// The reading end of each ring.
     pub rings: Vec<Consumer<Sample>>,
+    /// Where each says how far it has come, if it polls.
+    pub accounts: Vec<Arc<Account>>,
 }
 
-/// Starts the probe threads and waits until each has set itself up.
-pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
+/// Starts the probe threads and waits until each has set itself up. `feed` finds gaps in place
+/// of threads that poll.
+pub fn line_up(plan: &Plan, feed: Option<Arc<dyn GapFeed>>) -> Result<Lined, ConductError> {
     let line = Arc::new(StartLine::default());
     let halt = Arc::new(Halt::at(u64::MAX));
     let (tell, told) = mpsc::channel();
-    let capacity = Collector::ring_capacity(plan.interval.nominal_ns());
+    let capacity = match plan.gaps {
+        // How many gaps come is not known beforehand.
+        Some(_) => Collector::ring_capacity(0),
+        None => Collector::ring_capacity(plan.interval.nominal_ns()),
+    };
     let mut lined = Lined {
         line,
         halt,
         probes: Vec::new(),
         ready: Vec::new(),
         rings: Vec::new(),
+        accounts: Vec::new(),
     };
     for (index, &cpu) in plan.cpus.iter().enumerate() {
+        let polling = plan.gaps.as_ref().map(|gaps| Polling {
+            above_ns: gaps.above_ns,
+            runtime_ns: gaps.runtime_ns,
+            period_ns: gaps.period_ns,
+            account: Arc::default(),
+            feed: feed.clone(),
+        });
+        let account = polling.as_ref().map(|polling| Arc::clone(&polling.account));
+        lined.accounts.extend(account);
         let request = ProbeRequest {
             index,
             cpu,
@@ -55,6 +73,7 @@ pub fn line_up(plan: &Plan) -> Result<Lined, ConductError> {
                 cycles: plan.loops.unwrap_or(u64::MAX),
                 break_ns: plan.break_ns.unwrap_or(u64::MAX),
             },
+            polling,
         };
         let (producer, consumer) = ring(capacity);
         match Probe::start(request, producer, &lined.line, &lined.halt, tell.clone()) {

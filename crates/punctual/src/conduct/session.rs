@@ -15,14 +15,19 @@ use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
 use super::signals::Signals;
+use super::tracers::{self, Hwlat};
 use super::{compose, view};
 use crate::lab::job::load_seed;
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
-use crate::probe::collector::{Collector, Lane, SampleSink};
+use crate::probe::collector::{Collector, Lane, SampleSink, Sieve};
 use crate::probe::cycle::Ended;
+use crate::probe::gaps::GapFeed;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
-use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
+use crate::record::samples::SAMPLES_DIRECTORY;
+use crate::record::{
+    Event, Method, RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Subject,
+};
 use crate::report::live::{LiveView, LiveWatch};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
@@ -86,10 +91,16 @@ pub fn conduct(
         system::survey(&root, &request),
     );
     save(directory, &run)?;
-    let outcome = begin(plan, directory, observer, signals, root, run);
+    let mut outcome = begin(plan, directory, observer, signals, root, run);
+    if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
+        run.cross_check = Some(tracers::cross_check(plan, run, observer));
+        save(directory, run)?;
+        observer.saved(run, directory);
+    }
     if outcome.is_err() {
         // Nothing was measured: nothing is left behind.
         let _ = fs::remove_file(directory.path().join(RUN_FILE));
+        let _ = fs::remove_dir(directory.path().join(SAMPLES_DIRECTORY));
     }
     outcome
 }
@@ -103,9 +114,10 @@ fn begin(
     root: Root,
     mut run: Run,
 ) -> Result<Run, ConductError> {
-    let loads = start_loads(plan, observer)?;
+    let loads = start_loads(plan, &signals, observer)?;
     observer.stage("setting up the probe threads");
-    let lined = prepare::line_up(plan)?;
+    let feed = Hwlat::begin(plan)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
+    let lined = prepare::line_up(plan, feed)?;
     let mut sinks = Vec::new();
     let sampling = if plan.samples {
         let (sampling, sink) = Sampling::begin(directory.path())?;
@@ -120,8 +132,10 @@ fn begin(
         probes,
         ready,
         rings,
+        accounts,
     } = lined;
     let explaining = explain(plan, &ready, &mut sinks, &mut run);
+    go_on(&signals)?;
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
     let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 4096);
     let lanes = plan
@@ -136,7 +150,8 @@ fn begin(
         })
         .collect();
     let pace = Arc::new(Pace::of(&plan.interval));
-    let collector = Collector::new(lanes, u64::MAX, sinks);
+    let sieve = sieve(&explaining, &mut run);
+    let collector = Collector::new(lanes, u64::MAX, sinks).with_sieve(sieve);
     let gathering = Gathering::begin(collector, plan.housekeeping, &pace)?;
     let lined = Lined {
         line,
@@ -144,6 +159,7 @@ fn begin(
         probes,
         ready,
         rings: Vec::new(),
+        accounts,
     };
     // Memory is locked when all of it is there, and before anything is measured.
     let (held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
@@ -219,6 +235,7 @@ fn explain(
         threads: probes,
         above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
         housekeeping: plan.housekeeping,
+        polling: plan.gaps.as_ref().map(|_| plan.policy),
     };
     match Explaining::begin(&wanted) {
         Ok((explaining, feed)) => {
@@ -226,7 +243,11 @@ fn explain(
             Some(explaining)
         }
         Err(why) => {
-            run.events.push(not_explained(&why));
+            let mut event = not_explained(&why);
+            if plan.gaps.is_some() {
+                event.text = format!("gaps are not explained: {}; {}", why.reason, why.mend);
+            }
+            run.events.push(event);
             None
         }
     }
@@ -242,7 +263,23 @@ pub(super) fn not_explained(why: &Unavailable) -> Event {
     }
 }
 
-fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSet>, ConductError> {
+/// What tells the platform's gaps from the kernel's, where the platform's alone are asked for
+/// and the kernel's events are known.
+fn sieve(explaining: &Option<Explaining>, run: &mut Run) -> Option<Box<dyn Sieve>> {
+    let gaps = run.gaps.as_mut()?;
+    let explaining = explaining.as_ref()?;
+    if gaps.method == Method::Hwlat {
+        return None;
+    }
+    gaps.sifted = gaps.subject == Subject::Hardware;
+    gaps.sifted.then(|| explaining.sieve())
+}
+
+pub(super) fn start_loads(
+    plan: &Plan,
+    signals: &Signals,
+    observer: &mut dyn Observer,
+) -> Result<Option<LoadSet>, ConductError> {
     if plan.load == LoadSpec::None {
         return Ok(None);
     }
@@ -256,8 +293,20 @@ fn start_loads(plan: &Plan, observer: &mut dyn Observer) -> Result<Option<LoadSe
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
     let loads = LoadSet::start(&plan.load, &settings).map_err(failed)?;
-    loads.wait_ready(LOADS_READY).map_err(failed)?;
+    let wanted = || signals.end().is_none();
+    loads
+        .wait_ready_while(LOADS_READY, wanted)
+        .map_err(failed)?;
+    go_on(signals)?;
     Ok(Some(loads))
+}
+
+/// Refuses to go on when a signal came before there was anything to measure.
+fn go_on(signals: &Signals) -> Result<(), ConductError> {
+    match signals.end() {
+        Some(reason) => Err(ConductError::Interrupted(reason)),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
@@ -391,7 +440,7 @@ impl Session<'_> {
     /// Saves what there is so far; a disk that is full for a while does not end
     /// the run, but stands in the record.
     fn save_under_way(&mut self) {
-        let lanes = compose::copy(&self.gathering.look());
+        let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
@@ -439,7 +488,7 @@ impl Session<'_> {
             self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
             self.run.system.virtualisation.stolen_share = Some(stolen.share);
         }
-        let lanes = compose::copy(&self.gathering.look());
+        let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.blocks = self.stretches.blocks();
         self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
@@ -510,6 +559,11 @@ impl Session<'_> {
     fn put_explanation(&mut self) {
         if let Some(explaining) = &self.explaining {
             self.run.explanation = Some(explaining.explanation());
+            if let Some(gaps) = &mut self.run.gaps {
+                for (watched, thread) in gaps.threads.iter_mut().zip(&self.run.threads) {
+                    watched.smi = explaining.smi_count(thread.cpu);
+                }
+            }
             self.run.own_cost.tracer = Some(explaining.cost());
         }
     }

@@ -27,6 +27,7 @@ pub fn of(
         loads: loads.iter().map(load).collect(),
         nanoseconds: false,
         notes: notes.to_vec(),
+        gaps: plan.gaps.is_some(),
     }
 }
 

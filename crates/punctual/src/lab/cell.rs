@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,7 +55,7 @@ pub struct CellPlan<'a> {
     pub parameters: Vec<String>,
     /// What runs.
     pub work: Work,
-    /// Modules of the kernel by their paths under its folder of modules, in order.
+    /// Modules of the kernel by their names; those that they need come with them.
     pub modules: Vec<String>,
     /// The seed.
     pub seed: u64,
@@ -139,7 +138,7 @@ impl CellPlan<'_> {
         Ok(line)
     }
 
-    fn job(&self, program: String) -> Job {
+    fn job(&self, program: String, modules: Vec<String>) -> Job {
         let (words, load) = match &self.work {
             Work::Own(words) => {
                 let mut all = vec!["punctual".to_owned()];
@@ -154,7 +153,7 @@ impl CellPlan<'_> {
             words,
             load,
             seed: self.seed,
-            modules: self.modules.iter().map(|path| module(path)).collect(),
+            modules,
             virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -197,21 +196,21 @@ impl CellPlan<'_> {
             Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
             Work::Program { file, .. } => libraries::bring(&mut archive, file)?,
         };
-        for path in &self.modules {
-            let folder = self.kernel.modules.as_deref();
-            let folder = folder.ok_or_else(|| LabError::Guest {
-                reason: format!(
-                    "{} comes without modules, and {path} is needed",
-                    self.kernel.asked
-                ),
-            })?;
-            let file = folder.join(path);
-            let bytes = fs::read(&file).map_err(|error| LabError::file(&file, error))?;
-            archive.file(&module(path), bytes, false);
+        let mut modules: Vec<String> = Vec::new();
+        for name in &self.modules {
+            let needed = self.kernel.module(name);
+            for module in needed.map_err(|error| LabError::Kernel(error.to_string()))? {
+                let path = format!("/lab/modules/{}.ko", module.name);
+                if !modules.contains(&path) {
+                    archive.file(&path, module.bytes, false);
+                    modules.push(path);
+                }
+            }
         }
-        let job = serde_json::to_vec(&self.job(program)).map_err(|error| LabError::Result {
-            reason: error.to_string(),
-        })?;
+        let job =
+            serde_json::to_vec(&self.job(program, modules)).map_err(|error| LabError::Result {
+                reason: error.to_string(),
+            })?;
         archive.file(JOB_FILE, job, false);
         Ok(archive.bytes())
     }
@@ -375,12 +374,6 @@ fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
     loads
         .and_then(|loads| serde_json::from_value(loads).ok())
         .unwrap_or_default()
-}
-
-/// Where a module lies in the guest.
-fn module(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    format!("/lab/modules/{name}")
 }
 
 impl Made {

@@ -33,6 +33,8 @@ pub enum LabError {
         /// Why, and what to do.
         reason: String,
     },
+    /// The kernel hasn't what it is to have.
+    Kernel(String),
     /// The host's time-out came.
     HostLimit {
         /// Seconds that were allowed.
@@ -117,6 +119,7 @@ impl fmt::Display for LabError {
             Self::Qemu { path, reason } | Self::Program { path, reason } => {
                 write!(f, "{}: {reason}", path.display())
             }
+            Self::Kernel(reason) => f.write_str(reason),
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::HostLimit { seconds, console } => write!(
                 f,

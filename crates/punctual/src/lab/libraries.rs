@@ -42,6 +42,8 @@ const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
+/// Names may lie upon each other in the file: only a limit bounds the memory they take.
+const MOST_NAMES: usize = 4096;
 
 /// Reads an ELF file for x86-64; total, whatever the bytes.
 ///
@@ -60,14 +62,18 @@ pub fn parse(bytes: &[u8]) -> Result<Elf, &'static str> {
     let cut = "a program that is cut short";
     let headers = headers(bytes).ok_or(cut)?;
     let mut elf = Elf::default();
-    for header in &headers {
-        if header.kind == PT_INTERP {
-            let text = slice(bytes, header.offset, header.size).ok_or(cut)?;
-            elf.interpreter = Some(text_of(text));
-        }
-        if header.kind == PT_DYNAMIC {
-            let dynamic = slice(bytes, header.offset, header.size).ok_or(cut)?;
-            read_dynamic(bytes, &headers, dynamic, &mut elf).ok_or(cut)?;
+    // A program has one of each at most: more would be read again and again.
+    let part = |kind| {
+        let header = headers.iter().find(|header| header.kind == kind)?;
+        Some(slice(bytes, header.offset, header.size).ok_or(cut))
+    };
+    if let Some(text) = part(PT_INTERP).transpose()? {
+        elf.interpreter = Some(text_of(text));
+    }
+    if let Some(dynamic) = part(PT_DYNAMIC).transpose()? {
+        read_dynamic(bytes, &headers, dynamic, &mut elf).ok_or(cut)?;
+        if elf.needed.len() > MOST_NAMES || elf.folders.len() > MOST_NAMES {
+            return Err("a program that names libraries without end");
         }
     }
     Ok(elf)
@@ -115,6 +121,9 @@ fn read_dynamic(bytes: &[u8], headers: &[Header], dynamic: &[u8], elf: &mut Elf)
         Some(text_of(bytes.get(begin..)?))
     };
     for (tag, value) in entries {
+        if elf.needed.len() > MOST_NAMES || elf.folders.len() > MOST_NAMES {
+            break;
+        }
         match tag {
             DT_NEEDED => elf.needed.push(text(value)?),
             DT_RPATH | DT_RUNPATH => {

@@ -225,6 +225,8 @@ impl Machine<'_> {
     }
 }
 
+/// How QEMU ends when a guest wants to boot again, without a word.
+const REBOOTED: &str = "ended with status 0";
 /// Has the kernel speak before it has a console.
 const EARLY: &str = "earlyprintk=serial";
 
@@ -239,9 +241,12 @@ impl Machine<'_> {
     ) -> LabError {
         let silent = match &error {
             LabError::BootLimit { console, .. } => console.is_empty(),
+            // Where QEMU itself failed its own words are the reason.
             LabError::NoResult {
-                channel, console, ..
-            } => console.is_empty() && *channel == ChannelError::Silent,
+                channel,
+                console,
+                emulator,
+            } => console.is_empty() && *channel == ChannelError::Silent && emulator == REBOOTED,
             _ => false,
         };
         if !silent {

@@ -146,8 +146,16 @@ pub mod port {
     #[derive(Debug)]
     pub struct Ports(());
 
+    impl Drop for Ports {
+        /// Gives the right back.
+        fn drop(&mut self) {
+            // SAFETY: lowers this thread's own privilege and takes no memory.
+            unsafe { libc::syscall(libc::SYS_iopl, 0) };
+        }
+    }
+
     impl Ports {
-        /// Lets this thread use ports.
+        /// Lets this thread use ports, until they are dropped.
         pub fn open() -> io::Result<Self> {
             // SAFETY: raises this thread's own privilege and takes no memory.
             if unsafe { libc::syscall(libc::SYS_iopl, 3) } == 0 {
@@ -183,14 +191,6 @@ pub mod port {
                     options(nomem, nostack, preserves_flags),
                 );
             }
-        }
-    }
-
-    impl Drop for Ports {
-        /// Gives the right back.
-        fn drop(&mut self) {
-            // SAFETY: lowers this thread's own privilege and takes no memory.
-            unsafe { libc::syscall(libc::SYS_iopl, 0) };
         }
     }
 }

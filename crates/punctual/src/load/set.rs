@@ -106,9 +106,14 @@ impl Default for LoadSettings {
 /// How many CPUs this process may have, whatever its affinity is now.
 pub fn allowed_cpus() -> usize {
     // Affinity belongs to a thread: a new one tries, and takes it away again.
-    let count = || sys::set_affinity(None).and_then(|()| sys::affinity());
-    let cpus = thread::spawn(count).join();
-    cpus.map_or(1, |cpus| cpus.map_or(1, |cpus| cpus.len().max(1)))
+    let widened = || sys::set_affinity(None).and_then(|()| sys::affinity());
+    let widened = thread::Builder::new()
+        .spawn(widened)
+        .ok()
+        .and_then(|thread| thread.join().ok());
+    // Where no thread can be had, what follows will say so.
+    let cpus = widened.unwrap_or_else(sys::affinity);
+    cpus.map_or(1, |cpus| cpus.len().max(1))
 }
 
 /// Why loads could not be started, or did not get going.
@@ -200,6 +205,16 @@ impl LoadSet {
     /// Waits until every task of every load is there, then lets all of them go
     /// at once.
     pub fn wait_ready(&self, timeout: Duration) -> Result<(), LoadError> {
+        self.wait_ready_while(timeout, || true).map(|_| ())
+    }
+
+    /// As [`wait_ready`](Self::wait_ready), and gives up as soon as nobody wants
+    /// them any more: then it is false, and none was let go.
+    pub fn wait_ready_while(
+        &self,
+        timeout: Duration,
+        wanted: impl Fn() -> bool,
+    ) -> Result<bool, LoadError> {
         let deadline = Instant::now() + timeout;
         for load in &self.loads {
             loop {
@@ -215,12 +230,15 @@ impl LoadSet {
                         format!("only {alive} of {expected} tasks are there after {timeout:?}");
                     return Err(LoadError::new(&load.job.name, what));
                 }
+                if !wanted() {
+                    return Ok(false);
+                }
                 let pause = Duration::from_millis(20);
                 load.board.await_change(state::STARTING, pause);
             }
         }
         self.loads.iter().for_each(|load| load.board.release());
-        Ok(())
+        Ok(true)
     }
 
     /// What each load is doing. Cheap: it reads memory, and no process is
@@ -286,14 +304,16 @@ pub fn standalone(
     spec: &LoadSpec,
     settings: &LoadSettings,
     duration: Option<Duration>,
-    mut watch: impl FnMut(&[LoadStatus]) -> bool,
+    watch: impl Fn(&[LoadStatus]) -> bool,
 ) -> Result<Vec<LoadReport>, LoadError> {
     let set = LoadSet::start(spec, settings)?;
-    set.wait_ready(PATIENCE)?;
+    // What is stopped before it was let go says so in its report.
+    let wanted = || watch(&set.status());
+    let ready = set.wait_ready_while(PATIENCE, wanted)?;
     let begin = Instant::now();
     let left = || duration.map(|duration| duration.saturating_sub(begin.elapsed()));
     let is_left = || left().is_none_or(|left| !left.is_zero());
-    while is_left() && !set.is_over() && watch(&set.status()) {
+    while ready && is_left() && !set.is_over() && watch(&set.status()) {
         let pause = Duration::from_millis(50);
         thread::sleep(left().map_or(pause, |left| left.min(pause)));
     }

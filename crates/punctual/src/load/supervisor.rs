@@ -91,7 +91,11 @@ fn supervise(job: &Job, board: &Board, control: &UnixStream) -> Result<(), Strin
         let _ = sys::redirect(error_writer.as_fd(), 2);
         work(job, board)
     });
-    let worker = worker.map_err(failed("forking the worker failed"))?;
+    let worker = worker.map_err(|error| {
+        format!(
+            "forking the worker failed: {error}: raise the limit of processes (ulimit -u, pids.max)"
+        )
+    })?;
     drop(error_writer);
 
     let mut tail = Vec::new();
@@ -158,6 +162,7 @@ fn work(job: &Job, board: &Board) -> i32 {
         if job.name == COMMAND {
             return command::run(&context);
         }
+        sys::leave_no_core();
         let generator = generator::find(&job.name).ok_or("there is no such load")?;
         (generator.run)(&context)
     };

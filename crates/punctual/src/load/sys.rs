@@ -35,6 +35,7 @@ impl Ended {
             let signal = libc::WTERMSIG(self.status);
             return match signal {
                 libc::SIGKILL => "killed by SIGKILL (out of memory, or somebody's kill -9)".into(),
+                libc::SIGABRT => "it aborted (out of memory? is ulimit -v too low?)".into(),
                 _ => format!("killed by signal {signal}"),
             };
         }
@@ -181,6 +182,46 @@ pub fn raise_file_limit() {
         // SAFETY: the pointer is to a live rlimit that is only read.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
     }
+}
+
+/// Keeps this process and its children from leaving a core file behind.
+pub fn leave_no_core() {
+    let limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the pointer is to a live rlimit that is only read.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &limit) };
+}
+
+/// Whether this process may still map so many bytes. Where that is limited
+/// (`ulimit -v`), a thread that gets no memory ends the process instead of
+/// failing, so it is asked before.
+pub fn has_room(bytes: usize) -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: 0,
+    };
+    // SAFETY: the pointer is to a live rlimit that the kernel fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY {
+        return true;
+    }
+    // Else the C library takes 64 MiB of addresses for each thread that allocates.
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes two integers, and no other thread runs yet.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
+    let room = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if room == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping was just made, has this length, and nobody else knows of it.
+    unsafe { libc::munmap(room, bytes) };
+    true
 }
 
 /// Sends a signal to a process, or (negative) to a process group.

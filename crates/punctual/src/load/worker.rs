@@ -22,6 +22,8 @@ pub(super) const NOTHING: &str = "--nothing";
 pub const COMMAND: &str = "command";
 
 const THREAD_STACK: usize = 128 << 10;
+/// What a thread takes beside its stack: guards, a stack for signals, buffers.
+const THREAD_REST: usize = 256 << 10;
 
 /// The entry of `__load NAME --key value ...`, given what follows the verb.
 ///
@@ -201,11 +203,17 @@ impl<'a> Context<'a> {
             sys::exit_now(1);
         };
         let member = &member;
+        if !sys::has_room(threads.saturating_mul(THREAD_STACK + THREAD_REST)) {
+            return Err(format!(
+                "there is no memory for {threads} threads: raise its limit (ulimit -v)"
+            ));
+        }
         thread::scope(|scope| {
             for index in 0..threads {
                 let builder = thread::Builder::new().stack_size(THREAD_STACK);
                 if let Err(error) = builder.spawn_scoped(scope, move || member(index)) {
-                    let hint = "raise the limit of processes (ulimit -u, pids.max)";
+                    let hint = "raise the limits of processes (ulimit -u, pids.max) and of \
+                                memory (ulimit -v)";
                     self.board
                         .fail(&format!("starting a thread failed: {error}: {hint}"));
                     sys::exit_now(1);

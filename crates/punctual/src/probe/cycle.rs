@@ -70,6 +70,13 @@ impl Halt {
             });
     }
 
+    /// Whether this instant is the end, or after it. Real-time safe.
+    #[inline]
+    #[must_use]
+    pub fn is_reached(&self, now_ns: u64) -> bool {
+        now_ns >= self.end_ns.load(Ordering::Relaxed)
+    }
+
     /// Whether [`Halt::now`] was called.
     #[must_use]
     pub fn called(&self) -> bool {
@@ -145,7 +152,7 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
 
 /// A signal handler ran: the same instant is still due.
 #[cold]
-fn wait_again<S: WaitSource>(
+pub(super) fn wait_again<S: WaitSource>(
     source: &mut S,
     asked_ns: u64,
     mut waited: io::Result<()>,

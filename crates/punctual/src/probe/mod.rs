@@ -8,6 +8,7 @@ pub mod collector;
 pub mod condvar;
 pub mod cycle;
 pub mod futex;
+pub mod gaps;
 pub mod kinds;
 pub mod nanosleep;
 pub mod nanosleep_relative;

@@ -1,7 +1,7 @@
 //! Restartable sequences, which a probe thread does without.
 //!
 //! From 2.35 on the GNU C library registers every thread for them, and the kernel then does
-//! work for the thread each time that it comes back from having been scheduled: some 150
+//! work for the thread each time that it comes back from having been scheduled: some 170
 //! instructions between wake-up and the first of the program, for a service that a probe
 //! never uses.
 

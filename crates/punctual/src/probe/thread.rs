@@ -15,7 +15,9 @@ use punctual_rt::sys::time::clock_now;
 use punctual_rt::thread::{Builder, Handle, SpawnError};
 
 use super::cycle::{self, Bounds, Ended, Halt, Sample};
+use super::gaps::{self, Polling};
 use super::kinds::{self, Kind, WithSource};
+use super::nanosleep::Nanosleep;
 use super::rseq;
 use super::source::WaitSource;
 use crate::record::Interval;
@@ -43,6 +45,8 @@ pub struct ProbeRequest {
     pub policy: Policy,
     /// How far it goes.
     pub bounds: Bounds,
+    /// Polls the clock instead of being woken.
+    pub polling: Option<Polling>,
 }
 
 /// The instant at which all threads start measuring together.
@@ -167,6 +171,9 @@ impl Probe {
 }
 
 fn measure(request: &ProbeRequest, start_ns: u64, ring: Producer<Sample>, halt: &Halt) -> Outcome {
+    if let Some(polling) = &request.polling {
+        return poll(request, polling, start_ns, ring, halt);
+    }
     match &request.interval {
         Interval::Fixed { interval_ns } => with_intervals(
             request,
@@ -253,19 +260,66 @@ impl<I: Intervals + Clone> WithSource for Loop<'_, I> {
     type Output = Outcome;
 
     fn with<S: WaitSource>(self, source: S) -> Outcome {
-        let before = Disturbances::of_this_thread();
-        let cpu_before_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
-        let ended = cycle::run(source, &self.schedule, self.ring, self.halt, self.bounds);
-        let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_before_ns);
-        let after = Disturbances::of_this_thread();
-        let disturbances = before
-            .ok()
-            .zip(after.ok())
-            .map(|(before, after)| after.since(&before));
-        Outcome {
-            ended,
-            disturbances,
-            cpu_ns,
-        }
+        observed(|| cycle::run(source, &self.schedule, self.ring, self.halt, self.bounds))
     }
+}
+
+/// Runs a loop, and reads before and after it what happened to this thread.
+fn observed(looping: impl FnOnce() -> Ended) -> Outcome {
+    let before = Disturbances::of_this_thread();
+    let cpu_before_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
+    let ended = looping();
+    let cpu_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(cpu_before_ns);
+    let after = Disturbances::of_this_thread();
+    let disturbances = before
+        .ok()
+        .zip(after.ok())
+        .map(|(before, after)| after.since(&before));
+    Outcome {
+        ended,
+        disturbances,
+        cpu_ns,
+    }
+}
+
+/// Polls for a millisecond to warm up, and then from the start on.
+fn poll(
+    request: &ProbeRequest,
+    polling: &Polling,
+    start_ns: u64,
+    mut ring: Producer<Sample>,
+    halt: &Halt,
+) -> Outcome {
+    if let Some(feed) = &polling.feed {
+        let cpu = request.cpu;
+        return observed(|| gaps::follow(feed.as_ref(), cpu, polling, start_ns, &mut ring, halt));
+    }
+    let now_ns = clock::now_ns();
+    let warm_up = Polling {
+        account: Arc::default(),
+        ..polling.clone()
+    };
+    // What it finds lies before the start, and is counted as that.
+    let end = Halt::at(now_ns.saturating_add(WARM_UP_NS).min(start_ns));
+    observed(|| {
+        gaps::run(
+            Nanosleep::default(),
+            &warm_up,
+            now_ns,
+            &mut ring,
+            &end,
+            u64::MAX,
+        )
+    });
+    let break_ns = request.bounds.break_ns;
+    observed(|| {
+        gaps::run(
+            Nanosleep::default(),
+            polling,
+            start_ns,
+            &mut ring,
+            halt,
+            break_ns,
+        )
+    })
 }

@@ -2,6 +2,7 @@
 //! against each other.
 
 use super::cpus::cpu_list;
+use super::gaps::{Gaps, Method, Subject};
 use super::run::{Interval, Run};
 
 /// What a condition is to two runs side by side.
@@ -47,6 +48,23 @@ fn interval(interval: &Interval) -> String {
     }
 }
 
+fn gaps(gaps: &Gaps) -> String {
+    let how = match gaps.method {
+        Method::Polling => "polling",
+        Method::Hwlat => "the kernel's hwlat tracer",
+    };
+    let sifted = match (gaps.subject, gaps.sifted) {
+        (Subject::Hardware, false) => ", those of the kernel among them",
+        _ => "",
+    };
+    format!(
+        "of more than {} ns{sifted}, by {how}, {} of {} µs",
+        gaps.above_ns,
+        gaps.runtime_ns / 1000,
+        gaps.period_ns / 1000
+    )
+}
+
 fn method(run: &Run) -> Vec<(&'static str, Value)> {
     let request = &run.request;
     let deployed = || {
@@ -86,6 +104,7 @@ fn method(run: &Run) -> Vec<(&'static str, Value)> {
         ("deployment", ours.then(|| deployed().to_owned())),
         ("resolution", Some(format!("{} ns", run.resolution_ns()))),
         ("tool", stated(&run.tool.name)),
+        ("gaps", run.gaps.as_ref().map(gaps)),
     ]
 }
 

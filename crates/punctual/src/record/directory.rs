@@ -17,6 +17,8 @@ pub const RUN_FILE: &str = "run.json";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDirectory {
     path: PathBuf,
+    /// Whether it was made for this run: what was there before is never taken away.
+    is_new: bool,
 }
 
 impl RunDirectory {
@@ -29,12 +31,11 @@ impl RunDirectory {
     /// # Errors
     /// [`RecordError::Exists`], or [`RecordError::Create`] with the system's reason.
     pub fn create(path: Option<&Path>, verb: &str, now: SystemTime) -> Result<Self, RecordError> {
-        let directory = match path {
+        match path {
             Some(path) => Self::create_named(path)?,
             None => Self::create_default(Path::new(""), verb, now)?,
-        };
-        directory.prove_writable()?;
-        Ok(directory)
+        }
+        .proved_writable()
     }
 
     /// As [`RunDirectory::create`] without a path, in another place than the
@@ -43,9 +44,7 @@ impl RunDirectory {
     /// # Errors
     /// As [`RunDirectory::create`].
     pub fn create_within(parent: &Path, verb: &str, now: SystemTime) -> Result<Self, RecordError> {
-        let directory = Self::create_default(parent, verb, now)?;
-        directory.prove_writable()?;
-        Ok(directory)
+        Self::create_default(parent, verb, now)?.proved_writable()
     }
 
     fn create_named(path: &Path) -> Result<Self, RecordError> {
@@ -53,8 +52,8 @@ impl RunDirectory {
             path: path.to_owned(),
             source,
         };
-        match fs::create_dir(path) {
-            Ok(()) => {}
+        let is_new = match fs::create_dir(path) {
+            Ok(()) => true,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 let empty = match fs::read_dir(path) {
                     Ok(mut entries) => entries.next().is_none(),
@@ -66,11 +65,13 @@ impl RunDirectory {
                         path: path.to_owned(),
                     });
                 }
+                false
             }
             Err(e) => return Err(error(e)),
-        }
+        };
         Ok(Self {
             path: path.to_owned(),
+            is_new,
         })
     }
 
@@ -81,7 +82,7 @@ impl RunDirectory {
         let mut path = parent.join(&name);
         for attempt in 2.. {
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path }),
+                Ok(()) => return Ok(Self { path, is_new: true }),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt <= MOST => {
                     path = parent.join(format!("{name}-{attempt}"));
                 }
@@ -92,14 +93,16 @@ impl RunDirectory {
     }
 
     /// Permission bits don't tell (read-only mounts, quotas): a file does.
-    fn prove_writable(&self) -> Result<(), RecordError> {
-        let error = |source| RecordError::Create {
-            path: self.path.clone(),
-            source,
-        };
+    fn proved_writable(self) -> Result<Self, RecordError> {
         let probe = temporary(&self.path, RUN_FILE);
-        File::create(&probe).map_err(error)?;
-        fs::remove_file(&probe).map_err(error)
+        match File::create(&probe).and_then(|_| fs::remove_file(&probe)) {
+            Ok(()) => Ok(self),
+            Err(source) => {
+                let path = self.path.clone();
+                self.discard_if_empty();
+                Err(RecordError::Create { path, source })
+            }
+        }
     }
 
     /// A directory that was made by a run before.
@@ -107,6 +110,7 @@ impl RunDirectory {
     pub fn existing(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            is_new: false,
         }
     }
 
@@ -142,11 +146,13 @@ impl RunDirectory {
         })
     }
 
-    /// Takes the directory away again, if nothing was saved in it: for a run that
-    /// was refused after the directory had been made.
+    /// Takes the directory away again, if it was made here and nothing was saved in
+    /// it: for a run that was refused after the directory had been made.
     pub fn discard_if_empty(self) {
-        // `remove_dir` refuses a directory that holds anything, which is the point.
-        let _ = fs::remove_dir(&self.path);
+        if self.is_new {
+            // `remove_dir` refuses a directory that holds anything, which is the point.
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 }
 

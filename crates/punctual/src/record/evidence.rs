@@ -1,11 +1,19 @@
 //! What a record hands to the statistics.
 
+use std::collections::BTreeMap;
+
 use punctual_stats::analysis::{Analysis, Settings, analyse};
 use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
+use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::peaks::{Peak, Peaks};
 
+use super::explanation::Cause;
 use super::run::{Demand, Run, Standing, Thread};
+
+/// Less of it in one wake-up may be the order of two events that stand close together: the
+/// kernel throttles for a tick at least.
+const THROTTLED_LEAST_NS: u64 = 500_000;
 
 /// The histograms and peaks of a record, decoded.
 #[derive(Debug)]
@@ -203,7 +211,42 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
         .chain(events.map(|event| event.text.clone()))
         .chain(loads)
         .chain(threads)
+        .chain(throttled(run))
         .collect()
+}
+
+/// Probes that the kernel kept off their CPUs for the sake of threads of lower priority, or
+/// of nobody: a sentence for each CPU. It is known of wake-ups with a bill alone, and these
+/// are the worst, as throttled ones are.
+fn throttled(run: &Run) -> Vec<String> {
+    // At other policies it is the scheduler's everyday business.
+    let real_time = run.request.priority > 0;
+    let bills = run.explanation.iter().flat_map(|it| &it.bills);
+    let mut cpus: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
+    for bill in bills.filter(|_| real_time) {
+        let rows = bill.rows.iter();
+        let ns = rows
+            .filter(|row| matches!(row.cause, Cause::Throttled { .. }))
+            .fold(0_u64, |sum, row| sum.saturating_add(row.ns));
+        if ns >= THROTTLED_LEAST_NS {
+            let (count, sum, longest) = cpus.entry(bill.cpu).or_default();
+            *count += 1;
+            *sum = sum.saturating_add(ns);
+            *longest = ns.max(*longest);
+        }
+    }
+    let sentence = |(cpu, (count, sum, longest)): (u32, (u64, u64, u64))| {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let wakes = if count == 1 { "wake-up" } else { "wake-ups" };
+        format!(
+            "the probe of CPU {cpu} was throttled in at least {count} {wakes}, {:.1} ms in all \
+             and up to {:.1} ms at once: it was ready, and the kernel gave the CPU to a thread \
+             of lower priority or left it idle (kernel.sched_rt_runtime_us, or the fair server)",
+            ms(sum),
+            ms(longest)
+        )
+    };
+    cpus.into_iter().map(sentence).collect()
 }
 
 /// Analyses a record anew, as a merge or an import needs.
@@ -217,5 +260,23 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
         requirements: run.request.requirements.clone(),
         invalid_reasons: invalid_reasons(run),
     };
-    Ok(analyse(&evidence.view(run), &settings))
+    let view = evidence.view(run);
+    let mut analysis = analyse(&view, &settings);
+    if let Some(gaps) = &run.gaps {
+        let (span_ns, watched_ns) = gaps.spans_ns();
+        let watched = WatchedTime {
+            span_ns,
+            watched_ns,
+        };
+        // The number of gaps is no number of trials.
+        analysis.miss = None;
+        analysis.verdict = judge_gaps(
+            &settings.requirements,
+            &view,
+            watched,
+            &settings.invalid_reasons,
+            settings.confidence,
+        );
+    }
+    Ok(analysis)
 }

@@ -1,7 +1,7 @@
 //! What the laboratory leaves: the origin of a run in a run's own record, and `lab.json`
 //! for all runs that were made together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use punctual_stats::verdict::Outcome;
@@ -58,7 +58,7 @@ pub struct Laboratory {
     /// That program's file on the host; absent for a verb of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Modules that were loaded before it, in order.
+    /// Modules that were asked for and loaded before it, with those that they need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<String>,
     /// Virtual time that it might have taken.
@@ -340,6 +340,12 @@ pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
     }
     if lab.cells.len() > MOST_CELLS {
         return malformed("cells", format!("{} of them", lab.cells.len()));
+    }
+    // A table has a place for each kernel with each load, and each place looks at all cells.
+    let distinct = |name: fn(&LabCell) -> &str| lab.cells.iter().map(name).collect::<BTreeSet<_>>();
+    let (kernels, loads) = (distinct(|c| &c.kernel).len(), distinct(|c| &c.load).len());
+    if kernels.saturating_mul(loads) > MOST_CELLS {
+        return malformed("cells", format!("{kernels} kernels with {loads} loads"));
     }
     for (index, cell) in lab.cells.iter().enumerate() {
         let inside = Path::new(&cell.directory)

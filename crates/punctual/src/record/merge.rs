@@ -12,6 +12,7 @@ use super::blocks::Blocking;
 use super::conditions::{Role, differences};
 use super::evidence::{analyse_record, missed_late};
 use super::explanation::Ledger;
+use super::gaps::Gaps;
 use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
 use super::watch::{self, Watch};
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
@@ -178,10 +179,11 @@ impl Merger {
                 thread.missed
             };
             let shift = (earliest.unwrap_or(0), self.offset_ns);
-            self.threads
-                .entry(key)
-                .or_default()
-                .add(thread, histogram, (late, missed_late), shift);
+            let sum = self.threads.entry(key).or_default();
+            sum.add(thread, histogram, (late, missed_late), shift);
+            if let Some(watched) = run.gaps.as_ref().and_then(|gaps| gaps.threads.get(index)) {
+                sum.add_watched(watched);
+            }
         }
         self.timeline.add(&run.timeline);
         self.add_block(run, &histograms);
@@ -354,6 +356,7 @@ impl Merger {
                 reason: format!("{some} of {} runs are unfinished", self.merged.runs),
             },
         };
+        let watched = self.threads.values().map(MergedThread::watched).collect();
         let mut run = Run {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -384,6 +387,12 @@ impl Merger {
             laboratory: first.laboratory.map(parts::merged_laboratory),
             explanation: self.explanation.map(|ledger| ledger.to_record()),
             watch: self.watch,
+            gaps: first.gaps.map(|gaps| Gaps {
+                threads: watched,
+                ..gaps
+            }),
+            // Each run's own stands in its record.
+            cross_check: None,
         };
         // Watches that were merged by force with what is none name not all threads.
         let fits = |watch: &mut Watch| [0, run.threads.len()].contains(&watch.threads.len());

@@ -3,10 +3,12 @@
 mod blocks;
 pub mod conditions;
 pub mod cpus;
+mod cross;
 pub mod directory;
 pub mod error;
 pub mod evidence;
 pub mod explanation;
+mod gaps;
 pub mod lab;
 pub mod merge;
 mod peaks;
@@ -21,10 +23,12 @@ pub mod watch;
 
 pub use blocks::{Blocking, Blocks};
 pub use cpus::cpu_list;
+pub use cross::{CrossCheck, CrossFigure};
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};
 pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
+pub use gaps::{Gaps, Method, Subject, Watched};
 pub use merge::{MergeError, Merger, merge};
 pub(crate) use read::validated;
 pub use read::{parse, read, read_each};

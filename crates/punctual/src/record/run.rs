@@ -14,7 +14,9 @@ use punctual_stats::verdict::{Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Blocks;
+use super::cross::CrossCheck;
 use super::explanation::Explanation;
+use super::gaps::Gaps;
 use super::lab::Laboratory;
 use super::system::SystemState;
 use super::watch::{Watch, WatchedThread};
@@ -85,6 +87,12 @@ pub struct Run {
     /// Who stole the time of the late wake-ups; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
+    /// For a run that looked for gaps and not for wake-ups: how, and how much it watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<Gaps>,
+    /// The same by the kernel's own tracer; absent where nobody asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross_check: Option<CrossCheck>,
     /// For a watch: whose threads these are, and what else they went through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
@@ -222,7 +230,7 @@ pub enum State {
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The wait source, e.g. `nanosleep`.
+    /// The wait source, e.g. `nanosleep`; `noise` or `hardware` where gaps were looked for.
     pub source: String,
     /// The interval.
     pub interval: Interval,

@@ -53,6 +53,7 @@ pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
     }
     timeline(run)?;
     blocks(run)?;
+    gaps(run)?;
     for (index, load) in run.loads.iter().enumerate() {
         ensure(
             load.rate.is_finite() && load.rate >= 0.0,
@@ -80,6 +81,11 @@ fn lists(run: &Run) -> Result<(), Broken> {
     )?;
     at_most(run.demands.len(), Bounds::SHORT_LIST, "demands")?;
     at_most(run.loads.len(), Bounds::SHORT_LIST, "loads")?;
+    let figures = run
+        .cross_check
+        .as_ref()
+        .map_or(0, |check| check.figures.len());
+    at_most(figures, Bounds::SHORT_LIST, "cross_check.figures")?;
     at_most(run.command.len(), Bounds::SHORT_LIST, "command")
 }
 
@@ -202,6 +208,42 @@ fn blocks(run: &Run) -> Result<(), Broken> {
         let place = format!("blocks.latency[{index}]");
         let empty = histogram(block, &place)?.is_empty();
         ensure(!empty, place, "a block without samples")?;
+    }
+    Ok(())
+}
+
+fn gaps(run: &Run) -> Result<(), Broken> {
+    let Some(gaps) = &run.gaps else {
+        return Ok(());
+    };
+    ensure(
+        gaps.threads.len() == run.threads.len(),
+        "gaps.threads",
+        format!(
+            "{} entries for {} threads",
+            gaps.threads.len(),
+            run.threads.len()
+        ),
+    )?;
+    ensure(
+        gaps.runtime_ns <= gaps.period_ns,
+        "gaps.runtime_ns",
+        "longer than the period",
+    )?;
+    for (index, thread) in gaps.threads.iter().enumerate() {
+        let parts = [thread.polled_ns, thread.gap_ns, thread.unwatched_ns];
+        let sum: u128 = parts.iter().map(|ns| u128::from(*ns)).sum();
+        let place = format!("gaps.threads[{index}]");
+        ensure(
+            sum == u128::from(thread.span_ns),
+            format!("{place}.span_ns"),
+            format!("{}, where its parts sum to {sum}", thread.span_ns),
+        )?;
+        ensure(
+            thread.set_aside_ns <= thread.gap_ns,
+            format!("{place}.set_aside_ns"),
+            "more than gap_ns",
+        )?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The conditions of a run in words: the machine, the probe, the load.
 
 use super::statements::{Fact, fact};
-use super::{watch, words};
+use super::{terms, watch, words};
 use crate::record::lab::{GuestTime, Laboratory};
 use crate::record::{Interval, Run, Standing};
 
@@ -13,6 +13,7 @@ pub fn method(run: &Run) -> String {
     }
     let request = &run.request;
     let interval = match &request.interval {
+        _ if run.gaps.is_some() => run.gaps.as_ref().map(terms::how).unwrap_or_default(),
         Interval::Fixed { interval_ns } => format!("every {}", words::duration(*interval_ns)),
         Interval::Primes {
             interval_ns, seed, ..

@@ -9,6 +9,7 @@ use super::chart::MOST_LINES;
 use super::draw::axis::nice_range;
 use super::figures::{Figures, bin_edge};
 use super::marks::deadline;
+use super::terms::Terms;
 use super::words;
 use crate::record::Run;
 
@@ -88,12 +89,14 @@ fn script(run: &Run, figures: &Figures) -> String {
     );
     let _ = writeln!(out, "set output 'latency.png'");
     let all = &figures.merged;
+    let terms = Terms::of(run);
     let title = format!(
-        "{} {} on {}: {} wake-ups in {}",
+        "{} {} on {}: {} {} in {}",
         run.tool.name,
         run.verb,
         run.system.hostname,
         words::count(all.count),
+        terms.many,
         words::duration(run.measured_ns)
     );
     let _ = writeln!(out, "set title {} noenhanced", quoted(&title));
@@ -118,7 +121,8 @@ fn script(run: &Run, figures: &Figures) -> String {
         out,
         "set logscale xy\nset format x '%g'\nset format y '%.0f'"
     );
-    let _ = writeln!(out, "set xlabel 'latency in µs'\nset ylabel 'wake-ups'");
+    let Terms { size, many, .. } = terms;
+    let _ = writeln!(out, "set xlabel '{size} in µs'\nset ylabel '{many}'");
     let _ = writeln!(out, "set xrange [{from:.6e}:{to:.6e}]\nset yrange [0.6:*]");
     let _ = writeln!(out, "set key outside right top samplen 2");
     if let Some(deadline) = deadline {
@@ -164,7 +168,7 @@ fn script(run: &Run, figures: &Figures) -> String {
     }
     let _ = writeln!(out, "plot {}", curves.join(", \\\n     "));
     if run.timeline.rows.iter().any(|row| row.count > 0) {
-        timeline_script(&mut out);
+        timeline_script(&mut out, size);
     }
     out
 }
@@ -174,7 +178,7 @@ const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#00835f", "#a8438f", "#8a6d00", "#3b8ec7", "#802a55", "#646c76",
 ];
 
-fn timeline_script(out: &mut String) {
+fn timeline_script(out: &mut String, size: &str) {
     let _ = writeln!(out, "\nset output 'timeline.png'");
     let _ = writeln!(
         out,
@@ -182,7 +186,7 @@ fn timeline_script(out: &mut String) {
     );
     let _ = writeln!(
         out,
-        "set format y '%g'\nset xlabel 'seconds since the start'\nset ylabel 'latency in µs'"
+        "set format y '%g'\nset xlabel 'seconds since the start'\nset ylabel '{size} in µs'"
     );
     let floor = |column: usize| format!("(${column}>0.001 ? ${column} : 0.001)");
     let _ = writeln!(

@@ -50,6 +50,8 @@ pub struct LiveView {
     pub nanoseconds: bool,
     /// What a reader must know at once: a demand not in force, a save that failed.
     pub notes: Vec<String>,
+    /// Gaps are counted, and not wake-ups.
+    pub gaps: bool,
 }
 
 /// A probe thread as it stands. Latencies are in ns; without samples they are 0.
@@ -202,7 +204,14 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         Cell::toned(words::short_count(n), tone)
     };
     let heading = [
-        "CPU", "min/µs", "now", "mean", "p99.9", "max", "late", "missed",
+        "CPU",
+        "min/µs",
+        "now",
+        "mean",
+        "p99.9",
+        "max",
+        if view.gaps { "above" } else { "late" },
+        "missed",
     ];
     let mut cells = vec![heading.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
     for &i in &shown {
@@ -242,6 +251,10 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         if table::width(&cells, 1) > room {
             cells.iter_mut().for_each(|row| drop(row.remove(column)));
         }
+    }
+    // The unit stands with the first figure, whichever that is.
+    if !cells[0][1].text.ends_with("/µs") {
+        cells[0][1].text = format!("{}/µs", cells[0][1].text.trim_start());
     }
     let narrow = room.saturating_sub(2 + SPARK_BUCKETS);
     let spark = table::width(&cells, 1) <= narrow;
@@ -313,7 +326,8 @@ pub fn plain_line(view: &LiveView) -> String {
     if let Some(total) = view.total_ns {
         line += &format!(" of {}", words::clock(total));
     }
-    line += &format!(": {} wake-ups", words::count(count));
+    let what = if view.gaps { "gaps" } else { "wake-ups" };
+    line += &format!(": {} {what}", words::count(count));
     if let Some(worst) = view
         .threads
         .iter()
@@ -327,9 +341,12 @@ pub fn plain_line(view: &LiveView) -> String {
         );
     }
     if view.deadline_ns.is_some() {
-        line += &format!(", {} late", sum(|t| t.late));
+        let what = if view.gaps { "above the limit" } else { "late" };
+        line += &format!(", {} {what}", sum(|t| t.late));
     }
-    line += &format!(", {} missed", sum(|t| t.missed));
+    if !view.gaps {
+        line += &format!(", {} missed", sum(|t| t.missed));
+    }
     if view.threads.iter().any(|t| t.lost > 0) {
         line += &format!(", {} LOST", sum(|t| t.lost));
     }

@@ -4,6 +4,7 @@ use punctual_stats::analysis::Tail;
 use punctual_stats::requirement::Requirement;
 
 use super::chart::Marks;
+use super::terms::Terms;
 use super::{statements, words};
 use crate::record::Run;
 
@@ -58,5 +59,6 @@ pub fn marks(run: &Run) -> Marks {
         percentiles,
         tail,
         heading,
+        terms: Terms::of(run),
     }
 }

@@ -25,5 +25,6 @@ pub mod summary_json;
 pub mod svg;
 pub mod table;
 pub mod terminal;
+pub mod terms;
 mod watch;
 pub mod words;

@@ -5,6 +5,7 @@ use punctual_stats::miss::MissBound;
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Outcome;
 
+use super::terms::{cross_facts, gap_facts};
 use super::words;
 use crate::record::{Run, Standing, State};
 
@@ -49,6 +50,16 @@ pub fn headline(run: &Run) -> Headline {
         "not judged yet"
     };
     let sentence = match max {
+        Some(max) if run.gaps.is_some() => format!(
+            "No verdict ({not_judged}): the longest of {} in {} took {}.",
+            words::plural(count, "gap", "gaps"),
+            words::duration(run.measured_ns),
+            words::duration(max)
+        ),
+        None if run.gaps.is_some() => format!(
+            "No verdict ({not_judged}): not one gap in {}.",
+            words::duration(run.measured_ns)
+        ),
         Some(max) => format!(
             "No verdict ({not_judged}): the worst of {} in {} came {} after its instant.",
             words::plural(count, "wake-up", "wake-ups"),
@@ -198,9 +209,19 @@ fn bursts(bound: &MissBound) -> Option<Fact> {
 /// What the statistics say: misses, bursts, stationarity, the tail.
 #[must_use]
 pub fn statistics(run: &Run) -> Vec<Fact> {
+    let mut facts = measured(run);
+    facts.extend(run.cross_check.iter().flat_map(cross_facts));
+    facts
+}
+
+fn measured(run: &Run) -> Vec<Fact> {
+    let gaps = gap_facts(run);
     let Some(analysis) = &run.analysis else {
-        return Vec::new();
+        return gaps;
     };
+    if !gaps.is_empty() {
+        return gaps;
+    }
     if analysis.total.samples == 0 && analysis.total.missed == 0 {
         return Vec::new();
     }

@@ -8,6 +8,7 @@ use super::marks::deadline;
 use super::statements::{self, Fact, Headline};
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
+use super::terms::Terms;
 use super::words;
 use super::{conditions, explain, watch};
 use crate::record::Run;
@@ -259,14 +260,15 @@ impl Page<'_> {
         };
         let deadline = deadline(run);
         let room = self.style.columns() - 2;
-        let (unit, mut rows) = fitting(figures, &shown, deadline, room);
-        // What no unit makes fit gives up columns, the finest percentiles first.
-        for column in [8, 7, 6, 5, 2, 3, 2].into_iter().chain([1; 6]) {
-            if table::width(&rows, 1) > room {
+        let (unit, mut rows) = fitting(figures, &shown, (deadline, run.gaps.is_some()), room);
+        // What no unit makes fit gives up columns, never the maximum.
+        for name in GIVEN_UP {
+            let column = rows[0].iter().position(|cell| cell.text == *name);
+            if let Some(column) = column.filter(|_| table::width(&rows, 1) > room) {
                 rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
-        self.section(&format!("Latency in {unit}"));
+        self.section(&format!("{} in {unit}", Terms::of(run).heading));
         for line in table::set(&rows, room, self.style) {
             self.lines.push(format!("  {line}"));
         }
@@ -319,7 +321,11 @@ impl Page<'_> {
         if worst.is_empty() {
             return;
         }
-        self.section("Worst samples");
+        self.section(if run.gaps.is_some() {
+            "Longest gaps"
+        } else {
+            "Worst samples"
+        });
         let latest = |ns: u64| deadline(run).is_some_and(|d| ns > d);
         let rows: Vec<Vec<Cell>> = worst
             .iter()
@@ -342,25 +348,29 @@ impl Page<'_> {
     }
 }
 
-/// The table in the unit of the median; shorter counts, then a larger unit,
-/// where it would be too wide.
+/// Columns that a narrow terminal has no room for, the first to go first.
+const GIVEN_UP: &[&str] = &[
+    "99.999", "99.99", "99.9", "p90", "min", "mean", "p99", "lost", "samples", "p50", "late",
+    "missed",
+];
+
+/// The table in the unit of the median; shorter counts, then a larger unit, where it
+/// would be too wide: but not one in which the median is almost nothing.
 fn fitting(
     figures: &Figures,
     shown: &[usize],
-    deadline: Option<u64>,
+    (deadline, gaps): (Option<u64>, bool),
     room: usize,
 ) -> (&'static str, Vec<Vec<Cell>>) {
     const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let median = figures.merged.percentile(50.0).unwrap_or(0) as f64;
     let first = UNITS.iter().rposition(|unit| median >= unit.1).unwrap_or(0);
     let mut last = ("µs", Vec::new());
-    // A thread's name may be long: there columns make room, and not the figures.
-    let units = if figures.rows_are == "thread" {
-        1
-    } else {
-        UNITS.len()
-    };
-    for (name, unit) in UNITS.into_iter().skip(first).take(units) {
+    let tells = |index: &usize| *index == first || median >= UNITS[*index].1 / 10.0;
+    for (name, unit) in (first..UNITS.len())
+        .take_while(tells)
+        .map(|index| UNITS[index])
+    {
         for count in [words::count, words::short_count] {
             last = (
                 name,
@@ -371,6 +381,7 @@ fn fitting(
                         deadline,
                         unit,
                         count,
+                        gaps,
                     },
                 ),
             );
@@ -387,13 +398,19 @@ struct Columns {
     deadline: Option<u64>,
     unit: f64,
     count: fn(u64) -> String,
+    /// No period can be missed.
+    gaps: bool,
 }
 
 fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
     let percentiles = percentiles(figures);
     let mut names = vec![figures.rows_are, "samples", "min", "mean"];
     names.extend(percentiles.iter().map(|(_, name)| name));
-    names.extend(["max", "late", "missed", "lost"]);
+    names.extend(if columns.gaps {
+        &["max", "above", "lost"][..]
+    } else {
+        &["max", "late", "missed", "lost"]
+    });
     let mut rows = vec![
         names
             .into_iter()
@@ -456,7 +473,9 @@ fn row(row: &Row, percentiles: &[(f64, &str)], columns: &Columns) -> Vec<Cell> {
     } else {
         Cell::new("—")
     });
-    cells.push(bad(row.missed, Tone::Bad));
+    if !columns.gaps {
+        cells.push(bad(row.missed, Tone::Bad));
+    }
     cells.push(bad(row.lost, Tone::Void));
     cells
 }

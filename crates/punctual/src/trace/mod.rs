@@ -2,5 +2,6 @@
 
 pub mod attribute;
 pub mod capture;
+pub mod tracers;
 pub mod watch;
 pub mod windows;

@@ -47,6 +47,7 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
         woken_ns: DUE + latency,
         lost: 0,
         preempt_rt: false,
+        gap: false,
         events: Vec::new(),
         symbols: [
             (0xa0, "tick_nohz_handler".to_owned()),

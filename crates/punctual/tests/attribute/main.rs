@@ -3,8 +3,10 @@
 mod build;
 mod causes;
 mod data;
+mod gaps;
 mod hostile;
 mod platform;
 mod properties;
 mod recorded;
 mod stages;
+mod threads;

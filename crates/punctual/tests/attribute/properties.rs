@@ -103,19 +103,28 @@ fn windows() -> impl Strategy<Value = Window> {
         20 => (0u64..1_000, 500u64..1_500, 500u64..3_000),
         1 => (any::<u64>(), any::<u64>(), any::<u64>()),
     ];
-    (instants, events(), tasks(), 0u64..2, any::<bool>()).prop_map(
-        |((waiting_ns, due_ns, woken_ns), events, probe, lost, preempt_rt)| Window {
-            cpu: 1,
-            probe,
-            waiting_ns,
-            due_ns,
-            woken_ns,
-            lost,
-            preempt_rt,
-            events,
-            symbols: [(1, "one+0x1".to_owned()), (2, "+".to_owned())].into(),
-        },
+    (
+        instants,
+        events(),
+        tasks(),
+        0u64..2,
+        any::<bool>(),
+        any::<bool>(),
     )
+        .prop_map(
+            |((waiting_ns, due_ns, woken_ns), events, probe, lost, preempt_rt, gap)| Window {
+                cpu: 1,
+                probe,
+                waiting_ns,
+                due_ns,
+                woken_ns,
+                lost,
+                preempt_rt,
+                gap,
+                events,
+                symbols: [(1, "one+0x1".to_owned()), (2, "+".to_owned())].into(),
+            },
+        )
 }
 
 proptest! {

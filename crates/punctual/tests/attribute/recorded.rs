@@ -57,6 +57,22 @@ fn hold(name: &str, is_culprit: fn(&Cause) -> bool) {
     }
 }
 
+/// A thread at FIFO 50 took all of the CPU, and the kernel throttled it for some 50 ms of each
+/// second, the probe at FIFO 80 with it. In one the thread that ran meanwhile had come before
+/// the probe was ready: that it was throttling is known by interrupts that found it in user mode.
+#[test]
+fn throttling_is_told_from_a_thread_that_is_not_preempted() {
+    for number in 0..2 {
+        let window = window(&format!("throttled-{number}"));
+        let bill = bill(&window);
+        let throttled = bill.rows.iter();
+        let throttled = throttled.filter(|row| matches!(row.cause, Cause::Throttled { .. }));
+        let ns: u64 = throttled.map(|row| row.ns).sum();
+        assert!(bill.latency_ns > 48_000_000);
+        assert!(ns >= bill.latency_ns / 100 * 99, "{number}: {bill:#?}");
+    }
+}
+
 #[test]
 fn preemption_off() {
     hold(

@@ -7,6 +7,7 @@ pub fn causes() -> Vec<Cause> {
     let text = |text: &str| text.to_owned();
     vec![
         Cause::WakePath,
+        Cause::Crossing,
         Cause::Platform,
         Cause::Steal,
         Cause::Smi,

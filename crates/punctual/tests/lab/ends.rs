@@ -36,6 +36,30 @@ fn a_panic_a_hang_and_lost_time_are_told_apart() {
     one_line(&place, &hangs, "ended after 1 s of the host's time");
 }
 
+#[test]
+fn a_guest_that_dies_before_it_has_a_console_says_why() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    // Too little for its own files: the kernel stands still before it says anything.
+    let early = [
+        "--kernel",
+        "rt",
+        "--load",
+        "idle",
+        "--param",
+        "mem=40M",
+        "--boot-limit",
+        "6s",
+        "--",
+        "measure",
+        "-l",
+        "10",
+    ];
+    one_line(&place, &early, "kernel panicked: Kernel panic");
+}
+
 /// Folders for machines under a folder for temporary files.
 fn folders(within: &Path) -> usize {
     fs::read_dir(within).expect("a folder").count()

@@ -4,10 +4,13 @@
 mod common;
 
 mod ends;
+mod gaps;
 mod input;
+mod inside;
 mod observer;
 mod peers;
 mod repeat;
+mod truth;
 mod work;
 
 use common::{Ended, Place};

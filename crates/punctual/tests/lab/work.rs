@@ -40,6 +40,27 @@ fn a_program_comes_with_its_libraries_and_its_status_comes_back() {
 }
 
 #[test]
+fn a_module_is_loaded_with_those_that_it_needs() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let words = |module: &'static str| {
+        let script = "test -b /dev/nullb0 && read names </proc/modules && echo $names";
+        let flags = ["--kernel", "rt", "--module", module, "-o", "a"];
+        [&flags[..], &["--", "sh", "-c", script]].concat()
+    };
+    let ended = lab(&place, &words("no-such-module")).expect(1);
+    assert!(ended.stderr.contains("no such module"), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(!place.path().join("a").exists());
+    let ended = lab(&place, &words("null-blk")).expect(0);
+    assert!(ended.stdout.starts_with("null_blk "), "{ended:?}");
+    let record = read_json(&place.path().join("a/lab.json"));
+    assert_eq!(record["cells"][0]["laboratory"]["modules"][0], "null-blk");
+}
+
+#[test]
 fn of_several_processors_no_latency_is_told() {
     if let Err(reason) = ready() {
         skip!("{reason}");

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use punctual::record::explanation::{Cause, Explanation, Stage};
 use punctual::record::*;
 use serde_json::{Value, json};
 
-use super::bills::{causes, explanation};
+use super::bills::{bill_of, causes, explanation};
 use super::support::run;
 
 fn explained(seed: u64) -> Run {
@@ -28,6 +29,39 @@ fn it_comes_back_as_it_was_written() {
         read_back(&serde_json::to_value(&run).unwrap()).unwrap(),
         run
     );
+}
+
+#[test]
+fn a_probe_that_was_throttled_makes_the_run_invalid() {
+    let mut run = run(1);
+    let text = |run: &Run| invalid_reasons(run).join("; ");
+    let row = |ns| {
+        let task = "cc1".to_owned();
+        [(Stage::Switch, Cause::Throttled { task }, ns)]
+    };
+    let bills = |rows: &[(u32, u64)]| Explanation {
+        bills: rows
+            .iter()
+            .map(|(cpu, ns)| bill_of(*cpu, 7, &row(*ns)))
+            .collect(),
+        ..Explanation::default()
+    };
+    let before = text(&run);
+    run.explanation = Some(bills(&[(1, 30_000_000), (1, 41_300_000), (3, 2_000_000)]));
+    let said = text(&run);
+    for words in [
+        "the probe of CPU 1 was throttled in at least 2 wake-ups, 71.3 ms in all and up to 41.3 ms",
+        "the probe of CPU 3 was throttled in at least 1 wake-up, 2.0 ms in all",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    // Two events close together, in the wrong order.
+    run.explanation = Some(bills(&[(1, 499_999)]));
+    assert_eq!(text(&run), before);
+    // A thread without priority gives way all the time.
+    run.explanation = Some(bills(&[(1, 30_000_000)]));
+    run.request.priority = 0;
+    assert_eq!(text(&run), before);
 }
 
 #[test]

@@ -58,6 +58,16 @@ fn records() -> Vec<Run> {
         lost: 3,
     });
     with_halves(&mut full);
+    full.gaps = Some(gaps());
+    full.cross_check = Some(CrossCheck {
+        tracer: "osnoise".to_owned(),
+        missing: Some("gone".to_owned()),
+        measured_ns: 1,
+        samples: 2,
+        lost: 3,
+        figures: vec![CrossFigure::new("noise", 3.0, 2.0)],
+    });
+    full.conclude(analyse_record(&full).unwrap());
     full.watch = Some(super::watches::program("controller", full.threads.len()));
     let mut system = run(4);
     system.watch = Some(super::watches::system("controller"));
@@ -89,6 +99,29 @@ fn records() -> Vec<Run> {
     ];
     records.extend(imported);
     records
+}
+
+fn gaps() -> Gaps {
+    Gaps {
+        subject: Subject::Hardware,
+        method: Method::Polling,
+        above_ns: 10_000,
+        step_ns: 25,
+        runtime_ns: 9,
+        period_ns: 10,
+        sifted: true,
+        threads: vec![Watched {
+            span_ns: 100,
+            polled_ns: 80,
+            gap_ns: 10,
+            unwatched_ns: 10,
+            polls: 4,
+            set_aside: 1,
+            set_aside_ns: 5,
+            untold: 1,
+            smi: Some(2),
+        }],
+    }
 }
 
 fn full_system() -> SystemState {

@@ -227,6 +227,8 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         merged: None,
         blocks,
         laboratory: None,
+        gaps: None,
+        cross_check: None,
         watch: None,
     };
     let analysis = analyse_record(&run).unwrap();

@@ -27,6 +27,7 @@ fn every_cause_has_a_name_of_its_own_and_most_have_a_mend() {
         without,
         [
             Cause::WakePath,
+            Cause::Crossing,
             Cause::Probe,
             Cause::Tracer,
             Cause::Other,

@@ -2,276 +2,14 @@
 //! that hang together, judged by the real statistics.
 #![allow(dead_code, clippy::missing_panics_doc)]
 
+mod build;
+
+pub use build::*;
 use punctual::record::explanation::{Cause, Ledger};
 use punctual::record::{
-    Demand, Event, Faults, Interval, Load, Run, Standing, State, Thread, Timeline, TimelineRow,
+    Demand, Event, Gaps, Method, Run, Standing, State, Subject, Thread, Watched, analyse_record,
 };
-use punctual_stats::analysis::{Settings, analyse};
-use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
-use punctual_stats::histogram::{Histogram, HistogramRecord};
-use punctual_stats::peaks::Peaks;
 use punctual_stats::requirement::Requirement;
-
-/// xorshift64*: the same figures everywhere.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn unit(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let bits = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11;
-        (bits as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
-    /// Log-normal around a median.
-    pub fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
-        let normal = (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos();
-        median * (sigma * normal).exp()
-    }
-
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * self.unit().ln()
-    }
-}
-
-/// What a fixture is made of.
-pub struct Spec<'a> {
-    pub cpus: usize,
-    pub samples: u64,
-    pub interval_ns: u64,
-    pub requirements: Vec<Requirement>,
-    pub invalid: Vec<String>,
-    /// CPU, cycle, randomness: latency in ns.
-    pub latency: &'a dyn Fn(usize, u64, &mut Random) -> f64,
-}
-
-/// A run without samples on a machine of good repute.
-pub fn blank(cpus: usize, interval_ns: u64) -> Run {
-    let cpu_list: Vec<usize> = (0..cpus).collect();
-    let histogram = HistogramRecord::from(&Histogram::new());
-    let mut run: Run = serde_json::from_value(serde_json::json!({
-        "format": "punctual-run", "version": 1,
-        "tool": {"name": "punctual", "version": "0.1.0"},
-        "verb": "qualify",
-        "command": ["punctual", "qualify", "-D", "15m", "--deadline", "100us"],
-        "started": "2026-11-21T09:30:00Z",
-        "state": {"state": "finished"},
-        "request": {
-            "source": "nanosleep",
-            "interval": {"kind": "fixed", "interval_ns": interval_ns},
-            "cpus": cpu_list, "policy": "fifo", "priority": 80,
-            "duration_ns": 900_000_000_000u64, "loops": null, "break_ns": null,
-            "load": "standard load v1", "load_class": "other",
-            "requirements": [], "confidence": 0.95, "as_deployed": false, "best_effort": false
-        },
-        "system": {
-            "hostname": "rt-bench-07",
-            "distribution": "Debian GNU/Linux 13 (trixie)",
-            "kernel": {"release": "6.12.57-rt-amd64", "machine": "x86_64", "preemption": "rt",
-                "command_line": "BOOT_IMAGE=/vmlinuz root=/dev/nvme0n1p2 ro isolcpus=domain,managed_irq,2-3 quiet"},
-            "processor": {"model": "Intel Core i7-1185GRE @ 2.80GHz", "online": [0, 1, 2, 3],
-                "allowed": [0, 1, 2, 3], "isolated": [2, 3], "smt_active": false},
-            "clock": {"source": "tsc", "available": ["tsc", "hpet"], "resolution_ns": 1},
-            "power": {"frequency_driver": "intel_pstate", "governors": [["performance", [0, 1, 2, 3]]],
-                "idle_driver": "intel_idle", "cpu_dma_latency_held_us": 0,
-                "idle_states": [{"name": "POLL", "exit_latency_us": 0, "disabled": false},
-                    {"name": "C1E", "exit_latency_us": 10, "disabled": false}]},
-            "virtualisation": {},
-            "scheduler": {"rt_period_us": 1_000_000, "rt_runtime_us": 950_000,
-                "above": [{"tid": 18, "name": "migration/0", "policy": "fifo", "priority": 99, "kernel": true}],
-                "above_count": 4},
-            "memory": {"total_bytes": 17_179_869_184u64}
-        },
-        "demands": [], "measured_ns": 0, "threads": [],
-        "timeline": {"row_ns": 1_000_000_000, "rows": [], "seconds": 0, "seconds_with_miss": 0},
-        "loads": [], "events": [],
-        "own_cost": {"collector_cpu_ns": 1_200_000_000u64, "probes_cpu_ns": 9_300_000_000u64,
-            "peak_resident_bytes": 14_680_064, "clock_read_ns": 21},
-        "analysis": null, "verdict": null
-    }))
-    .expect("the fixture is a record");
-    run.request.interval = Interval::Primes {
-        interval_ns,
-        seed: 2026,
-        table_ns: vec![interval_ns],
-    };
-    for (name, asked) in [
-        ("policy and priority", "fifo 80"),
-        ("affinity", "one CPU each"),
-        ("locked memory", "all, present and future"),
-    ] {
-        run.demands.push(Demand {
-            name: name.into(),
-            asked: asked.into(),
-            found: asked.into(),
-            standing: Standing::InForce,
-            mend: None,
-        });
-    }
-    for (name, processes, rate, unit) in [
-        ("hackbench", 160, 412_345.6, "messages"),
-        ("fork", 4, 1_204.0, "processes"),
-        ("files", 8, 2_310.4, "MB"),
-        ("net", 8, 88_120.0, "requests"),
-        ("mmap", 4, 5_120.7, "pages"),
-    ] {
-        run.loads.push(Load {
-            name: name.into(),
-            parameters: [("groups".to_owned(), "4".to_owned())].into(),
-            processes,
-            work: (rate * 900.0) as u64,
-            unit: unit.into(),
-            rate,
-            failed: None,
-        });
-    }
-    for cpu in 0..cpus {
-        run.threads.push(Thread {
-            cpu,
-            tid: 1234 + cpu as i32,
-            latency: histogram.clone(),
-            late: 0,
-            missed: 0,
-            missed_late: None,
-            lost: 0,
-            early: 0,
-            warm_up: 1000,
-            peaks: Vec::new(),
-            peaks_above_ns: 0,
-            measured_ns: 0,
-            faults: Some(Faults { minor: 0, major: 0 }),
-            preemptions: Some(0),
-            first_half: Some(histogram.clone()),
-            first_half_misses: None,
-            error: None,
-        });
-    }
-    run
-}
-
-/// Makes up a run, analysed and judged.
-pub fn make(spec: &Spec<'_>) -> Run {
-    let mut run = blank(spec.cpus, spec.interval_ns);
-    run.request.requirements = spec.requirements.clone();
-    let deadline = spec
-        .requirements
-        .iter()
-        .find(|r| !matches!(r, Requirement::Percentile { .. }))
-        .map(Requirement::limit_ns);
-    let duration = spec.samples * spec.interval_ns;
-    let row_ns = 1_000_000_000u64;
-    let mut rows = vec![TimelineRow::default(); duration.div_ceil(row_ns) as usize];
-    let origin = 5_000_000_000_000u64;
-    let (mut histograms, mut firsts, mut seconds_hists, mut peaks) =
-        (vec![], vec![], vec![], vec![]);
-    let mut half_misses = [0u64; 2];
-    for cpu in 0..spec.cpus {
-        let mut random = Random::new(cpu as u64 + 1);
-        let mut all = Histogram::new();
-        let (mut first, mut second) = (Histogram::new(), Histogram::new());
-        let mut top = Peaks::with_capacity(1024);
-        let mut cycle = 0;
-        let thread = &mut run.threads[cpu];
-        while cycle < spec.samples {
-            let latency = (spec.latency)(cpu, cycle, &mut random).max(0.0) as u64;
-            let at = cycle * spec.interval_ns;
-            let missed = (latency / spec.interval_ns).min(spec.samples - cycle - 1);
-            let late = u64::from(deadline.is_some_and(|d| latency > d));
-            all.record(latency);
-            let half = usize::from(cycle >= spec.samples / 2);
-            if half == 0 {
-                first.record(latency)
-            } else {
-                second.record(latency)
-            };
-            half_misses[half] += late + missed;
-            top.offer(cycle, origin + at, latency);
-            let row = &mut rows[(at / row_ns) as usize];
-            row.min_ns = if row.count == 0 {
-                latency
-            } else {
-                row.min_ns.min(latency)
-            };
-            row.count += 1;
-            row.sum_ns += latency;
-            row.max_ns = row.max_ns.max(latency);
-            row.late += late;
-            row.missed += missed;
-            thread.late += late;
-            thread.missed += missed;
-            cycle += 1 + missed;
-        }
-        thread.measured_ns = duration;
-        thread.latency = HistogramRecord::from(&all);
-        thread.first_half = Some(HistogramRecord::from(&first));
-        thread.peaks = top.in_order();
-        thread.peaks_above_ns = top.threshold();
-        histograms.push(all);
-        firsts.push(first);
-        seconds_hists.push(second);
-        peaks.push(top);
-    }
-    let with_miss = rows.iter().filter(|r| r.late > 0 || r.missed > 0).count() as u64;
-    run.timeline = Timeline {
-        row_ns,
-        seconds: rows.len() as u64,
-        seconds_with_miss: with_miss,
-        rows,
-    };
-    run.measured_ns = duration;
-    run.request.duration_ns = Some(duration);
-    let halves = [
-        Histogram::merged(&firsts),
-        Histogram::merged(&seconds_hists),
-    ];
-    let threads = run
-        .threads
-        .iter()
-        .enumerate()
-        .map(|(i, t)| ThreadEvidence {
-            cpu: t.cpu as u32,
-            histogram: &histograms[i],
-            late: t.late,
-            missed: t.missed,
-            missed_late: t.missed,
-            lost: t.lost,
-            peaks: &peaks[i],
-        })
-        .collect();
-    let evidence = RunEvidence {
-        threads,
-        duration_ns: duration,
-        deadline_ns: deadline,
-        seconds: run.timeline.seconds,
-        seconds_with_miss: with_miss,
-        halves: Some([0, 1].map(|i| HalfEvidence {
-            histogram: &halves[i],
-            misses: half_misses[i],
-        })),
-        load: Some("standard load v1"),
-    };
-    let settings = Settings {
-        confidence: 0.95,
-        requirements: spec.requirements.clone(),
-        invalid_reasons: spec.invalid.clone(),
-    };
-    let analysis = analyse(&evidence, &settings);
-    run.verdict = (!spec.requirements.is_empty()).then(|| analysis.verdict.clone());
-    run.analysis = Some(analysis);
-    run
-}
-
-fn miss(deadline_ns: u64, allowed: f64) -> Requirement {
-    Requirement::MissProbability {
-        deadline_ns,
-        allowed,
-    }
-}
 
 /// A well-tuned machine: 3.6 million samples on 4 CPUs within 100 µs.
 pub fn good() -> Run {
@@ -571,6 +309,56 @@ pub fn explained_hostile() -> Run {
     run
 }
 
+/// A thread that polled the clock on each of two CPUs, and what was found.
+pub fn gaps() -> Run {
+    let latency = |cpu: usize, cycle: u64, random: &mut Random| {
+        if cpu == 1 && cycle % 4_000 == 17 {
+            random.log_normal(310_000.0, 0.1)
+        } else {
+            random.log_normal(4_300.0, 0.4)
+        }
+    };
+    let mut run = make(&Spec {
+        cpus: 2,
+        samples: 20_000,
+        interval_ns: 1_000_000,
+        requirements: vec![Requirement::Max { limit_ns: 500_000 }],
+        invalid: vec![],
+        latency: &latency,
+    });
+    run.request.source = "hardware".to_owned();
+    let watched = |thread: &mut Thread| {
+        let gap_ns = u64::try_from(thread.latency.sum_ns).unwrap() + 5_000_000;
+        let watched = Watched {
+            span_ns: 10_000_000_000,
+            polled_ns: 9_000_000_000 - gap_ns,
+            gap_ns,
+            unwatched_ns: 1_000_000_000,
+            polls: 300_000_000,
+            set_aside: 400,
+            set_aside_ns: 5_000_000,
+            untold: 3,
+            smi: Some(2),
+        };
+        thread.measured_ns = watched.span_ns;
+        watched
+    };
+    run.gaps = Some(Gaps {
+        subject: Subject::Hardware,
+        method: Method::Polling,
+        above_ns: 1_000,
+        step_ns: 27,
+        runtime_ns: 90_000_000,
+        period_ns: 100_000_000,
+        sifted: true,
+        threads: run.threads.iter_mut().map(watched).collect(),
+    });
+    run.measured_ns = 10_000_000_000;
+    let analysis = analyse_record(&run).unwrap();
+    run.conclude(analysis);
+    run
+}
+
 /// All of them with their names.
 pub fn all() -> Vec<(&'static str, Run)> {
     vec![
@@ -587,5 +375,6 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("outlier", outlier()),
         ("milliseconds", milliseconds()),
         ("hostile", hostile()),
+        ("gaps", gaps()),
     ]
 }

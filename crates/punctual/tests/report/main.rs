@@ -8,6 +8,7 @@ mod data;
 mod explained;
 mod fixtures;
 mod gallery;
+mod gaps;
 mod gnuplot;
 mod lab;
 #[path = "../common/labs.rs"]

@@ -116,6 +116,55 @@ pub fn view(cpus: usize) -> LiveView {
         ],
         nanoseconds: false,
         notes: vec!["not in force: priority (other 0)".into()],
+        gaps: false,
+    }
+}
+
+/// What a narrow terminal has no room for is left out, whole; nothing wraps, the maximum
+/// stays, and no unit is so large that figures become nothing.
+#[test]
+fn narrow_terminals_lose_columns_and_neither_unit_nor_maximum() {
+    for width in [40, 50, 60, 80, 200] {
+        let style = Style {
+            width,
+            ..Style::plain()
+        };
+        for (name, run) in report_fixtures::all() {
+            let text = terminal::summary(&run, &style);
+            for line in text.lines() {
+                let columns = line.chars().count();
+                assert!(columns <= width.min(120), "{name} at {width}: {line}");
+            }
+            let after = |heading: &str| {
+                let at = text
+                    .lines()
+                    .skip_while(|line| !line.trim().starts_with(heading));
+                at.map(str::to_owned).collect::<Vec<_>>()
+            };
+            let latency = after("Latency in ");
+            let heading = latency.get(1).is_none_or(|line| line.contains("max"));
+            assert!(heading, "{name} at {width}: {text}");
+            if name == "good" || name == "explained" {
+                assert_eq!(latency[0].trim(), "Latency in µs", "{width}");
+            }
+            for heading in ["Stage, in µs", "total µs"] {
+                let Some(line) = after(heading).first().cloned() else {
+                    assert!(!name.starts_with("explained"), "{name} at {width}");
+                    continue;
+                };
+                let last = if heading == "total µs" {
+                    "cause"
+                } else {
+                    "max"
+                };
+                assert!(line.ends_with(last), "{name} at {width}: {line}");
+            }
+        }
+        let live = live::status_lines(&view(4), &style);
+        assert!(
+            live[1].contains("/µs") && live[1].contains("max"),
+            "{live:?}"
+        );
     }
 }
 

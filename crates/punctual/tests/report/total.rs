@@ -176,7 +176,7 @@ proptest! {
         let view = LiveView {
             verb: "qualify".into(), elapsed_ns, total_ns, deadline_ns, threads: threads.iter().map(thread).collect(),
             loads: vec![LiveLoad { name: text.clone(), unit: text.clone(), rate, failed: false }; 3],
-            nanoseconds: false, notes: vec![text],
+            nanoseconds: false, notes: vec![text], gaps: unicode,
         };
         let style = Style { colour: false, width, height, unicode, report: None };
         let lines = live::status_lines(&view, &style);

@@ -1,4 +1,4 @@
-//! Hardware breakpoints, as `perf_event_open` offers them.
+//! Hardware breakpoints and counters of a CPU, as `perf_event_open` offers them.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -86,14 +86,38 @@ pub fn set_breakpoint(tid: libc::pid_t, breakpoint: &Breakpoint) -> io::Result<O
         signal_data: breakpoint.data,
         ..Attributes::default()
     };
+    open(&attributes, tid, -1)
+}
+
+/// A counter of a CPU's own, whoever runs there. `kind` is the number that the kernel gave the
+/// counters of that sort (`/sys/bus/event_source/devices/*/type`), `config` which of them it
+/// is. [`hits`] reads it.
+///
+/// Not real-time safe: it allocates in the kernel.
+///
+/// # Errors
+/// ENOENT, EINVAL or ENODEV where the CPU has no such counter, EACCES or EPERM when
+/// `perf_event_paranoid` or a security policy forbids it.
+pub fn count_on_cpu(kind: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind,
+        size: size_of::<Attributes>() as u32,
+        config,
+        ..Attributes::default()
+    };
+    open(&attributes, -1, cpu as libc::c_int)
+}
+
+fn open(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads `size` bytes of a live struct of that size. A breakpoint that
-    // isn't the kernel's changes nothing but the thread's debug registers.
+    // isn't the kernel's changes nothing but the thread's debug registers, and a counter
+    // nothing at all.
     let descriptor = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
-            std::ptr::from_ref(&attributes),
+            std::ptr::from_ref(attributes),
             tid,
-            -1 as libc::c_int,
+            cpu,
             -1 as libc::c_int,
             PERF_FLAG_FD_CLOEXEC,
         )
@@ -103,7 +127,8 @@ pub fn set_breakpoint(tid: libc::pid_t, breakpoint: &Breakpoint) -> io::Result<O
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// How often a breakpoint was hit: one that sends no signals. One system call.
+/// How often a breakpoint was hit, one that sends no signals; or what a counter has come to.
+/// One system call.
 ///
 /// # Errors
 /// None in practice.

@@ -112,6 +112,7 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
             .mem
             .map_or(Ok(1024), |mem| flags::memory(&mem))
             .map_err(usage)?,
+        modules: Vec::new(),
         host: &flags.host,
     })
 }
@@ -184,26 +185,29 @@ fn slurp(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
     let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
     let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
+    let read = File::open(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
         .map_err(|error| {
             let known = known.join(", ");
             Failure::setup(format!("{shown}: {error} (shipped are {known})"))
         })?;
+    if read as u64 > MOST_BYTES {
+        return Err(Failure::usage(format!(
+            "{shown}: longer than 1 MiB, which is no experiment"
+        )));
+    }
     Ok(text)
 }
 
 /// The experiment in a text; total, whatever the text.
 fn parse(text: &str) -> Result<Experiment, String> {
     let experiment: Experiment = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(0, |span| {
-            text.get(..span.start)
-                .unwrap_or_default()
-                .lines()
-                .count()
-                .max(1)
-        });
-        format!("line {line}: {}", error.message().replace('\n', " "))
+        let message = error.message().replace('\n', " ");
+        let Some(span) = error.span() else {
+            return message;
+        };
+        let before = text.get(..span.start).unwrap_or_default();
+        format!("line {}: {message}", before.lines().count().max(1))
     })?;
     let range = |what: &str, value: u64, most: u64| {
         if (1..=most).contains(&value) {

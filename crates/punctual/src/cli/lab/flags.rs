@@ -32,6 +32,9 @@ pub struct LabFlags {
     /// A word for the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
     pub param: Vec<String>,
+    /// A module to load first, with those that it needs; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = module, help_heading = GUEST)]
+    pub module: Vec<String>,
     /// Loads, each in a machine by itself; files+net is both at once; idle is none, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
     #[arg(long, value_name = "LOADS", help_heading = GUEST)]
     pub load: Option<String>,
@@ -164,6 +167,16 @@ pub fn parameter(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// The name of a module.
+fn module(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    if (1..=60).contains(&text.len()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("accepted is a module's name as lsmod has it, such as null_blk".to_owned())
+    }
+}
+
 fn number(text: &str, least: u64, most: u64, what: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
@@ -223,6 +236,10 @@ mod tests {
         }
         assert!(cpus("0").is_err() && cpus("65").is_err() && cpus("x").is_err());
         assert_eq!(cpus("64"), Ok(64));
+        assert_eq!(module("null_blk"), Ok("null_blk".to_owned()));
+        for text in ["", "a/b", "../x", "a.ko", "a b"] {
+            assert!(module(text).is_err(), "{text}");
+        }
         assert!(seeds("0").is_err() && jobs("0").is_err());
     }
 }

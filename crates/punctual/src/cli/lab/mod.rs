@@ -57,6 +57,7 @@ pub struct Wanted<'a> {
     seeds: u64,
     cpus: usize,
     memory_mib: u64,
+    modules: Vec<String>,
     host: &'a HostFlags,
 }
 
@@ -75,6 +76,7 @@ fn of_flags(flags: &LabFlags) -> Result<Wanted<'_>, Failure> {
         seeds: flags.seeds,
         cpus: flags.cpus,
         memory_mib: flags.mem,
+        modules: flags.module.clone(),
         host: &flags.host,
     })
 }
@@ -178,7 +180,7 @@ fn planned<'a>(
                     kernel,
                     parameters: column.parameters.clone(),
                     work: part.work.clone(),
-                    modules: Vec::new(),
+                    modules: wanted.modules.clone(),
                     seed,
                     cpus: wanted.cpus,
                     memory_mib: wanted.memory_mib,
@@ -273,12 +275,7 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
         }
     } else if !flags.quiet {
         let place = directory.join(LAB_PAGE).display().to_string();
-        let style = out::style().with_report(place);
-        if lab.cells.iter().any(|cell| cell.variant.is_some()) {
-            out::print(&report::variants(lab, &style));
-        } else {
-            out::print(&report::table(lab, &style));
-        }
+        out::print(&report::tables(lab, &out::style().with_report(place)));
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));
         }

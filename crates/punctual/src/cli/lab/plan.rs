@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::super::failure::Failure;
-use super::super::flags::{Cli, Verb};
+use super::super::flags::{Cli, Probe, Verb};
 use crate::lab::cell::{OWN_NAME, Work};
 use crate::launch::Program;
 use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
@@ -24,6 +24,8 @@ const MEASURE: [&str; 8] = [
 ];
 /// How long `measure` goes on where its words don't say.
 const CYCLES: [&str; 2] = ["-l", "5000"];
+/// The same where gaps are looked for, which nobody can tell the number of.
+const SECONDS: [&str; 2] = ["-D", "5"];
 /// No load.
 pub const IDLE: &str = "idle";
 
@@ -136,9 +138,9 @@ fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
     let verb = words.first().map(OsString::from);
     let parsed =
         Cli::try_parse_from(line()).map_err(|error| Failure::refused(&error, verb.as_deref()))?;
-    let (run, measures) = match parsed.verb {
-        Verb::Measure(flags) => (flags.run, true),
-        Verb::Qualify(flags) => (flags.run, false),
+    let (run, measures, gaps) = match parsed.verb {
+        Verb::Measure(flags) => (flags.run, true, matches!(flags.probe, Probe::Gaps(_))),
+        Verb::Qualify(flags) => (flags.run, false, false),
         _ => unreachable!("the first word was looked at"),
     };
     if run.output.is_some() || run.live || run.verbose {
@@ -151,7 +153,9 @@ fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
     if run.explain_above.is_none() && !run.no_explain {
         words.push("--no-explain".to_owned());
     }
-    if measures && run.duration.is_none() && run.loops.is_none() {
+    if gaps && run.duration.is_none() {
+        words.extend(SECONDS.map(str::to_owned));
+    } else if measures && run.duration.is_none() && run.loops.is_none() {
         words.extend(CYCLES.map(str::to_owned));
     }
     Ok(match run.load {

@@ -133,6 +133,7 @@ fn explain(plan: &WatchPlan, cpus: &[usize], run: &mut Run) -> Option<(Explainin
         threads: Vec::new(),
         above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
         housekeeping: None,
+        polling: None,
     };
     let begun = Explaining::begin(&wanted);
     begun

@@ -55,8 +55,8 @@ pub fn is_called(arguments: &[OsString]) -> bool {
 
 /// The first process; never returns.
 pub fn init() -> ! {
-    // The right to ports is handed down, and who has it costs the kernel some 100 instructions
-    // each time that it goes from one process to another: it is given back meanwhile.
+    // The right to ports is handed down, and who has it costs the kernel some 100 instructions each
+    // time that it goes from one process to another: nobody has it while the work goes.
     if let Ok(ports) = Ports::open() {
         ports.write(&channel::frame(BEGIN, b""));
     }
@@ -125,12 +125,9 @@ fn work() -> (JobResult, bool) {
 
 fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
     for module in &job.modules {
-        let loaded = File::open(module).and_then(|file| sys::load_module(&file));
-        if let Err(error) = loaded {
-            result
-                .lacking
-                .insert(format!("module {module}"), error.to_string());
-        }
+        File::open(module)
+            .and_then(|file| sys::load_module(&file))
+            .map_err(|error| format!("{module} can't be loaded: {error}"))?;
     }
     start(
         own().args([VERB, SPIN]),

@@ -190,7 +190,7 @@ mod tests {
             }
         }
         let mostly = |index: u64| {
-            if index % 4 == 0 {
+            if index.is_multiple_of(4) {
                 0
             } else {
                 3_000 + index * 7_919 % 5_000_000

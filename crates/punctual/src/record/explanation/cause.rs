@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// The wake-up itself: the timer's interrupt, the callback, the switch and the return.
     WakePath,
+    /// In a gap: the way into the kernel and out of it, before the first event and after the
+    /// last.
+    Crossing,
     /// No event explains it and no kernel code was in the way: the timer hardware, system
     /// management mode or a hypervisor.
     Platform,
@@ -136,7 +139,7 @@ impl Cause {
     /// Whether this belongs to every wake-up, disturbed or not.
     #[must_use]
     pub fn is_path(&self) -> bool {
-        matches!(self, Self::WakePath)
+        matches!(self, Self::WakePath | Self::Crossing)
     }
 
     /// The same cause without what tells one instance from another: all of the kernel's

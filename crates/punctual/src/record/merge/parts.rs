@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use punctual_stats::histogram::Histogram;
 use punctual_stats::peaks::Peak;
 
+use super::super::gaps::Watched;
 use super::super::lab::{Fingerprint, Laboratory};
 use super::super::run::{
     Demand, Event, Faults, Imported, Load, Standing, Thread, Timeline, TimelineRow,
@@ -32,6 +33,7 @@ pub(super) struct MergedThread {
     faults: Option<Faults>,
     preemptions: Option<u64>,
     error: Option<String>,
+    watched: Option<Watched>,
 }
 
 impl MergedThread {
@@ -83,6 +85,34 @@ impl MergedThread {
             self.error.clone_from(&thread.error);
         }
         self.runs += 1;
+    }
+
+    /// Adds what a thread watched that looked for gaps.
+    pub(super) fn add_watched(&mut self, more: &Watched) {
+        let first = self.watched.is_none();
+        let sum = self.watched.get_or_insert_default();
+        for (sum, term) in [
+            (&mut sum.polled_ns, more.polled_ns),
+            (&mut sum.gap_ns, more.gap_ns),
+            (&mut sum.unwatched_ns, more.unwatched_ns),
+            (&mut sum.polls, more.polls),
+            (&mut sum.set_aside, more.set_aside),
+            (&mut sum.set_aside_ns, more.set_aside_ns),
+            (&mut sum.untold, more.untold),
+        ] {
+            // Small enough that three of them can be added up.
+            *sum = sum.saturating_add(term).min(u64::MAX / 4);
+        }
+        sum.span_ns = sum.polled_ns + sum.gap_ns + sum.unwatched_ns;
+        let so_far = if first { Some(0) } else { sum.smi };
+        sum.smi = so_far
+            .zip(more.smi)
+            .map(|(sum, term)| sum.saturating_add(term));
+    }
+
+    /// What was watched in all.
+    pub(super) fn watched(&self) -> Watched {
+        self.watched.unwrap_or_default()
     }
 
     /// Raises the threshold until the peaks fit: what is above it stays complete.

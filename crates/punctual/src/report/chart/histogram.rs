@@ -52,7 +52,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
     }
     frame.latency_below(&mut canvas.svg, &x);
     frame.log_left(&mut canvas.svg, &y, axis::count_label);
-    frame.titles(&mut canvas.svg, "wake-ups", "latency");
+    frame.titles(&mut canvas.svg, marks.terms.many, marks.terms.size);
 
     let floor = frame.bottom;
     if many {
@@ -161,8 +161,9 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
 fn describe(figures: &Figures, marks: &Marks) -> String {
     let all = &figures.merged;
     let mut text = format!(
-        "{} wake-ups on {} CPUs between {} and {}, median {}.",
+        "{} {} on {} CPUs between {} and {}, median {}.",
         words::count(all.count),
+        marks.terms.many,
         figures.rows.len(),
         words::duration(all.min.unwrap_or(0)),
         words::duration(all.max.unwrap_or(0)),

@@ -9,6 +9,7 @@ pub mod timeline;
 use super::draw::svg::Svg;
 use super::draw::{Frame, palette, text};
 use super::figures::Figures;
+use super::terms::Terms;
 
 /// More threads than this are drawn as a band, all together, and the worst.
 pub const MOST_LINES: usize = 16;
@@ -35,6 +36,8 @@ pub struct Marks {
     pub tail: Option<(f64, f64, f64, f64)>,
     /// Heading of a file of its own: a title line and the verdict.
     pub heading: Vec<String>,
+    /// What the things are called.
+    pub terms: Terms,
 }
 
 /// A line of the legend.

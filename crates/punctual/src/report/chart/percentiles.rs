@@ -25,7 +25,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
         form,
         id,
         "Percentiles",
-        &describe(figures),
+        &describe(figures, marks.terms.many),
         keys.len(),
         marks,
     );
@@ -62,7 +62,8 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
         .rectangle("void", edge, frame.top, frame.right - edge, frame.height());
     frame.log_left(&mut canvas.svg, &y, axis::latency_label);
     frame.tail_below(&mut canvas.svg, &x);
-    frame.titles(&mut canvas.svg, "latency", "share of wake-ups at or below");
+    let share = format!("share of {} at or below", marks.terms.many);
+    frame.titles(&mut canvas.svg, marks.terms.size, &share);
 
     for (place, &i) in lines.iter().enumerate() {
         let class = format!(
@@ -207,9 +208,9 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
     keys
 }
 
-fn describe(figures: &Figures) -> String {
+fn describe(figures: &Figures, many: &str) -> String {
     let mut text = format!(
-        "Percentiles of {} wake-ups:",
+        "Percentiles of {} {many}:",
         words::count(figures.merged.count)
     );
     for rung in &figures.merged.ladder {

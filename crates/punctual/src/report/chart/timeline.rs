@@ -71,8 +71,8 @@ pub fn draw(run: &Run, marks: &Marks, form: Form, id: &str) -> Option<String> {
     let mut canvas = Canvas::new(
         form,
         id,
-        "Latency over time",
-        &describe(run, high),
+        &format!("{} over time", marks.terms.heading),
+        &describe(run, high, marks.terms.size),
         keys.len() + 1,
         marks,
     );
@@ -96,7 +96,7 @@ pub fn draw(run: &Run, marks: &Marks, form: Form, id: &str) -> Option<String> {
     }
     frame.log_left(&mut canvas.svg, &y, axis::latency_label);
     frame.time_below(&mut canvas.svg, &x);
-    frame.titles(&mut canvas.svg, "latency", "time since the start");
+    frame.titles(&mut canvas.svg, marks.terms.size, "time since the start");
 
     let edges = |i: usize| (x.at(i as f64 * width_ns), x.at((i + 1) as f64 * width_ns));
     let (mut band, mut top, mut mean, mut missed) =
@@ -196,10 +196,10 @@ fn worst(canvas: &mut Canvas, rows: &[TimelineRow], y: &Log, edges: impl Fn(usiz
     );
 }
 
-fn describe(run: &Run, high: u64) -> String {
+fn describe(run: &Run, high: u64, size: &str) -> String {
     let timeline = &run.timeline;
     format!(
-        "The lowest, mean and highest latency over {} of measurement. The highest was {}. \
+        "The lowest, mean and highest {size} over {} of measurement. The highest was {}. \
          {} of {} seconds held a miss.",
         words::duration(run.measured_ns),
         words::duration(high),

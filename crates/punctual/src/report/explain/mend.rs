@@ -169,6 +169,7 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
             named(task)
         ),
         Cause::WakePath
+        | Cause::Crossing
         | Cause::Probe
         | Cause::Tracer
         | Cause::Other

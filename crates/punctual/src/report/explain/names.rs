@@ -14,6 +14,7 @@ pub fn name(cause: &Cause) -> String {
     };
     match cause {
         Cause::WakePath => "the wake-up itself".to_owned(),
+        Cause::Crossing => "into the kernel and out of it".to_owned(),
         Cause::Platform => "platform: hardware or hypervisor".to_owned(),
         Cause::Steal => "hypervisor (stolen time)".to_owned(),
         Cause::Smi => "system management interrupt".to_owned(),

@@ -6,6 +6,7 @@ use super::{mend, name};
 use crate::record::Run;
 use crate::record::explanation::{Bill, BillRow, Cause, Explanation, Ranked, Stage};
 use crate::report::style::{Style, Tone, wrap};
+use crate::report::terms::Terms;
 use crate::report::words;
 
 /// Bills that a summary shows.
@@ -79,8 +80,8 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
     out.push(style.paint(
         Tone::Bold,
         &format!(
-            "Bill {number}: {} late on CPU {}{when}{lost}",
-            words::duration(bill.latency_ns),
+            "Bill {number}: {} on CPU {}{when}{lost}",
+            Terms::of(run).outlier(bill.latency_ns),
             bill.cpu
         ),
     ));
@@ -90,10 +91,13 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
     for line in &lines {
         let tone = match line.cause {
             cause if cause.is_residue() => Tone::Void,
-            Cause::WakePath => Tone::Dim,
+            Cause::WakePath | Cause::Crossing => Tone::Dim,
             _ => Tone::Plain,
         };
-        let text = format!("{} ({})", name(line.cause), place(line));
+        let text = match run.gaps {
+            Some(_) => name(line.cause),
+            None => format!("{} ({})", name(line.cause), place(line)),
+        };
         for (index, part) in wrap(&text, room).iter().enumerate() {
             let head = if index == 0 {
                 format!(
@@ -117,8 +121,9 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
             }
         }
     }
+    let whole = if run.gaps.is_some() { "gap" } else { "latency" };
     let head = format!("  {:>width$} µs 100.0 %", exact(bill.latency_ns));
-    out.push(style.paint(Tone::Plain, &format!("{head}  the latency")));
+    out.push(style.paint(Tone::Plain, &format!("{head}  the {whole}")));
 }
 
 /// What is known beside the figures: stack and notes.
@@ -155,7 +160,7 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
             out.push(format!("  {}", style.paint(tone, &line)));
         }
     };
-    paragraph(&mut out, Tone::Plain, &counts(explanation));
+    paragraph(&mut out, Tone::Plain, &counts(run, explanation));
     for what in &explanation.missing {
         paragraph(&mut out, Tone::Unsure, &format!("not seen: {what}"));
     }
@@ -219,13 +224,14 @@ fn to_do(mends: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
 }
 
 /// How much was explained.
-pub(in crate::report) fn counts(explanation: &Explanation) -> String {
+pub(in crate::report) fn counts(run: &Run, explanation: &Explanation) -> String {
     let residue: u64 = explanation
         .ranking
         .iter()
         .filter(|ranked| ranked.cause.is_residue())
         .map(|ranked| ranked.total_ns)
         .sum();
+    let terms = Terms::of(run);
     let bills = words::plural(explanation.examined, "bill", "bills");
     let residue = format!(
         "{} of their time is unexplained",
@@ -233,14 +239,19 @@ pub(in crate::report) fn counts(explanation: &Explanation) -> String {
     );
     match explanation.above_ns {
         Some(above) => format!(
-            "{} later than {}: {} explained, {} not, {} without events; {bills}, {residue}",
-            words::plural(explanation.outliers, "wake-up", "wake-ups"),
+            "{} {} than {}: {} explained, {} not, {} without events; {bills}, {residue}",
+            words::plural(explanation.outliers, terms.one, terms.many),
+            if run.gaps.is_some() {
+                "longer"
+            } else {
+                "later"
+            },
             words::duration(above),
             words::count(explanation.explained),
             words::count(explanation.unexplained),
             words::count(explanation.lost),
         ),
-        None => format!("{bills} of the worst wake-ups, {residue}"),
+        None => format!("{bills} of the worst {}, {residue}", terms.many),
     }
 }
 
@@ -285,24 +296,41 @@ fn stages(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
         return;
     }
     out.push(String::new());
-    let head = format!(
-        "  {:<20}{:>12}{:>10}{:>10}{:>12}",
-        "Stage, in µs", "wake-ups", "p50", "p99", "max"
-    );
+    let name = |text: &str| format!("  {text:<20}");
+    // A narrow terminal gives up what matters least, never the maximum.
+    let columns = [("wake-ups", 12), ("p50", 10), ("p99", 10), ("max", 12)];
+    let shown = fitting(columns, style.columns().saturating_sub(22), &[0, 1, 2]);
+    let line = |begin: String, cells: [&str; 4]| {
+        shown.iter().fold(begin, |line, &column| {
+            line + &format!("{:>1$}", cells[column], columns[column].1)
+        })
+    };
+    let head = line(name("Stage, in µs"), columns.map(|column| column.0));
     out.push(style.paint(Tone::Dim, &head));
     for stage in figures {
         let time =
             |ns: Option<u64>| ns.map_or_else(|| "—".to_owned(), |ns| words::micros(ns as f64));
-        let line = format!(
-            "  {:<20}{:>12}{:>10}{:>10}{:>12}",
-            stage.stage.name(),
-            words::count(stage.count),
-            time(stage.p50),
-            time(stage.p99),
-            time(Some(stage.max)),
-        );
+        let (count, max) = (words::count(stage.count), time(Some(stage.max)));
+        let cells = [&*count, &time(stage.p50), &time(stage.p99), &max];
+        let line = line(name(stage.stage.name()), cells);
         out.push(style.paint(Tone::Plain, &line));
     }
+}
+
+/// Which of these columns (name, width) fit into `room`, when these are given up in this
+/// order.
+fn fitting<const N: usize>(
+    columns: [(&str, usize); N],
+    room: usize,
+    given_up: &[usize],
+) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..N).collect();
+    for column in given_up {
+        if shown.iter().map(|&shown| columns[shown].1).sum::<usize>() > room {
+            shown.retain(|shown| shown != column);
+        }
+    }
+    shown
 }
 
 /// The causes that a table shows: what disturbs first, what every wake-up has last.
@@ -328,24 +356,34 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
     if shown.is_empty() {
         return;
     }
+    // Names of causes want this much.
+    const NAME: usize = 20;
     let tail = explanation.above_ns.is_some();
     out.push(String::new());
-    let mut head = format!("  {:>11}", "total µs");
-    if tail {
-        head += &format!("{:>11}", "in tail");
-    }
-    head += &format!("{:>11}{:>7}  {}", "worst", "bills", "cause");
+    let columns = [
+        ("total µs", 11),
+        ("in tail", if tail { 11 } else { 0 }),
+        ("worst", 11),
+        ("bills", 7),
+    ];
+    let room = style.columns().saturating_sub(NAME + 4);
+    let columns_shown = fitting(columns, room, &[3, 1, 2]);
+    let line = |cells: [&str; 4]| {
+        let cell = |line: String, &column: &usize| match columns[column].1 {
+            0 => line,
+            width => line + &format!("{:>width$}", cells[column]),
+        };
+        columns_shown.iter().fold("  ".to_owned(), cell) + "  "
+    };
+    let head = line(columns.map(|column| column.0)) + "cause";
     out.push(style.paint(Tone::Dim, &head));
     for ranked in &shown {
-        let mut line = format!("  {:>11}", words::micros(ranked.total_ns as f64));
-        if tail {
-            line += &format!("{:>11}", words::micros(ranked.tail_ns as f64));
-        }
-        line += &format!(
-            "{:>11}{:>7}  ",
-            words::micros(ranked.worst_ns as f64),
-            words::short_count(ranked.count)
-        );
+        let line = line([
+            &words::micros(ranked.total_ns as f64),
+            &words::micros(ranked.tail_ns as f64),
+            &words::micros(ranked.worst_ns as f64),
+            &words::short_count(ranked.count),
+        ]);
         let room = style.columns().saturating_sub(line.chars().count());
         let tone = if ranked.cause.is_residue() {
             Tone::Void

@@ -118,6 +118,8 @@ impl Foreign {
             merged: None,
             blocks: None,
             laboratory: None,
+            gaps: None,
+            cross_check: None,
             watch: None,
             command: self.command,
             tool: self.tool,

@@ -73,14 +73,19 @@ fn family(out: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
 }
 
 fn latency(out: &mut String, run: &Run, histograms: &[Histogram], labels: &[String]) {
-    let name = "punctual_latency_seconds";
-    family(
-        out,
-        name,
-        "histogram",
-        "seconds",
-        "Wake-up time minus the instant that was asked for.",
-    );
+    let gaps = run.gaps.is_some();
+    let (name, help) = if gaps {
+        (
+            "punctual_gap_seconds",
+            "Length of gaps in a thread that polls the clock.",
+        )
+    } else {
+        (
+            "punctual_latency_seconds",
+            "Wake-up time minus the instant that was asked for.",
+        )
+    };
+    family(out, name, "histogram", "seconds", help);
     // The limits that were required have an edge of their own.
     let mut edges = EDGES_NS.to_vec();
     edges.extend(

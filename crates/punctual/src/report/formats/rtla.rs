@@ -208,20 +208,21 @@ max:       1200      7000
 
     #[test]
     fn where_a_program_took_part_it_is_the_program() {
-        let text = TEXT
-            .replace("Thr-000\n", "Thr-000   Usr-000\n")
-            .lines()
-            .map(|line| match line.split_whitespace().last() {
-                Some("0" | "1" | "2" | "4" | "3900" | "4700" | "7000") => format!("{line} 5000\n"),
-                _ => format!("{line}\n"),
-            })
-            .collect::<String>()
-            .replace(
-                "count:        3         4 5000",
-                "count:        3         4 15000",
-            );
-        let run = parsed(&text).expect("a histogram");
-        assert_eq!(run.threads[0].latency.count, 15_000);
+        let text = "\
+# RTLA timerlat histogram
+# Time unit is microseconds (us)
+Index   IRQ-000   Thr-000   Usr-000
+1             2         1         0
+5             0         1         2
+over:         0         0         0
+count:        2         2         2
+min:          1         1         5
+avg:          1         3         5
+max:          1         5         5
+";
+        let run = parsed(text).expect("a histogram");
+        let of = &run.imported.as_ref().expect("imported").threads[0];
+        assert_eq!((of.count, of.min_ns, of.max_ns), (2, 5000, 5000));
     }
 
     #[test]

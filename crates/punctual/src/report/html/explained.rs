@@ -6,6 +6,7 @@ use crate::record::Run;
 use crate::record::explanation::{Bill, Cause, Explanation};
 use crate::report::chart::outlier;
 use crate::report::explain::{counts, exact, mends, name, ranked, stage_figures};
+use crate::report::terms::Terms;
 use crate::report::words;
 
 /// Bills that are shown with their picture.
@@ -18,7 +19,7 @@ pub(super) fn explained(html: &mut Html, run: &Run) {
         return;
     };
     html.heading("explained", "Who stole the time");
-    html.text("p", "", &counts(explanation));
+    html.text("p", "", &counts(run, explanation));
     for what in &explanation.missing {
         html.text("p", "note", &format!("Not seen: {what}."));
     }
@@ -92,7 +93,7 @@ fn ranking(html: &mut Html, explanation: &Explanation) {
 fn cause_cell(cause: &Cause) -> Td {
     match cause {
         cause if cause.is_residue() => td_in("lost", name(cause)),
-        Cause::WakePath => td_in("dim", name(cause)),
+        Cause::WakePath | Cause::Crossing => td_in("dim", name(cause)),
         cause => td(name(cause)),
     }
 }
@@ -111,13 +112,19 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(bill.due_ns.saturating_sub(start)))
     });
+    let terms = Terms::of(run);
+    let gap = run.gaps.is_some();
     let title = format!(
-        "Bill {number}: {} late on CPU {}{when}",
-        words::duration(bill.latency_ns),
+        "Bill {number}: {} on CPU {}{when}",
+        terms.outlier(bill.latency_ns),
         bill.cpu
     );
     html.text("h3", "", &title);
-    let caption = "Time counts from the instant asked for. What stands in the bill is coloured.";
+    let caption = if gap {
+        "Time counts from the beginning of the gap. What stands in the bill is coloured."
+    } else {
+        "Time counts from the instant asked for. What stands in the bill is coloured."
+    };
     figure(html, &format!("bill-{number}"), caption, |form, id| {
         outlier::draw(bill, &title, form, id)
     });
@@ -133,7 +140,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
                 details += note;
             }
             let cells = vec![
-                td(row.stage.name()),
+                td(if gap { "gap" } else { row.stage.name() }),
                 td(exact(row.ns)),
                 cause_cell(&row.cause),
                 td_in("mono", details),
@@ -144,7 +151,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     rows.push((
         "all",
         vec![
-            td("the latency"),
+            td(format!("the {}", if gap { "gap" } else { "latency" })),
             td(exact(bill.latency_ns)),
             td(""),
             td(""),
@@ -152,11 +159,16 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     ));
     let open = if number == 1 { " open" } else { "" };
     html.raw(&format!(
-        "<details{open}><summary>The rows, which sum to the latency</summary>\n"
+        "<details{open}><summary>The rows, which sum to the {}</summary>\n",
+        if gap { "gap" } else { "latency" }
     ));
     html.table(
         "wide stack",
-        "In the order of the stages",
+        if gap {
+            "The dearest first"
+        } else {
+            "In the order of the stages"
+        },
         &["Stage", "µs", "Cause", "Details"],
         &rows,
     );

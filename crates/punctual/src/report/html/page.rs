@@ -8,6 +8,7 @@ use crate::record::Run;
 use crate::report::draw::svg::escape;
 use crate::report::figures::Figures;
 use crate::report::marks::marks;
+use crate::report::terms::Terms;
 use crate::report::{conditions, statements, words};
 
 /// The report of a run as one HTML file.
@@ -156,7 +157,7 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     let late = run.request.requirements.is_empty();
     let missed = format!("{} missed", words::plural(all.missed, "period", "periods"));
     tiles.push((
-        "Late wake-ups",
+        Terms::of(run).late,
         if late { dash() } else { words::count(all.late) },
         missed,
     ));

@@ -4,6 +4,7 @@ use super::parts::{Html, Td, td, td_in};
 use crate::record::{Run, Standing};
 use crate::report::chart::{self, Form, Marks};
 use crate::report::figures::Figures;
+use crate::report::terms::Terms;
 use crate::report::{conditions, statements, words};
 
 /// Events that are listed.
@@ -31,10 +32,17 @@ pub(super) fn histogram(html: &mut Html, figures: &Figures, marks: &Marks) {
     if figures.merged.count == 0 {
         return;
     }
-    html.heading("histogram", "How often which latency");
-    let caption = "Both axes are logarithmic: a single late wake-up shows as well as a million early ones. \
-                   25 bins per decade; the dots on the axis are the maxima.";
-    figure(html, "histogram", caption, |form, id| {
+    let Terms { one, size, .. } = marks.terms;
+    html.heading("histogram", &format!("How often which {size}"));
+    let seldom = match one {
+        "gap" => "a single long gap shows as well as a million short ones",
+        _ => "a single late wake-up shows as well as a million early ones",
+    };
+    let caption = format!(
+        "Both axes are logarithmic: {seldom}. \
+         25 bins per decade; the dots on the axis are the maxima."
+    );
+    figure(html, "histogram", &caption, |form, id| {
         chart::histogram::draw(figures, marks, form, id)
     });
 }
@@ -44,8 +52,13 @@ pub(super) fn timeline(html: &mut Html, run: &Run, marks: &Marks) {
         return;
     }
     html.heading("timeline", "When");
-    let caption = "Lowest, mean and highest latency of all CPUs together. Red ticks above the time axis mark \
-                   stretches with a late wake-up or a missed period.";
+    let caption = if run.gaps.is_some() {
+        "Shortest, mean and longest gap of all CPUs together. Red ticks above the time axis mark \
+         stretches with one above the limit."
+    } else {
+        "Lowest, mean and highest latency of all CPUs together. Red ticks above the time axis mark \
+         stretches with a late wake-up or a missed period."
+    };
     figure(html, "timeline", caption, |form, id| {
         chart::timeline::draw(run, marks, form, id)
     });

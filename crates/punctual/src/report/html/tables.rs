@@ -7,6 +7,7 @@ use super::parts::{Html, Td, td, td_in};
 use crate::record::Run;
 use crate::report::figures::{Figures, Row};
 use crate::report::marks::deadline;
+use crate::report::terms::Terms;
 use crate::report::{statements, watch, words};
 
 /// Up to so many CPUs the table shows all; of more, the worst.
@@ -84,7 +85,8 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
     if figures.rows.is_empty() {
         return;
     }
-    html.heading("latency", "Latency");
+    let terms = Terms::of(run);
+    html.heading("latency", terms.heading);
     let invalid = |v: &Verdict| v.outcome == Outcome::Invalid;
     if figures.merged.count > 0 && run.verdict.as_ref().is_some_and(invalid) {
         html.text("p", "lost", statements::WHAT_INVALID_MEANS);
@@ -93,7 +95,10 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         html.text(
             "p",
             "",
-            "Not one wake-up was measured, so there is nothing to draw.",
+            &format!(
+                "Not one {} was measured, so there is nothing to draw.",
+                terms.one
+            ),
         );
     }
     let many = figures.rows.len() > FEW_ROWS;
@@ -104,7 +109,14 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
             .take(most)
             .collect::<Vec<_>>()
     };
-    let caption = "Latencies in µs. — where fewer than 10 samples lie beyond a percentile";
+    let caption = &format!(
+        "{} in µs. — where fewer than 10 samples lie beyond a percentile",
+        if run.gaps.is_some() {
+            terms.heading
+        } else {
+            "Latencies"
+        }
+    );
     if !many {
         let all: Vec<usize> = (0..figures.rows.len()).collect();
         figure_table(html, caption, run, figures, &all);
@@ -145,7 +157,7 @@ fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, sh
     if figures.rows.len() != 1 {
         rows.push(("all", figure_row(&figures.merged, deadline)));
     }
-    let names = [
+    let mut names = vec![
         figures.rows_are,
         "samples",
         "min",
@@ -161,6 +173,14 @@ fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, sh
         "missed",
         "lost",
     ];
+    if run.gaps.is_some() {
+        // No period can be missed.
+        names[11] = "above";
+        names.remove(12);
+        for (_, cells) in &mut rows {
+            cells.remove(12);
+        }
+    }
     html.table("figures", caption, &names, &rows);
 }
 
@@ -201,7 +221,21 @@ pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
     if worst.is_empty() {
         return;
     }
-    html.heading("worst", "Worst samples");
+    let gaps = run.gaps.is_some();
+    let (heading, size, caption) = if gaps {
+        (
+            "Longest gaps",
+            "Length",
+            "The longest gaps of all CPUs, with the time since the start",
+        )
+    } else {
+        (
+            "Worst samples",
+            "Latency",
+            "The highest latencies of all CPUs, with the time since the start",
+        )
+    };
+    html.heading("worst", heading);
     let limit = deadline(run);
     let rows: Vec<(&str, Vec<Td>)> = worst
         .iter()
@@ -234,14 +268,11 @@ pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
     } else {
         "Thread"
     };
-    let heads = ["Latency", row, "At", "Cycle", "Against the deadline"];
+    let columns = [size, row, "At", "Cycle", "Against the deadline"];
     html.table(
         "figures tight",
-        &format!(
-            "The highest latencies of {}, with the time since the start",
-            figures.merged.name
-        ),
-        &heads[..if limit.is_some() { 5 } else { 4 }],
+        caption,
+        &columns[..if limit.is_some() { 5 } else { 4 }],
         &rows,
     );
 }

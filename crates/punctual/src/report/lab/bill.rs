@@ -61,7 +61,13 @@ pub fn bills(lab: &Lab, style: &Style) -> String {
     for cell in &lab.cells {
         let Some(bill) = cell.bills.first() else {
             let why = cell.no_bill.as_deref().or(cell.error.as_deref());
-            let why = why.unwrap_or("nobody watched");
+            let program = cell.laboratory.as_ref();
+            let program = program.is_some_and(|laboratory| laboratory.program.is_some());
+            let why = why.unwrap_or(if program {
+                "it has no periodic loop of punctual-rt"
+            } else {
+                "nobody watched"
+            });
             lines.push(format!("{}: no bill: {why}", label(cell)));
             continue;
         };

@@ -109,6 +109,16 @@ fn ratio(of: u64, to: u64) -> String {
     }
 }
 
+/// What is printed of a lab: its table, or where machines have several commands a table for each.
+#[must_use]
+pub fn tables(lab: &Lab, style: &Style) -> String {
+    if lab.cells.iter().any(|cell| cell.variant.is_some()) {
+        variants(lab, style)
+    } else {
+        table(lab, style)
+    }
+}
+
 /// The table of a lab, kernels side by side, with what it means.
 #[must_use]
 pub fn table(lab: &Lab, style: &Style) -> String {

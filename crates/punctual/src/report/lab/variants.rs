@@ -8,8 +8,11 @@ use super::super::table::{self, Cell};
 use super::{Spread, WHAT_IT_SHOWS, evidence, kernel_lines, names, paragraph, spread};
 use crate::record::lab::{Lab, LabCell};
 
+/// Name of a figure, and how it is had.
+type Figure = (&'static str, fn(&Spread) -> u64);
+
 /// What is shown of each cell.
-const FIGURES: [(&str, fn(&Spread) -> u64); 3] = [
+const FIGURES: [Figure; 3] = [
     ("mean", |found| found.mean_ns.round() as u64),
     ("p99", |found| found.p99_ns),
     ("max", |found| found.max_ns),
@@ -60,7 +63,7 @@ pub fn variants(lab: &Lab, style: &Style) -> String {
     paragraph(&mut lines, &evidence(lab, &columns, &loads), style);
     paragraph(&mut lines, WHAT_IT_SHOWS, style);
     if let Some(place) = &style.report {
-        lines.push(format!("Runs: {}", style.paint(Tone::Plain, place)));
+        lines.push(format!("Report: {}", style.paint(Tone::Plain, place)));
     }
     lines.join("\n") + "\n"
 }

@@ -1,8 +1,9 @@
 //! Whose a stretch of time is: one cause for each, by the rules in docs/measurement.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{Interrupted, Vector, Window};
+use super::event::{Interrupted, Vector, What, Window};
+use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
 use super::passage::{Doing, Life, Passage, Sleep};
@@ -26,6 +27,8 @@ const ENABLES: [&str; 7] = [
     "finish_task_switch",
     "finish_lock_switch",
 ];
+/// A request to switch may be on its way from another CPU for as long.
+const REQUEST_MOST_NS: u64 = 100_000;
 /// No processor takes longer to come back from an idle state.
 const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
 
@@ -44,8 +47,12 @@ pub(super) struct Court<'a, 'w> {
     pub life: &'a Life<'w>,
     /// Woken on another CPU than it ran on.
     pub remote: bool,
+    /// Of a gap: whether the kernel did anything in it.
+    pub busy: bool,
     /// Threads' time between waking and switch, by when they came.
     stints: BTreeMap<u64, u64>,
+    /// When those came who ran in user mode although the probe was ready.
+    let_run: BTreeSet<u64>,
 }
 
 impl<'a, 'w> Court<'a, 'w> {
@@ -75,7 +82,9 @@ impl<'a, 'w> Court<'a, 'w> {
             passage,
             life,
             remote,
+            busy: window.gap && gap::is_busy(window, pieces),
             stints,
+            let_run: let_run(window, passage, pieces),
         }
     }
 
@@ -96,7 +105,7 @@ impl<'a, 'w> Court<'a, 'w> {
                 let function = naming::function(self.window, function);
                 (Cause::Call { function }, None)
             }
-            Layer::Timer { of_probe: true, .. } => path(slice, stage),
+            Layer::Timer { of_probe: true, .. } if !self.window.gap => path(slice, stage),
             Layer::Timer { function, .. } => {
                 let function = naming::function(self.window, function);
                 (Cause::TimerCallback { function }, None)
@@ -152,6 +161,9 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 
     fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+        if self.window.gap {
+            return gap::judge(self, slice);
+        }
         let Some(thread) = slice.thread else {
             return (Cause::Blind, Some("who ran is not known".to_owned()));
         };
@@ -238,11 +250,36 @@ impl<'a, 'w> Court<'a, 'w> {
         if stint <= SWITCH_MOST_NS {
             return (Cause::WakePath, None);
         }
+        if self.let_run.contains(&slice.since) {
+            let note = "it ran already, and was let run on: an interrupt found it in user mode, \
+                        where nothing holds off preemption";
+            return (Cause::Throttled { task }, Some(note.to_owned()));
+        }
         let work = slice
             .work
             .map(|address| naming::function(self.window, address));
         (Cause::PreemptOff { task, work }, None)
     }
+}
+
+/// When the threads came whom an interrupt found in user mode although the probe was ready.
+/// On its way there the kernel looks whether it is to switch, so it was not: the threads of
+/// real time are throttled, or others have a share of their own.
+fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTreeSet<u64> {
+    let from = passage.handed_over.saturating_add(REQUEST_MOST_NS);
+    let in_user_mode = window.events.iter().filter(|event| {
+        let What::VectorEntry { interrupted, .. } = &event.what else {
+            return false;
+        };
+        event.cpu == window.cpu && event.at_ns > from && interrupted.is_some_and(|it| it.user)
+    });
+    let at = |at_ns: u64| {
+        let piece = pieces.partition_point(|piece| piece.to <= at_ns);
+        pieces.get(piece).filter(|piece| piece.from <= at_ns)
+    };
+    in_user_mode
+        .filter_map(|event| Some(at(event.at_ns)?.since))
+        .collect()
 }
 
 /// The wake-up's own way, unless it took longer than it can.
@@ -294,7 +331,7 @@ fn locked(address: u64, holder: Option<&super::event::Task>, window: &Window) ->
 }
 
 /// The probe itself went to sleep on its way.
-fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
+pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
     if let Some(lock) = sleep.lock {
         return (locked(lock.address, lock.holder, window), None);
     }

@@ -26,6 +26,10 @@ pub struct Window {
     /// runs in, and can be preempted with it.
     #[serde(default)]
     pub preempt_rt: bool,
+    /// Whether it is no wake-up, but a gap between two readings of the clock by a thread that
+    /// polls it, at `due_ns` and `woken_ns`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gap: bool,
     /// What happened, on any CPU, in any order.
     pub events: Vec<Event>,
     /// The names of the addresses in `events`: `function+0x1a`, or without offset.

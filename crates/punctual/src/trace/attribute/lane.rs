@@ -134,7 +134,8 @@ impl<'w> Lane<'w> {
         let mut builder = Builder::new(window, events, begin);
         builder.thread = builder.thread.or(settled);
         // Without an event up to the end of the wake-up nothing is known of it.
-        if (window.lost > 0 && first > begin) || first > window.woken_ns {
+        let unknown = (window.lost > 0 && first > begin) || first > window.woken_ns;
+        if unknown && !window.gap {
             builder.advance(first.min(end));
             builder.blind_all.push((0, builder.lane.slices.len()));
         }

@@ -9,6 +9,7 @@
 mod amounts;
 mod classify;
 pub mod event;
+mod gap;
 mod lane;
 mod naming;
 mod overlay;
@@ -33,18 +34,19 @@ use passage::{Life, Passage, Traces};
 #[must_use]
 pub fn bill(window: &Window) -> Bill {
     let seen = Seen::of(window);
-    let stages = StageTimes::between(&seen.passage.instants);
     let amounts = seen.amounts();
     let picture = seen.picture(&amounts, Some((Picture::SPANS, Picture::MARKS)));
     Bill {
-        cpu: window.cpu,
-        due_ns: window.due_ns,
-        latency_ns: stages.total_ns(),
-        lost: window.lost,
-        stages,
-        rows: amounts::rows(amounts),
         picture: Some(picture),
+        ..seen.bill(amounts)
     }
+}
+
+/// The same bill without its picture, for those that are only counted.
+#[must_use]
+pub fn plain_bill(window: &Window) -> Bill {
+    let seen = Seen::of(window);
+    seen.bill(seen.amounts())
 }
 
 /// Everything that the window shows of all its CPUs, however much that is.
@@ -102,13 +104,21 @@ impl<'w> Seen<'w> {
         let mut events: Vec<&Event> = window.events.iter().collect();
         // The whole event is the key: the order in which they were handed over is not.
         events.sort_unstable();
-        let traces = Traces::of(window, &events);
+        let traces = if window.gap {
+            Traces::default()
+        } else {
+            Traces::of(window, &events)
+        };
         let running_cpu = traces.running_cpu(window);
         let waking_cpu = traces.waking_cpu(window);
         let settled = settled(window, &events, &traces);
         let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
-        for event in &events {
-            by_cpu.entry(event.cpu).or_default().push(event);
+        if window.gap {
+            by_cpu.insert(window.cpu, gap::inside(window, &events));
+        } else {
+            for event in &events {
+                by_cpu.entry(event.cpu).or_default().push(event);
+            }
         }
         let mut lanes: BTreeMap<u32, Lane<'w>> = BTreeMap::new();
         for (cpu, events) in &by_cpu {
@@ -120,7 +130,10 @@ impl<'w> Seen<'w> {
         let none = Lane::default();
         let waker = lanes.get(&waking_cpu).unwrap_or(&none);
         let passage = Passage::of(window, &traces, waker);
-        let life = Life::of(&window.probe, &events);
+        let life = match by_cpu.get(&window.cpu) {
+            Some(inside) if window.gap => Life::of(&window.probe, inside),
+            _ => Life::of(&window.probe, &events),
+        };
         Self {
             window,
             passage,
@@ -129,6 +142,19 @@ impl<'w> Seen<'w> {
             lanes,
             waking_cpu,
             running_cpu,
+        }
+    }
+
+    fn bill(&self, amounts: Vec<Amount>) -> Bill {
+        let stages = StageTimes::between(&self.passage.instants);
+        Bill {
+            cpu: self.window.cpu,
+            due_ns: self.window.due_ns,
+            latency_ns: stages.total_ns(),
+            lost: self.window.lost,
+            stages,
+            rows: amounts::rows(amounts),
+            picture: None,
         }
     }
 
@@ -237,8 +263,11 @@ impl<'w> Seen<'w> {
 /// How long after a stretch ends its stack may have been taken.
 const STACK_AFTER_NS: u64 = 50_000;
 
-/// The probe, if nothing says that it ever left the CPU.
+/// The probe, if nothing says that it ever left the CPU. At both ends of a gap it ran.
 fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {
+    if window.gap {
+        return Some(&window.probe);
+    }
     let switched = events
         .iter()
         .any(|event| matches!(event.what, What::Switch { .. }));

@@ -100,6 +100,33 @@ impl History {
         let begins_ns = cut.first().map_or(from_ns, Slot::at_ns);
         cut.extend(self.slots.range(first..end.max(first)));
         cut.sort_by_key(Slot::at_ns);
+        let lost = self.lost_within(begins_ns, from_ns, to_ns);
+        (cut, lost)
+    }
+
+    /// Whether nothing happened between two instants; `None` where that isn't known.
+    #[must_use]
+    pub fn is_quiet(&self, from_ns: u64, to_ns: u64) -> Option<bool> {
+        let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
+        if self.slots.get(first).is_some_and(|s| s.at_ns() <= to_ns) {
+            return Some(false);
+        }
+        (self.lost_within(from_ns, from_ns, to_ns) == 0).then_some(true)
+    }
+
+    /// The events between two instants, by time, and how many of them were lost.
+    #[must_use]
+    pub fn within(&self, from_ns: u64, to_ns: u64) -> (Vec<Slot>, u64) {
+        let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
+        let end = self.slots.partition_point(|slot| slot.at_ns() <= to_ns);
+        let mut slots: Vec<Slot> = self.slots.range(first..end.max(first)).copied().collect();
+        slots.sort_by_key(Slot::at_ns);
+        (slots, self.lost_within(from_ns, from_ns, to_ns))
+    }
+
+    /// Events that were lost and may lie in a window that begins at one instant, of which
+    /// everything from another on is needed.
+    fn lost_within(&self, begins_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
         let mut lost: u64 = self
             .gaps
             .iter()
@@ -116,7 +143,7 @@ impl History {
         {
             lost = lost.max(1);
         }
-        (cut, lost)
+        lost
     }
 
     /// The last event before an instant that is looked for.
@@ -198,6 +225,26 @@ mod tests {
         );
         assert_eq!(history.cut(2_500_000, 2_600_000).1, 0);
         assert_eq!(history.lost(), 12);
+    }
+
+    #[test]
+    fn quiet_is_what_is_known_to_be_empty() {
+        let mut history = History::new(3);
+        assert_eq!(history.is_quiet(5, 10), Some(true));
+        for at_ns in [10, 20] {
+            history.push(slot(at_ns, kind::NMI));
+        }
+        assert_eq!(history.is_quiet(11, 19), Some(true));
+        assert_eq!(history.is_quiet(11, 20), Some(false));
+        assert_eq!(history.is_quiet(10, 11), Some(false));
+        assert_eq!(history.is_quiet(21, 90), Some(true));
+        history.lose(4);
+        assert_eq!(history.is_quiet(21, 90), None, "nothing follows them yet");
+        assert_eq!(history.is_quiet(11, 19), Some(true));
+        history.push(slot(100, kind::NMI));
+        assert_eq!(history.is_quiet(21, 90), None);
+        history.push(slot(110, kind::NMI));
+        assert_eq!(history.is_quiet(5, 9), None, "it had to make room");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! from another CPU; [`Capture::chain`] and [`Capture::window`] look at the copy.
 
 pub mod chain;
+mod gaps;
 pub mod history;
 #[cfg(feature = "trace")]
 pub(in crate::trace) mod kernel;
@@ -17,6 +18,7 @@ pub(in crate::trace) mod rings;
 #[cfg(feature = "trace")]
 pub(in crate::trace) mod shared;
 pub mod slot;
+pub mod smi;
 pub mod symbols;
 pub mod unavailable;
 
@@ -68,6 +70,7 @@ use self::chain::Chains;
 use self::history::History;
 use self::recorder::Recorder;
 use self::slot::{Names, Own, Slot, kind};
+use self::smi::SmiCounts;
 use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
 use crate::record::explanation::Instants;
@@ -133,6 +136,7 @@ pub struct Capture {
     own: Own,
     stacks: BTreeMap<(u32, u64), Vec<u64>>,
     symbols: Result<Symbols, String>,
+    smi: Option<SmiCounts>,
     preempt_rt: bool,
 }
 
@@ -164,6 +168,7 @@ impl Capture {
             // Now, and not when the first window is cut: the kernel can't be preempted while it
             // prints a part of its table, for 0.2 ms on some.
             symbols: Symbols::load(),
+            smi: SmiCounts::open(&options.cpus),
             preempt_rt: is_preempt_rt(),
         })
     }
@@ -171,6 +176,9 @@ impl Capture {
     /// Copies out what has come. To be called several times a second, by no real-time thread.
     pub fn drain(&mut self) {
         let until_ns = clock::now_ns();
+        if let Some(smi) = &mut self.smi {
+            smi.read();
+        }
         let mut lost_any = false;
         for (index, history) in self.histories.iter_mut().enumerate() {
             let fresh = &mut self.fresh;
@@ -281,10 +289,36 @@ impl Capture {
             })
             .copied()
             .or_else(|| self.armed(at, tid, due_ns));
+        let events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
+        let mut window = Window {
+            cpu,
+            probe: self.probe(tid, &events),
+            waiting_ns: timer.map_or(due_ns, |timer| timer.at_ns().min(woken_ns)),
+            due_ns,
+            woken_ns,
+            lost,
+            preempt_rt: self.preempt_rt,
+            gap: false,
+            events,
+            symbols: BTreeMap::new(),
+        };
+        self.name(&mut window);
+        window
+    }
+
+    /// What slots say, and what was counted around them: stolen time where the account
+    /// moved, and system management interrupts.
+    fn events_of(
+        &self,
+        slots: &[Slot],
+        stolen: [Option<Slot>; 2],
+        timer: Option<Slot>,
+        (from_ns, to_ns): (u64, u64),
+    ) -> Vec<Event> {
         let of_probe = |address: u64| timer.is_some_and(|timer| timer.a() == address);
         let mut events = Vec::with_capacity(slots.len() + 8);
         let mut account = None;
-        for slot in stolen[0].iter().chain(&slots).chain(&stolen[1]) {
+        for slot in stolen[0].iter().chain(slots).chain(&stolen[1]) {
             if let Some(total_ns) = slot.stolen_ns()
                 && account != Some(total_ns)
             {
@@ -304,20 +338,19 @@ impl Capture {
             };
             Some(event(slot, what?))
         }));
+        for cpu in self.options.cpus.iter().copied() {
+            let readings = self.smi.as_ref().map(|smi| smi.around(cpu, from_ns, to_ns));
+            if let Some([Some((before, first)), Some((after, last))]) = readings
+                && first != last
+            {
+                for (at_ns, total) in [(before, first), (after, last)] {
+                    let what = What::SmiCount { total };
+                    events.push(Event { at_ns, cpu, what });
+                }
+            }
+        }
         events.sort_by_key(|event| event.at_ns);
-        let mut window = Window {
-            cpu,
-            probe: self.probe(tid, &events),
-            waiting_ns: timer.map_or(due_ns, |timer| timer.at_ns().min(woken_ns)),
-            due_ns,
-            woken_ns,
-            lost,
-            preempt_rt: self.preempt_rt,
-            events,
-            symbols: BTreeMap::new(),
-        };
-        self.name(&mut window);
-        window
+        events
     }
 
     /// The timer that the target armed before the window begins.

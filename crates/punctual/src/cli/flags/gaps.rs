@@ -1,0 +1,62 @@
+//! Flags of `measure noise` and `measure hardware`.
+
+use clap::Args;
+
+use super::super::units;
+use crate::probe::kinds::{KINDS, Kind};
+use crate::record::Subject;
+
+/// What `measure` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// The latency of a wait source.
+    Wait(Kind),
+    /// Gaps in a thread that polls the clock.
+    Gaps(Subject),
+}
+
+/// A probe by its name.
+pub fn probe(name: &str) -> Result<Probe, String> {
+    for subject in [Subject::Noise, Subject::Hardware] {
+        if name == subject.name() {
+            return Ok(Probe::Gaps(subject));
+        }
+    }
+    Kind::named(name).map(Probe::Wait).ok_or_else(|| {
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        format!("accepted are {}, noise, hardware", known.join(", "))
+    })
+}
+
+const GAPS: &str = "Gaps (noise and hardware)";
+
+/// What is looked for, and for how much of the time.
+#[derive(Debug, Args)]
+pub struct GapFlags {
+    /// Longer than this is a gap, in us [default: noise 20 times the loop's own step, at least 1; hardware 10]
+    #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
+    pub gap: Option<u64>,
+    /// How long to poll in each period, in us [default: 90 % of it; all with --policy other]
+    #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
+    pub runtime: Option<u64>,
+    /// The period, in us [default: 100000]
+    #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
+    pub period: Option<u64>,
+    /// Measure the same again with the kernel's own tracer (timerlat, osnoise), and state both
+    #[arg(long)]
+    pub cross_check: bool,
+}
+
+impl GapFlags {
+    /// The first of them that was given.
+    #[must_use]
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--gap", self.gap),
+            ("--runtime", self.runtime),
+            ("--period", self.period),
+        ]
+        .into_iter()
+        .find_map(|(name, value)| value.map(|_| name))
+    }
+}

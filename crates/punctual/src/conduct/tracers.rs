@@ -1,0 +1,249 @@
+//! Runs by the kernel's own tracers: hwlat in place of a polling thread, timerlat and osnoise
+//! for comparison with ours.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use punctual_rt::clock;
+use punctual_rt::sched::{self, Policy};
+use punctual_rt::sys::time::clock_now;
+use punctual_stats::histogram::Histogram;
+
+use super::error::ConductError;
+use super::plan::Plan;
+use super::session;
+use super::signals::Signals;
+use crate::probe::gaps::GapFeed;
+use crate::record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
+use crate::trace::tracers::lines::Line;
+use crate::trace::tracers::{Setup, Tracer};
+
+/// How often a tracer's lines are read: its buffer holds many seconds of them.
+const NAP: Duration = Duration::from_millis(100);
+
+/// What the hwlat tracer finds, by CPU.
+#[derive(Debug)]
+pub struct Hwlat(Mutex<Found>);
+
+#[derive(Debug)]
+struct Found {
+    tracer: Tracer,
+    /// Beginning and length of gaps that nobody has taken yet.
+    waiting: BTreeMap<usize, Vec<(u64, u64)>>,
+}
+
+impl Hwlat {
+    /// Starts it where the plan says so.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn begin(plan: &Plan) -> Result<Option<Self>, ConductError> {
+        let hwlat = |gaps: &&Gaps| gaps.method == Method::Hwlat;
+        let Some(gaps) = plan.gaps.as_ref().filter(hwlat) else {
+            return Ok(None);
+        };
+        let us = |ns: u64| (ns / 1_000).max(1).to_string();
+        let setup = Setup {
+            tracer: "hwlat",
+            cpus: plan.cpus.clone(),
+            settings: vec![
+                ("tracing_thresh", us(gaps.above_ns)),
+                ("hwlat_detector/window", us(gaps.period_ns)),
+                ("hwlat_detector/width", us(gaps.runtime_ns)),
+                ("hwlat_detector/mode", "per-cpu".to_owned()),
+            ],
+        };
+        let tracer = Tracer::start(&setup)
+            .map_err(|why| ConductError::Tracer(format!("{}; {}", why.reason, why.mend)))?;
+        Ok(Some(Self(Mutex::new(Found {
+            tracer,
+            waiting: BTreeMap::new(),
+        }))))
+    }
+}
+
+impl GapFeed for Hwlat {
+    fn take(&self, cpu: usize, each: &mut dyn FnMut(u64, u64)) {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Found { tracer, waiting } = &mut *found;
+        // Its instants are of the wall clock.
+        let ahead_ns = i128::from(clock_now(libc::CLOCK_REALTIME)) - i128::from(clock::now_ns());
+        tracer.take(|line| {
+            if let Line::Hwlat {
+                cpu,
+                inner_ns,
+                outer_ns,
+                at_real_ns,
+                ..
+            } = line
+            {
+                let at_ns = u64::try_from(i128::from(at_real_ns) - ahead_ns).unwrap_or(0);
+                let gap = (at_ns, inner_ns.max(outer_ns));
+                waiting.entry(cpu).or_default().push(gap);
+            }
+        });
+        for (from_ns, length_ns) in waiting.remove(&cpu).unwrap_or_default() {
+            each(from_ns, length_ns);
+        }
+    }
+}
+
+/// Measures the same again with the kernel's own tracer: after the run, on its CPUs, under its
+/// load, for as long.
+pub fn cross_check(plan: &Plan, run: &Run, observer: &mut dyn session::Observer) -> CrossCheck {
+    let tracer = if plan.gaps.is_some() {
+        "osnoise"
+    } else {
+        "timerlat"
+    };
+    let mut check = CrossCheck {
+        tracer: tracer.to_owned(),
+        ..CrossCheck::default()
+    };
+    if run.state != State::Finished {
+        check.missing = Some("the run was ended before its time".to_owned());
+        return check;
+    }
+    if let Err(why) = measure(plan, run, observer, tracer, &mut check) {
+        check.missing = Some(why);
+    }
+    check
+}
+
+/// What a tracer said.
+#[derive(Default)]
+struct Said {
+    latency: Histogram,
+    runtime_us: u64,
+    noise_us: u64,
+    max_us: u64,
+    samples: u64,
+}
+
+fn measure(
+    plan: &Plan,
+    run: &Run,
+    observer: &mut dyn session::Observer,
+    tracer: &'static str,
+    check: &mut CrossCheck,
+) -> Result<(), String> {
+    let cpus = crate::record::cpu_list(&plan.cpus);
+    let us = |ns: u64| (ns / 1_000).max(1).to_string();
+    let mut settings = vec![("osnoise/cpus", cpus)];
+    match &plan.gaps {
+        None => settings.push((
+            "osnoise/timerlat_period_us",
+            us(plan.interval.nominal_ns().max(100_000)),
+        )),
+        Some(gaps) => settings.extend([
+            ("tracing_thresh", us(gaps.above_ns)),
+            ("osnoise/period_us", us(gaps.period_ns)),
+            ("osnoise/runtime_us", us(gaps.runtime_ns)),
+        ]),
+    }
+    let setup = Setup {
+        tracer,
+        cpus: plan.cpus.clone(),
+        settings,
+    };
+    // Before the loads: if it can't be had, nothing need be started.
+    crate::trace::tracers::offers(tracer).map_err(|why| format!("{}; {}", why.reason, why.mend))?;
+    let signals = Signals::listen().map_err(|error| error.to_string())?;
+    let loads =
+        session::start_loads(plan, &signals, observer).map_err(|error| error.to_string())?;
+    let length = Duration::from_nanos(run.measured_ns);
+    observer.stage(&format!(
+        "cross-checking with {tracer} for {:.0} s",
+        length.as_secs_f64()
+    ));
+    let mut tracing =
+        Tracer::start(&setup).map_err(|why| format!("{}; {}", why.reason, why.mend))?;
+    set_policy(tracer, &plan.cpus, plan.policy);
+    let begin = Instant::now();
+    let mut said = Said::default();
+    while begin.elapsed() < length && signals.end().is_none() {
+        std::thread::sleep(NAP.min(length.saturating_sub(begin.elapsed())));
+        tracing.take(|line| said.hear(line));
+    }
+    check.measured_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    check.lost = tracing.lost();
+    drop(tracing);
+    drop(loads);
+    check.samples = said.samples;
+    if said.samples == 0 {
+        return Err(format!("{tracer} told of nothing"));
+    }
+    check.figures = figures(run, &said);
+    Ok(())
+}
+
+impl Said {
+    fn hear(&mut self, line: Line) {
+        match line {
+            Line::Timerlat {
+                thread: true,
+                latency_ns,
+                ..
+            } => self.latency.record(latency_ns),
+            Line::Osnoise {
+                runtime_us,
+                noise_us,
+                max_us,
+                ..
+            } => {
+                self.runtime_us = self.runtime_us.saturating_add(runtime_us);
+                self.noise_us = self.noise_us.saturating_add(noise_us);
+                self.max_us = self.max_us.max(max_us);
+            }
+            _ => return,
+        }
+        self.samples += 1;
+    }
+}
+
+fn figures(run: &Run, said: &Said) -> Vec<CrossFigure> {
+    let ours = run
+        .threads
+        .iter()
+        .filter_map(|thread| Histogram::try_from(&thread.latency).ok());
+    let ours = Histogram::merged(&ours.collect::<Vec<_>>());
+    let max_ns = ours.max().unwrap_or(0) as f64;
+    if let Some(gaps) = &run.gaps {
+        let (_, watched_ns) = gaps.spans_ns();
+        let ppm = |part: f64, whole: f64| 1e6 * part / whole.max(1.0);
+        return vec![
+            CrossFigure::new(
+                "noise",
+                ppm(ours.sum() as f64, watched_ns as f64),
+                ppm(said.noise_us as f64, said.runtime_us as f64),
+            ),
+            CrossFigure::new("maximum", max_ns, said.max_us as f64 * 1e3),
+        ];
+    }
+    let at = |histogram: &Histogram, quantile| histogram.quantile(quantile).unwrap_or(0) as f64;
+    let mut figures: Vec<CrossFigure> = [("median", 0.5), ("p99", 0.99)]
+        .map(|(name, q)| CrossFigure::new(name, at(&ours, q), at(&said.latency, q)))
+        .into();
+    let theirs = said.latency.max().unwrap_or(0) as f64;
+    figures.push(CrossFigure::new("maximum", max_ns, theirs));
+    figures
+}
+
+/// Gives the tracer's threads the policy that ours had: like is compared with like.
+fn set_policy(tracer: &str, cpus: &[usize], policy: Policy) {
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let of_tracer = name
+            .trim()
+            .strip_prefix(tracer)
+            .and_then(|rest| rest.strip_prefix('/')?.parse().ok())
+            .is_some_and(|cpu: usize| cpus.contains(&cpu));
+        let id = entry.file_name().to_str().and_then(|id| id.parse().ok());
+        if let (true, Some(id)) = (of_tracer, id) {
+            // What is refused shows in the figures.
+            let _ = sched::set(id, policy);
+        }
+    }
+}

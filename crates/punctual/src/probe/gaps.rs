@@ -1,0 +1,353 @@
+//! The loop that polls the clock: what stops it for longer than a threshold is a gap.
+//!
+//! It polls for a part of each period and sleeps for the rest. While it polls there is no
+//! allocation, no lock, no page fault and no system call; tests count each of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_rt::clock;
+use punctual_rt::ring::Producer;
+use punctual_rt::sys::time::sleep_until;
+
+use super::cycle::{Ended, Halt, Sample, wait_again};
+use super::source::WaitSource;
+
+/// What a polling thread is to do.
+#[derive(Debug, Clone)]
+pub struct Polling {
+    /// Two readings further apart than this, in ns, are a gap.
+    pub above_ns: u64,
+    /// How long it polls in each period, in ns.
+    pub runtime_ns: u64,
+    /// The period, in ns; as long as `runtime_ns` where it never rests.
+    pub period_ns: u64,
+    /// Where it says how far it has come.
+    pub account: Arc<Account>,
+    /// Who polls in its place.
+    pub feed: Option<Arc<dyn GapFeed>>,
+}
+
+/// Somebody else who finds gaps: the kernel, with interrupts off.
+pub trait GapFeed: std::fmt::Debug + Send + Sync {
+    /// Hands over the gaps of a CPU since the last time: their beginning, and how long they
+    /// took, in ns.
+    fn take(&self, cpu: usize, each: &mut dyn FnMut(u64, u64));
+}
+
+/// How far a polling thread has come: told at the end of each period, read by others.
+#[derive(Debug, Default)]
+pub struct Account {
+    polled_ns: AtomicU64,
+    gap_ns: AtomicU64,
+    polls: AtomicU64,
+    last_ns: AtomicU64,
+}
+
+/// A reading of an [`Account`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Time between readings that were no gap.
+    pub polled_ns: u64,
+    /// Time in gaps.
+    pub gap_ns: u64,
+    /// Readings of the clock.
+    pub polls: u64,
+    /// The instant of the last reading; 0 before the first period's end.
+    pub last_ns: u64,
+}
+
+impl Account {
+    fn add(&self, polled_ns: u64, gap_ns: u64, polls: u64, last_ns: u64) {
+        // One thread alone writes.
+        self.polled_ns.fetch_add(polled_ns, Ordering::Relaxed);
+        self.gap_ns.fetch_add(gap_ns, Ordering::Relaxed);
+        self.polls.fetch_add(polls, Ordering::Relaxed);
+        self.last_ns.store(last_ns, Ordering::Release);
+    }
+
+    /// What was told last. While the thread runs, its parts may be of two periods.
+    #[must_use]
+    pub fn told(&self) -> Told {
+        let last_ns = self.last_ns.load(Ordering::Acquire);
+        Told {
+            polled_ns: self.polled_ns.load(Ordering::Relaxed),
+            gap_ns: self.gap_ns.load(Ordering::Relaxed),
+            polls: self.polls.load(Ordering::Relaxed),
+            last_ns,
+        }
+    }
+}
+
+/// Polls from `start_ns` on, until the end or the first gap above `break_ns`. Each gap goes
+/// into the ring as it was found: its beginning, and how long it took.
+#[inline(never)]
+pub fn run<S: WaitSource>(
+    mut source: S,
+    polling: &Polling,
+    start_ns: u64,
+    ring: &mut Producer<Sample>,
+    halt: &Halt,
+    break_ns: u64,
+) -> Ended {
+    let rests = polling.runtime_ns < polling.period_ns;
+    let period_ns = polling.period_ns.max(1);
+    let mut begin_ns = start_ns;
+    let mut last_ns = None;
+    loop {
+        if rests || last_ns.is_none() {
+            let mut waited = source.wait_until(begin_ns);
+            if waited.is_err() {
+                waited = wait_again(&mut source, begin_ns, waited);
+                if let Err(error) = waited {
+                    return Ended::Failed(error);
+                }
+            }
+            last_ns = None;
+        }
+        let until_ns = begin_ns.saturating_add(polling.runtime_ns);
+        let first_ns = last_ns.unwrap_or_else(|| source.now_ns());
+        let (mut at_ns, mut gap_ns, mut polls) = (first_ns, 0, 0);
+        let mut broke = false;
+        while at_ns < until_ns && !halt.is_reached(at_ns) && !broke {
+            let now_ns = source.now_ns();
+            let step_ns = now_ns.saturating_sub(at_ns);
+            polls += 1;
+            if step_ns > polling.above_ns {
+                gap_ns += step_ns;
+                ring.push(Sample {
+                    asked_ns: at_ns,
+                    late_ns: i64::try_from(step_ns).unwrap_or(i64::MAX),
+                    missed: 0,
+                });
+                broke = step_ns > break_ns;
+            }
+            at_ns = now_ns;
+        }
+        let account = &polling.account;
+        account.add(at_ns - first_ns - gap_ns, gap_ns, polls, at_ns);
+        if broke {
+            halt.now();
+            return Ended::Broke;
+        }
+        if halt.is_reached(at_ns) {
+            return Ended::AsAsked;
+        }
+        // The next period on the grid; those that have passed by now are not made up for.
+        let passed = at_ns.saturating_sub(begin_ns) / period_ns;
+        begin_ns = begin_ns.saturating_add(passed.max(1).saturating_mul(period_ns));
+        last_ns = Some(at_ns);
+    }
+}
+
+/// How often a feed is asked.
+const FEED_EVERY_NS: u64 = 50_000_000;
+
+/// Takes gaps from somebody else, from `start_ns` on. How much was watched is taken to be the
+/// share that was asked for: nobody tells more.
+pub fn follow(
+    feed: &dyn GapFeed,
+    cpu: usize,
+    polling: &Polling,
+    start_ns: u64,
+    ring: &mut Producer<Sample>,
+    halt: &Halt,
+) -> Ended {
+    let mut before_ns = start_ns;
+    loop {
+        let now_ns = clock::now_ns();
+        let reached = halt.is_reached(now_ns);
+        let mut gap_ns = 0_u64;
+        feed.take(cpu, &mut |asked_ns, length_ns| {
+            if asked_ns >= start_ns {
+                gap_ns = gap_ns.saturating_add(length_ns);
+            }
+            ring.push(Sample {
+                asked_ns,
+                late_ns: i64::try_from(length_ns).unwrap_or(i64::MAX),
+                missed: 0,
+            });
+        });
+        if now_ns > before_ns {
+            let span_ns = u128::from(now_ns - before_ns);
+            let share = u128::from(polling.runtime_ns) * span_ns;
+            let watched_ns = (share / u128::from(polling.period_ns.max(1))) as u64;
+            let polled_ns = watched_ns.saturating_sub(gap_ns);
+            polling.account.add(polled_ns, gap_ns, 1, now_ns);
+            before_ns = now_ns;
+        }
+        if reached {
+            return Ended::AsAsked;
+        }
+        if let Err(error) = sleep_until(now_ns + FEED_EVERY_NS)
+            && error.raw_os_error() != Some(libc::EINTR)
+        {
+            return Ended::Failed(error);
+        }
+    }
+}
+
+/// The usual time from one reading to the next, in ns: the median of some thousands, in
+/// the calling thread.
+#[must_use]
+pub fn step_ns() -> u64 {
+    const STEPS: usize = 1 << 13;
+    let mut steps = vec![0; STEPS];
+    let mut at_ns = clock::now_ns();
+    for step in &mut steps {
+        let now_ns = clock::now_ns();
+        *step = now_ns - at_ns;
+        at_ns = now_ns;
+    }
+    let (_, median, _) = steps.select_nth_unstable(STEPS / 2);
+    (*median).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io;
+
+    use punctual_rt::ring::ring;
+
+    use super::*;
+
+    /// A clock that goes on by 10 ns at each reading, and jumps where it was told to.
+    struct Clock<'a> {
+        now_ns: Cell<u64>,
+        /// The reading, counted from 1, and how much longer it takes.
+        jumps: &'a [(u64, u64)],
+        readings: Cell<u64>,
+        slept: Vec<u64>,
+        late_ns: u64,
+    }
+
+    impl<'a> Clock<'a> {
+        fn new(jumps: &'a [(u64, u64)]) -> Self {
+            Self {
+                now_ns: Cell::new(0),
+                jumps,
+                readings: Cell::new(0),
+                slept: Vec::new(),
+                late_ns: 0,
+            }
+        }
+    }
+
+    impl WaitSource for &mut Clock<'_> {
+        fn wait_until(&mut self, due_ns: u64) -> io::Result<()> {
+            self.slept.push(due_ns);
+            let now_ns = self.now_ns.get().max(due_ns + self.late_ns);
+            self.now_ns.set(now_ns);
+            Ok(())
+        }
+
+        fn now_ns(&self) -> u64 {
+            let reading = self.readings.get() + 1;
+            self.readings.set(reading);
+            let jump = self.jumps.iter().find(|(at, _)| *at == reading);
+            let now_ns = self.now_ns.get() + 10 + jump.map_or(0, |(_, ns)| *ns);
+            self.now_ns.set(now_ns);
+            now_ns
+        }
+    }
+
+    fn polling(runtime_ns: u64, period_ns: u64) -> Polling {
+        Polling {
+            above_ns: 100,
+            runtime_ns,
+            period_ns,
+            account: Arc::default(),
+            feed: None,
+        }
+    }
+
+    fn gaps_of(
+        clock: &mut Clock<'_>,
+        polling: &Polling,
+        end_ns: u64,
+        break_ns: u64,
+    ) -> (Vec<(u64, u64)>, Ended) {
+        let (mut producer, mut consumer) = ring(64);
+        let halt = Halt::at(end_ns);
+        let ended = run(clock, polling, 1_000, &mut producer, &halt, break_ns);
+        let mut gaps = Vec::new();
+        consumer.drain(|sample| gaps.push((sample.asked_ns, sample.latency_ns())));
+        (gaps, ended)
+    }
+
+    #[test]
+    fn known_gaps_come_out_to_the_nanosecond() {
+        // The first reading is at 1,010; the third would be at 1,030.
+        let mut clock = Clock::new(&[(3, 90), (4, 91), (10, 5_000), (11, 90)]);
+        let polling = polling(100_000, 100_000);
+        let (gaps, ended) = gaps_of(&mut clock, &polling, 50_000, u64::MAX);
+        assert!(matches!(ended, Ended::AsAsked));
+        // 100 ns are the limit, and not above it.
+        assert_eq!(gaps, [(1_120, 101), (1_271, 5_010)]);
+        let told = polling.account.told();
+        assert_eq!(told.gap_ns, 101 + 5_010);
+        assert_eq!(told.polled_ns + told.gap_ns, told.last_ns - 1_010);
+        assert_eq!(told.polls + 1, clock.readings.get());
+        assert!((50_000..50_010).contains(&told.last_ns), "{told:?}");
+    }
+
+    #[test]
+    fn who_rests_watches_its_share_and_says_so() {
+        let mut clock = Clock::new(&[]);
+        clock.late_ns = 7;
+        let polling = polling(800, 1_000);
+        let (gaps, _) = gaps_of(&mut clock, &polling, 11_000, u64::MAX);
+        assert_eq!(gaps, []);
+        assert_eq!(clock.slept, (1..=11).map(|n| n * 1_000).collect::<Vec<_>>());
+        let told = polling.account.told();
+        // Woken 7 ns late, it reads the clock 10 ns later, and ends at the first reading
+        // at or after 800.
+        assert_eq!(told.polled_ns, 10 * 790);
+        let span_ns = told.last_ns - 1_000;
+        assert!(told.polled_ns + told.gap_ns < span_ns);
+    }
+
+    #[test]
+    fn a_gap_over_the_end_of_a_period_is_one_gap_and_the_grid_is_kept() {
+        let mut clock = Clock::new(&[(5, 2_345)]);
+        let polling = polling(800, 1_000);
+        let (gaps, _) = gaps_of(&mut clock, &polling, 6_000, u64::MAX);
+        assert_eq!(gaps, [(1_040, 2_355)]);
+        assert_eq!(clock.slept, [1_000, 3_000, 4_000, 5_000, 6_000]);
+        let mut full = Clock::new(&[(5, 2_345)]);
+        let polling = self::polling(1_000, 1_000);
+        let (gaps, _) = gaps_of(&mut full, &polling, 6_000, u64::MAX);
+        assert_eq!(gaps, [(1_040, 2_355)]);
+        assert_eq!(full.slept, [1_000], "it never rests");
+        let told = polling.account.told();
+        assert_eq!(
+            told.polled_ns + told.gap_ns,
+            told.last_ns - 1_010,
+            "nothing between two periods is lost"
+        );
+    }
+
+    #[test]
+    fn the_first_gap_above_the_break_value_ends_every_loop() {
+        let mut clock = Clock::new(&[(5, 500), (9, 1_000), (12, 1_000)]);
+        let polling = polling(10_000, 10_000);
+        let (gaps, ended) = gaps_of(&mut clock, &polling, u64::MAX, 900);
+        assert!(matches!(ended, Ended::Broke));
+        assert_eq!(gaps.len(), 2);
+        assert_eq!(gaps[1].1, 1_010);
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_the_time_is_counted_all_the_same() {
+        let jumps: Vec<(u64, u64)> = (2..102).map(|reading| (reading, 1_000)).collect();
+        let mut clock = Clock::new(&jumps);
+        let polling = polling(1_000_000, 1_000_000);
+        let (mut producer, mut consumer) = ring(16);
+        let halt = Halt::at(150_000);
+        let ended = run(&mut clock, &polling, 1_000, &mut producer, &halt, u64::MAX);
+        assert!(matches!(ended, Ended::AsAsked));
+        assert_eq!(consumer.drain(drop) as u64 + consumer.refused(), 100);
+        assert_eq!(polling.account.told().gap_ns, 100 * 1_010);
+    }
+}

@@ -1,0 +1,67 @@
+//! A gap between two readings of the clock by a thread that polls it: whose its time is.
+//!
+//! At both ends the probe itself ran its own code, so nothing need be known of what lies
+//! outside: no interrupt and no other thread can be under way there.
+
+use super::classify::{Court, Verdict};
+use super::event::{Event, Window};
+use super::lane::{Layer, Slice};
+use super::naming;
+use super::passage::Doing;
+use crate::record::explanation::Cause;
+
+/// From the probe's last instruction to the first event in the kernel, and back: longer takes
+/// no processor by itself.
+const CROSSING_MOST_NS: u64 = 3_000;
+/// From this priority on the kernel shares the CPU out by fairness.
+const FAIR: i32 = 100;
+
+/// The events of a gap: those of its CPU, from one reading to the other.
+pub(super) fn inside<'w>(window: &Window, events: &[&'w Event]) -> Vec<&'w Event> {
+    events
+        .iter()
+        .filter(|event| event.cpu == window.cpu)
+        .filter(|event| event.at_ns >= window.due_ns && event.at_ns <= window.woken_ns)
+        .copied()
+        .collect()
+}
+
+/// Whether the kernel did anything in it.
+pub(super) fn is_busy(window: &Window, pieces: &[Slice<'_>]) -> bool {
+    let probe = |slice: &Slice<'_>| slice.thread.is_some_and(|t| t.tid == window.probe.tid);
+    pieces.iter().any(|slice| {
+        !matches!(slice.layer, Layer::Thread) || !probe(slice) || slice.fault || slice.blind
+    })
+}
+
+/// Whose a stretch is over which no interrupt ran.
+pub(super) fn judge(court: &Court<'_, '_>, slice: &Slice<'_>) -> Verdict {
+    let window = court.window;
+    let Some(thread) = slice.thread else {
+        return (Cause::Blind, Some("who ran is not known".to_owned()));
+    };
+    if thread.tid == window.probe.tid {
+        if slice.fault {
+            return (Cause::Fault, None);
+        }
+        return match (court.busy, slice.to - slice.from) {
+            (true, ..=CROSSING_MOST_NS) => (Cause::Crossing, None),
+            // What happened there may be what is missing.
+            _ if window.lost > 0 => (Cause::Blind, None),
+            _ => (Cause::Platform, None),
+        };
+    }
+    if let Some(Doing::Asleep(sleep)) = court.life.at(slice.from).0 {
+        return super::classify::asleep(sleep, window);
+    }
+    if thread.tid == 0 {
+        let task = String::new();
+        let note = "the CPU went idle although the probe was ready".to_owned();
+        return (Cause::Throttled { task }, Some(note));
+    }
+    if thread.priority <= window.probe.priority || window.probe.priority >= FAIR {
+        return (naming::interference(thread), None);
+    }
+    let task = naming::bounded(&thread.name);
+    (Cause::Throttled { task }, None)
+}

@@ -1,0 +1,54 @@
+//! Gaps between two readings of the clock by a thread that polls it: were they the kernel's,
+//! and what did it do in them.
+
+use std::collections::BTreeMap;
+
+use super::slot::Slot;
+use super::{Capture, Task, Window};
+
+impl Capture {
+    /// Whether the kernel did nothing on a recorded CPU between two instants; `None` where
+    /// that isn't known. What was copied last must lie after them.
+    #[must_use]
+    pub fn is_quiet(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Option<bool> {
+        let index = self.options.cpus.iter().position(|known| *known == cpu)?;
+        self.histories.get(index)?.is_quiet(from_ns, to_ns)
+    }
+
+    /// What happened in a gap of a target, and nothing around it: at both ends the target
+    /// ran. Nothing if `probe` is no target.
+    #[must_use]
+    pub fn gap(&self, probe: Task, from_ns: u64, to_ns: u64) -> Option<Window> {
+        let targets = &self.options.targets;
+        let (_, cpu) = *targets.iter().find(|(known, _)| *known == probe.tid)?;
+        let index = self.options.cpus.iter().position(|known| *known == cpu)?;
+        let history = self.histories.get(index)?;
+        let (slots, lost) = history.within(from_ns, to_ns);
+        let account = |slot: &Slot| slot.stolen_ns().is_some();
+        let stolen = [
+            history.last_before(from_ns, account).copied(),
+            history.first_after(to_ns, account).copied(),
+        ];
+        let mut window = Window {
+            cpu,
+            probe,
+            waiting_ns: from_ns,
+            due_ns: from_ns,
+            woken_ns: to_ns,
+            lost,
+            preempt_rt: self.preempt_rt,
+            gap: true,
+            events: self.events_of(&slots, stolen, None, (from_ns, to_ns)),
+            symbols: BTreeMap::new(),
+        };
+        self.name(&mut window);
+        Some(window)
+    }
+
+    /// System management interrupts of a recorded CPU since the beginning, where the processor
+    /// counts them.
+    #[must_use]
+    pub fn smi_count(&self, cpu: u32) -> Option<u64> {
+        self.smi.as_ref()?.since_start(cpu)
+    }
+}

@@ -1,0 +1,287 @@
+//! The kernel's own tracers of latency, noise and hardware: set up in an instance of ours,
+//! read, and put away again, whatever happens to this process.
+//!
+//! What is changed outside the instance is written to a journal first. A guard, which is this
+//! program started again, waits for us to be gone; if we did not put back what we changed
+//! (`kill -9`), it does. If it was killed too, the next one that starts here does.
+
+pub mod journal;
+pub mod lines;
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::capture::Unavailable;
+use journal::Journal;
+use lines::{Line, Lines};
+
+/// The verb by which this program starts itself again as the guard.
+pub const VERB: &str = "__tracer-guard";
+/// Where the kernel's tracing is, in the order of trying.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Where journals lie: gone with a reboot, as what they tell of is.
+const JOURNALS: &str = "/run/punctual";
+
+/// What a tracer is to do.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Its name: `hwlat`, `timerlat`, `osnoise`.
+    pub tracer: &'static str,
+    /// The CPUs that it runs on.
+    pub cpus: Vec<usize>,
+    /// Settings outside the instance, by their path within tracefs, in the order of writing.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+/// Whether the kernel has a tracer that we may use.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn offers(tracer: &str) -> Result<PathBuf, Unavailable> {
+    let mut reason = "tracefs is not mounted".to_owned();
+    for place in PLACES {
+        match fs::read_to_string(Path::new(place).join("available_tracers")) {
+            Ok(names) if names.split_whitespace().any(|name| name == tracer) => {
+                return Ok(PathBuf::from(place));
+            }
+            Ok(_) => {
+                return Err(Unavailable::new(
+                    format!("the kernel has no {tracer} tracer"),
+                    "it takes one with CONFIG_HWLAT_TRACER, CONFIG_OSNOISE_TRACER and \
+                     CONFIG_TIMERLAT_TRACER, as distributions' PREEMPT_RT kernels have them",
+                ));
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                reason = format!("{place} may not be read");
+            }
+            Err(_) => {}
+        }
+    }
+    Err(Unavailable::new(
+        reason,
+        "as root: mount -t tracefs none /sys/kernel/tracing",
+    ))
+}
+
+/// A tracer at work. Dropped, all is as it was.
+#[derive(Debug)]
+pub struct Tracer {
+    journal: Journal,
+    guard: Option<Child>,
+    /// Closed first: a tracer that is being read can't be ended.
+    pipe: Option<File>,
+    lines: Lines,
+    buffer: Vec<u8>,
+}
+
+impl Tracer {
+    /// Sets it up, reads back what was set, and starts it.
+    ///
+    /// # Errors
+    /// What was refused; nothing is left behind.
+    pub fn start(setup: &Setup) -> Result<Self, Unavailable> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let root = offers(setup.tracer)?;
+        let refused = |what: String, error: &dyn std::fmt::Display| {
+            Unavailable::new(
+                format!("{what}: {error}"),
+                "it takes root, and no other user of the kernel's tracers at the same time",
+            )
+        };
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |error: io::Error| refused(what, &error)
+        };
+        journal::settle_old(Path::new(JOURNALS)).map_err(failed(JOURNALS))?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("punctual-{}-{number}", std::process::id());
+        let mut journal = Journal::new(Path::new(JOURNALS), &root, &name);
+        for (file, _) in &setup.settings {
+            journal.note(file).map_err(failed(file))?;
+        }
+        journal.write().map_err(failed(JOURNALS))?;
+        let guard = guard(journal.path()).map_err(failed("starting a guard"))?;
+        // From here on all is put back when it is dropped.
+        let mut held = Held {
+            journal: Some(journal),
+            guard: Some(guard),
+        };
+        let instance = root.join("instances").join(&name);
+        fs::create_dir(&instance).map_err(failed("making a tracing instance"))?;
+        // Two settings may bound each other: what can't be set before another can after.
+        for (file, value) in setup.settings.iter().chain(&setup.settings) {
+            let _ = put(&root.join(file), value);
+        }
+        for (file, value) in &setup.settings {
+            let found = fs::read_to_string(root.join(file)).map_err(failed(file))?;
+            if !same(&found, value) {
+                let what = format!("setting {file} to {value}");
+                return Err(refused(what, &format!("it reads {}", found.trim())));
+            }
+        }
+        put(&instance.join("trace_clock"), "mono").map_err(failed("trace_clock"))?;
+        put(&instance.join("tracing_cpumask"), &mask(&setup.cpus))
+            .map_err(failed("tracing_cpumask"))?;
+        put(&instance.join("current_tracer"), setup.tracer).map_err(failed(setup.tracer))?;
+        put(&instance.join("tracing_on"), "1").map_err(failed("tracing_on"))?;
+        let pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(instance.join("trace_pipe"))
+            .map_err(failed("trace_pipe"))?;
+        let (Some(journal), guard) = (held.journal.take(), held.guard.take()) else {
+            unreachable!("both were put there");
+        };
+        Ok(Self {
+            journal,
+            guard,
+            pipe: Some(pipe),
+            lines: Lines::default(),
+            buffer: vec![0; 1 << 16],
+        })
+    }
+
+    /// Takes what the tracer has said since the last time. To be called several times a
+    /// second.
+    pub fn take(&mut self, mut each: impl FnMut(Line)) {
+        let Some(pipe) = &mut self.pipe else {
+            return;
+        };
+        loop {
+            match pipe.read(&mut self.buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(length) => self.lines.feed(&self.buffer[..length], &mut each),
+            }
+        }
+    }
+
+    /// Lines that were of the tracer and could not be read, or were overwritten.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lines.lost()
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.pipe = None;
+        put_away(&mut self.journal, &mut self.guard);
+    }
+}
+
+/// The same while it is being set up.
+struct Held {
+    journal: Option<Journal>,
+    guard: Option<Child>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            put_away(journal, &mut self.guard);
+        }
+    }
+}
+
+fn put_away(journal: &mut Journal, guard: &mut Option<Child>) {
+    // If it fails, the journal stays, and the guard tries again.
+    let _ = journal.restore();
+    if let Some(mut guard) = guard.take() {
+        drop(guard.stdin.take());
+        let _ = guard.wait();
+    }
+}
+
+/// One write, as the kernel takes settings.
+fn put(path: &Path, value: &str) -> io::Result<()> {
+    OpenOptions::new()
+        .write(true)
+        .open(path)?
+        .write_all(value.as_bytes())
+}
+
+/// Whether a setting reads as it was written. `[per-cpu]` marks the one of several that is
+/// chosen.
+fn same(found: &str, value: &str) -> bool {
+    let chosen = found
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    chosen.unwrap_or(found.trim()) == value
+}
+
+/// CPUs as the kernel writes masks: 32 bits at a time in hexadecimal, the highest first.
+fn mask(cpus: &[usize]) -> String {
+    let words = cpus.iter().max().map_or(0, |last| last / 32) + 1;
+    let word = |index: usize| {
+        let bits = cpus.iter().filter(|cpu| **cpu / 32 == index);
+        bits.fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32))
+    };
+    let words: Vec<String> = (0..words)
+        .rev()
+        .map(|i| format!("{:08x}", word(i)))
+        .collect();
+    words.join(",")
+}
+
+/// Starts the guard of a journal: in a process group of its own, so that Ctrl-C is not for it.
+fn guard(journal: &Path) -> io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0("punctual")
+        .arg(VERB)
+        .arg(journal)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .process_group(0)
+        .spawn()
+}
+
+/// The guard's life: it waits until whoever started it is gone, and puts back what the
+/// journal still holds.
+pub fn guard_main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some(path) = arguments.next().map(PathBuf::from) else {
+        return ExitCode::from(64);
+    };
+    // Typed by hand it must do no harm: a journal is ours by its name and place.
+    if !journal::is_ours(&path, Path::new(JOURNALS)) {
+        return ExitCode::from(64);
+    }
+    let mut nothing = Vec::new();
+    let _ = io::stdin().lock().read_to_end(&mut nothing);
+    match Journal::read(&path).and_then(|mut journal| journal.restore()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_chosen_reads_as_what_was_written() {
+        assert!(same("none [round-robin] per-cpu\n", "round-robin"));
+        assert!(!same("none [round-robin] per-cpu\n", "per-cpu"));
+        assert!(same("1000000\n", "1000000"));
+        assert_eq!(mask(&[0, 33]), "00000002,00000001");
+    }
+
+    #[test]
+    fn a_tracer_that_is_not_there_is_refused_in_words() {
+        let refused = offers("no-such-tracer").unwrap_err();
+        assert!(!refused.reason.is_empty() && !refused.mend.is_empty());
+        let setup = Setup {
+            tracer: "no-such-tracer",
+            cpus: vec![0],
+            settings: Vec::new(),
+        };
+        assert!(Tracer::start(&setup).is_err());
+    }
+}

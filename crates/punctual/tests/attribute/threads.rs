@@ -1,0 +1,62 @@
+//! Threads that have something to do with the probe: they hold its lock, their priority rises.
+
+use punctual::record::explanation::Cause;
+use punctual::trace::attribute::event::{FUTEX, What};
+
+use super::build::{KERNEL, USER, asleep, idle, probe, task};
+
+/// A lock of the program's own: the kernel knows no holder, but who let it go woke the probe.
+#[test]
+fn a_futex_is_held_by_who_wakes_the_probe() {
+    let low = task(300, "logger", 120, 0);
+    let mut made = asleep(&idle(), 200_000);
+    made.timer(500, 3_000, KERNEL)
+        .switch(5_000, &idle(), &probe())
+        .at(
+            7_000,
+            What::LockWait {
+                lock: 0x7f00_0000_1000,
+                flags: FUTEX,
+                holder: None,
+            },
+        )
+        .leaves(7_001, &probe(), 1, &low)
+        .at(
+            180_000,
+            What::Waking {
+                tid: 100,
+                by: Some(low.clone()),
+            },
+        )
+        .switch(182_000, &low, &probe());
+    let rows = made.rows();
+    let of = |is: fn(&Cause) -> bool| -> u64 {
+        let its = rows.iter().filter(|(_, cause, _)| is(cause));
+        its.map(|(_, _, ns)| ns).sum()
+    };
+    let inversion =
+        of(|cause| matches!(cause, Cause::Inversion { holder, .. } if holder == "logger"));
+    assert_eq!(inversion, 180_000 - 7_001, "{rows:#?}");
+    // It is over when the probe runs again: the rest is its way.
+    assert!(of(Cause::is_path) >= 18_000, "{rows:#?}");
+    assert_eq!(of(Cause::is_residue), 0, "{rows:#?}");
+}
+
+/// At ordinary priority when it came, above the probe when it left: it rose before the probe was
+/// ready, or it would have been preempted.
+#[test]
+fn a_thread_whose_priority_rose_has_the_higher_one() {
+    let before = task(300, "riser", 120, 0);
+    let after = task(300, "riser", 0, 1);
+    let mut made = asleep(&before, 200_000);
+    made.timer(500, 3_000, USER)
+        .switch(190_000, &after, &probe());
+    let rows = made.rows();
+    let its = |cause: &Cause| matches!(cause, Cause::Thread { task, priority: 99, .. } if task == "riser");
+    let ns: u64 = rows
+        .iter()
+        .filter(|(_, cause, _)| its(cause))
+        .map(|(_, _, ns)| ns)
+        .sum();
+    assert_eq!(ns, 190_000 - 3_000, "{rows:#?}");
+}

@@ -1,0 +1,22 @@
+//! Examples as programs.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Builds an example of a package, as the tests themselves are built, and says where it is.
+pub fn build(package: &str, example: &str) -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", package])
+        .args(["--message-format", "json", "--example", example])
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{example}: {said}");
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let built = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == example)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    built.expect("cargo says where it is")
+}

@@ -1,0 +1,72 @@
+//! What `examples/truth` prints, and what is wanted of it.
+
+use serde_json::Value;
+
+/// How good the bills have to be, in percent.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Injections that there have to be to say anything.
+    pub least: u64,
+    /// Whose culprit is named.
+    pub named: u64,
+    /// Whose duration is right by 2 % or 5 µs.
+    pub timed: u64,
+    /// Of the outliers' time, unexplained or blind.
+    pub residue: f64,
+}
+
+/// A culprit for which the bills are not as wanted, or with which nothing could be tried, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Trouble {
+    Wrong(String),
+    Skipped(String),
+}
+
+/// What its lines say, in order; one that is no line of its own is left out.
+pub fn lines(text: &str) -> Vec<Value> {
+    let parsed = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    parsed
+        .filter(|line: &Value| line["culprit"].is_string())
+        .collect()
+}
+
+/// Holds a line against what is wanted.
+pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
+    let name = line["culprit"].as_str().unwrap_or_default();
+    if let Some(why) = line["skipped"].as_str() {
+        return Err(Trouble::Skipped(format!("{name}: {why}")));
+    }
+    let count = |key: &str| line[key].as_u64().unwrap_or(0);
+    let wrong = |what: &str| Err(Trouble::Wrong(format!("{what}: {line:#}")));
+    if name == "quiet" {
+        // What was lost, or begun before, has no stages.
+        let (whole, samples) = (count("whole"), count("samples"));
+        if line["left"] != 0 {
+            return wrong("something is left in the kernel");
+        }
+        if samples < 100 || count("lost") == 0 && whole * 100 < samples * 98 {
+            return wrong("stages are missing");
+        }
+        return Ok(());
+    }
+    let injected = count("injected");
+    if injected < wanted.least {
+        let why = format!(
+            "{name}: {injected} times in the way, {} blind",
+            count("blind")
+        );
+        return Err(Trouble::Skipped(why));
+    }
+    if count("named") * 100 < injected * wanted.named {
+        return wrong("the culprit is not named");
+    }
+    if count("timed") * 100 < injected * wanted.timed {
+        return wrong("its duration is not right");
+    }
+    if count("residue_ns") as f64 > count("total_ns") as f64 * wanted.residue / 100.0 {
+        return wrong("too much is unexplained");
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! What a file is by its headers, and every way that a stream may be packed.
+
+use std::io::Read;
+
+use punctual::lab::kernel::image::{has_entry_for_guests, kind, stated_release};
+use punctual::lab::kernel::modules::depends;
+use punctual::lab::kernel::unpack::Packing;
+
+pub fn check(bytes: &[u8]) {
+    let _ = kind(bytes);
+    let _ = has_entry_for_guests(bytes);
+    let _ = stated_release(bytes);
+    let _ = depends(bytes);
+    if let Some(packing) = Packing::of(bytes)
+        && let Ok(stream) = packing.unpack(bytes)
+    {
+        let _ = stream.take(1 << 22).read_to_end(&mut Vec::new());
+    }
+}

@@ -1,0 +1,29 @@
+//! A Debian package: its members, what it says of itself, and its files. The same bytes are
+//! also taken as the tar alone, so that the fuzzer gets there without packing it.
+
+use std::io::Cursor;
+
+use punctual::lab::kernel::package::{control, files, members, paragraph, tar};
+
+pub fn check(bytes: &[u8]) {
+    let mut file = Cursor::new(bytes);
+    if let Ok(members) = members(&mut file, bytes.len() as u64) {
+        for member in &members {
+            assert!(member.offset + member.size <= bytes.len() as u64);
+        }
+        for name in ["control.tar", "data.tar"] {
+            if let Ok(tar) = tar(&mut file, &members, name) {
+                let _ = control(tar);
+            }
+        }
+    }
+    let _ = files(
+        bytes,
+        |error| error,
+        |path, _| {
+            assert!(path.split('/').all(|part| !["", ".", ".."].contains(&part)));
+            Ok(())
+        },
+    );
+    let _ = paragraph(&String::from_utf8_lossy(bytes));
+}

@@ -1,0 +1,12 @@
+//! The running kernel's tables: of its types, and of its functions.
+
+use punctual::trace::capture::layout;
+use punctual::trace::capture::symbols::Symbols;
+
+pub fn check(bytes: &[u8]) {
+    let _ = layout::parse(bytes);
+    let symbols = Symbols::parse(&String::from_utf8_lossy(bytes));
+    for address in [0, 1, 0xffff_ffff_8100_0000, u64::MAX] {
+        let _ = symbols.name(address);
+    }
+}

@@ -1,0 +1,96 @@
+//! What the fuzzer checks of a parser, on everything that is recorded here: on what once made
+//! one fail (`data/hostile/TARGET`), on what it begins with, and on files that it never meant
+//! for that parser.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod cyclictest;
+mod foreign;
+mod kernel_image;
+mod kernel_package;
+mod kernel_symbols;
+mod kernel_tables;
+mod lab;
+mod lab_observer;
+mod record;
+mod window;
+
+type Check = fn(&[u8]);
+
+const TARGETS: &[(&str, Check)] = &[
+    ("cyclictest", cyclictest::check),
+    ("foreign", foreign::check),
+    ("kernel_image", kernel_image::check),
+    ("kernel_package", kernel_package::check),
+    ("kernel_symbols", kernel_symbols::check),
+    ("kernel_tables", kernel_tables::check),
+    ("lab", lab::check),
+    ("lab_observer", lab_observer::check),
+    ("record", record::check),
+    ("window", window::check),
+];
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+}
+
+fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files_below(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "where it fails, on what")]
+fn every_parser_takes_every_file() {
+    let mut files = Vec::new();
+    files_below(&data(), &mut files);
+    assert!(files.len() > 80, "{files:?}");
+    for path in files {
+        let bytes = fs::read(&path).expect("a file");
+        for (name, check) in TARGETS {
+            println!("{name}: {}", path.display());
+            check(&bytes);
+        }
+    }
+}
+
+/// A target that is forgotten somewhere is one that nobody runs.
+#[test]
+fn every_target_has_a_program_seeds_and_this_test() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let here: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let programs: BTreeSet<String> = fs::read_dir(fuzz.join("fuzz_targets"))
+        .expect("the targets")
+        .map(|entry| entry.expect("an entry").path())
+        .map(|path| path.file_stem().expect("a name").display().to_string())
+        .collect();
+    assert_eq!(here, programs);
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("the manifest");
+    let script = fs::read_to_string(fuzz.join("../scripts/fuzz")).expect("the script");
+    for name in &here {
+        let line = format!("path = \"fuzz_targets/{name}.rs\"");
+        assert!(manifest.contains(&line), "fuzz/Cargo.toml has no {name}");
+        assert!(
+            data().join("hostile").join(name).is_dir() || script.contains(name),
+            "{name} begins with nothing"
+        );
+    }
+}
+
+/// A small file must not make a large table.
+#[test]
+fn a_lab_of_many_kernels_with_a_load_each_is_refused() {
+    let file = data().join("hostile/lab/each-kernel-its-load.json");
+    let bytes = fs::read(&file).expect("a file");
+    let refused = punctual::record::lab::parse_lab(&file, &bytes).expect_err("too many");
+    let words = "200 kernels with 200 loads";
+    assert!(refused.to_string().contains(words), "{refused}");
+}

@@ -1,0 +1,27 @@
+//! A window of events: what is accepted has a bill whose rows and stages sum to the latency,
+//! and which a record takes.
+
+use std::path::Path;
+
+use punctual::record::explanation::{Cause, Ledger};
+use punctual::trace::attribute::{bill, picture};
+use punctual::trace::windows::parse;
+
+pub fn check(bytes: &[u8]) {
+    let Ok(window) = parse(Path::new("fuzz"), 1, bytes) else {
+        return;
+    };
+    let bill = bill(&window);
+    let latency = window.woken_ns.saturating_sub(window.due_ns);
+    let sum: u128 = bill.rows.iter().map(|row| u128::from(row.ns)).sum();
+    assert_eq!(sum, u128::from(latency));
+    assert_eq!(bill.stages.total_ns(), latency);
+    assert!(
+        bill.rows
+            .iter()
+            .all(|row| row.ns > 0 && row.cause != Cause::Other)
+    );
+    let mut ledger = Ledger::new(Some(0));
+    ledger.add(&bill);
+    let _ = (ledger.to_record(), picture(&window));
+}

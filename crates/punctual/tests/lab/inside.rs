@@ -1,0 +1,300 @@
+//! What the machine that runs the tests may lack, on a real PREEMPT_RT and a real standard kernel
+//! with two processors: wait sources, deadlines, partitions, tracers, eBPF. This very test program
+//! is brought into the guest and runs the parts of itself that are named `guest`.
+
+use std::fs;
+use std::process::Command;
+
+use super::common::{Place, skip};
+use super::{lab, ready};
+
+/// Runs parts of ourselves in a guest, and says how many passed.
+fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
+    let own = std::env::current_exe().expect("this program");
+    let own = own.to_str().expect("its path");
+    let words = [part, "--ignored", "--test-threads", "1", "--show-output"];
+    let words = [&["-o", "a"], flags, &["--", own], &words].concat();
+    let ended = lab(place, &words);
+    let shown = format!("{}{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.code(), 0, "{shown}");
+    let result = ended
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("test result: ok. "))
+        .unwrap_or_else(|| panic!("no result: {shown}"));
+    let passed = result.split(' ').next().and_then(|word| word.parse().ok());
+    (passed.expect("a number"), shown)
+}
+
+/// The parts below whose name begins with `guest_`.
+const PARTS: usize = 6;
+
+fn all_parts(kernel: &str) {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let flags = ["--kernel", kernel, "--cpus", "2"];
+    let (passed, shown) = in_guest(&place, &flags, "inside::guest_");
+    assert_eq!(passed, PARTS, "{shown}");
+    assert!(!shown.contains("SKIPPED"), "{shown}");
+}
+
+#[test]
+fn all_of_it_works_on_preempt_rt() {
+    all_parts("rt");
+}
+
+#[test]
+fn all_of_it_works_on_the_standard_kernel() {
+    all_parts("standard");
+}
+
+#[test]
+fn late_wake_ups_of_a_program_are_explained() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let flags = ["--kernel", "standard", "--load", "exit", "--explain"];
+    let (_, shown) = in_guest(&place, &flags, "inside::a_loop_");
+    let told = |name: &str| -> u64 {
+        let rest = shown.split(name).nth(1).expect("it told");
+        let number = rest.split_whitespace().next().expect("a number");
+        number.parse().expect("a number")
+    };
+    let record = super::common::read_json(&place.path().join("a/lab.json"));
+    let cell = &record["cells"][0];
+    assert_eq!(cell["no_bill"], serde_json::Value::Null, "{cell}");
+    let bill = &cell["bills"][0];
+    let total = bill["total_ns"].as_u64().expect("a total");
+    // What it measured itself has its way from the interrupt on in it, which it always takes.
+    let (most, least) = (told("latest "), told("earliest "));
+    assert!(
+        total.abs_diff(most - least) < 2_000,
+        "{total}, itself {least} to {most}"
+    );
+    let rows = bill["rows"].as_array().expect("rows");
+    let sum: u64 = rows
+        .iter()
+        .map(|row| row["instructions"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(sum, total);
+    let first = rows[0]["function"].as_str().expect("a name");
+    let path = ["free", "page", "zap", "unmap", "list", "tlb", "memcg"];
+    assert!(path.iter().any(|part| first.contains(part)), "{rows:?}");
+    assert!(shown.contains("instructions later than at its earliest"));
+    assert!(shown.contains(&format!("  {first}")), "{shown}");
+}
+
+/// A control loop as an application has one.
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+#[allow(clippy::print_stdout, reason = "the other test reads it")]
+fn a_loop_of_the_library() {
+    use punctual_rt::periodic::{Loop, Overrun};
+    use punctual_rt::sched::{Policy, set_current};
+    set_current(Policy::Fifo(80)).expect("a guest's root may");
+    let mut every = Loop::every(1_000_000, Overrun::Skip);
+    let (mut latest, mut earliest) = (0, u64::MAX);
+    while every.cycles() < 300 {
+        let cycle = every.wait().expect("no signal");
+        latest = latest.max(cycle.latency_ns());
+        earliest = earliest.min(cycle.latency_ns());
+    }
+    println!(
+        "latest {latest} earliest {earliest} missed {}",
+        every.missed()
+    );
+}
+
+/// This program's own `punctual` in the guest.
+fn punctual(words: &[&str]) -> std::process::Output {
+    let output = Command::new("/bin/punctual").args(words).output();
+    output.expect("the guest has punctual")
+}
+
+fn is_rt() -> bool {
+    fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_every_wait_source_wakes_a_real_time_thread() {
+    for kind in punctual::probe::kinds::KINDS {
+        let folder = format!("/tmp/{}", kind.name);
+        let words = [
+            "measure", kind.name, "-p", "80", "-t", "1", "-l", "50", "-q",
+        ];
+        let output = punctual(&[&words[..], &["--no-explain", "-o", &folder]].concat());
+        let run = punctual::record::read(folder.as_ref()).expect("a record");
+        assert_eq!(
+            run.threads[0].latency.count, 50,
+            "{}: {output:?}",
+            kind.name
+        );
+        let broken: Vec<_> = run
+            .demands
+            .iter()
+            .filter(|demand| demand.standing == punctual::record::Standing::NotInForce)
+            .collect();
+        assert!(broken.is_empty(), "{}: {broken:?}", kind.name);
+    }
+}
+
+/// The number of this thread.
+fn own_thread() -> i32 {
+    let link = fs::read_link("/proc/thread-self").expect("procfs");
+    let name = link.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.parse().ok()).expect("a number")
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_a_deadline_is_granted_and_kept_to() {
+    use punctual_rt::sched::{Policy, of, set_current};
+    let policy = Policy::Deadline {
+        runtime_ns: 500_000,
+        deadline_ns: 1_000_000,
+        period_ns: 1_000_000,
+    };
+    set_current(policy).expect("SCHED_DEADLINE is admitted");
+    assert_eq!(of(0).expect("it can be read"), Some(policy));
+    set_current(Policy::Other).expect("back");
+    // Two that want a processor each are more than the kernel gives of two.
+    let whole = Policy::Deadline {
+        runtime_ns: 1_000_000,
+        deadline_ns: 1_000_000,
+        period_ns: 1_000_000,
+    };
+    let own = own_thread();
+    // Who has a deadline may begin no thread, so the other is there before.
+    let (go, may_go) = std::sync::mpsc::channel();
+    let other = std::thread::spawn(move || {
+        may_go.recv().expect("it is told");
+        let refused = set_current(whole);
+        punctual_rt::sched::set(own, Policy::Other).expect("back");
+        refused
+    });
+    set_current(whole).expect("one is admitted");
+    go.send(()).expect("it waits");
+    let error = other.join().expect("it ends").expect_err("refused");
+    assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_a_processor_is_isolated_and_given_back() {
+    use punctual_rt::cpuset::{Cpusets, Version};
+    let sets = Cpusets::of_this_machine().expect("the guest has the controller");
+    assert_eq!(sets.version(), Version::Two);
+    let set = sets.create("own", &[1]).expect("an isolated partition");
+    set.state().expect("the promise holds");
+    assert_eq!(set.cpus().expect("its CPUs"), "1");
+    let mut child = Command::new("/bin/punctual")
+        .args(["load", "cpu", "-D", "60"])
+        .spawn()
+        .expect("a child");
+    set.take(child.id() as i32).expect("it is moved");
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
+    let allowed = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    assert_eq!(allowed.map(str::trim), Some("1"));
+    child.kill().expect("it ends");
+    child.wait().expect("it ended");
+    set.remove().expect("it goes");
+    assert!(!set.folder().exists());
+}
+
+const TRACING: &str = "/sys/kernel/tracing";
+
+fn tell_tracing(file: &str, text: &str) {
+    fs::write(format!("{TRACING}/{file}"), text)
+        .unwrap_or_else(|error| panic!("{file} {text}: {error}"));
+}
+
+/// Lines that a tracer writes within a while. It rests while they are read: an emulator is slow.
+fn traced(tracer: &str, wanted: usize) -> usize {
+    tell_tracing("current_tracer", tracer);
+    let begin = std::time::Instant::now();
+    let mut lines = 0;
+    while lines < wanted && begin.elapsed().as_secs() < 60 {
+        tell_tracing("tracing_on", "1");
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        tell_tracing("tracing_on", "0");
+        let text = fs::read_to_string(format!("{TRACING}/trace")).expect("a trace");
+        lines = text.lines().filter(|line| !line.starts_with('#')).count();
+    }
+    tell_tracing("current_tracer", "nop");
+    lines
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_the_tracers_of_this_kernel_trace() {
+    let known = fs::read_to_string("/sys/kernel/tracing/available_tracers").expect("tracefs");
+    let has = |name: &str| known.split_whitespace().any(|known| known == name);
+    // Debian's standard kernel has none of the latency tracers.
+    let latency = ["timerlat", "osnoise", "hwlat", "wakeup_rt"];
+    for name in latency {
+        assert_eq!(has(name), is_rt(), "{name}: {known}");
+    }
+    assert!(has("function_graph"), "{known}");
+    // One function alone: all of them on two processors of an emulator are more than it can bear.
+    tell_tracing("set_ftrace_filter", "hrtimer_nanosleep");
+    assert!(traced("function_graph", 1) >= 1);
+    tell_tracing("set_ftrace_filter", "");
+    if is_rt() {
+        assert!(traced("timerlat", 4) >= 4);
+        for (file, us) in [
+            ("osnoise/runtime_us", "50000"),
+            ("osnoise/period_us", "100000"),
+            ("hwlat_detector/width", "50000"),
+            ("hwlat_detector/window", "100000"),
+        ] {
+            tell_tracing(file, us);
+        }
+        assert!(traced("osnoise", 1) >= 1);
+        // In an emulator any pause of the host is one of the hardware.
+        tell_tracing("tracing_thresh", "1");
+        assert!(traced("hwlat", 1) >= 1);
+        tell_tracing("tracing_thresh", "0");
+    }
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_late_wake_ups_are_explained_by_bpf() {
+    let words = [
+        "measure",
+        "nanosleep",
+        "-p",
+        "80",
+        "-t",
+        "1",
+        "-l",
+        "200",
+        "-q",
+    ];
+    let output = punctual(&[&words[..], &["--explain-above", "1", "-o", "/tmp/bpf"]].concat());
+    let run = punctual::record::read("/tmp/bpf".as_ref()).expect("a record");
+    let explanation = run
+        .explanation
+        .unwrap_or_else(|| panic!("{output:?}: {:?}", run.events));
+    assert!(explanation.explained > 0, "{explanation:?}");
+    for bill in &explanation.bills {
+        let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(sum, bill.latency_ns, "{bill:?}");
+    }
+    assert!(!explanation.bills.is_empty());
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_it_is_the_kernel_that_it_is_taken_for() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    assert_eq!(release.contains("-rt-"), is_rt(), "{release}");
+    let cpus = std::thread::available_parallelism().expect("a number");
+    assert_eq!(cpus.get(), 2);
+}

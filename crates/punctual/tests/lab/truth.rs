@@ -1,0 +1,48 @@
+//! Bills of real kernels against culprits that know when they were there. Nothing but the guest
+//! has the processor, so that what is wanted is wanted of every kind.
+#![cfg(feature = "trace")]
+
+use super::common::truth::{Trouble, Wanted, hold, lines};
+use super::common::{Place, examples, skip};
+use super::{lab, ready};
+
+/// What the issue of it asks for.
+const THERE: Wanted = Wanted {
+    least: 20,
+    named: 99,
+    timed: 95,
+    residue: 2.0,
+};
+
+#[test]
+fn bills_of_both_kernels_are_true() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let program = examples::build("punctual", "truth");
+    let program = program.to_str().expect("UTF-8");
+    let words = [
+        "--load", "idle", "-o", "a", "--", program, "--count", "50", "--every", "4",
+    ];
+    let shown = lab(&place, &words).expect(0).stdout;
+    let (mut kernels, mut wrong) = (0, Vec::new());
+    for part in shown.split("== ").filter(|part| !part.trim().is_empty()) {
+        kernels += 1;
+        let kernel = part.lines().next().unwrap_or_default();
+        let lines = lines(part);
+        assert!(lines.len() >= 12, "{shown}");
+        for line in lines {
+            match hold(&line, THERE) {
+                Ok(()) => {}
+                // There is one CPU.
+                Err(Trouble::Skipped(why)) if why.starts_with("call: ") => {}
+                Err(Trouble::Skipped(why) | Trouble::Wrong(why)) => {
+                    wrong.push(format!("{kernel}: {why}"));
+                }
+            }
+        }
+    }
+    assert_eq!(kernels, 2, "{shown}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

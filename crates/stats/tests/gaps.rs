@@ -1,0 +1,95 @@
+//! The verdict on gaps: a limit that was kept while somebody watched, or was not.
+
+use punctual_stats::gaps::{WatchedTime, judge_gaps};
+use punctual_stats::{
+    Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]) -> Verdict {
+    let mut histogram = Histogram::new();
+    let mut peaks = Peaks::new();
+    for (at, ns) in gaps.iter().enumerate() {
+        histogram.record(*ns);
+        peaks.offer(at as u64, at as u64 * 1_000_000, *ns);
+    }
+    let limit_ns = requirements.first().map(Requirement::limit_ns);
+    let above = |ns: &&u64| limit_ns.is_some_and(|limit| **ns > limit);
+    let thread = ThreadEvidence {
+        cpu: 0,
+        histogram: &histogram,
+        late: gaps.iter().filter(above).count() as u64,
+        missed: 0,
+        missed_late: 0,
+        lost,
+        peaks: &peaks,
+    };
+    let evidence = RunEvidence {
+        threads: vec![thread],
+        duration_ns: 10 * SECOND,
+        deadline_ns: limit_ns,
+        seconds: 10,
+        seconds_with_miss: 0,
+        halves: None,
+        load: Some("standard load v1"),
+    };
+    let watched = WatchedTime {
+        span_ns: 10 * SECOND,
+        watched_ns,
+    };
+    judge_gaps(requirements, &evidence, watched, &[], 0.95)
+}
+
+const MAX: Requirement = Requirement::Max { limit_ns: 50_000 };
+
+#[test]
+fn no_gap_at_all_is_a_pass_that_says_how_much_was_watched() {
+    let verdict = judged(&[], 0, 9 * SECOND, &[MAX]);
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!(
+        verdict.sentence,
+        "PASS: no gap in 9 s watched (90.0 % of the time) under standard load v1 was longer \
+         than 50 µs."
+    );
+}
+
+#[test]
+fn one_above_the_limit_is_a_fail_and_one_of_just_the_limit_is_not() {
+    assert_eq!(
+        judged(&[50_000, 3_000], 0, 9 * SECOND, &[MAX]).outcome,
+        Outcome::Pass
+    );
+    let verdict = judged(&[50_001, 3_000, 70_000], 0, 9 * SECOND, &[MAX]);
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    let sentence = &verdict.sentence;
+    assert!(
+        sentence.starts_with("FAIL: 2 gaps (worst 70 µs) in 9 s"),
+        "{sentence}"
+    );
+    // No share of gaps is allowed, whatever a requirement says.
+    let lenient = Requirement::MissProbability {
+        deadline_ns: 50_000,
+        allowed: 0.9,
+    };
+    assert_eq!(
+        judged(&[50_001, 3_000], 0, SECOND, &[lenient]).outcome,
+        Outcome::Fail
+    );
+}
+
+#[test]
+fn of_several_limits_the_broken_one_counts() {
+    let wide = Requirement::Max { limit_ns: 90_000 };
+    let verdict = judged(&[60_000], 0, SECOND, &[wide, MAX]);
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(verdict.requirements[0].outcome, Outcome::Pass);
+    assert_eq!(verdict.reasons.len(), 2);
+}
+
+#[test]
+fn what_was_lost_or_never_watched_is_invalid_and_without_a_limit_nothing_is_said() {
+    assert_eq!(judged(&[], 1, SECOND, &[MAX]).outcome, Outcome::Invalid);
+    assert_eq!(judged(&[], 0, 0, &[MAX]).outcome, Outcome::Invalid);
+    assert_eq!(judged(&[9], 0, SECOND, &[]).outcome, Outcome::Inconclusive);
+}

@@ -1,0 +1,14 @@
+#![no_main]
+//! What the kernel's tracers print, cut anywhere.
+
+use libfuzzer_sys::fuzz_target;
+use punctual::trace::tracers::lines::Lines;
+
+fuzz_target!(|bytes: &[u8]| {
+    let (Some((&size, text)), mut lines) = (bytes.split_first(), Lines::default()) else {
+        return;
+    };
+    for piece in text.chunks(usize::from(size).max(1)) {
+        lines.feed(piece, |_| ());
+    }
+});
