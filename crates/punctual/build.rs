@@ -1,5 +1,5 @@
-//! Builds what the tool carries: the library that `punctual run` loads into programs, and the
-//! program that the kernel runs while it is traced, and the plugin that watches the laboratory's
+//! Builds what the tool carries: the library that `punctual run` loads into programs, the
+//! programs that the kernel runs while it is traced, and the plugin that watches the laboratory's
 //! guests.
 //!
 //! The tool is linked statically and the library can't be: it is a build of its own with its
@@ -21,7 +21,9 @@ fn main() {
     if env::var_os("CARGO_FEATURE_TRACE").is_some() {
         let folder = Path::new("src/trace/capture/bpf");
         println!("cargo::rerun-if-changed={}", folder.display());
-        in_kernel(folder, &folder.join("recorder.bpf.c"), &out);
+        for program in ["recorder", "watch", "wakeups"] {
+            in_kernel(folder, &folder.join(format!("{program}.bpf.c")), &out);
+        }
         // What tests hold the bills against. A copy of the sources may come without it.
         let injector = Path::new("examples/truth/injector.bpf.c");
         if injector.exists() {

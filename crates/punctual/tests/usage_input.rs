@@ -306,8 +306,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 
 #[test]
 fn verbs_that_are_missing_or_unknown() {
-    let verbs =
-        "qualify, measure, load, run, explain, lab, report, compare, merge, export, completions";
+    let verbs = "qualify, measure, load, run, explain, watch, lab, report, compare, merge, export, completions";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
     refused(&["help"], &["'help'", verbs]);

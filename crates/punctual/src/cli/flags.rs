@@ -3,6 +3,7 @@
 
 mod explain;
 mod gaps;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ use crate::system::cpus;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 pub use gaps::{GapFlags, Probe};
+use watch::WATCH_EXAMPLES;
+pub use watch::WatchFlags;
 
 /// Is this machine on time, and how sure are we?
 #[derive(Debug, Parser)]
@@ -58,6 +61,9 @@ pub enum Verb {
     /// Who stole the time? Bills of late wake-ups, ranked causes, what to do
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainFlags),
+    /// How do the real-time threads of a running program fare, and what delays them?
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(WatchFlags),
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),

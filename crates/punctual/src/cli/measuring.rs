@@ -1,5 +1,6 @@
 //! `qualify` and `measure`: the same run with other defaults.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -18,7 +19,7 @@ use crate::report::{summary_json, terminal};
 /// # Errors
 /// Wrong usage, or what could not be set up.
 pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
-    let directory = make_directory(plan)?;
+    let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
     let mut screen = Screen::new(
         flags.quiet || flags.json,
         flags.live,
@@ -46,13 +47,16 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
             punctual_stats::format::duration(limit_ns)
         ));
     }
-    let place = directory.path().join("report.html").display().to_string();
-    show(&run, flags, &place);
+    show(&run, flags.json, flags.quiet, &directory);
     Ok(exit_code(&run))
 }
 
-fn make_directory(plan: &Plan) -> Result<RunDirectory, Failure> {
-    RunDirectory::create(plan.output.as_deref(), &plan.verb, SystemTime::now()).map_err(|error| {
+/// The directory of a run that is to be made.
+///
+/// # Errors
+/// It can't be made, or holds a run already.
+pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDirectory, Failure> {
+    RunDirectory::create(output, verb, SystemTime::now()).map_err(|error| {
         let status = match error {
             RecordError::Exists { .. } | RecordError::Create { .. } => USAGE,
             _ => super::failure::SETUP,
@@ -64,10 +68,12 @@ fn make_directory(plan: &Plan) -> Result<RunDirectory, Failure> {
     })
 }
 
-fn show(run: &Run, flags: &RunFlags, place: &str) {
-    if flags.json {
+/// Prints what came of a run.
+pub(super) fn show(run: &Run, json: bool, quiet: bool, directory: &RunDirectory) {
+    let place = directory.path().join("report.html").display().to_string();
+    if json {
         out::print(&summary_json::summary(run));
-    } else if flags.quiet {
+    } else if quiet {
         out::print(&terminal::verdict_line(run, &out::style()));
     } else {
         out::print(&terminal::summary(run, &out::style().with_report(place)));

@@ -14,6 +14,7 @@ mod plan;
 mod run;
 mod screen;
 mod units;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -53,7 +54,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let status = act(&cli.verb).unwrap_or_else(|failure| end(&failure));
             let keeps_record = matches!(
                 cli.verb,
-                Verb::Qualify(_) | Verb::Measure(_) | Verb::Merge(_) | Verb::Lab(_)
+                Verb::Qualify(_)
+                    | Verb::Measure(_)
+                    | Verb::Watch(_)
+                    | Verb::Merge(_)
+                    | Verb::Lab(_)
             );
             (status, keeps_record)
         }
@@ -94,6 +99,7 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Load(flags) => load::run(flags),
         Verb::Run(flags) => run::run(flags),
         Verb::Explain(flags) => explain::run(flags),
+        Verb::Watch(flags) => watch::run(flags),
         Verb::Lab(flags) => lab::run(flags),
         Verb::Report(flags) => looking::report(flags),
         Verb::Compare(flags) => looking::compare_runs(flags),

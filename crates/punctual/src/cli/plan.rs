@@ -181,21 +181,31 @@ fn seed_from_clock() -> u64 {
 }
 
 fn requirements(flags: &RunFlags, defaults: Defaults) -> Vec<Requirement> {
-    let mut requirements = Vec::new();
     let others = flags.max.is_some() || !flags.percentile.is_empty();
-    let asked = flags.deadline.is_some() || flags.miss.is_some();
     let fallback = if others { None } else { defaults.deadline_ns };
-    let deadline = flags
-        .deadline
-        .or(if asked { QUALIFY.deadline_ns } else { fallback });
-    if let Some(deadline_ns) = deadline {
-        let allowed = flags.miss.unwrap_or(MISS);
-        requirements.push(Requirement::MissProbability {
+    required(
+        flags.deadline.or(fallback),
+        flags.miss,
+        flags.max,
+        &flags.percentile,
+    )
+}
+
+/// What must hold. An allowed probability of a miss alone speaks of the usual deadline.
+pub fn required(
+    deadline_ns: Option<u64>,
+    miss: Option<f64>,
+    max_ns: Option<u64>,
+    percentiles: &[Requirement],
+) -> Vec<Requirement> {
+    let usual = miss.and(QUALIFY.deadline_ns);
+    let deadline = deadline_ns
+        .or(usual)
+        .map(|deadline_ns| Requirement::MissProbability {
             deadline_ns,
-            allowed,
+            allowed: miss.unwrap_or(MISS),
         });
-    }
-    requirements.extend(flags.max.map(|limit_ns| Requirement::Max { limit_ns }));
-    requirements.extend(flags.percentile.iter().copied());
-    requirements
+    let max = max_ns.map(|limit_ns| Requirement::Max { limit_ns });
+    let percentiles = percentiles.iter().copied();
+    deadline.into_iter().chain(max).chain(percentiles).collect()
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::out;
 use crate::conduct::Observer;
 use crate::record::{Run, RunDirectory, State};
-use crate::report::live::{self, LiveView};
+use crate::report::live::{self, LiveView, LiveWatch};
 use crate::report::style::Style;
 use crate::report::{gnuplot, html, svg};
 
@@ -126,6 +126,24 @@ impl Observer for Screen {
                 if Instant::now() >= self.next_line {
                     self.next_line = Instant::now() + PLAIN_EVERY;
                     out::print(&(live::plain_line(view) + "\n"));
+                }
+            }
+        }
+    }
+
+    fn watched(&mut self, view: &LiveWatch) {
+        match &mut self.manner {
+            Manner::Silent => {}
+            Manner::Redraw(standing) => {
+                self.style = out::style();
+                let lines = live::watch_lines(view, &self.style);
+                out::print(&redraw(*standing, &lines));
+                *standing = lines.len();
+            }
+            Manner::Plain | Manner::Cyclictest(_) => {
+                if Instant::now() >= self.next_line {
+                    self.next_line = Instant::now() + PLAIN_EVERY;
+                    out::print(&(live::watch_plain_line(view) + "\n"));
                 }
             }
         }

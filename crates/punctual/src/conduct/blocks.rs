@@ -4,6 +4,7 @@
 use punctual_stats::histogram::Histogram;
 
 use crate::probe::collector::Collector;
+use crate::probe::tally::Tally;
 use crate::record::{Blocking, Blocks};
 
 /// Length of a block at the start of a run.
@@ -29,10 +30,27 @@ impl Stretches {
     /// Ends a block if it is time. Stretches are cut when somebody comes to look, and
     /// so are equal to a few ms.
     pub fn look(&mut self, collector: &Collector, elapsed_ns: u64) {
-        if elapsed_ns < self.until_ns {
-            return;
+        self.look_at(collector.lanes.iter().map(|lane| &lane.tally), elapsed_ns);
+    }
+
+    /// The same, of tallies that nobody collects.
+    pub fn look_at<'t>(&mut self, tallies: impl Iterator<Item = &'t Tally>, elapsed_ns: u64) {
+        if elapsed_ns >= self.until_ns {
+            self.cut(
+                Histogram::merged(tallies.flat_map(Tally::parts)),
+                elapsed_ns,
+            );
         }
-        let now = Histogram::merged(collector.lanes.iter().flat_map(|lane| lane.tally.parts()));
+    }
+
+    /// The same, of all that there is so far.
+    pub fn look_with(&mut self, now: impl FnOnce() -> Histogram, elapsed_ns: u64) {
+        if elapsed_ns >= self.until_ns {
+            self.cut(now(), elapsed_ns);
+        }
+    }
+
+    fn cut(&mut self, now: Histogram, elapsed_ns: u64) {
         let width_ns = self.blocking.width_ns();
         self.blocking
             .add(&now.without(&self.seen), width_ns / FIRST_NS);

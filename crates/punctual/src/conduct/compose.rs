@@ -9,6 +9,7 @@ use crate::load::{LoadReport, LoadStatus};
 use crate::probe::collector::{Collector, Lane, Sifted};
 use crate::probe::cycle::Ended;
 use crate::probe::gaps::{Account, Told};
+use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use crate::record::{
@@ -22,7 +23,7 @@ pub struct LaneCopy {
     cpu: usize,
     tid: i32,
     lost: u64,
-    tally: crate::probe::tally::Tally,
+    tally: Tally,
     sifted: Sifted,
     /// For a thread that polls: how far it has come.
     polled: Option<Told>,
@@ -43,6 +44,33 @@ pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
 
 /// A record of a run that has not measured anything yet.
 pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
+    let request = Request {
+        source: plan.kind.name.to_owned(),
+        interval: plan.interval.clone(),
+        cpus: plan.cpus.clone(),
+        policy: plan.policy.name().to_owned(),
+        priority: plan.policy.priority(),
+        duration_ns: plan.duration_ns,
+        loops: plan.loops,
+        break_ns: plan.break_ns,
+        load: plan.load.label(),
+        load_class: plan.load_class.to_string(),
+        requirements: plan.requirements.clone(),
+        confidence: plan.confidence,
+        as_deployed: plan.as_deployed,
+        best_effort: plan.best_effort,
+    };
+    empty(&plan.verb, plan.command.clone(), request, started, system)
+}
+
+/// The same of any verb.
+pub fn empty(
+    verb: &str,
+    command: Vec<String>,
+    request: Request,
+    started: String,
+    system: SystemState,
+) -> Run {
     Run {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -50,27 +78,12 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
             name: "punctual".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
-        verb: plan.verb.clone(),
-        command: plan.command.clone(),
+        verb: verb.to_owned(),
+        command,
         started,
         start_ns: None,
         state: State::Unfinished,
-        request: Request {
-            source: plan.source().to_owned(),
-            interval: plan.interval.clone(),
-            cpus: plan.cpus.clone(),
-            policy: plan.policy.name().to_owned(),
-            priority: plan.policy.priority(),
-            duration_ns: plan.duration_ns,
-            loops: plan.loops,
-            break_ns: plan.break_ns,
-            load: plan.load.label(),
-            load_class: plan.load_class.to_string(),
-            requirements: plan.requirements.clone(),
-            confidence: plan.confidence,
-            as_deployed: plan.as_deployed,
-            best_effort: plan.best_effort,
-        },
+        request,
         system,
         demands: Vec::new(),
         measured_ns: 0,
@@ -92,8 +105,9 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         merged: None,
         blocks: None,
         laboratory: None,
-        gaps: plan.gaps.clone(),
+        gaps: None,
         cross_check: None,
+        watch: None,
     }
 }
 
@@ -156,24 +170,33 @@ fn watched(start_ns: u64, lane: &LaneCopy) -> Watched {
 }
 
 fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
-    let tally = &lane.tally;
+    let thread = thread_of(start_ns, &lane.tally, lane.cpu, lane.tid);
+    Thread {
+        lost: lane.lost,
+        measured_ns: match lane.polled {
+            Some(_) => watched(start_ns, lane).span_ns,
+            None => thread.measured_ns,
+        },
+        ..thread
+    }
+}
+
+/// What a tally says of a thread.
+pub fn thread_of(start_ns: u64, tally: &Tally, cpu: usize, tid: i32) -> Thread {
     let peaks = tally.peaks();
     Thread {
-        cpu: lane.cpu,
-        tid: lane.tid,
+        cpu,
+        tid,
         latency: HistogramRecord::from(&tally.latency()),
         late: tally.late,
         missed: tally.missed,
         missed_late: Some(tally.missed_late),
-        lost: lane.lost,
+        lost: 0,
         early: tally.early,
         warm_up: tally.warm_up,
         peaks: peaks.in_order(),
         peaks_above_ns: peaks.threshold(),
-        measured_ns: match lane.polled {
-            Some(_) => watched(start_ns, lane).span_ns,
-            None => tally.last_asked_ns.saturating_sub(start_ns),
-        },
+        measured_ns: tally.last_asked_ns.saturating_sub(start_ns),
         faults: None,
         preemptions: None,
         first_half: Some(HistogramRecord::from(&tally.parts()[0])),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::trace::capture::Unavailable;
+
 /// Why a run could not be begun.
 #[derive(Debug)]
 pub enum ConductError {
@@ -26,6 +28,8 @@ pub enum ConductError {
     Collector(io::Error),
     /// The kernel's own tracer can't be had.
     Tracer(String),
+    /// Nothing can be watched here.
+    Watch(Unavailable),
     /// Signals can't be listened to.
     Signals(io::Error),
     /// A signal ended it, by the reason that a record would give.
@@ -45,6 +49,7 @@ impl fmt::Display for ConductError {
             ),
             Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
+            Self::Watch(why) => write!(f, "nothing can be watched: {}; {}", why.reason, why.mend),
             Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
             Self::Interrupted(reason) => write!(
                 f,

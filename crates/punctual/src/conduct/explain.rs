@@ -3,6 +3,7 @@
 //! know nothing of it.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,14 +11,13 @@ use std::time::{Duration, Instant};
 use punctual_rt::sched::Policy;
 
 use super::housekeeper::Housekeeper;
-use super::plan::Plan;
 use crate::probe::collector::{SampleSink, Sieve, Sorted};
 use crate::probe::cycle::Sample;
-use crate::record::explanation::{Bill, Explanation, Ledger, StageTimes};
+use crate::record::explanation::{Bill, Explanation, Ledger, Stage, StageTimes};
 use crate::record::{RecordError, RunDirectory, TracerCost};
 use crate::trace::attribute;
 use crate::trace::attribute::event::{Task, Window};
-use crate::trace::capture::{self, Capture, Unavailable};
+use crate::trace::capture::{self, Capture, Place, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
 pub use crate::trace::windows::WINDOWS_FILE;
@@ -30,15 +30,41 @@ const AT_ONCE: usize = 64;
 const BATCHES: usize = 256;
 /// Gaps that are: they are many, and most are short.
 const GAPS_AT_ONCE: usize = 4096;
+/// Threads that are followed where any may come.
+const FOLLOWED: usize = 1000;
 /// Bytes of the windows that are kept.
 const KEPT_BYTES: usize = 32 << 20;
 
+/// What is to be explained.
+#[derive(Debug)]
+pub struct Wanted {
+    /// CPUs that are recorded.
+    pub cpus: Vec<usize>,
+    /// Threads with their CPUs; none where any thread whose wake-ups are handed on is one.
+    pub threads: Vec<(i32, usize)>,
+    /// Wake-ups later than this; absent for the worst alone.
+    pub above_ns: Option<u64>,
+    /// How threads are scheduled that poll: their gaps are explained, and no wake-ups.
+    pub polling: Option<Policy>,
+    /// Where the work is done.
+    pub housekeeping: Option<usize>,
+}
+
 /// A wake-up of a thread.
 #[derive(Debug, Clone, Copy)]
-struct Wake {
-    tid: u32,
-    due_ns: u64,
-    woken_ns: u64,
+pub struct Wake {
+    /// The thread.
+    pub tid: u32,
+    /// Where it was.
+    pub at: Place,
+    /// Since when it waited, where that is known otherwise than by its timer.
+    pub waiting_ns: Option<u64>,
+    /// What its latency counts from.
+    pub due_ns: u64,
+    /// When it ran again.
+    pub woken_ns: u64,
+    /// Whether that is when the CPU went over to it: what comes after is not seen.
+    pub at_switch: bool,
 }
 
 impl Wake {
@@ -67,26 +93,23 @@ pub struct Explaining {
 }
 
 impl Explaining {
-    /// Begins to record the probes' CPUs. `probes` are thread numbers with their CPUs.
+    /// Begins to record.
     ///
     /// # Errors
     /// Why nothing can be explained here, and what to do: measuring goes on.
-    pub fn begin(
-        plan: &Plan,
-        probes: &[(i32, usize)],
-    ) -> Result<(Self, Box<dyn SampleSink>), Unavailable> {
-        let number = |cpu: usize| u32::try_from(cpu).unwrap_or(u32::MAX);
-        let mut cpus: Vec<u32> = plan.cpus.iter().map(|cpu| number(*cpu)).collect();
+    pub fn begin(wanted: &Wanted) -> Result<(Self, Feed), Unavailable> {
+        let mut cpus: Vec<u32> = wanted.cpus.iter().map(|cpu| number(*cpu)).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let targets = probes
+        let targets = wanted
+            .threads
             .iter()
             .map(|(tid, cpu)| (tid.unsigned_abs(), number(*cpu)));
-        let above_ns = plan.explain_above_ns.or(plan.deadline_ns());
+        let above_ns = wanted.above_ns;
         let options = capture::Options {
             targets: targets.collect(),
             // No stack is taken of what holds a polling thread up: it can't be known then.
-            threshold_ns: above_ns.filter(|_| plan.gaps.is_none()).unwrap_or(0),
+            threshold_ns: above_ns.filter(|_| wanted.polling.is_none()).unwrap_or(0),
             ring_events: capture::ring_events(cpus.len()),
             cpus,
         };
@@ -108,14 +131,15 @@ impl Explaining {
         let mut tracer = Tracer {
             capture: Arc::clone(&capture),
             above_ns: above_ns.unwrap_or(u64::MAX),
-            poller: plan.gaps.as_ref().map(|_| poller(plan.policy)),
+            poller: wanted.polling.map(poller),
             account: Arc::clone(&account),
             batches,
             waiting: Vec::new(),
+            followed: wanted.threads.is_empty().then(BTreeSet::new),
         };
         let round = move |last| tracer.round(last);
         let thread =
-            Housekeeper::begin("tracer", 1 << 20, plan.housekeeping, round).map_err(|error| {
+            Housekeeper::begin("tracer", 1 << 20, wanted.housekeeping, round).map_err(|error| {
                 Unavailable::new(format!("no thread for it: {error}"), "free some memory")
             })?;
         let explaining = Self {
@@ -127,7 +151,7 @@ impl Explaining {
             batch: Vec::new(),
             sender,
         };
-        Ok((explaining, Box::new(feed)))
+        Ok((explaining, feed))
     }
 
     /// Tells gaps in which the kernel did something from those in which it did nothing.
@@ -190,18 +214,32 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn number(cpu: usize) -> u32 {
+    u32::try_from(cpu).unwrap_or(u32::MAX)
+}
+
 /// The collector's end: hands on every sample, in batches.
-struct Feed {
+pub struct Feed {
     batch: Vec<Wake>,
     sender: SyncSender<Vec<Wake>>,
 }
 
+impl Feed {
+    /// Hands a wake-up on, with the next batch.
+    pub fn push(&mut self, wake: Wake) {
+        self.batch.push(wake);
+    }
+}
+
 impl SampleSink for Feed {
-    fn take(&mut self, _cpu: usize, tid: i32, samples: &[Sample]) {
+    fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
         self.batch.extend(samples.iter().map(|sample| Wake {
             tid: tid.unsigned_abs(),
+            at: Place::on(number(cpu)),
+            waiting_ns: None,
             due_ns: sample.asked_ns,
             woken_ns: sample.woke_ns(),
+            at_switch: false,
         }));
     }
 
@@ -256,12 +294,15 @@ struct Tracer {
     batches: Receiver<Vec<Wake>>,
     /// Late ones, to be explained in the next round: by then what followed them is known.
     waiting: Vec<Wake>,
+    /// Threads that are followed since they were met; absent where they are known beforehand.
+    followed: Option<BTreeSet<u32>>,
 }
 
 impl Tracer {
     fn round(&mut self, last: bool) {
         // Before the rings are copied, so that they hold what belongs to these samples.
         let samples = self.samples(if last { Duration::ZERO } else { NAP });
+        self.meet(&samples);
         lock(&self.capture).drain();
         self.explain();
         self.follow(&samples);
@@ -288,6 +329,19 @@ impl Tracer {
         }
     }
 
+    /// Follows threads that are met for the first time.
+    fn meet(&mut self, samples: &[Wake]) {
+        let Some(followed) = &mut self.followed else {
+            return;
+        };
+        for wake in samples {
+            if followed.len() < FOLLOWED && followed.insert(wake.tid) {
+                // One that has ended already needs no place.
+                let _ = lock(&self.capture).follow(wake.tid);
+            }
+        }
+    }
+
     /// Counts the stages of all, and picks those that are to be explained.
     fn follow(&mut self, samples: &[Wake]) {
         let mut capture = lock(&self.capture);
@@ -295,8 +349,15 @@ impl Tracer {
         let wakes = samples.iter().filter(|_| self.poller.is_none());
         for wake in wakes {
             let instants = capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
-            if let Some(instants) = instants {
-                account.ledger.add_stages(&StageTimes::between(&instants));
+            if let Some(mut instants) = instants {
+                if wake.at_switch {
+                    instants.woken_ns = instants.switch_ns.unwrap_or(instants.woken_ns);
+                }
+                let mut times = StageTimes::between(&instants);
+                if wake.at_switch {
+                    times.ns[Stage::User as usize] = None;
+                }
+                account.ledger.add_stages(&times);
             }
         }
         let mut worst: Vec<Wake> = samples
@@ -334,7 +395,14 @@ impl Tracer {
     fn window(&self, wake: &Wake) -> Option<Window> {
         let capture = lock(&self.capture);
         match &self.poller {
-            None => capture.window(wake.tid, wake.due_ns, wake.woken_ns),
+            None => {
+                let (due_ns, woken_ns) = (wake.due_ns, wake.woken_ns);
+                let mut window = capture.window_at(wake.tid, wake.at, due_ns, woken_ns);
+                if let Some(waiting_ns) = wake.waiting_ns {
+                    window.waiting_ns = waiting_ns;
+                }
+                Some(window)
+            }
             Some(poller) => {
                 let probe = Task {
                     tid: wake.tid,

@@ -11,7 +11,7 @@ use punctual_rt::sys::time::clock_now;
 
 /// Nice value where it may be set: still an ordinary thread, but one that a crowd of load
 /// processes can't keep waiting for long.
-const NICE: i32 = -10;
+pub(super) const NICE: i32 = -10;
 
 /// A thread that makes one round after the other until it is ended.
 pub(super) struct Housekeeper {

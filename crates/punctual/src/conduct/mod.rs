@@ -17,6 +17,7 @@ mod session;
 mod signals;
 mod tracers;
 mod view;
+mod watch;
 
 pub use error::ConductError;
 pub use explain::WINDOWS_FILE;
@@ -24,3 +25,4 @@ pub use gather::Gathering;
 pub use plan::Plan;
 pub use session::{BREAK_VALUE, Observer, conduct};
 pub use signals::Signals;
+pub use watch::{WatchPlan, watch};

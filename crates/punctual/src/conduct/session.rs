@@ -8,7 +8,7 @@ use punctual_rt::clock;
 
 use super::blocks::Stretches;
 use super::error::ConductError;
-use super::explain::Explaining;
+use super::explain::{Explaining, Wanted};
 use super::gather::Gathering;
 use super::pace::Pace;
 use super::plan::Plan;
@@ -28,22 +28,23 @@ use crate::record::samples::SAMPLES_DIRECTORY;
 use crate::record::{
     Event, Method, RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Subject,
 };
-use crate::report::live::LiveView;
+use crate::report::live::{LiveView, LiveWatch};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
+use crate::trace::capture::Unavailable;
 
 /// How often whoever watches is told.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 /// How often the conditions are looked at.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
+pub(super) const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often everything is saved.
-const SAVE_EVERY: Duration = Duration::from_secs(5);
+pub(super) const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// How long loads may take to get going.
 const LOADS_READY: Duration = Duration::from_secs(60);
 /// How long a probe thread may take to end after it was told, its interval aside.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// The highest samples that are kept, over all threads.
-const PEAKS: usize = 8192;
+pub(super) const PEAKS: usize = 8192;
 
 /// The reason of a run that a latency above the break value stopped.
 pub const BREAK_VALUE: &str = "break-value";
@@ -57,6 +58,10 @@ pub trait Observer {
     }
     /// How the run stands, several times a second.
     fn tick(&mut self, view: &LiveView);
+    /// The same of a watch.
+    fn watched(&mut self, view: &LiveWatch) {
+        let _ = view;
+    }
     /// What was just saved: every 5 s, and once at the end.
     fn saved(&mut self, run: &Run, directory: &RunDirectory);
     /// What is being done before and after the measurement, in a few words.
@@ -225,24 +230,36 @@ fn explain(
     }
     let tids = ready.iter().map(|ready| ready.tid);
     let probes: Vec<(i32, usize)> = tids.zip(plan.cpus.iter().copied()).collect();
-    match Explaining::begin(plan, &probes) {
-        Ok((explaining, sink)) => {
-            sinks.push(sink);
+    let wanted = Wanted {
+        cpus: plan.cpus.clone(),
+        threads: probes,
+        above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
+        polling: plan.gaps.as_ref().map(|_| plan.policy),
+        housekeeping: plan.housekeeping,
+    };
+    match Explaining::begin(&wanted) {
+        Ok((explaining, feed)) => {
+            sinks.push(Box::new(feed));
             Some(explaining)
         }
         Err(why) => {
-            let text = match plan.gaps {
-                Some(_) => format!("gaps are not explained: {}; {}", why.reason, why.mend),
-                None => why.to_string(),
-            };
-            run.events.push(Event {
-                at_ns: 0,
-                kind: "not-explained".to_owned(),
-                text,
-                invalidates: false,
-            });
+            let mut event = not_explained(&why);
+            if plan.gaps.is_some() {
+                event.text = format!("gaps are not explained: {}; {}", why.reason, why.mend);
+            }
+            run.events.push(event);
             None
         }
+    }
+}
+
+/// That nothing is explained, and why.
+pub(super) fn not_explained(why: &Unavailable) -> Event {
+    Event {
+        at_ns: 0,
+        kind: "not-explained".to_owned(),
+        text: why.to_string(),
+        invalidates: false,
     }
 }
 
@@ -292,7 +309,7 @@ fn go_on(signals: &Signals) -> Result<(), ConductError> {
     }
 }
 
-fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
+pub(super) fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {
     directory
         .save(run)
         .map_err(|error| ConductError::Record(error.to_string()))

@@ -14,6 +14,7 @@ use super::evidence::{analyse_record, missed_late};
 use super::explanation::Ledger;
 use super::gaps::Gaps;
 use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
+use super::watch::{self, Watch};
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
 
 /// Silence between two runs in the merged record, so that a burst at the end of
@@ -86,6 +87,7 @@ pub struct Merger {
     demands: Vec<Demand>,
     own_cost: OwnCost,
     explanation: Option<Ledger>,
+    watch: Option<Watch>,
     merged: Merged,
     measured_ns: u64,
     /// Where the next run begins in the merged record's time.
@@ -112,6 +114,7 @@ impl Merger {
             demands: Vec::new(),
             own_cost: OwnCost::default(),
             explanation: None,
+            watch: None,
             merged: Merged {
                 runs: 0,
                 samples: Vec::new(),
@@ -158,8 +161,17 @@ impl Merger {
             .map(|p| p.asked_ns)
             .max();
         let limit_ns = self.first.as_deref().unwrap_or(run).deadline_ns();
+        let watched = run
+            .watch
+            .as_ref()
+            .map(|watch| watch::add_up(&mut self.watch, watch));
         for (index, (thread, histogram)) in run.threads.iter().zip(&histograms).enumerate() {
-            let key = if run.knows("cpus") { thread.cpu } else { index };
+            let watched = watched.as_ref().and_then(|places| places.get(index));
+            let key = match watched {
+                Some(place) => *place,
+                None if run.knows("cpus") => thread.cpu,
+                None => index,
+            };
             let late = late(run, thread, histogram, limit_ns);
             let missed_late = if limit_ns == run.deadline_ns() {
                 missed_late(thread)
@@ -380,7 +392,11 @@ impl Merger {
             }),
             // Each run's own stands in its record.
             cross_check: None,
+            watch: self.watch,
         };
+        // Watches that were merged by force with what is none name not all threads.
+        let fits = |watch: &mut Watch| [0, run.threads.len()].contains(&watch.threads.len());
+        run.watch = run.watch.take_if(|watch| fits(watch));
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;
         run.conclude(analysis);

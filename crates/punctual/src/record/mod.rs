@@ -19,6 +19,7 @@ pub(crate) mod scan;
 pub mod system;
 pub mod time;
 mod validate;
+pub mod watch;
 
 pub use blocks::{Blocking, Blocks};
 pub use cpus::cpu_list;

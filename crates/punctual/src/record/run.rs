@@ -19,6 +19,7 @@ use super::explanation::Explanation;
 use super::gaps::Gaps;
 use super::lab::Laboratory;
 use super::system::SystemState;
+use super::watch::{Watch, WatchedThread};
 
 /// The word that opens every `run.json`.
 pub const FORMAT: &str = "punctual-run";
@@ -92,6 +93,9 @@ pub struct Run {
     /// The same by the kernel's own tracer; absent where nobody asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_check: Option<CrossCheck>,
+    /// For a watch: whose threads these are, and what else they went through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 impl Run {
@@ -121,14 +125,29 @@ impl Run {
     /// Whether a fact about the run is known; `name` is one of [`Imported::unknown`].
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
+        // What is watched has its own: each thread another.
+        const OF_THREADS: [&str; 4] = ["interval", "policy", "priority", "load"];
+        if self.watch.is_some() && OF_THREADS.contains(&name) {
+            return false;
+        }
         self.imported
             .as_ref()
             .is_none_or(|imported| !imported.unknown.iter().any(|n| n == name))
     }
 
-    /// What to call a thread: `CPU 3`, or `thread 0` where its CPU isn't known.
+    /// What is known of a thread that was watched.
+    #[must_use]
+    pub fn watched(&self, index: usize) -> Option<&WatchedThread> {
+        self.watch.as_ref()?.threads.get(index)
+    }
+
+    /// What to call a thread: `CPU 3`, `thread 0` where its CPU isn't known, or by name and
+    /// number if it was watched.
     #[must_use]
     pub fn thread_label(&self, index: usize) -> String {
+        if let Some(thread) = self.watched(index) {
+            return format!("{}/{}", thread.task.name, thread.task.tid);
+        }
         match self.threads.get(index) {
             Some(thread) if self.knows("cpus") => format!("CPU {}", thread.cpu),
             _ => format!("thread {index}"),
@@ -423,7 +442,7 @@ pub struct Event {
     pub at_ns: u64,
     /// A stable name: `affinity`, `clock-set`, `clock-source`, `continued`,
     /// `cpu-offline`, `cpu-online`, `governor`, `kernel-message`, `priority`,
-    /// `samples`, `save-failed`, `signal`, `steal`, `suspended` or `throttled`.
+    /// `program-ended`, `samples`, `save-failed`, `signal`, `steal`, `suspended` or `throttled`.
     pub kind: String,
     /// In words.
     pub text: String,

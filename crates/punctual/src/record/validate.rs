@@ -61,6 +61,9 @@ pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
             "not a rate",
         )?;
     }
+    if let Some(watch) = &run.watch {
+        super::watch::check(watch, run.threads.len())?;
+    }
     run.explanation
         .as_ref()
         .map_or(Ok(()), super::explanation::check)
@@ -132,7 +135,7 @@ fn system(run: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-fn histogram(record: &HistogramRecord, place: &str) -> Result<Histogram, Broken> {
+pub(super) fn histogram(record: &HistogramRecord, place: &str) -> Result<Histogram, Broken> {
     Histogram::try_from(record).map_err(|e| Broken {
         place: place.to_owned(),
         reason: e.to_string(),

@@ -1,13 +1,16 @@
 //! The conditions of a run in words: the machine, the probe, the load.
 
 use super::statements::{Fact, fact};
-use super::{terms, words};
+use super::{terms, watch, words};
 use crate::record::lab::{GuestTime, Laboratory};
 use crate::record::{Interval, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
 #[must_use]
 pub fn method(run: &Run) -> String {
+    if let Some(subject) = watch::subject(run) {
+        return subject;
+    }
     let request = &run.request;
     let interval = match &request.interval {
         _ if run.gaps.is_some() => run.gaps.as_ref().map(terms::how).unwrap_or_default(),
@@ -148,7 +151,14 @@ pub fn conditions(run: &Run) -> Vec<Fact> {
         fact("Kernel", kernel(run)),
         fact("Platform", platform(run)),
         fact("Clock, power", clock_and_power(run)),
-        fact("Probe", method(run)),
+        fact(
+            if run.watch.is_some() {
+                "Watched"
+            } else {
+                "Probe"
+            },
+            method(run),
+        ),
     ];
     facts.extend(origin(run));
     let tuning = if run.request.as_deployed {

@@ -90,6 +90,8 @@ impl Row {
 /// All figures of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
+    /// What the rows are called: `CPU`, or `thread` where a program was watched.
+    pub rows_are: &'static str,
     /// One row per probe thread, in the order of the record.
     pub rows: Vec<Row>,
     /// All threads together.
@@ -100,9 +102,13 @@ impl Figures {
     /// Computes the figures of a run.
     #[must_use]
     pub fn of(run: &Run) -> Self {
+        let threads = run
+            .watch
+            .as_ref()
+            .is_some_and(|watch| !watch.threads.is_empty());
         let mut merged = Row {
             label: "all".to_owned(),
-            name: "all CPUs".to_owned(),
+            name: if threads { "all threads" } else { "all CPUs" }.to_owned(),
             ..Row::default()
         };
         let mut all = Histogram::new();
@@ -116,7 +122,11 @@ impl Figures {
             rows.push(row);
         }
         merged.fill(&all);
-        Self { rows, merged }
+        Self {
+            rows_are: if threads { "thread" } else { "CPU" },
+            rows,
+            merged,
+        }
     }
 
     /// Indices of the rows from the highest maximum to the lowest.
@@ -157,6 +167,10 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         .count()
         > 1;
     let (label, name) = match (run.knows("cpus"), shared) {
+        _ if run.watched(index).is_some() => {
+            let name = super::words::clean(&run.thread_label(index));
+            (name.clone(), name)
+        }
         (false, _) => (index.to_string(), run.thread_label(index)),
         (true, false) => (thread.cpu.to_string(), run.thread_label(index)),
         (true, true) => {

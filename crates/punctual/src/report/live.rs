@@ -1,6 +1,10 @@
 //! What is seen while a run goes: a block that is redrawn, plain lines where
 //! nothing can be redrawn, and cyclictest's lines.
 
+mod watch;
+
+pub use watch::{LiveRow, LiveWatch, watch_lines, watch_plain_line};
+
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::words;
@@ -100,7 +104,7 @@ pub struct LiveLoad {
 /// at most [`Style::width`] characters.
 #[must_use]
 pub fn status_lines(view: &LiveView, style: &Style) -> Vec<String> {
-    let mut lines = vec![progress(view, style)];
+    let mut lines = vec![progress(&view.verb, view.elapsed_ns, view.total_ns, style)];
     let mut tail = Vec::new();
     let room = style.width.max(20) - 1;
     for note in view.notes.iter().take(2) {
@@ -134,16 +138,16 @@ pub fn status_lines(view: &LiveView, style: &Style) -> Vec<String> {
     lines.iter().map(|line| cut(line, style.width)).collect()
 }
 
-fn progress(view: &LiveView, style: &Style) -> String {
-    let elapsed = words::clock(view.elapsed_ns);
-    let verb = words::clean(&view.verb);
-    let Some(total) = view.total_ns.filter(|total| *total > 0) else {
+fn progress(verb: &str, elapsed_ns: u64, total_ns: Option<u64>, style: &Style) -> String {
+    let elapsed = words::clock(elapsed_ns);
+    let verb = words::clean(verb);
+    let Some(total) = total_ns.filter(|total| *total > 0) else {
         return style.paint(Tone::Bold, &format!("{verb}  {elapsed}, until interrupted"));
     };
-    let share = (view.elapsed_ns as f64 / total as f64).min(1.0);
+    let share = (elapsed_ns as f64 / total as f64).min(1.0);
     let left = words::clock(
         total
-            .saturating_sub(view.elapsed_ns)
+            .saturating_sub(elapsed_ns)
             .div_ceil(1_000_000_000)
             .saturating_mul(1_000_000_000),
     );

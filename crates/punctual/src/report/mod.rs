@@ -26,4 +26,5 @@ pub mod svg;
 pub mod table;
 pub mod terminal;
 pub mod terms;
+mod watch;
 pub mod words;

@@ -10,7 +10,7 @@ use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
-use super::{conditions, explain};
+use super::{conditions, explain, watch};
 use crate::record::Run;
 
 /// CPUs in the table; of more, the worst are shown.
@@ -35,6 +35,7 @@ pub fn summary(run: &Run, style: &Style) -> String {
     if !figures.rows.is_empty() {
         page.table(run, &figures);
     }
+    page.watch(run);
     let statistics = statements::statistics(run);
     if !statistics.is_empty() {
         page.section("Statistics");
@@ -93,15 +94,21 @@ fn conditions(run: &Run) -> Vec<Fact> {
         ),
         fact("Clock", conditions::clock_and_power(run)),
         fact(
-            "Probe",
+            if run.watch.is_some() {
+                "Watched"
+            } else {
+                "Probe"
+            },
             format!(
                 "{}, {}",
                 conditions::method(run),
                 words::duration(run.measured_ns)
             ),
         ),
-        fact("Load", conditions::load(run)),
     ];
+    if run.watch.is_none() {
+        facts.push(fact("Load", conditions::load(run)));
+    }
     facts.extend(conditions::origin(run));
     if run.request.best_effort {
         facts.push(fact(
@@ -269,7 +276,8 @@ impl Page<'_> {
             let rest = figures.rows.len() - shown.len();
             let least = shown.last().and_then(|&i| figures.rows[i].max).unwrap_or(0);
             let text = format!(
-                "  and {rest} more CPUs with a maximum of at most {}",
+                "  and {rest} more {}s with a maximum of at most {}",
+                figures.rows_are,
                 words::duration(least)
             );
             self.lines.push(self.style.paint(Tone::Dim, &text));
@@ -277,6 +285,34 @@ impl Page<'_> {
         let gap = |row: &Row| row.count > 0 && row.percentile(99.999).is_none();
         if figures.rows.iter().chain([&figures.merged]).any(gap) {
             self.paragraph(Tone::Dim, "  — : too few samples for this percentile");
+        }
+    }
+
+    /// What a watch saw beside the wake-ups.
+    fn watch(&mut self, run: &Run) {
+        for mut table in watch::tables(run) {
+            self.section(table.name);
+            let rest = table.rows.len().saturating_sub(watch::MOST_ROWS);
+            table.rows.truncate(watch::MOST_ROWS);
+            let room = self.style.columns() - 2;
+            let cells = |table: &watch::Table| {
+                let heads = table.heads.iter();
+                let mut rows = vec![heads.map(|head| Cell::toned(*head, Tone::Dim)).collect()];
+                let row = |row: &Vec<String>| row.iter().map(Cell::new).collect();
+                rows.extend(table.rows.iter().map(row));
+                rows
+            };
+            let mut rows: Vec<Vec<Cell>> = cells(&table);
+            while table::width(&rows, 1) > room && table.narrow() {
+                rows = cells(&table);
+            }
+            for line in table::set(&rows, room, self.style) {
+                self.lines.push(format!("  {line}"));
+            }
+            if rest > 0 {
+                let text = format!("  and {rest} more in the report");
+                self.lines.push(self.style.paint(Tone::Dim, &text));
+            }
         }
     }
 
@@ -368,7 +404,7 @@ struct Columns {
 
 fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>> {
     let percentiles = percentiles(figures);
-    let mut names = vec!["CPU", "samples", "min", "mean"];
+    let mut names = vec![figures.rows_are, "samples", "min", "mean"];
     names.extend(percentiles.iter().map(|(_, name)| name));
     names.extend(if columns.gaps {
         &["max", "above", "lost"][..]

@@ -15,7 +15,7 @@ use crate::record::system::SystemState;
 pub mod mends;
 mod stated;
 
-pub use stated::{rt_throttling, stated};
+pub use stated::{rt_throttling, stated, stated_of_machine};
 
 /// What a run asks of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]

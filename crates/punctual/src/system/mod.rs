@@ -28,6 +28,7 @@ mod clock;
 mod kernel;
 mod limits;
 mod power;
+pub mod process;
 mod processor;
 mod root;
 mod scheduler;

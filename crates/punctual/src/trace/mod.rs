@@ -3,4 +3,5 @@
 pub mod attribute;
 pub mod capture;
 pub mod tracers;
+pub mod watch;
 pub mod windows;

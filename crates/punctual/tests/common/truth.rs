@@ -11,6 +11,8 @@ pub struct Wanted {
     pub named: u64,
     /// Whose duration is right by 2 % or 5 µs.
     pub timed: u64,
+    /// How far half of the durations may be off at most, in ns.
+    pub off_by_ns: u64,
     /// Of the outliers' time, unexplained or blind.
     pub residue: f64,
 }
@@ -64,6 +66,10 @@ pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
     }
     if count("timed") * 100 < injected * wanted.timed {
         return wrong("its duration is not right");
+    }
+    let off_by_ns = line["off_by_ns"].as_i64().unwrap_or(i64::MAX);
+    if off_by_ns.unsigned_abs() > wanted.off_by_ns {
+        return wrong("durations are not right");
     }
     if count("residue_ns") as f64 > count("total_ns") as f64 * wanted.residue / 100.0 {
         return wrong("too much is unexplained");

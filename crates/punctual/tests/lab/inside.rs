@@ -2,6 +2,11 @@
 //! with two processors: wait sources, deadlines, partitions, tracers, eBPF. This very test program
 //! is brought into the guest and runs the parts of itself that are named `guest`.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "what a part prints is read by the test that runs it"
+)]
+
 use std::fs;
 use std::process::Command;
 

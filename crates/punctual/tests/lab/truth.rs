@@ -11,6 +11,7 @@ const THERE: Wanted = Wanted {
     least: 20,
     named: 99,
     timed: 95,
+    off_by_ns: 5_000,
     residue: 2.0,
 };
 

@@ -17,3 +17,5 @@ mod samples;
 mod schema;
 mod schema_lab;
 mod support;
+#[path = "../common/watches.rs"]
+mod watches;

@@ -68,6 +68,9 @@ fn records() -> Vec<Run> {
         figures: vec![CrossFigure::new("noise", 3.0, 2.0)],
     });
     full.conclude(analyse_record(&full).unwrap());
+    full.watch = Some(super::watches::program("controller", full.threads.len()));
+    let mut system = run(4);
+    system.watch = Some(super::watches::system("controller"));
 
     let mut invalid = run(3);
     invalid.demands[0].standing = Standing::NotInForce;
@@ -85,7 +88,15 @@ fn records() -> Vec<Run> {
         "jitterdebugger.json",
     ]
     .map(|name| detect_and_read(&data.join(name)).unwrap());
-    let mut records = vec![full, run(1), invalid, unfinished, inconclusive, merged];
+    let mut records = vec![
+        full,
+        system,
+        run(1),
+        invalid,
+        unfinished,
+        inconclusive,
+        merged,
+    ];
     records.extend(imported);
     records
 }

@@ -229,6 +229,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         laboratory: None,
         gaps: None,
         cross_check: None,
+        watch: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

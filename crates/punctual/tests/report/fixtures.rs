@@ -364,6 +364,8 @@ pub fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("explained", explained()),
         ("explained-hostile", explained_hostile()),
+        ("watched", super::watched::program()),
+        ("watched-hostile", super::watched::hostile()),
         ("good", good()),
         ("laptop", laptop()),
         ("vm", virtual_machine()),

@@ -15,3 +15,6 @@ mod lab;
 mod labs;
 mod terminal;
 mod total;
+mod watched;
+#[path = "../common/watches.rs"]
+mod watches;

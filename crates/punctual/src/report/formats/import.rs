@@ -120,6 +120,7 @@ impl Foreign {
             laboratory: None,
             gaps: None,
             cross_check: None,
+            watch: None,
             command: self.command,
             tool: self.tool,
         };

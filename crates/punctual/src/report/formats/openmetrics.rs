@@ -54,6 +54,9 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
 
 fn thread_labels(run: &Run, index: usize) -> String {
     let host = quoted(&run.system.hostname);
+    if run.watched(index).is_some() {
+        return format!("host={host},thread={}", quoted(&run.thread_label(index)));
+    }
     if run.knows("cpus") {
         format!("host={host},cpu=\"{}\"", run.threads[index].cpu)
     } else {

@@ -37,12 +37,15 @@ pub fn page(run: &Run) -> String {
     sections::timeline(&mut html, run, &marks);
     sections::percentiles(&mut html, run, &figures, &marks);
     tables::worst(&mut html, run, &figures);
+    tables::watched(&mut html, run);
     explained::explained(&mut html, run);
     sections::statistics(&mut html, run);
     if !broken {
         sections::validity(&mut html, run);
     }
-    sections::load(&mut html, run);
+    if run.watch.is_none() {
+        sections::load(&mut html, run);
+    }
     sections::conditions(&mut html, run);
     if !broken {
         sections::events(&mut html, run);
@@ -166,7 +169,10 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
         words::count(all.lost),
         format!(
             "on {}",
-            words::plural(figures.rows.len() as u64, "CPU", "CPUs")
+            match figures.rows_are {
+                "thread" => words::plural(figures.rows.len() as u64, "thread", "threads"),
+                _ => words::plural(figures.rows.len() as u64, "CPU", "CPUs"),
+            }
         ),
     ));
     let stolen = run

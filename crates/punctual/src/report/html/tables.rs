@@ -8,7 +8,7 @@ use crate::record::Run;
 use crate::report::figures::{Figures, Row};
 use crate::report::marks::deadline;
 use crate::report::terms::Terms;
-use crate::report::{statements, words};
+use crate::report::{statements, watch, words};
 
 /// Up to so many CPUs the table shows all; of more, the worst.
 const FEW_ROWS: usize = 16;
@@ -122,14 +122,18 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         figure_table(html, caption, run, figures, &all);
     } else {
         let named = format!(
-            "{caption}. The {FEW_ROWS} of {} CPUs with the highest maximum",
-            figures.rows.len()
+            "{caption}. The {FEW_ROWS} of {} {}s with the highest maximum",
+            figures.rows.len(),
+            figures.rows_are
         );
         figure_table(html, &named, run, figures, &worst(FEW_ROWS));
         // Folded without a script.
         let mut rest = worst(MOST_ROWS);
         rest.sort_unstable();
-        html.raw("<details><summary>Every CPU</summary>\n");
+        html.raw(&format!(
+            "<details><summary>Every {}</summary>\n",
+            figures.rows_are
+        ));
         figure_table(html, caption, run, figures, &rest);
         html.raw("</details>\n");
     }
@@ -154,8 +158,20 @@ fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, sh
         rows.push(("all", figure_row(&figures.merged, deadline)));
     }
     let mut names = vec![
-        "CPU", "samples", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max",
-        "late", "missed", "lost",
+        figures.rows_are,
+        "samples",
+        "min",
+        "mean",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "p99.999",
+        "max",
+        "late",
+        "missed",
+        "lost",
     ];
     if run.gaps.is_some() {
         // No period can be missed.
@@ -250,11 +266,33 @@ pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
             ("", cells)
         })
         .collect();
-    let columns = [size, "CPU", "At", "Cycle", "Against the deadline"];
+    let row = if figures.rows_are == "CPU" {
+        "CPU"
+    } else {
+        "Thread"
+    };
+    let columns = [size, row, "At", "Cycle", "Against the deadline"];
     html.table(
         "figures tight",
         caption,
         &columns[..if limit.is_some() { 5 } else { 4 }],
         &rows,
     );
+}
+
+/// What a watch saw beside the wake-ups.
+pub(super) fn watched(html: &mut Html, run: &Run) {
+    let tables = watch::tables(run);
+    if tables.is_empty() {
+        return;
+    }
+    html.heading("watched", "What was watched");
+    for table in &tables {
+        let rows: Vec<(&str, Vec<Td>)> = table
+            .rows
+            .iter()
+            .map(|row| ("", row.iter().map(td).collect()))
+            .collect();
+        html.table("figures", table.name, &table.heads, &rows);
+    }
 }

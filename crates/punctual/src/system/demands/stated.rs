@@ -39,6 +39,13 @@ pub fn stated(asked: &Asked, threads: &[ProbeFound], system: &SystemState) -> Ve
     .collect()
 }
 
+/// What is to be known of the machine whatever runs on it.
+#[must_use]
+pub fn stated_of_machine(system: &SystemState) -> Vec<Demand> {
+    let of_it = [virtual_machine, container, preemption, clock_source];
+    of_it.into_iter().filter_map(|of| of(system)).collect()
+}
+
 fn state(name: &str, found: String, mend: Option<String>) -> Demand {
     Demand {
         name: name.to_owned(),

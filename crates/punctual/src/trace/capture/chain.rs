@@ -52,6 +52,16 @@ impl Chains {
         }
     }
 
+    /// Follows one more.
+    pub fn follow(&mut self, tid: u32) {
+        self.targets.entry(tid).or_default();
+    }
+
+    /// Follows a thread no more.
+    pub fn drop(&mut self, tid: u32) {
+        self.targets.remove(&tid);
+    }
+
     /// Takes the next event; those of all CPUs in the order of their times.
     pub fn feed(&mut self, slot: &Slot) {
         let at_ns = slot.at_ns();

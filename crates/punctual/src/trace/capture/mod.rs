@@ -8,11 +8,15 @@
 pub mod chain;
 mod gaps;
 pub mod history;
+#[cfg(feature = "trace")]
+pub(in crate::trace) mod kernel;
 pub mod layout;
 #[cfg(feature = "trace")]
 mod recorder;
 #[cfg(feature = "trace")]
-mod shared;
+pub(in crate::trace) mod rings;
+#[cfg(feature = "trace")]
+pub(in crate::trace) mod shared;
 pub mod slot;
 pub mod smi;
 pub mod symbols;
@@ -43,6 +47,12 @@ mod recorder {
         pub fn stack(&self, _: u64, _: u64) -> Vec<u64> {
             match *self {}
         }
+        pub fn follow(&mut self, _: u32) -> Result<(), Unavailable> {
+            match *self {}
+        }
+        pub fn forget(&mut self, _: u32) {
+            match *self {}
+        }
         pub fn events(&self) -> u64 {
             match *self {}
         }
@@ -69,7 +79,8 @@ use crate::trace::attribute::event::{Event, Interrupted, Task, What, Window};
 /// What to record.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Threads whose wake-ups are followed, each with the CPU that it runs on.
+    /// Threads whose wake-ups are followed, each with the CPU that it runs on. None at all
+    /// where they are to come later, by [`Capture::follow`].
     pub targets: Vec<(u32, u32)>,
     /// How late a target may be before the stack of what runs in its place is taken, in ns;
     /// 0 for never.
@@ -79,6 +90,26 @@ pub struct Options {
     /// Events that each CPU's ring holds; rounded up to a power of two. 64 bytes each, and as
     /// much again for the copy.
     pub ring_events: usize,
+}
+
+/// Where a wake-up took place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The CPU on which the thread was made ready.
+    pub waking: u32,
+    /// The CPU that it then ran on.
+    pub running: u32,
+}
+
+impl Place {
+    /// All on one CPU.
+    #[must_use]
+    pub fn on(cpu: u32) -> Self {
+        Self {
+            waking: cpu,
+            running: cpu,
+        }
+    }
 }
 
 /// Events of a CPU's ring: at the 200,000 a second of a flood of packets, a sixth of a second: three times as long as the collector naps.
@@ -190,20 +221,46 @@ impl Capture {
         self.chains.take(tid, due_ns, woken_ns)
     }
 
-    /// What happened around a late wake-up of a target; nothing if it is none.
+    /// Follows the wake-ups of one more thread.
+    ///
+    /// # Errors
+    /// What the kernel refused, where there is no room for it.
+    pub fn follow(&mut self, tid: u32) -> Result<(), Unavailable> {
+        self.recorder.follow(tid)?;
+        self.chains.follow(tid);
+        Ok(())
+    }
+
+    /// Follows a thread no more.
+    pub fn forget(&mut self, tid: u32) {
+        self.recorder.forget(tid);
+        self.chains.drop(tid);
+    }
+
+    /// What happened around a late wake-up of a target; nothing if it is none of the first.
     /// Best asked for some ms after the wake-up: the hypervisor tells what it stole by then.
+    #[must_use]
     pub fn window(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
         let (_, cpu) = *self
             .options
             .targets
             .iter()
             .find(|(known, _)| *known == tid)?;
+        Some(self.window_at(tid, Place::on(cpu), due_ns, woken_ns))
+    }
+
+    /// As [`Capture::window`], of any target: on the CPU that it ran on, and on the one where
+    /// it was made ready.
+    #[must_use]
+    pub fn window_at(&self, tid: u32, at: Place, due_ns: u64, woken_ns: u64) -> Window {
+        let cpu = at.running;
         let mut lost = 0;
         let mut slots = Vec::new();
         let mut stolen = [None; 2];
         for (index, history) in self.histories.iter().enumerate() {
             // Of the other CPUs' lanes what concerns the target alone.
-            let own = self.options.cpus.get(index) == Some(&cpu);
+            let here = self.options.cpus.get(index);
+            let own = here == Some(&cpu) || here == Some(&at.waking);
             let (cut, lost_here) = history.cut(due_ns, woken_ns);
             let concerns = |slot: &Slot| {
                 matches!(slot.kind(), kind::WAKING | kind::MIGRATE) && slot.a() as u32 == tid
@@ -211,6 +268,8 @@ impl Capture {
             slots.extend(cut.into_iter().filter(|slot| own || concerns(slot)));
             if own {
                 lost += lost_here;
+            }
+            if here == Some(&cpu) {
                 let account = |slot: &Slot| slot.stolen_ns().is_some();
                 stolen = [
                     history.last_before(due_ns, account).copied(),
@@ -229,7 +288,7 @@ impl Capture {
                     && slot.c() as u32 == tid
             })
             .copied()
-            .or_else(|| self.armed(cpu, tid, due_ns));
+            .or_else(|| self.armed(at, tid, due_ns));
         let events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
         let mut window = Window {
             cpu,
@@ -244,7 +303,7 @@ impl Capture {
             symbols: BTreeMap::new(),
         };
         self.name(&mut window);
-        Some(window)
+        window
     }
 
     /// What slots say, and what was counted around them: stolen time where the account
@@ -295,12 +354,13 @@ impl Capture {
     }
 
     /// The timer that the target armed before the window begins.
-    fn armed(&self, cpu: u32, tid: u32, due_ns: u64) -> Option<Slot> {
-        let index = self.options.cpus.iter().position(|known| *known == cpu)?;
+    fn armed(&self, at: Place, tid: u32, due_ns: u64) -> Option<Slot> {
         let armed = |slot: &Slot| slot.kind() == kind::TIMER_START && slot.c() as u32 == tid;
-        self.histories
-            .get(index)?
-            .last_before(due_ns, armed)
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        lanes
+            .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
+            .filter_map(|(_, history)| history.last_before(due_ns, armed))
+            .max_by_key(|slot| slot.at_ns())
             .copied()
     }
 

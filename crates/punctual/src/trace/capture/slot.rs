@@ -43,6 +43,17 @@ pub const LOCAL_TIMER: u64 = 0;
 /// The state that the idle task gives when it is back.
 const AWAKE: u32 = u32::MAX;
 
+/// A text that the kernel wrote into words: up to the first zero.
+#[must_use]
+pub fn text(words: &[u64]) -> String {
+    let bytes: Vec<u8> = words
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .take_while(|byte| *byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 impl Slot {
     /// When it was seen.
     #[must_use]
@@ -95,12 +106,7 @@ impl Slot {
     /// The name in it, as far as there is one.
     #[must_use]
     pub fn name(&self) -> String {
-        let bytes: Vec<u8> = [self.0[6], self.0[7]]
-            .iter()
-            .flat_map(|word| word.to_ne_bytes())
-            .take_while(|byte| *byte != 0)
-            .collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text(&self.0[6..])
     }
 
     /// Who comes, of a switch.

@@ -50,7 +50,7 @@ pub fn check() -> Result<(), Unavailable> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Unavailable::new(
             "this processor's interrupts are not known to punctual yet",
-            "measuring goes on without",
+            "it takes an x86-64 machine",
         ));
     }
     if let Err(error) = fs::metadata(BTF) {

@@ -1,0 +1,72 @@
+//! Flags of `watch`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use punctual_stats::requirement::Requirement;
+
+use super::{EXPLAIN, OUTPUT, REQUIRE, units};
+
+pub(super) const WATCH_EXAMPLES: &str = "\
+Examples:
+  punctual watch controller                 the real-time threads of a program that runs
+  punctual watch 4711 -D 60 --deadline 100us
+  punctual watch controller --all           its ordinary threads too
+  punctual watch --system                   the worst wake-up of any real-time thread, and who was in its way";
+
+/// Flags of `watch`.
+#[derive(Debug, Args)]
+pub struct WatchFlags {
+    /// The program: its number, or its name
+    #[arg(
+        value_name = "PID|NAME",
+        required_unless_present = "system",
+        conflicts_with = "system"
+    )]
+    pub program: Option<String>,
+    /// Every real-time thread of the machine, whatever its program
+    #[arg(long)]
+    pub system: bool,
+    /// Threads of ordinary priority too
+    #[arg(long, conflicts_with = "system")]
+    pub all: bool,
+    /// How long to watch: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
+    pub duration: Option<u64>,
+
+    /// The deadline of a wake-up; later is a miss
+    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
+    pub deadline: Option<u64>,
+    /// Allowed probability of a miss per wake-up; 0: no miss seen [default: 1e-4]
+    #[arg(long, value_name = "P", value_parser = units::miss, allow_hyphen_values = true, help_heading = REQUIRE)]
+    pub miss: Option<f64>,
+    /// No latency above this
+    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
+    pub max: Option<u64>,
+    /// A percentile and its limit, e.g. 99.99=50us; may be repeated
+    #[arg(long, value_name = "P=TIME", value_parser = units::percentile, allow_hyphen_values = true, help_heading = REQUIRE)]
+    pub percentile: Vec<Requirement>,
+    /// Confidence that every bound holds
+    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_hyphen_values = true, help_heading = REQUIRE)]
+    pub confidence: f64,
+
+    /// The run directory [default: punctual-watch-TIME here]
+    #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Print the summary of the watch as JSON
+    #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
+    pub json: bool,
+    /// Print nothing but the verdict
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub quiet: bool,
+    /// Say what is being done
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub verbose: bool,
+
+    /// Explain wake-ups later than this, in us; the worst are explained anyway [default: the deadline]
+    #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with_all = ["no_explain", "system"], help_heading = EXPLAIN)]
+    pub explain_above: Option<u64>,
+    /// Count alone: late wake-ups stay unexplained
+    #[arg(long, conflicts_with = "system", help_heading = EXPLAIN)]
+    pub no_explain: bool,
+}

@@ -1,0 +1,62 @@
+//! `watch`: a program that runs, or the whole system, as it is.
+
+use std::process::ExitCode;
+
+use super::failure::Failure;
+use super::flags::WatchFlags;
+use super::measuring::{exit_code, make_directory, show};
+use super::out;
+use super::plan::required;
+use super::screen::Screen;
+use crate::conduct::{self, WatchPlan};
+use crate::system::Root;
+use crate::system::process;
+
+/// Watches and shows what was seen.
+///
+/// # Errors
+/// Wrong usage, a program that isn't there, or what could not be set up.
+pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
+    let plan = plan(flags)?;
+    let directory = make_directory(flags.output.as_deref(), "watch")?;
+    let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
+    let outcome = conduct::watch(&plan, &directory, &mut screen);
+    screen.clear();
+    if let Some(trouble) = &screen.trouble {
+        out::complain(trouble);
+    }
+    let run = match outcome {
+        Ok(run) => run,
+        Err(error) => {
+            // Nothing was seen: nothing is left behind.
+            directory.discard_if_empty();
+            return Err(Failure::setup(error));
+        }
+    };
+    show(&run, flags.json, flags.quiet, &directory);
+    Ok(exit_code(&run))
+}
+
+fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
+    let root = Root::live();
+    let found = flags.program.as_deref().map(|it| process::find(&root, it));
+    let program = found.transpose().map_err(Failure::usage)?;
+    if program.is_some() && process::numbers_differ(&root) {
+        return Err(Failure::setup(
+            "threads have other numbers in this container than for the kernel: run punctual outside \
+             of it (docker: --pid=host)",
+        ));
+    }
+    Ok(WatchPlan {
+        command: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        program,
+        every: flags.all,
+        duration_ns: flags.duration,
+        requirements: required(flags.deadline, flags.miss, flags.max, &flags.percentile),
+        confidence: flags.confidence,
+        explain: !flags.no_explain,
+        explain_above_ns: flags.explain_above,
+    })
+}

@@ -1,0 +1,153 @@
+//! The record and the live view of a watch, out of what is known of its threads.
+
+use punctual_stats::histogram::HistogramRecord;
+
+use super::WatchPlan;
+use super::followed::Followed;
+use crate::conduct::compose::{empty, thread_of};
+use crate::probe::tally::Tally;
+use crate::record::watch::{Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
+use crate::record::{Demand, Faults, Interval, Request, Run, SystemState, Thread};
+use crate::report::live::LiveRow;
+use crate::system::Policy;
+use crate::system::demands::{rt_throttling, stated_of_machine};
+use crate::trace::watch::{Call, Other, calls};
+
+/// A record of a watch that has not seen anything yet.
+pub fn begun(plan: &WatchPlan, cpus: &[usize], started: String, system: SystemState) -> Run {
+    let request = Request {
+        source: match &plan.program {
+            Some(program) => format!("watch of {}", program.name),
+            None => "watch of the system".to_owned(),
+        },
+        // Each thread has its own: none of these is asked of any.
+        interval: Interval::Fixed { interval_ns: 0 },
+        cpus: cpus.to_vec(),
+        policy: "other".to_owned(),
+        priority: 0,
+        duration_ns: plan.duration_ns,
+        loops: None,
+        break_ns: None,
+        load: "none".to_owned(),
+        load_class: "other".to_owned(),
+        requirements: plan.requirements.clone(),
+        confidence: plan.confidence,
+        as_deployed: true,
+        best_effort: false,
+    };
+    empty("watch", plan.command.clone(), request, started, system)
+}
+
+/// The wake-ups of a thread.
+pub fn thread(start_ns: u64, followed: &Followed) -> Thread {
+    let sleeper = &followed.sleeper;
+    let cpu = sleeper.cpu.unwrap_or(0) as usize;
+    let tid = i32::try_from(sleeper.task.tid).unwrap_or(0);
+    let thread = thread_of(start_ns, &followed.tally, cpu, tid);
+    Thread {
+        lost: followed.lost(),
+        faults: Some(Faults {
+            minor: sleeper.minor_faults,
+            major: sleeper.major_faults,
+        }),
+        preemptions: Some(sleeper.preempted),
+        ..thread
+    }
+}
+
+/// What else it went through.
+pub fn watched(followed: &Followed) -> WatchedThread {
+    let sleeper = &followed.sleeper;
+    let jobs = Jobs {
+        count: sleeper.jobs,
+        late: sleeper.late_jobs,
+        worst_ns: sleeper.worst_job_ns,
+        postponed: sleeper.postponed,
+    };
+    let mut calls: Vec<WatchedCall> = followed.calls.iter().map(call).collect();
+    calls.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.name.cmp(&b.name)));
+    calls.truncate(Watch::CALLS);
+    WatchedThread {
+        task: task(&sleeper.task),
+        ended: sleeper.ended,
+        period_ns: followed.period_ns(),
+        by_timer: HistogramRecord::from(&followed.by_timer),
+        by_others: HistogramRecord::from(&followed.by_others),
+        overruns: followed.overruns,
+        worst_overrun_ns: followed.worst_overrun_ns,
+        switches: sleeper.switches,
+        migrations: sleeper.migrations,
+        jobs: (jobs != Jobs::default()).then_some(jobs),
+        calls,
+        calls_beyond: sleeper.beyond,
+    }
+}
+
+/// A task in the record's words.
+pub fn task(other: &Other) -> WatchedTask {
+    let policy = Policy::from_number(other.policy);
+    let priority = match policy {
+        Policy::Fifo | Policy::RoundRobin => {
+            u32::try_from(99 - other.priority).unwrap_or(0).min(99)
+        }
+        _ => 0,
+    };
+    WatchedTask {
+        tid: other.tid,
+        name: other.name.clone(),
+        policy: policy.name().to_owned(),
+        priority,
+    }
+}
+
+fn call(call: &Call) -> WatchedCall {
+    WatchedCall {
+        name: calls::name(call.call),
+        count: call.count,
+        total_ns: call.total_ns,
+        worst_ns: call.worst_ns,
+        by_timer: call.by_timer,
+        inversions: call.inversions,
+        other: call.other.as_ref().map(task),
+        held: call.held,
+    }
+}
+
+/// What was asked of the watch, and what a reader must know of the machine.
+pub fn demands(asked: Demand, run: &Run) -> Vec<Demand> {
+    let mut demands = vec![asked];
+    demands.extend(rt_throttling(&run.system, false));
+    demands.extend(stated_of_machine(&run.system));
+    demands
+}
+
+/// A thread as it stands, for the screen.
+pub fn row(followed: &Followed) -> LiveRow {
+    let (sleeper, tally): (_, &Tally) = (&followed.sleeper, &followed.tally);
+    let latency = tally.latency();
+    // Ten samples beyond a percentile are the least that support it.
+    let supported = latency.count() >= 10_000;
+    let worst = followed
+        .calls
+        .iter()
+        .filter(|call| call.by_timer < call.count)
+        .max_by_key(|call| call.worst_ns);
+    LiveRow {
+        label: format!("{}/{}", sleeper.task.name, sleeper.task.tid),
+        count: latency.count(),
+        period_ns: followed.period_ns(),
+        avg_ns: latency.mean().unwrap_or(0.0),
+        p999_ns: latency.quantile(0.999).filter(|_| supported),
+        max_ns: latency.max().unwrap_or(0),
+        late: tally.late,
+        missed: tally.missed + sleeper.late_jobs,
+        preempted: sleeper.preempted,
+        faults: sleeper.minor_faults + sleeper.major_faults,
+        migrations: sleeper.migrations,
+        words: worst.map_or_else(String::new, |call| {
+            let times = call.count;
+            let worst = punctual_stats::format::duration(call.worst_ns);
+            format!("{times} × {}, {worst}", calls::name(call.call))
+        }),
+    }
+}

@@ -1,0 +1,294 @@
+//! Watches what runs already: a program's threads, or every real-time thread of the machine.
+//! Nothing about it is changed.
+
+mod compose;
+mod followed;
+mod program;
+mod system;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use punctual_rt::clock;
+use punctual_rt::sys::task;
+use punctual_rt::sys::time::clock_now;
+use punctual_stats::requirement::Requirement;
+
+use super::error::ConductError;
+use super::housekeeper::NICE;
+use super::session::{Observer, SAVE_EVERY, TICK, WATCH_EVERY, save};
+use super::signals::Signals;
+use crate::record::{Demand, Event, RecordError, Run, RunDirectory, State, time};
+use crate::report::live::LiveWatch;
+use crate::system::process::Process;
+use crate::system::watch::{self, Watch};
+use crate::system::{self as machine, Root, SurveyRequest};
+use program::Program;
+use system::System;
+
+/// A watch that can be begun.
+#[derive(Debug, Clone)]
+pub struct WatchPlan {
+    /// The command line as it was given.
+    pub command: Vec<String>,
+    /// What is watched; absent for every real-time thread of the machine.
+    pub program: Option<Process>,
+    /// Its threads of ordinary priority too.
+    pub every: bool,
+    /// Length of the watch in ns; absent: until it is interrupted, or the program ends.
+    pub duration_ns: Option<u64>,
+    /// What must hold.
+    pub requirements: Vec<Requirement>,
+    /// Level of confidence, in (0, 1).
+    pub confidence: f64,
+    /// Explain late wake-ups of the program.
+    pub explain: bool,
+    /// Those later than this, in ns; absent for the deadline.
+    pub explain_above_ns: Option<u64>,
+}
+
+impl WatchPlan {
+    fn deadline_ns(&self) -> Option<u64> {
+        self.requirements.first().map(Requirement::limit_ns)
+    }
+}
+
+/// What is watched, and how it is read.
+trait Watched {
+    /// How often [`Watched::collect`] is called.
+    const NAP: Duration;
+
+    /// Takes what has come.
+    fn collect(&mut self, elapsed_ns: u64);
+
+    /// Reads the kernel's counts, several times a second.
+    fn count(&mut self, elapsed_ns: u64);
+
+    /// Why there is nothing left to watch, if so.
+    fn is_over(&self) -> Option<String> {
+        None
+    }
+
+    /// How it stands, for the screen.
+    fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch;
+
+    /// Puts the figures as they stand into the record.
+    fn compose(&mut self, run: &mut Run, elapsed_ns: u64);
+
+    /// Saves what stands beside the record.
+    fn save_beside(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let _ = directory;
+        Ok(())
+    }
+
+    /// Takes the last that comes, and ends what goes on beside.
+    fn finish(&mut self, elapsed_ns: u64);
+
+    /// What was asked of the watch, and what was got.
+    fn demand(&self, run: &Run) -> Demand;
+}
+
+/// Watches until the end, and returns the record, judged and saved.
+///
+/// # Errors
+/// When the watch could not be begun; what comes up later stands in the record.
+pub fn watch(
+    plan: &WatchPlan,
+    directory: &RunDirectory,
+    observer: &mut dyn Observer,
+) -> Result<Run, ConductError> {
+    let signals = Signals::listen().map_err(ConductError::Signals)?;
+    let root = Root::live();
+    observer.stage("looking at the machine");
+    let cpus = machine::online(&root);
+    let request = SurveyRequest {
+        probed_cpus: cpus.clone(),
+        priority: 0,
+    };
+    let started = time::rfc3339(SystemTime::now());
+    let mut run = compose::begun(plan, &cpus, started, machine::survey(&root, &request));
+    observer.stage("setting up tracing");
+    if let Some(process) = &plan.program {
+        let program = Program::begin(plan, process, &cpus, &mut run)?;
+        conduct(plan, directory, observer, signals, (run, &cpus), program)
+    } else {
+        let system = System::begin(plan)?;
+        conduct(plan, directory, observer, signals, (run, &cpus), system)
+    }
+}
+
+fn conduct<W: Watched>(
+    plan: &WatchPlan,
+    directory: &RunDirectory,
+    observer: &mut dyn Observer,
+    signals: Signals,
+    (mut run, cpus): (Run, &[usize]),
+    watched: W,
+) -> Result<Run, ConductError> {
+    run.start_ns = Some(clock::now_ns());
+    save(directory, &run)?;
+    // A wish: what is overwritten before it is read is counted.
+    let _ = task::set_nice(NICE);
+    let probed = cpus.iter().map(|&cpu| watch::Probe { cpu, tid: 0 });
+    let conditions = Watch::start(&Root::live(), &probed.collect::<Vec<_>>());
+    let session = Session {
+        plan,
+        directory,
+        observer,
+        start_ns: run.start_ns.unwrap_or(0),
+        used_ns: clock_now(libc::CLOCK_THREAD_CPUTIME_ID),
+        run,
+        watched,
+        conditions,
+        signals,
+        save_failed: false,
+    };
+    Ok(session.run())
+}
+
+/// A watch under way.
+struct Session<'a, W> {
+    plan: &'a WatchPlan,
+    directory: &'a RunDirectory,
+    observer: &'a mut dyn Observer,
+    run: Run,
+    start_ns: u64,
+    /// Processor time that the setting up took.
+    used_ns: u64,
+    watched: W,
+    conditions: Watch,
+    signals: Signals,
+    save_failed: bool,
+}
+
+impl<W: Watched> Session<'_, W> {
+    fn run(mut self) -> Run {
+        let state = self.until_over();
+        self.close(state)
+    }
+
+    /// Waits for the end, whatever brings it, and keeps the record meanwhile.
+    fn until_over(&mut self) -> State {
+        let begin = Instant::now();
+        let (mut next_tick, mut next_look, mut next_save) =
+            (begin, begin + WATCH_EVERY, begin + SAVE_EVERY);
+        loop {
+            let elapsed_ns = self.elapsed_ns();
+            self.watched.collect(elapsed_ns);
+            match (self.signals.end(), self.plan.duration_ns) {
+                // That is how one without a length ends.
+                (Some("interrupt"), None) => return State::Finished,
+                (Some(reason), _) => {
+                    self.event("signal", format!("ended by a signal ({reason})"));
+                    return State::Stopped {
+                        reason: reason.to_owned(),
+                    };
+                }
+                (None, Some(length_ns)) if elapsed_ns >= length_ns => return State::Finished,
+                _ => {}
+            }
+            let now = Instant::now();
+            if now >= next_tick {
+                next_tick = now + TICK;
+                self.watched.count(elapsed_ns);
+                if self.observer.looks() {
+                    let view = self.watched.view(&self.run, elapsed_ns);
+                    self.observer.watched(&view);
+                }
+                if let Some(why) = self.watched.is_over() {
+                    self.event("program-ended", why);
+                    return State::Finished;
+                }
+            }
+            if now >= next_look {
+                next_look = now + WATCH_EVERY;
+                let events = self.conditions.poll(elapsed_ns);
+                self.run.events.extend(events);
+            }
+            if now >= next_save {
+                next_save = now + SAVE_EVERY;
+                self.save_under_way();
+            }
+            std::thread::sleep(W::NAP.min(self.until_end()));
+        }
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        clock::now_ns().saturating_sub(self.start_ns)
+    }
+
+    fn until_end(&self) -> Duration {
+        let left = self.plan.duration_ns.map_or(u64::MAX, |length_ns| {
+            length_ns.saturating_sub(self.elapsed_ns())
+        });
+        Duration::from_nanos(left).max(Duration::from_millis(1))
+    }
+
+    fn event(&mut self, kind: &str, text: String) {
+        let at_ns = self.elapsed_ns();
+        self.run.events.push(Event {
+            at_ns,
+            kind: kind.to_owned(),
+            text,
+            invalidates: false,
+        });
+    }
+
+    /// Saves what there is so far; a disk that is full for a while does not end the watch,
+    /// but stands in the record.
+    fn save_under_way(&mut self) {
+        self.compose();
+        match self.save_all() {
+            Ok(()) => {
+                self.save_failed = false;
+                self.observer.saved(&self.run, self.directory);
+            }
+            Err(error) => {
+                if !self.save_failed {
+                    self.event("save-failed", error.to_string());
+                }
+                self.save_failed = true;
+            }
+        }
+    }
+
+    fn save_all(&self) -> Result<(), RecordError> {
+        self.watched
+            .save_beside(self.directory)
+            .and(self.directory.save(&self.run))
+    }
+
+    fn compose(&mut self) {
+        let elapsed_ns = self.elapsed_ns();
+        self.run.measured_ns = elapsed_ns;
+        self.watched.compose(&mut self.run, elapsed_ns);
+        let used_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
+        self.run.own_cost.collector_cpu_ns = used_ns.saturating_sub(self.used_ns);
+        if let Ok(usage) = task::process_usage() {
+            let kibibytes = u64::try_from(usage.ru_maxrss).unwrap_or(0);
+            self.run.own_cost.peak_resident_bytes = kibibytes * 1024;
+        }
+    }
+
+    /// Ends everything in order, judges, and saves.
+    fn close(mut self, state: State) -> Run {
+        self.observer.stage("ending the watch");
+        let elapsed_ns = self.elapsed_ns();
+        self.watched.finish(elapsed_ns);
+        let events = self.conditions.poll(elapsed_ns);
+        self.run.events.extend(events);
+        if let Some(stolen) = self.conditions.stolen() {
+            self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
+            self.run.system.virtualisation.stolen_share = Some(stolen.share);
+        }
+        self.compose();
+        self.run.demands = compose::demands(self.watched.demand(&self.run), &self.run);
+        self.run.state = state;
+        self.observer.stage("analysing");
+        super::compose::judge(&mut self.run);
+        if let Err(error) = self.save_all() {
+            self.event("save-failed", error.to_string());
+        }
+        self.observer.saved(&self.run, self.directory);
+        self.run
+    }
+}

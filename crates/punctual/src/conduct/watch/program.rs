@@ -1,0 +1,297 @@
+//! The threads of one program: wake-ups out of the kernel's rings, counts out of its maps.
+
+use std::time::Duration;
+
+use super::followed::Followed;
+use super::{WatchPlan, Watched, compose};
+use crate::conduct::blocks::Stretches;
+use crate::conduct::error::ConductError;
+use crate::conduct::explain::{Explaining, Feed, Wake, Wanted};
+use crate::conduct::session::{PEAKS, not_explained};
+use crate::probe::collector::SampleSink as _;
+use crate::probe::tally::{Halves, Tally};
+use crate::probe::timeline;
+use crate::record::watch::{Subject, Watch};
+use crate::record::{Demand, RecordError, Run, RunDirectory, Standing};
+use crate::report::live::LiveWatch;
+use crate::system::Root;
+use crate::system::process::Process;
+use crate::trace::capture::Place;
+use crate::trace::watch::{Options, Sleeper, Watching};
+
+/// Wake-ups that each CPU's ring holds: more than a second of 10,000 a second.
+const RING: usize = 1 << 14;
+/// Threads whose wake-ups are kept apart; of others that there were is said.
+const THREADS: usize = 256;
+/// Threads of which that many is all that is said.
+const BEYOND: usize = 1 << 16;
+
+pub(super) struct Program<'a> {
+    plan: &'a WatchPlan,
+    process: &'a Process,
+    root: Root,
+    watching: Watching,
+    threads: Vec<Followed>,
+    /// Threads that there was no room for: by number and beginning.
+    beyond: Vec<(u32, u64)>,
+    stretches: Stretches,
+    explaining: Option<Explaining>,
+    feed: Option<Feed>,
+    start_ns: u64,
+}
+
+impl<'a> Program<'a> {
+    pub(super) fn begin(
+        plan: &'a WatchPlan,
+        process: &'a Process,
+        cpus: &[usize],
+        run: &mut Run,
+    ) -> Result<Self, ConductError> {
+        // Its programs are to see each event before ours, so that what ends a wake-up is in
+        // its window.
+        let (explaining, feed) = explain(plan, cpus, run).unzip();
+        let options = Options {
+            pid: process.pid,
+            every: plan.every,
+            ring: RING,
+        };
+        let mut program = Self {
+            plan,
+            process,
+            root: Root::live(),
+            watching: Watching::start(&options).map_err(ConductError::Watch)?,
+            threads: Vec::new(),
+            beyond: Vec::new(),
+            stretches: Stretches::new(),
+            explaining,
+            feed,
+            start_ns: punctual_rt::clock::now_ns(),
+        };
+        program.compose(run, 0);
+        Ok(program)
+    }
+
+    fn meet(&mut self, sleeper: Sleeper) {
+        if self.threads.len() >= THREADS {
+            let one = (sleeper.task.tid, sleeper.started_ns);
+            if self.beyond.len() < BEYOND && !self.beyond.contains(&one) {
+                self.beyond.push(one);
+            }
+            if sleeper.ended {
+                self.watching.forget(one.0);
+            }
+            return;
+        }
+        let halves = match self.plan.duration_ns {
+            Some(length_ns) => Halves::At((length_ns / 2).max(1)),
+            None => Halves::Doubling(1_000_000_000),
+        };
+        let deadline_ns = self.plan.deadline_ns().unwrap_or(u64::MAX);
+        let tally = Tally::new(self.start_ns, deadline_ns, halves, PEAKS / 16);
+        self.threads.push(Followed::new(sleeper, tally));
+    }
+
+    fn read_counts(&mut self) {
+        for sleeper in self.watching.threads() {
+            let (tid, started_ns) = (sleeper.task.tid, sleeper.started_ns);
+            let same = |it: &&mut Followed| it.is(tid) && it.sleeper.started_ns == started_ns;
+            match self.threads.iter_mut().find(same) {
+                Some(thread) => thread.sleeper = sleeper,
+                None => self.meet(sleeper),
+            }
+        }
+        for (tid, call) in self.watching.calls() {
+            let Some(thread) = self.threads.iter_mut().find(|it| it.is(tid)) else {
+                continue;
+            };
+            match thread
+                .calls
+                .iter_mut()
+                .find(|known| known.call == call.call)
+            {
+                Some(known) => *known = call,
+                None => thread.calls.push(call),
+            }
+        }
+        // Who has ended counts no more, and makes room once its last wake-ups have come.
+        for thread in &mut self.threads {
+            if thread.sleeper.ended && !thread.gone && thread.lost() == 0 {
+                thread.gone = true;
+                self.watching.forget(thread.sleeper.task.tid);
+            }
+        }
+    }
+}
+
+/// Begins to record what happens around wake-ups, where that was asked for.
+fn explain(plan: &WatchPlan, cpus: &[usize], run: &mut Run) -> Option<(Explaining, Feed)> {
+    if !plan.explain {
+        return None;
+    }
+    let wanted = Wanted {
+        cpus: cpus.to_vec(),
+        threads: Vec::new(),
+        above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
+        polling: None,
+        housekeeping: None,
+    };
+    let begun = Explaining::begin(&wanted);
+    begun
+        .map_err(|why| run.events.push(not_explained(&why)))
+        .ok()
+}
+
+impl Watched for Program<'_> {
+    const NAP: Duration = Duration::from_millis(50);
+
+    fn collect(&mut self, _: u64) {
+        let wakes = self.watching.drain();
+        let known = |tid| self.threads.iter().any(|it| it.is(tid));
+        if wakes.iter().any(|wake| !known(wake.tid)) {
+            self.read_counts();
+        }
+        for wake in &wakes {
+            let Some(thread) = self.threads.iter_mut().find(|it| it.is(wake.tid)) else {
+                continue;
+            };
+            let measured = thread.take(wake);
+            if let Some(feed) = self.feed.as_mut().filter(|_| measured) {
+                feed.push(Wake {
+                    tid: wake.tid,
+                    at: Place {
+                        waking: wake.waking_cpu,
+                        running: wake.cpu,
+                    },
+                    waiting_ns: wake.left_ns.filter(|_| wake.due_ns.is_none()),
+                    due_ns: wake.from_ns(),
+                    woken_ns: wake.end_ns,
+                    at_switch: true,
+                });
+            }
+        }
+        if let Some(feed) = &mut self.feed {
+            feed.collected();
+        }
+        for thread in &mut self.threads {
+            thread.settle(false);
+        }
+    }
+
+    fn count(&mut self, elapsed_ns: u64) {
+        self.read_counts();
+        let tallies = self.threads.iter().map(|thread| &thread.tally);
+        self.stretches.look_at(tallies, elapsed_ns);
+    }
+
+    fn is_over(&self) -> Option<String> {
+        let over = !self.process.runs(&self.root);
+        over.then(|| format!("the program {} ended", self.process.name))
+    }
+
+    fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
+        let mut notes = Vec::new();
+        if self.threads.is_empty() {
+            notes.push(if self.plan.every {
+                "no thread has run yet".to_owned()
+            } else {
+                "no real-time thread has run yet (--all watches all)".to_owned()
+            });
+        }
+        notes.extend(run.events.last().map(|event| event.text.clone()));
+        LiveWatch {
+            title: format!("watch {} ({})", self.process.name, self.process.pid),
+            elapsed_ns,
+            total_ns: self.plan.duration_ns,
+            deadline_ns: self.plan.deadline_ns(),
+            rows_are: "thread".to_owned(),
+            rows: self.threads.iter().map(compose::row).collect(),
+            notes,
+        }
+    }
+
+    fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
+        let threads = &self.threads;
+        run.threads = threads
+            .iter()
+            .map(|it| compose::thread(self.start_ns, it))
+            .collect();
+        run.timeline = timeline::merged(threads.iter().map(|it| it.tally.rows()), elapsed_ns);
+        run.watch = Some(Watch {
+            subject: Subject::Program {
+                pid: self.process.pid,
+                name: self.process.name.clone(),
+                command: self.process.command.clone(),
+                all_threads: self.plan.every,
+                ended: !self.process.runs(&self.root),
+            },
+            threads: threads.iter().map(compose::watched).collect(),
+            beyond: self.beyond.len() as u64,
+            worst: Vec::new(),
+            cost: None,
+        });
+        run.blocks = self.stretches.blocks();
+        if let Some(explaining) = &self.explaining {
+            run.explanation = Some(explaining.explanation());
+            run.own_cost.tracer = Some(explaining.cost());
+        }
+    }
+
+    fn save_beside(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let windows = self.explaining.as_ref().map(|it| it.save(directory));
+        windows.unwrap_or(Ok(()))
+    }
+
+    fn finish(&mut self, elapsed_ns: u64) {
+        // Counted first: of what was counted by now, every wake-up must come.
+        self.read_counts();
+        let counted: Vec<u64> = self.threads.iter().map(|it| it.sleeper.wake_ups).collect();
+        self.collect(elapsed_ns);
+        // What came while the rings were emptied waits for the next time.
+        self.collect(elapsed_ns);
+        for (thread, counted) in self.threads.iter_mut().zip(counted) {
+            thread.sleeper.wake_ups = counted;
+        }
+        for thread in &mut self.threads {
+            thread.settle(true);
+        }
+        self.feed = None;
+        if let Some(explaining) = &mut self.explaining {
+            explaining.end();
+        }
+    }
+
+    fn demand(&self, run: &Run) -> Demand {
+        let which = if self.plan.every {
+            "threads"
+        } else {
+            "real-time threads"
+        };
+        let woke = run.threads.iter().filter(|it| it.latency.count > 0).count();
+        Demand {
+            name: "watched".to_owned(),
+            asked: format!(
+                "wake-ups of the {which} of {} ({})",
+                self.process.name, self.process.pid
+            ),
+            found: match (run.threads.len(), woke) {
+                (0, _) => "no such thread ran".to_owned(),
+                (seen, 0) => format!("{seen} such threads ran, and none of them was woken"),
+                (_, 1) => "1 thread was woken".to_owned(),
+                (_, woke) => format!("{woke} threads were woken"),
+            },
+            standing: match woke {
+                0 => Standing::NotInForce,
+                _ => Standing::InForce,
+            },
+            mend: (woke == 0).then(|| {
+                if self.plan.every {
+                    "watch longer: -D".to_owned()
+                } else {
+                    "`--all` watches its threads of ordinary priority too; `chrt -f -p 50 TID` \
+                     makes one a real-time thread"
+                        .to_owned()
+                }
+            }),
+        }
+    }
+}

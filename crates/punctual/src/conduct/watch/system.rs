@@ -1,0 +1,259 @@
+//! Every real-time thread of the machine: counted in the kernel, looked at now and then.
+
+use std::time::Duration;
+
+use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
+use punctual_stats::peaks::Peak;
+
+use super::{WatchPlan, Watched, compose};
+use crate::conduct::blocks::Stretches;
+use crate::conduct::error::ConductError;
+use crate::probe::timeline::{self, Rows};
+use crate::record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
+use crate::record::{Demand, Run, Standing, Thread};
+use crate::report::live::{LiveRow, LiveWatch};
+use crate::system::{self, Root};
+use crate::trace::watch::{CpuWakeUps, SystemWatching, SystemWorst};
+
+pub(super) struct System<'a> {
+    plan: &'a WatchPlan,
+    watching: SystemWatching,
+    cpus: Vec<Cpu>,
+    rows: Rows,
+    /// When the rows were written last.
+    looked_ns: u64,
+    stretches: Stretches,
+}
+
+/// A CPU as it was read last.
+struct Cpu {
+    number: usize,
+    counts: CpuWakeUps,
+    latency: Histogram,
+}
+
+impl<'a> System<'a> {
+    pub(super) fn begin(plan: &'a WatchPlan) -> Result<Self, ConductError> {
+        let watching = SystemWatching::start(plan.deadline_ns()).map_err(ConductError::Watch)?;
+        let cpus = system::online(&Root::live());
+        let cpus = cpus.into_iter().filter_map(|number| {
+            let counts = watching.cpu(number)?;
+            Some(Cpu {
+                number,
+                latency: latency(&counts),
+                counts,
+            })
+        });
+        Ok(Self {
+            plan,
+            cpus: cpus.collect(),
+            watching,
+            rows: Rows::default(),
+            looked_ns: 0,
+            stretches: Stretches::new(),
+        })
+    }
+
+    /// The worst of all CPUs, each with its CPU's number, the worst first.
+    fn worst(&self) -> Vec<(usize, SystemWorst)> {
+        let of = |cpu: &Cpu| {
+            let number = cpu.number;
+            let worst = self.watching.worst(number).into_iter();
+            worst.map(move |one| (number, one))
+        };
+        let mut worst: Vec<_> = self.cpus.iter().flat_map(of).collect();
+        worst.sort_by_key(|(cpu, one)| (std::cmp::Reverse(one.latency_ns), one.at_ns, *cpu));
+        worst
+    }
+}
+
+/// The lengths as a histogram: each counts as the most of its place, at most 1.6 % too long,
+/// but the longest is exact.
+fn latency(counts: &CpuWakeUps) -> Histogram {
+    let mut histogram = Histogram::new();
+    let last = counts.lengths.len().saturating_sub(1);
+    for (index, ((least_ns, most_ns), count)) in counts.lengths.iter().enumerate() {
+        let ns = (*most_ns).min(counts.most_ns).max(*least_ns);
+        let exact = u64::from(index == last && (*least_ns..=*most_ns).contains(&counts.most_ns));
+        histogram.record_n(ns, count - exact);
+        histogram.record_n(counts.most_ns, exact);
+    }
+    histogram
+}
+
+impl Watched for System<'_> {
+    const NAP: Duration = Duration::from_millis(250);
+
+    fn collect(&mut self, _: u64) {}
+
+    fn count(&mut self, elapsed_ns: u64) {
+        self.watching.measure_cost();
+        self.rows.reach(elapsed_ns);
+        for cpu in &mut self.cpus {
+            let Some(counts) = self.watching.cpu(cpu.number) else {
+                continue;
+            };
+            let (most_ns, late) = self.watching.turn(cpu.number);
+            let now = latency(&counts);
+            let new = now.without(&cpu.latency);
+            let most_ns = if most_ns == 0 {
+                new.max().unwrap_or(0)
+            } else {
+                most_ns
+            };
+            let least_ns = new.min().unwrap_or(0).min(most_ns);
+            let sum_ns = counts.sum_ns.saturating_sub(cpu.counts.sum_ns);
+            self.rows.add(
+                new.count(),
+                sum_ns,
+                Extremes {
+                    min_ns: least_ns,
+                    max_ns: most_ns,
+                },
+            );
+            if let Some(row) = self.rows.last().filter(|_| late > 0) {
+                row.late = (row.late + late).min(row.count);
+                self.rows.mark_miss(self.looked_ns, elapsed_ns);
+            }
+            cpu.counts = counts;
+            cpu.latency = now;
+        }
+        self.looked_ns = elapsed_ns;
+        let all = || Histogram::merged(self.cpus.iter().map(|cpu| &cpu.latency));
+        self.stretches.look_with(all, elapsed_ns);
+    }
+
+    fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
+        let worst = self.worst();
+        let row = |cpu: &Cpu| {
+            let supported = cpu.latency.count() >= 10_000;
+            let own = worst.iter().find(|(number, _)| *number == cpu.number);
+            LiveRow {
+                label: cpu.number.to_string(),
+                count: cpu.latency.count(),
+                avg_ns: cpu.counts.sum_ns as f64 / cpu.counts.count.max(1) as f64,
+                p999_ns: cpu.latency.quantile(0.999).filter(|_| supported),
+                max_ns: cpu.counts.most_ns,
+                late: cpu.counts.late,
+                words: own.map(|(_, one)| words(one)).unwrap_or_default(),
+                ..LiveRow::default()
+            }
+        };
+        LiveWatch {
+            title: "watch the system".to_owned(),
+            elapsed_ns,
+            total_ns: self.plan.duration_ns,
+            deadline_ns: self.plan.deadline_ns(),
+            rows_are: "CPU".to_owned(),
+            rows: self.cpus.iter().map(row).collect(),
+            notes: run
+                .events
+                .last()
+                .map(|event| event.text.clone())
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
+        let worst = self.worst();
+        run.threads = self
+            .cpus
+            .iter()
+            .map(|cpu| thread(cpu, &worst, elapsed_ns))
+            .collect();
+        run.timeline = timeline::merged([&self.rows], elapsed_ns);
+        run.blocks = self.stretches.blocks();
+        let taken = self.watching.cost();
+        let worst = worst.into_iter().take(Watch::WORST);
+        run.watch = Some(Watch {
+            subject: Subject::System,
+            threads: Vec::new(),
+            beyond: 0,
+            worst: worst.filter_map(|(cpu, one)| worst_of(cpu, one)).collect(),
+            cost: (taken.measured_ns > 0).then_some(WatchCost {
+                measured_ns: taken.measured_ns,
+                calls: taken.calls,
+                spent_ns: taken.spent_ns,
+            }),
+        });
+    }
+
+    fn finish(&mut self, elapsed_ns: u64) {
+        self.count(elapsed_ns);
+    }
+
+    fn demand(&self, run: &Run) -> Demand {
+        let count: u64 = run.threads.iter().map(|thread| thread.latency.count).sum();
+        Demand {
+            name: "watched".to_owned(),
+            asked: "wake-ups of every real-time thread".to_owned(),
+            found: format!("{count} of them"),
+            standing: match count {
+                0 => Standing::NotInForce,
+                _ => Standing::InForce,
+            },
+            mend: (count == 0).then(|| "watch longer: -D".to_owned()),
+        }
+    }
+}
+
+/// `rt-loop 244 µs ‹ kworker/1:2`.
+fn words(one: &SystemWorst) -> String {
+    let name = |task: &Option<_>| match task {
+        Some(crate::trace::watch::Other { name, .. }) => name.clone(),
+        None => "idle".to_owned(),
+    };
+    format!("{} ‹ {}", name(&one.woken), name(&one.before))
+}
+
+fn worst_of(cpu: usize, one: SystemWorst) -> Option<WorstWakeUp> {
+    Some(WorstWakeUp {
+        latency_ns: one.latency_ns,
+        at_ns: one.at_ns,
+        cpu: u32::try_from(cpu).ok()?,
+        task: compose::task(&one.woken?),
+        before: one.before.as_ref().map(compose::task),
+        by_timer: one.by_timer,
+    })
+}
+
+fn thread(cpu: &Cpu, worst: &[(usize, SystemWorst)], elapsed_ns: u64) -> Thread {
+    let max_ns = cpu.latency.max().unwrap_or(0);
+    let threshold_ns = cpu.counts.threshold_ns;
+    let mut peaks: Vec<Peak> = worst
+        .iter()
+        .filter(|(number, one)| {
+            // What came after the counts were read is for the next time.
+            *number == cpu.number && one.latency_ns > threshold_ns && one.latency_ns <= max_ns
+        })
+        .map(|(_, one)| Peak {
+            cycle: 0,
+            asked_ns: one.at_ns.saturating_sub(one.latency_ns),
+            latency_ns: one.latency_ns,
+        })
+        .collect();
+    peaks.sort_by_key(|peak| peak.asked_ns);
+    for (cycle, peak) in (0..).zip(&mut peaks) {
+        peak.cycle = cycle;
+    }
+    Thread {
+        cpu: cpu.number,
+        tid: 0,
+        latency: HistogramRecord::from(&cpu.latency),
+        late: cpu.counts.late.min(cpu.latency.count()),
+        missed: 0,
+        missed_late: Some(0),
+        lost: cpu.counts.lost,
+        early: 0,
+        warm_up: 0,
+        peaks,
+        peaks_above_ns: threshold_ns,
+        measured_ns: elapsed_ns,
+        faults: None,
+        preemptions: None,
+        first_half: None,
+        first_half_misses: None,
+        error: None,
+    }
+}

@@ -1,0 +1,289 @@
+//! What was watched, and what its threads went through beside their wake-ups.
+
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+use serde::{Deserialize, Serialize};
+
+use super::read::Bounds;
+use super::validate::{Broken, at_most, ensure, histogram};
+
+/// What was watched of a machine that was left as it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Watch {
+    /// Whose wake-ups.
+    pub subject: Subject,
+    /// One entry for each thread of the run, in their order; none for a whole system.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<WatchedThread>,
+    /// Threads that there was no room for.
+    #[serde(default)]
+    pub beyond: u64,
+    /// The worst wake-ups of a whole system, the worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst: Vec<WorstWakeUp>,
+    /// What the programs in the kernel took, measured for a part of the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<WatchCost>,
+}
+
+impl Watch {
+    /// Calls of one thread that are told apart.
+    pub const CALLS: usize = 1024;
+    /// Worst wake-ups of a system that are kept.
+    pub const WORST: usize = 256;
+}
+
+/// Whose wake-ups were watched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Subject {
+    /// One program's.
+    Program {
+        /// Its number.
+        pid: u32,
+        /// Its name, as the kernel keeps it (15 bytes).
+        name: String,
+        /// The command line that it was started with.
+        command: Vec<String>,
+        /// Whether threads of ordinary priority were watched too.
+        all_threads: bool,
+        /// Whether it ended while it was watched.
+        ended: bool,
+    },
+    /// Every real-time thread's of the machine.
+    System,
+}
+
+/// What a thread of a program went through. Page faults and involuntary switches stand in
+/// `faults` and `preemptions` of the run's own threads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WatchedThread {
+    /// Itself, as it was seen last.
+    pub task: WatchedTask,
+    /// Whether it ended while it was watched.
+    pub ended: bool,
+    /// Its period, guessed from the instants of its own timer; absent where it has no rhythm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period_ns: Option<u64>,
+    /// Wake-ups by a timer: counted from the instant that the timer was asked for.
+    pub by_timer: HistogramRecord,
+    /// Other wake-ups: counted from the moment at which somebody began to wake the thread.
+    pub by_others: HistogramRecord,
+    /// Waits that began when their instant had passed: the work before took too long.
+    pub overruns: u64,
+    /// The most that one of them was begun late by.
+    pub worst_overrun_ns: u64,
+    /// Switches to it.
+    pub switches: u64,
+    /// Switches to it on another CPU than the one before.
+    pub migrations: u64,
+    /// Jobs under SCHED_DEADLINE; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Jobs>,
+    /// What it slept in, the most time first.
+    pub calls: Vec<WatchedCall>,
+    /// Sleeps that found no room among the calls.
+    #[serde(default)]
+    pub calls_beyond: u64,
+}
+
+/// A task by number, name, policy and priority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedTask {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// `fifo`, `rr`, `deadline`, `other`, ...
+    pub policy: String,
+    /// Its real-time priority, 1-99; 0 where the policy has none.
+    pub priority: u32,
+}
+
+/// Jobs of a thread under SCHED_DEADLINE: from its wake-up to its next sleep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jobs {
+    /// Those that ended.
+    pub count: u64,
+    /// Those that ended after their deadline.
+    pub late: u64,
+    /// The most that one was late by.
+    pub worst_ns: u64,
+    /// How often a deadline was put off by the kernel, because the runtime was used up.
+    pub postponed: u64,
+}
+
+/// What a thread slept in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedCall {
+    /// The system call, or that it was none.
+    pub name: String,
+    /// How often it slept in it. A call that sleeps twice counts twice.
+    pub count: u64,
+    /// From the switch away to the switch back, all together.
+    pub total_ns: u64,
+    /// The longest of them.
+    pub worst_ns: u64,
+    /// How many were ended by a timer.
+    pub by_timer: u64,
+    /// How many waited for a lock whose holder had a lower priority; where the kernel knows
+    /// no holder, how many were ended by a thread of lower priority.
+    pub inversions: u64,
+    /// Who held the lock, or who ended the longest of them; absent for a timer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<WatchedTask>,
+    /// Whether that one held the lock.
+    #[serde(default)]
+    pub held: bool,
+}
+
+/// One of the worst wake-ups of a whole system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorstWakeUp {
+    /// How long it took.
+    pub latency_ns: u64,
+    /// When the thread ran, CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// Who was woken.
+    pub task: WatchedTask,
+    /// Who had the CPU longest meanwhile; absent where it was idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<WatchedTask>,
+    /// Whether it counts from the instant that a timer was asked for.
+    pub by_timer: bool,
+}
+
+/// What the programs in the kernel took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WatchCost {
+    /// How long it was measured.
+    pub measured_ns: u64,
+    /// Calls of the programs within that time.
+    pub calls: u64,
+    /// Time that they took, on all CPUs together.
+    pub spent_ns: u64,
+}
+
+pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
+    let count = watch.threads.len();
+    ensure(
+        count == 0 || count == threads,
+        "watch.threads",
+        format!("{count} entries for {threads} threads"),
+    )?;
+    at_most(watch.worst.len(), Watch::WORST, "watch.worst")?;
+    if let Subject::Program { command, .. } = &watch.subject {
+        at_most(command.len(), Bounds::SHORT_LIST, "watch.subject.command")?;
+    }
+    for (index, thread) in watch.threads.iter().enumerate() {
+        let place = format!("watch.threads[{index}]");
+        histogram(&thread.by_timer, &format!("{place}.by_timer"))?;
+        histogram(&thread.by_others, &format!("{place}.by_others"))?;
+        at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
+    }
+    Ok(())
+}
+
+/// Adds a watch to those before, its threads by their names, and says where each of them
+/// stands in the sum.
+pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch) -> Vec<usize> {
+    let Some(sum) = sum else {
+        *sum = Some(watch.clone());
+        return (0..watch.threads.len()).collect();
+    };
+    sum.beyond = sum.beyond.saturating_add(watch.beyond);
+    sum.worst.extend(watch.worst.iter().cloned());
+    sum.worst
+        .sort_by_key(|worst| std::cmp::Reverse(worst.latency_ns));
+    sum.worst.truncate(Watch::WORST);
+    sum.cost = sum.cost.zip(watch.cost).map(|(a, b)| WatchCost {
+        measured_ns: a.measured_ns.saturating_add(b.measured_ns),
+        calls: a.calls.saturating_add(b.calls),
+        spent_ns: a.spent_ns.saturating_add(b.spent_ns),
+    });
+    let mut taken: Vec<usize> = Vec::new();
+    for thread in &watch.threads {
+        // The second of a name joins the second of that name.
+        let same =
+            |at: &usize| sum.threads[*at].task.name == thread.task.name && !taken.contains(at);
+        let at = match (0..sum.threads.len()).find(same) {
+            Some(at) => {
+                sum.threads[at].add(thread);
+                at
+            }
+            None => {
+                sum.threads.push(thread.clone());
+                sum.threads.len() - 1
+            }
+        };
+        taken.push(at);
+    }
+    taken
+}
+
+impl WatchedThread {
+    fn add(&mut self, other: &Self) {
+        for (sum, term) in [
+            (&mut self.by_timer, &other.by_timer),
+            (&mut self.by_others, &other.by_others),
+        ] {
+            // A record that was read holds sound histograms.
+            if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term))
+            {
+                all.merge(&more);
+                *sum = HistogramRecord::from(&all);
+            }
+        }
+        for (sum, term) in [
+            (&mut self.overruns, other.overruns),
+            (&mut self.switches, other.switches),
+            (&mut self.migrations, other.migrations),
+            (&mut self.calls_beyond, other.calls_beyond),
+        ] {
+            *sum = sum.saturating_add(term);
+        }
+        self.worst_overrun_ns = self.worst_overrun_ns.max(other.worst_overrun_ns);
+        self.ended |= other.ended;
+        // What differs from run to run is no period of the thread's.
+        let near = |a: &u64, b: &u64| a.abs_diff(*b) <= a / 20;
+        self.period_ns = self
+            .period_ns
+            .filter(|a| other.period_ns.is_some_and(|b| near(a, &b)));
+        self.jobs = match (self.jobs, other.jobs) {
+            (Some(a), Some(b)) => Some(Jobs {
+                count: a.count.saturating_add(b.count),
+                late: a.late.saturating_add(b.late),
+                worst_ns: a.worst_ns.max(b.worst_ns),
+                postponed: a.postponed.saturating_add(b.postponed),
+            }),
+            (a, b) => a.or(b),
+        };
+        for call in &other.calls {
+            let known = self.calls.iter().position(|known| known.name == call.name);
+            match known {
+                Some(at) => self.calls[at].add(call),
+                None if self.calls.len() < Watch::CALLS => self.calls.push(call.clone()),
+                None => self.calls_beyond = self.calls_beyond.saturating_add(call.count),
+            }
+        }
+    }
+}
+
+impl WatchedCall {
+    fn add(&mut self, other: &Self) {
+        if other.worst_ns > self.worst_ns {
+            self.worst_ns = other.worst_ns;
+            self.other.clone_from(&other.other);
+            self.held = other.held;
+        }
+        for (sum, term) in [
+            (&mut self.count, other.count),
+            (&mut self.total_ns, other.total_ns),
+            (&mut self.by_timer, other.by_timer),
+            (&mut self.inversions, other.inversions),
+        ] {
+            *sum = sum.saturating_add(term);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What was watched beside the wake-ups, as tables: for the terminal and the page.
+
+use super::words;
+use crate::record::Run;
+use crate::record::watch::{Subject, Watch, WatchedCall, WatchedTask};
+
+/// Rows of a table in the terminal; the page shows them all.
+pub(super) const MOST_ROWS: usize = 12;
+
+/// A table in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    pub name: &'static str,
+    pub heads: Vec<&'static str>,
+    pub rows: Vec<Vec<String>>,
+    /// Columns that a narrow terminal goes without, the first of them first.
+    spare: &'static [&'static str],
+}
+
+impl Table {
+    /// Goes without one column more, where there is one.
+    pub(super) fn narrow(&mut self) -> bool {
+        let spare = self.spare.iter();
+        let at = spare
+            .filter_map(|name| self.heads.iter().position(|head| head == name))
+            .next();
+        if let Some(at) = at {
+            self.heads.remove(at);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+        at.is_some()
+    }
+}
+
+/// The tables of a watch; none where nothing was watched.
+pub(super) fn tables(run: &Run) -> Vec<Table> {
+    let Some(watch) = &run.watch else {
+        return Vec::new();
+    };
+    [threads(run, watch), sleeps(run, watch), worst(run, watch)]
+        .into_iter()
+        .filter(|table| !table.rows.is_empty())
+        .collect()
+}
+
+/// Whose wake-ups these are.
+pub(super) fn subject(run: &Run) -> Option<String> {
+    let watch = run.watch.as_ref()?;
+    let mut text = match &watch.subject {
+        Subject::System => "every real-time thread of the machine".to_owned(),
+        Subject::Program {
+            pid,
+            name,
+            all_threads,
+            ended,
+            ..
+        } => format!(
+            "{} of {} ({pid}){}",
+            if *all_threads {
+                "all threads"
+            } else {
+                "the real-time threads"
+            },
+            words::clean(name),
+            if *ended { ", which ended" } else { "" },
+        ),
+    };
+    if watch.beyond > 0 {
+        let more = words::plural(watch.beyond, "more thread", "more threads");
+        text += &format!("; {more} found no room");
+    }
+    if let Some(cost) = watch
+        .cost
+        .filter(|cost| cost.measured_ns > 0 && cost.calls > 0)
+    {
+        text += &format!(
+            "; watching took {:.3} % of one CPU ({} calls of {:.0} ns a second)",
+            cost.spent_ns as f64 / cost.measured_ns as f64 * 100.0,
+            words::count((cost.calls as f64 / cost.measured_ns as f64 * 1e9) as u64),
+            cost.spent_ns as f64 / cost.calls as f64,
+        );
+    }
+    Some(text)
+}
+
+fn name(task: &WatchedTask) -> String {
+    let name = words::clean(&task.name);
+    match (task.policy.as_str(), task.priority) {
+        ("other", _) => name,
+        (policy, 0) => format!("{name}, {}", words::clean(policy)),
+        (policy, priority) => format!("{name}, {} {priority}", words::clean(policy)),
+    }
+}
+
+fn threads(run: &Run, watch: &Watch) -> Table {
+    let jobs = watch.threads.iter().any(|thread| thread.jobs.is_some());
+    let mut heads = vec!["thread", "policy", "period", "missed", "overran"];
+    if jobs {
+        heads.extend(["jobs", "late jobs", "by", "put off"]);
+    }
+    heads.extend(["preempted", "faults", "from disk", "moved"]);
+    let none = || "—".to_owned();
+    let rows = watch.threads.iter().zip(&run.threads).enumerate();
+    let rows = rows.map(|(index, (watched, thread))| {
+        let task = &watched.task;
+        let mut row = vec![
+            words::clean(&run.thread_label(index)),
+            match task.priority {
+                0 => words::clean(&task.policy),
+                priority => format!("{} {priority}", words::clean(&task.policy)),
+            },
+            watched.period_ns.map_or_else(none, words::duration),
+            watched
+                .period_ns
+                .map_or_else(none, |_| words::count(thread.missed)),
+            match (watched.overruns, watched.by_timer.count) {
+                (0, 0) => none(),
+                (0, _) => "0".to_owned(),
+                (some, _) => format!(
+                    "{} ({})",
+                    words::count(some),
+                    words::duration(watched.worst_overrun_ns)
+                ),
+            },
+        ];
+        if jobs {
+            row.extend(watched.jobs.map_or_else(
+                || vec![none(); 4],
+                |jobs| {
+                    vec![
+                        words::count(jobs.count),
+                        words::count(jobs.late),
+                        words::duration(jobs.worst_ns),
+                        words::count(jobs.postponed),
+                    ]
+                },
+            ));
+        }
+        row.extend([
+            thread.preemptions.map_or_else(none, words::count),
+            thread.faults.map_or_else(none, |it| words::count(it.minor)),
+            thread.faults.map_or_else(none, |it| words::count(it.major)),
+            words::count(watched.migrations),
+        ]);
+        row
+    });
+    Table {
+        name: "What the threads went through",
+        heads,
+        rows: rows.collect(),
+        spare: &["put off", "from disk", "policy", "moved", "by", "jobs"],
+    }
+}
+
+/// What they slept in, the time that no timer ended first: that is where somebody was waited
+/// for.
+fn sleeps(run: &Run, watch: &Watch) -> Table {
+    let mut all: Vec<(usize, &WatchedCall)> = Vec::new();
+    for (index, thread) in watch.threads.iter().enumerate() {
+        all.extend(thread.calls.iter().map(|call| (index, call)));
+    }
+    all.sort_by_key(|(_, call)| {
+        let timed = call.by_timer == call.count;
+        (
+            timed,
+            std::cmp::Reverse(call.inversions),
+            std::cmp::Reverse(call.worst_ns),
+        )
+    });
+    let rows = all.into_iter().map(|(index, call)| {
+        let mean = call.total_ns.checked_div(call.count).unwrap_or(0);
+        let by = match &call.other {
+            None if call.by_timer == call.count => "its timer".to_owned(),
+            None => "—".to_owned(),
+            Some(task) if call.held => format!("held by {}", name(task)),
+            Some(task) => format!("woken by {}", name(task)),
+        };
+        vec![
+            words::clean(&run.thread_label(index)),
+            words::clean(&call.name),
+            words::count(call.count),
+            words::duration(mean),
+            words::duration(call.worst_ns),
+            match call.inversions {
+                0 => "—".to_owned(),
+                some => words::count(some),
+            },
+            by,
+        ]
+    });
+    Table {
+        name: "What they slept in",
+        heads: vec![
+            "thread",
+            "call",
+            "times",
+            "mean",
+            "worst",
+            "inverted",
+            "the worst",
+        ],
+        rows: rows.collect(),
+        spare: &["mean", "inverted"],
+    }
+}
+
+fn worst(run: &Run, watch: &Watch) -> Table {
+    let start = run.start_ns.unwrap_or(0);
+    let rows = watch.worst.iter().map(|worst| {
+        vec![
+            words::duration(worst.latency_ns),
+            format!("{} ({})", name(&worst.task), worst.task.tid),
+            worst.cpu.to_string(),
+            worst.before.as_ref().map_or_else(
+                || "idle".to_owned(),
+                |task| format!("{} ({})", name(task), task.tid),
+            ),
+            if worst.by_timer {
+                "its timer"
+            } else {
+                "a thread"
+            }
+            .to_owned(),
+            words::instant(worst.at_ns.saturating_sub(start)),
+        ]
+    });
+    Table {
+        name: "The worst wake-ups",
+        heads: vec![
+            "latency",
+            "who was woken",
+            "CPU",
+            "who was in the way",
+            "woken by",
+            "at",
+        ],
+        rows: rows.collect(),
+        spare: &["woken by", "at"],
+    }
+}

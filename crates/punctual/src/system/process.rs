@@ -1,0 +1,157 @@
+//! Programs that run: found by number or name, and seen to end.
+
+use super::limits::value;
+use super::root::{Root, decimal};
+
+/// A program that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as the kernel keeps it (15 bytes).
+    pub name: String,
+    /// The command line that it was started with; empty for the kernel's own threads.
+    pub command: Vec<String>,
+    /// When it began, in ticks since boot: tells it from a later one of the same number.
+    started: u64,
+}
+
+/// Finds a program by its number, or by its name.
+///
+/// # Errors
+/// In one line: there is none, there are several, or the number is that of a thread.
+pub fn find(root: &Root, wanted: &str) -> Result<Process, String> {
+    if let Some(pid) = decimal::<u32>(wanted) {
+        return by_number(root, pid);
+    }
+    let names = root
+        .names("/proc")
+        .map_err(|error| format!("/proc: {error}"))?;
+    let own = std::process::id();
+    let mut found: Vec<Process> = names
+        .iter()
+        .filter_map(|name| decimal::<u32>(name))
+        .filter(|pid| *pid != own)
+        // The kernel keeps 15 bytes of a name.
+        .filter(|pid| {
+            let name = root.text(&format!("/proc/{pid}/comm")).unwrap_or_default();
+            !name.is_empty()
+                && wanted.as_bytes().get(..15).unwrap_or(wanted.as_bytes())
+                    == name.trim_end_matches('\n').as_bytes()
+        })
+        .filter_map(|pid| read(root, pid))
+        .collect();
+    match found.len() {
+        0 => Err(format!(
+            "no program is named '{wanted}'; `ps -e` lists those that run"
+        )),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let numbers: Vec<String> = found
+                .iter()
+                .take(8)
+                .map(|one| one.pid.to_string())
+                .collect();
+            let more = if found.len() > 8 { ", ..." } else { "" };
+            Err(format!(
+                "{} programs are named '{wanted}': name one by its number ({}{more})",
+                found.len(),
+                numbers.join(", ")
+            ))
+        }
+    }
+}
+
+fn by_number(root: &Root, pid: u32) -> Result<Process, String> {
+    let none = || format!("no program has the number {pid}; `ps -e` lists those that run");
+    let status = root
+        .text(&format!("/proc/{pid}/status"))
+        .map_err(|_| none())?;
+    if let Some(program) = value(&status, "Tgid").filter(|tgid| *tgid != pid.to_string()) {
+        return Err(format!(
+            "{pid} is a thread of the program {program}: name that one"
+        ));
+    }
+    read(root, pid).ok_or_else(none)
+}
+
+fn read(root: &Root, pid: u32) -> Option<Process> {
+    let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
+    let (state, started) = state(&stat)?;
+    // One that has ended, and waits for its parent to notice, runs no more.
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    let command = root
+        .text(&format!("/proc/{pid}/cmdline"))
+        .unwrap_or_default();
+    let words = command.split('\0').filter(|word| !word.is_empty());
+    Some(Process {
+        pid,
+        name: stat.get(stat.find('(')? + 1..stat.rfind(')')?)?.to_owned(),
+        command: words.take(256).map(str::to_owned).collect(),
+        started,
+    })
+}
+
+/// The state and the beginning, of a line of `/proc/PID/stat`.
+fn state(stat: &str) -> Option<(&str, u64)> {
+    let words: Vec<&str> = stat
+        .get(stat.rfind(')')? + 1..)?
+        .split_whitespace()
+        .collect();
+    // The first word here is field 3 of proc(5).
+    Some((words.first()?, words.get(19)?.parse().ok()?))
+}
+
+impl Process {
+    /// Whether it still runs.
+    #[must_use]
+    pub fn runs(&self, root: &Root) -> bool {
+        read(root, self.pid).is_some_and(|now| now.started == self.started)
+    }
+}
+
+/// Whether processes have other numbers here than for the kernel: in a container with its own
+/// numbering. The first namespace's inode number is fixed (`PROC_PID_INIT_INO` in the
+/// kernel's `include/linux/proc_ns.h`).
+#[must_use]
+pub fn numbers_differ(root: &Root) -> bool {
+    root.link("/proc/self/ns/pid")
+        .is_ok_and(|link| link != "pid:[4026531836]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_is_found_by_its_number_and_runs() {
+        let root = Root::live();
+        let own = find(&root, &std::process::id().to_string()).expect("ourselves");
+        assert!(own.runs(&root) && !own.command.is_empty() && !own.name.is_empty());
+        let other = Process {
+            started: own.started + 1,
+            ..own
+        };
+        assert!(!other.runs(&root), "a number that was given out again");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_in_one_line() {
+        let root = Root::live();
+        for wanted in ["4194305", "99999999999", "no-such-program", "", "../1"] {
+            let why = find(&root, wanted).expect_err(wanted);
+            assert_eq!(why.lines().count(), 1, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0";
+        assert_eq!(state(stat), Some(("S", 12345)));
+        for cut in 0..stat.len() {
+            let _ = state(&stat[..cut]);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* The wake-ups of every real-time thread of the machine: counted where they happen, by length,
+ * and the worst of each CPU kept with who was woken and who was in the way. Nothing leaves the
+ * kernel but when somebody looks, so that it can stay on.
+ *
+ * trace/watch/wakeups.rs reads what is written here. */
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Set before the program is loaded. */
+const volatile u64 deadline_ns = 0; /* later is late; 0: nothing is */
+
+/* Lengths are told apart to 1 in 64: the 6 bits below the highest. */
+#define PART_BITS 6
+#define PARTS (1 << PART_BITS)
+#define LENGTHS ((38 - PART_BITS) * PARTS)
+#define WORST 16
+#define RAN 16
+
+struct task {
+	u32 tid;
+	u32 priority; /* the kernel's own, without what locks lend */
+	u64 policy;
+	char name[16];
+};
+
+struct worst {
+	u64 latency_ns;
+	u64 at_ns;
+	u64 by_timer;
+	struct task woken, before;
+};
+
+/* Who ran last, each from when on: who came just before a wake-up's end need not be who was in
+ * its way. */
+struct ran {
+	u64 since_ns;
+	struct task task;
+};
+
+/* What is kept for each CPU. */
+struct cpu {
+	u64 callback_due_ns; /* of the timer whose callback runs; 0: none does */
+	u64 count, sum_ns, least_ns, most_ns, late;
+	/* The most since the last look: whoever looks goes over to the other and clears this. */
+	u64 turn;
+	u64 turn_most_ns[2], turn_late[2];
+	u64 threshold_ns; /* what is longer joins the worst */
+	u64 lost;         /* wakings that found no room */
+	struct worst worst[WORST];
+	u64 switches;
+	struct ran ran[RAN];
+	u64 lengths[LENGTHS];
+};
+
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(map_flags, MAP_MMAPABLE);
+	MAP_UINT(max_entries, 2);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct cpu);
+} by_cpu SEC(".maps");
+
+/* Threads that somebody began to wake, until they run. */
+struct waking {
+	u64 from_ns;
+	u64 by_timer;
+};
+struct {
+	MAP_UINT(type, MAP_LRU_HASH);
+	MAP_UINT(max_entries, 16384);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct waking);
+} wakings SEC(".maps");
+
+#define ON(tracepoint) SEC("tp_btf/" #tracepoint) int on_##tracepoint(u64 *args)
+
+enum { FIRST_ORDINARY_PRIORITY = 100 };
+
+static ALWAYS_INLINE struct cpu *here(u32 *cpu)
+{
+	*cpu = bpf_get_smp_processor_id();
+	return bpf_map_lookup_elem(&by_cpu, cpu);
+}
+
+ON(hrtimer_expire_entry)
+{
+	u32 number;
+	struct cpu *cpu = here(&number);
+	struct hrtimer *timer = (struct hrtimer *)args[0];
+	if (cpu)
+		cpu->callback_due_ns = timer->_softexpires - timer->base->offset;
+	return 0;
+}
+
+ON(hrtimer_expire_exit)
+{
+	u32 number;
+	struct cpu *cpu = here(&number);
+	if (cpu)
+		cpu->callback_due_ns = 0;
+	return 0;
+}
+
+ON(sched_waking)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	/* Whom a lock lends its priority is none of ours. */
+	if (task->normal_prio >= FIRST_ORDINARY_PRIORITY)
+		return 0;
+	u32 number, tid = task->pid;
+	/* It runs: it had not yet gone to sleep. */
+	if ((u32)bpf_get_current_pid_tgid() == tid)
+		return 0;
+	struct cpu *cpu = here(&number);
+	if (!cpu)
+		return 0;
+	struct waking waking = {.from_ns = bpf_ktime_get_ns()};
+	if (cpu->callback_due_ns && cpu->callback_due_ns <= waking.from_ns) {
+		waking.from_ns = cpu->callback_due_ns;
+		waking.by_timer = 1;
+	}
+	if (bpf_map_update_elem(&wakings, &tid, &waking, UPDATE_ANY))
+		__sync_fetch_and_add(&cpu->lost, 1);
+	return 0;
+}
+
+static ALWAYS_INLINE u32 highest_bit(u64 value)
+{
+	u32 bit = 0;
+	if (value >> 32) {
+		value >>= 32;
+		bit += 32;
+	}
+	if (value >> 16) {
+		value >>= 16;
+		bit += 16;
+	}
+	if (value >> 8) {
+		value >>= 8;
+		bit += 8;
+	}
+	if (value >> 4) {
+		value >>= 4;
+		bit += 4;
+	}
+	if (value >> 2) {
+		value >>= 2;
+		bit += 2;
+	}
+	return bit + (value >> 1);
+}
+
+static ALWAYS_INLINE u32 place(u64 latency_ns)
+{
+	if (latency_ns < PARTS)
+		return latency_ns;
+	u32 shift = highest_bit(latency_ns) - PART_BITS;
+	u64 at = ((u64)shift << PART_BITS) + (latency_ns >> shift);
+	return at < LENGTHS ? at : LENGTHS - 1;
+}
+
+static ALWAYS_INLINE void describe(struct task *to, struct task_struct *task)
+{
+	to->tid = task->pid;
+	to->priority = task->normal_prio;
+	to->policy = task->policy;
+	__builtin_memcpy(to->name, task->comm, sizeof(to->name));
+}
+
+/* Takes the place of the least of the worst. */
+static NOINLINE void keep(struct cpu *cpu, struct worst *new)
+{
+	u32 least = 0;
+	u64 least_ns = ~0ULL, next_ns = ~0ULL;
+	for (u32 index = 0; index < WORST; index++) {
+		u64 latency_ns = cpu->worst[index].latency_ns;
+		if (latency_ns < least_ns) {
+			next_ns = least_ns;
+			least_ns = latency_ns;
+			least = index;
+		} else if (latency_ns < next_ns) {
+			next_ns = latency_ns;
+		}
+	}
+	if (least < WORST)
+		cpu->worst[least] = *new;
+	cpu->threshold_ns = new->latency_ns < next_ns ? new->latency_ns : next_ns;
+}
+
+/* Who had the CPU longest, of those that ran before the last to come. */
+static NOINLINE void find_in_the_way(struct cpu *cpu, struct worst *worst)
+{
+	u64 from_ns = worst->at_ns - worst->latency_ns, end_ns = worst->at_ns;
+	u64 longest_ns = 0;
+	u32 who = 0;
+	for (u32 back = 2; back <= RAN; back++) {
+		u32 at = (cpu->switches - back) & (RAN - 1);
+		u64 since_ns = cpu->ran[at].since_ns;
+		if (!since_ns || since_ns > end_ns)
+			break;
+		u64 begin_ns = since_ns > from_ns ? since_ns : from_ns;
+		if (end_ns > begin_ns && end_ns - begin_ns > longest_ns) {
+			longest_ns = end_ns - begin_ns;
+			who = at;
+		}
+		if (since_ns <= from_ns)
+			break;
+		end_ns = since_ns;
+	}
+	if (longest_ns && who < RAN)
+		worst->before = cpu->ran[who].task;
+}
+
+static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to)
+{
+	/* Who leaves and does not sleep was not woken, whatever somebody began. */
+	if (from->normal_prio < FIRST_ORDINARY_PRIORITY && (preempted & 1 || !from->__state)) {
+		u32 left = from->pid;
+		struct waking *begun = bpf_map_lookup_elem(&wakings, &left);
+		if (begun)
+			begun->from_ns = 0;
+	}
+	u32 number, tid = to->pid;
+	struct cpu *cpu = here(&number);
+	if (!cpu)
+		return 0;
+	u64 now_ns = bpf_ktime_get_ns();
+	struct ran *ran = &cpu->ran[cpu->switches++ & (RAN - 1)];
+	ran->since_ns = now_ns;
+	describe(&ran->task, to);
+	if (to->normal_prio >= FIRST_ORDINARY_PRIORITY)
+		return 0;
+	struct waking *waking = bpf_map_lookup_elem(&wakings, &tid);
+	if (!waking || !waking->from_ns)
+		return 0;
+	u64 latency_ns = now_ns - waking->from_ns;
+	u64 by_timer = waking->by_timer;
+	waking->from_ns = 0;
+	cpu->count++;
+	cpu->sum_ns += latency_ns;
+	if (cpu->count == 1 || latency_ns < cpu->least_ns)
+		cpu->least_ns = latency_ns;
+	if (latency_ns > cpu->most_ns)
+		cpu->most_ns = latency_ns;
+	u32 turn = cpu->turn & 1;
+	if (latency_ns > cpu->turn_most_ns[turn])
+		cpu->turn_most_ns[turn] = latency_ns;
+	if (deadline_ns && latency_ns > deadline_ns) {
+		cpu->late++;
+		cpu->turn_late[turn]++;
+	}
+	u32 at = place(latency_ns);
+	if (at < LENGTHS)
+		cpu->lengths[at]++;
+	if (latency_ns > cpu->threshold_ns) {
+		struct worst new = {.latency_ns = latency_ns, .at_ns = now_ns, .by_timer = by_timer};
+		describe(&new.woken, to);
+		describe(&new.before, from);
+		find_in_the_way(cpu, &new);
+		keep(cpu, &new);
+	}
+	return 0;
+}
+
+ON(sched_switch)
+{
+	return switched(args[0], (struct task_struct *)args[1], (struct task_struct *)args[2]);
+}

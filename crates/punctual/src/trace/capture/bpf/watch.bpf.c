@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* What the threads of one program go through: counted for each thread where it happens, so
+ * that no count is ever lost; each wake-up in a ring besides.
+ *
+ * trace/watch/kernel.rs reads what is written here. */
+#include "kernel.h"
+#include "ring.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* A wake-up in the ring. */
+enum kind {
+	WOKEN = 1, /* it slept, was woken, and runs */
+	UNSLEPT,   /* its timer expired before it had gone to sleep */
+};
+
+/* Set before the program is loaded. */
+const volatile u32 program = 0; /* whose threads are watched */
+const volatile u32 every = 0;   /* those of ordinary priority too */
+
+enum { SCHED_FIFO = 1, SCHED_RR = 2, SCHED_DEADLINE = 6 };
+enum { STATE_DEAD = 0x80 };
+enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
+/* No system call: a page fault or an interrupt was where the thread went to sleep. */
+#define NO_CALL 0xffff
+
+/* A thread: what is counted, then what it is at. */
+struct watched {
+	u64 started_ns; /* by this it is told from a later one of the same number */
+	u64 priority;   /* policy << 32 | the kernel's own priority, without what locks lend */
+	char name[16];
+	u64 cpu;        /* where it ran last */
+	u64 ended;
+	u64 wake_ups;   /* what went into the ring */
+	u64 switches;   /* to it */
+	u64 preempted;  /* from it, involuntary */
+	u64 migrations;
+	u64 faults[2];      /* minor, major, in its life */
+	u64 first_faults[2];/* when it was seen first */
+	u64 jobs, late_jobs, worst_job_ns, postponed; /* of SCHED_DEADLINE */
+	u64 beyond;     /* sleeps that found no room among the calls */
+
+	u64 left_ns;    /* when it went to sleep; 0: it didn't */
+	u64 call;
+	u64 waking_ns;  /* when somebody began to wake it; 0: nobody did */
+	u64 due_ns;     /* the instant that its timer was to expire; 0: no timer wakes it */
+	u64 waking_cpu;
+	u64 timer;      /* what it armed last */
+	u64 armed_ns;   /* and when */
+	u64 armed_for_wake_ns;
+	u64 waker, waker_priority;
+	char waker_name[16];
+	u64 holder, holder_priority; /* of the lock that it waits for */
+	char holder_name[16];
+	u64 job_deadline; /* on the scheduler's clock; 0: no job runs */
+};
+
+struct {
+	MAP_UINT(type, MAP_HASH);
+	MAP_UINT(max_entries, 4096);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct watched);
+} threads SEC(".maps");
+
+/* Only to make a new one from: it is too large for the stack. */
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct watched);
+} blank SEC(".maps");
+
+/* What a thread slept in. */
+struct call_key {
+	u32 tid;
+	u32 call; /* its number, and for futexes the operation above it */
+};
+struct call {
+	u64 count;
+	u64 total_ns;
+	u64 worst_ns;
+	u64 worst_at_ns;  /* when the worst one ended */
+	u64 by_timer;     /* ended by a timer */
+	u64 inversions;   /* a holder of lower priority than the thread; without one, a waker */
+	u64 other, other_priority; /* the holder or waker of the worst */
+	char other_name[16];
+	u64 held;         /* whether that was a holder */
+};
+struct {
+	MAP_UINT(type, MAP_HASH);
+	MAP_UINT(max_entries, 16384);
+	MAP_TYPE(key, struct call_key);
+	MAP_TYPE(value, struct call);
+} calls SEC(".maps");
+
+static ALWAYS_INLINE int is_counted(struct task_struct *task)
+{
+	if (task->tgid != program)
+		return 0;
+	u32 policy = task->policy;
+	return every || policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
+static ALWAYS_INLINE struct watched *find(struct task_struct *task)
+{
+	u32 tid = task->pid;
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+static NOINLINE struct watched *find_or_make(u32 tid)
+{
+	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
+	if (thread)
+		return thread;
+	u32 zero = 0;
+	struct watched *empty = bpf_map_lookup_elem(&blank, &zero);
+	if (!empty)
+		return 0;
+	bpf_map_update_elem(&threads, &tid, empty, UPDATE_NOEXIST);
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+static ALWAYS_INLINE void look(struct watched *thread, struct task_struct *task)
+{
+	thread->priority = (u64)task->policy << 32 | (u32)task->normal_prio;
+	thread->faults[0] = task->min_flt;
+	thread->faults[1] = task->maj_flt;
+	if (thread->started_ns != task->start_time) {
+		thread->started_ns = task->start_time;
+		thread->first_faults[0] = task->min_flt;
+		thread->first_faults[1] = task->maj_flt;
+	}
+	__builtin_memcpy(thread->name, task->comm, sizeof(thread->name));
+}
+
+static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64 now_ns, u32 cpu, u32 tid, u16 kind)
+{
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, kind, &turn);
+	if (!slot)
+		return;
+	thread->wake_ups++;
+	slot->a = thread->waking_cpu << 32 | tid;
+	slot->b = thread->due_ns;
+	slot->c = thread->waking_ns;
+	slot->d = thread->armed_for_wake_ns;
+	((u64 *)slot->name)[0] = thread->call << 32 | (u32)thread->waker;
+	((u64 *)slot->name)[1] = thread->left_ns;
+	done(slot, turn);
+}
+
+/* The system call that a thread is in, as it leaves the CPU. */
+static ALWAYS_INLINE u64 call_of(struct task_struct *task)
+{
+	struct pt_regs *regs = bpf_task_pt_regs(task);
+	if (!regs)
+		return NO_CALL;
+	u64 number = regs->orig_ax;
+	if ((s64)number < 0 || number >= NO_CALL)
+		return NO_CALL;
+	if (number == CALL_FUTEX)
+		number |= (regs->si & 0x7f) << 16;
+	return number;
+}
+
+/* Whose the lock is that a thread waits for, where it is one that lends priority. */
+static ALWAYS_INLINE void find_holder(struct watched *thread, struct task_struct *task)
+{
+	thread->holder = 0;
+	u64 waiter = (u64)task->pi_blocked_on;
+	if (!waiter || !field_exists(((struct rt_mutex_waiter *)0)->lock))
+		return;
+	u64 lock = 0, owner = 0;
+	read_kernel(&lock, &((struct rt_mutex_waiter *)waiter)->lock);
+	if (!lock)
+		return;
+	read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
+	owner &= ~7ULL;
+	if (!owner)
+		return;
+	struct task_struct *holder = (struct task_struct *)owner;
+	u32 tid = 0, policy = 0;
+	s32 priority = 0;
+	read_kernel(&tid, &holder->pid);
+	read_kernel(&policy, &holder->policy);
+	read_kernel(&priority, &holder->normal_prio);
+	bpf_probe_read_kernel_str(thread->holder_name, sizeof(thread->holder_name), &holder->comm);
+	thread->holder = tid;
+	thread->holder_priority = (u64)policy << 32 | (u32)priority;
+}
+
+static ALWAYS_INLINE void slept(struct watched *thread, u32 tid, u64 now_ns)
+{
+	struct call_key key = {.tid = tid, .call = thread->call};
+	struct call *call = bpf_map_lookup_elem(&calls, &key);
+	if (!call) {
+		struct call empty = {};
+		bpf_map_update_elem(&calls, &key, &empty, UPDATE_NOEXIST);
+		call = bpf_map_lookup_elem(&calls, &key);
+		if (!call) {
+			thread->beyond++;
+			return;
+		}
+	}
+	u64 length_ns = now_ns - thread->left_ns;
+	call->count++;
+	call->total_ns += length_ns;
+	if (thread->due_ns)
+		call->by_timer++;
+	u32 own = (u32)thread->priority;
+	u32 other = thread->holder ? (u32)thread->holder_priority : (u32)thread->waker_priority;
+	if ((thread->holder || (!thread->due_ns && thread->waker)) && (s32)other > (s32)own)
+		call->inversions++;
+	if (length_ns >= call->worst_ns) {
+		call->worst_ns = length_ns;
+		call->worst_at_ns = now_ns;
+		call->held = thread->holder != 0;
+		if (thread->holder) {
+			call->other = thread->holder;
+			call->other_priority = thread->holder_priority;
+			__builtin_memcpy(call->other_name, thread->holder_name, 16);
+		} else if (thread->due_ns) {
+			call->other = 0;
+		} else {
+			call->other = thread->waker;
+			call->other_priority = thread->waker_priority;
+			__builtin_memcpy(call->other_name, thread->waker_name, 16);
+		}
+	}
+}
+
+static ALWAYS_INLINE u64 scheduler_clock(struct task_struct *task)
+{
+	if (!field_exists(task->se.cfs_rq) || !field_exists(((struct cfs_rq *)0)->rq))
+		return 0;
+	return task->se.cfs_rq->rq->clock;
+}
+
+/* A job of SCHED_DEADLINE begins with the first switch to it after the last one's end. */
+static ALWAYS_INLINE void job_begins(struct watched *thread, struct task_struct *task)
+{
+	u64 deadline = task->dl.deadline;
+	if (!thread->job_deadline)
+		thread->job_deadline = deadline;
+	else if (deadline > thread->job_deadline)
+		thread->postponed++;
+}
+
+static ALWAYS_INLINE void job_ends(struct watched *thread, struct task_struct *task)
+{
+	u64 at = scheduler_clock(task);
+	if (!thread->job_deadline || !at)
+		return;
+	thread->jobs++;
+	if (at > thread->job_deadline) {
+		thread->late_jobs++;
+		if (at - thread->job_deadline > thread->worst_job_ns)
+			thread->worst_job_ns = at - thread->job_deadline;
+	}
+	thread->job_deadline = 0;
+}
+
+static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 state, u64 now_ns)
+{
+	if (!is_counted(task))
+		return;
+	struct watched *thread = find_or_make(task->pid);
+	if (!thread)
+		return;
+	look(thread, task);
+	int sleeps = !(preempted & 1) && state;
+	u64 call = call_of(task);
+	if (task->policy == SCHED_DEADLINE && !(preempted & 1) && (state || (call & 0xffff) == CALL_YIELD))
+		job_ends(thread, task);
+	if (state & STATE_DEAD) {
+		thread->ended = now_ns;
+		return;
+	}
+	if (!sleeps) {
+		thread->preempted++;
+		return;
+	}
+	thread->left_ns = now_ns;
+	thread->call = call;
+	find_holder(thread, task);
+}
+
+static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 now_ns, u32 cpu)
+{
+	if (task->tgid != program)
+		return;
+	if (!is_counted(task)) {
+		/* It may have been before: what it was at then is no more. */
+		struct watched *before = find(task);
+		if (before)
+			before->left_ns = before->waking_ns = before->job_deadline = 0;
+		return;
+	}
+	u32 tid = task->pid;
+	struct watched *thread = find_or_make(tid);
+	if (!thread)
+		return;
+	look(thread, task);
+	thread->switches++;
+	if (thread->cpu && thread->cpu != cpu + 1)
+		thread->migrations++;
+	thread->cpu = cpu + 1;
+	if (task->policy == SCHED_DEADLINE)
+		job_begins(thread, task);
+	if (thread->left_ns && thread->waking_ns) {
+		slept(thread, tid, now_ns);
+		wake_up(thread, lane, now_ns, cpu, tid, WOKEN);
+	}
+	thread->left_ns = 0;
+	thread->waking_ns = 0;
+	thread->due_ns = 0;
+	thread->holder = 0;
+}
+
+static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
+{
+	/* Nearly all switches are between others. */
+	if (from->tgid != program && to->tgid != program)
+		return 0;
+	HERE;
+	left(from, preempted, state, now_ns);
+	came(to, lane, now_ns, cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch") int on_sched_switch(u64 *args)
+{
+	return switched(args[0], (struct task_struct *)args[1], (struct task_struct *)args[2], args[3]);
+}
+
+/* Kernels before 5.18 don't tell the state. */
+SEC("tp_btf/sched_switch") int on_sched_switch_of_old(u64 *args)
+{
+	struct task_struct *from = (struct task_struct *)args[1];
+	return switched(args[0], from, (struct task_struct *)args[2], from->__state);
+}
+
+/* Which timer's callback this CPU is in, and when that was due: of use if it wakes a thread. */
+ON(hrtimer_expire_entry)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct lane *lane = lane_of(cpu);
+	if (!lane)
+		return 0;
+	struct hrtimer *timer = (struct hrtimer *)args[0];
+	lane->due_ns = timer->_softexpires - timer->base->offset;
+	lane->caught_ns = (u64)timer;
+	return 0;
+}
+
+ON(hrtimer_expire_exit)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct lane *lane = lane_of(cpu);
+	if (lane)
+		lane->due_ns = 0;
+	return 0;
+}
+
+/* A thread arms a timer: what it waits for, if it then sleeps. */
+ON(hrtimer_start)
+{
+	u64 both = bpf_get_current_pid_tgid();
+	if (both >> 32 != program)
+		return 0;
+	HERE;
+	/* Not the tick, nor another that an interrupt arms anew. */
+	if (lane->due_ns)
+		return 0;
+	u32 tid = (u32)both;
+	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
+	if (thread) {
+		thread->timer = args[0];
+		thread->armed_ns = now_ns;
+	}
+	return 0;
+}
+
+ON(sched_waking)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	if (task->tgid != program)
+		return 0;
+	struct watched *thread = find(task);
+	if (!thread)
+		return 0;
+	HERE;
+	thread->waking_ns = now_ns;
+	thread->waking_cpu = cpu;
+	thread->due_ns = lane->due_ns;
+	thread->armed_for_wake_ns = lane->due_ns && lane->caught_ns == thread->timer ? thread->armed_ns : 0;
+	struct task_struct *waker = bpf_get_current_task_btf();
+	thread->waker = waker->pid;
+	thread->waker_priority = (u64)waker->policy << 32 | (u32)waker->normal_prio;
+	__builtin_memcpy(thread->waker_name, waker->comm, sizeof(thread->waker_name));
+	/* An interrupt over the thread itself: it had not yet gone to sleep, and won't. */
+	if (waker->pid == task->pid && thread->due_ns && is_counted(task)) {
+		thread->call = call_of(task);
+		wake_up(thread, lane, now_ns, cpu, task->pid, UNSLEPT);
+		thread->waking_ns = 0;
+		thread->due_ns = 0;
+	}
+	return 0;
+}

@@ -1,0 +1,90 @@
+//! What every program of ours in the kernel needs: loading, attaching, and what is said
+//! when the kernel refuses.
+
+use std::fs;
+use std::os::fd::AsFd;
+
+use aya::maps::{Map, MapData};
+use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint};
+use aya::{Btf, Ebpf};
+
+use super::shared::Shared;
+use super::unavailable::Unavailable;
+
+pub fn refused(what: &str, error: &dyn std::error::Error) -> Unavailable {
+    // The innermost reason is the kernel's own; a verifier's log is many lines.
+    let mut reason = error.to_string();
+    let mut next = error.source();
+    while let Some(inner) = next {
+        reason = inner.to_string();
+        next = inner.source();
+    }
+    let line = reason
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    Unavailable::new(
+        format!("the kernel refused {what}: {line}"),
+        "it takes a kernel of 5.15 or later that allows BPF to this user (lockdown, \
+         containers and seccomp may not)",
+    )
+}
+
+pub fn map<'a>(programs: &'a Ebpf, name: &str) -> Result<&'a MapData, Unavailable> {
+    match programs.map(name) {
+        Some(Map::Array(data) | Map::HashMap(data)) => Ok(data),
+        _ => Err(Unavailable::new(
+            format!("the recorder lacks its map {name}"),
+            "build punctual anew",
+        )),
+    }
+}
+
+pub fn shared(programs: &Ebpf, name: &str, words: usize) -> Result<Shared, Unavailable> {
+    Shared::map(map(programs, name)?.fd().as_fd(), words)
+        .map_err(|error| refused(&format!("mapping {name}"), &error))
+}
+
+pub fn absent(name: &str) -> ProgramError {
+    let error = std::io::Error::new(std::io::ErrorKind::NotFound, format!("no program {name}"));
+    ProgramError::IOError(error)
+}
+
+pub fn attach_typed(
+    programs: &mut Ebpf,
+    name: &str,
+    tracepoint: &str,
+    btf: &Btf,
+) -> Result<(), ProgramError> {
+    let program = programs.program_mut(name).ok_or_else(|| absent(name))?;
+    let program: &mut BtfTracePoint = program.try_into()?;
+    program.load(tracepoint, btf)?;
+    program.attach()?;
+    Ok(())
+}
+
+pub fn attach_raw(programs: &mut Ebpf, name: &str, tracepoint: &str) -> Result<(), ProgramError> {
+    let program = programs.program_mut(name).ok_or_else(|| absent(name))?;
+    let program: &mut RawTracePoint = program.try_into()?;
+    program.load()?;
+    program.attach(tracepoint)?;
+    Ok(())
+}
+
+/// CPUs that could ever be there.
+pub fn possible_cpus() -> u32 {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit(['-', ',']).next().unwrap_or_default();
+    last.parse::<u32>()
+        .map_or(1, |last| last.saturating_add(1))
+        .min(4096)
+}
+
+pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release
+        .split(|letter: char| !letter.is_ascii_digit())
+        .map(|digits| digits.parse::<u32>().unwrap_or(0));
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    found >= (major, minor)
+}

@@ -1,0 +1,175 @@
+//! Rings that a program in the kernel writes and we read: `bpf/ring.h` from outside.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use aya::{Ebpf, EbpfLoader};
+
+use super::kernel::shared;
+use super::shared::Shared;
+use super::slot::{Slot, WORDS};
+use super::unavailable::Unavailable;
+
+/// Words of a lane, and where its parts are: see `struct lane`.
+const LANE_WORDS: usize = 8;
+const NEXT: usize = 0;
+const FIRST: usize = 1;
+const MASK: usize = 2;
+const TARGET: usize = 6;
+
+/// The rings of one program.
+#[derive(Debug)]
+pub struct Rings {
+    lanes: Shared,
+    slots: Shared,
+    places: Vec<Place>,
+}
+
+/// A ring: its lane, its first slot, and how many there are.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    lane: usize,
+    first: usize,
+    size: usize,
+    read: u64,
+}
+
+/// How the rings are to lie, before the program is loaded.
+#[derive(Debug)]
+pub struct Plan {
+    cpus: u32,
+    places: Vec<Place>,
+}
+
+impl Plan {
+    /// Rings of so many events for these of the machine's possible CPUs.
+    #[must_use]
+    pub fn new(cpus: u32, recorded: &[u32], events: usize) -> Self {
+        let mut plan = Self {
+            cpus,
+            places: Vec::new(),
+        };
+        for &cpu in recorded.iter().filter(|cpu| **cpu < cpus) {
+            plan.add(cpu as usize, events.next_power_of_two().max(1024));
+        }
+        plan
+    }
+
+    /// One more, for what happens elsewhere.
+    #[must_use]
+    pub fn with_others(mut self, events: usize) -> Self {
+        self.add(self.cpus as usize, events);
+        self
+    }
+
+    fn add(&mut self, lane: usize, size: usize) {
+        let first = self.slots();
+        self.places.push(Place {
+            lane,
+            first,
+            size,
+            read: 0,
+        });
+    }
+
+    fn slots(&self) -> usize {
+        self.places.last().map_or(0, |last| last.first + last.size)
+    }
+
+    /// Makes the program's maps as large as that takes.
+    pub fn size(&self, loader: &mut EbpfLoader<'_>) {
+        loader
+            .map_max_entries("lanes", self.cpus + 1)
+            .map_max_entries("slots", u32::try_from(self.slots()).unwrap_or(u32::MAX));
+    }
+
+    /// The rings of the loaded program, which is not attached yet.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn map(self, programs: &Ebpf) -> Result<Rings, Unavailable> {
+        let lanes = shared(programs, "lanes", (self.cpus as usize + 1) * LANE_WORDS)?;
+        let slots = shared(programs, "slots", self.slots() * WORDS)?;
+        for place in &self.places {
+            let lane = &lanes.words()[place.lane * LANE_WORDS..][..LANE_WORDS];
+            lane[FIRST].store(place.first as u64, Ordering::Relaxed);
+            lane[MASK].store(place.size as u64 - 1, Ordering::Relaxed);
+        }
+        Ok(Rings {
+            lanes,
+            slots,
+            places: self.places,
+        })
+    }
+}
+
+impl Rings {
+    /// Names the thread that is waited for on a CPU, where it is one alone.
+    pub fn aim(&self, cpu: u32, tid: u32) {
+        let at = cpu as usize * LANE_WORDS + TARGET;
+        if let Some(word) = self.lanes.words().get(at) {
+            word.store(u64::from(tid), Ordering::Relaxed);
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Hands over what a ring has got since the last time, in the order of its slots, and
+    /// returns how many events were overwritten before. These come before what is handed over.
+    pub fn drain(&mut self, index: usize, mut take: impl FnMut(Slot)) -> u64 {
+        let Place {
+            lane,
+            first,
+            size,
+            mut read,
+        } = self.places[index];
+        let next = &self.lanes.words()[lane * LANE_WORDS + NEXT];
+        let slots = &self.slots.words()[first * WORDS..][..size * WORDS];
+        let mut lost = 0;
+        let end = next.load(Ordering::Acquire);
+        if end - read > size as u64 {
+            lost += end - read - size as u64;
+            read = end - size as u64;
+        }
+        while read < end {
+            let words = &slots[(read as usize & (size - 1)) * WORDS..][..WORDS];
+            let slot = copy(words);
+            // It was whole if its turn is what it should be, and nobody had begun to write
+            // over it when the copy was made.
+            fence(Ordering::Acquire);
+            if next.load(Ordering::Relaxed) - read > size as u64 {
+                lost += 1;
+            } else if slot.turn() == read as u32 + 1 {
+                take(slot);
+            } else {
+                // Its writer is not done yet: it and what follows come the next time.
+                break;
+            }
+            read += 1;
+        }
+        self.places[index].read = read;
+        lost
+    }
+
+    /// Events so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        let next = |place: &Place| {
+            self.lanes.words()[place.lane * LANE_WORDS + NEXT].load(Ordering::Relaxed)
+        };
+        self.places.iter().map(next).sum()
+    }
+}
+
+fn copy(words: &[AtomicU64]) -> Slot {
+    let mut slot = [0; WORDS];
+    // The turn first: if it is right, all was written.
+    slot[1] = words[1].load(Ordering::Acquire);
+    for index in (0..WORDS).filter(|index| *index != 1) {
+        slot[index] = words[index].load(Ordering::Relaxed);
+    }
+    Slot(slot)
+}

@@ -1,0 +1,177 @@
+//! Names of what a thread can sleep in.
+
+/// No system call: a page fault, or an interrupt's work.
+pub const NO_CALL: u32 = 0xffff;
+
+macro_rules! named {
+    ($($call:ident),* $(,)?) => {
+        [$((libc::$call, stringify!($call))),*]
+    };
+}
+
+/// Those that sleep, or may; any other has its number for a name.
+const CALLS: &[(libc::c_long, &str)] = &named![
+    SYS_read,
+    SYS_write,
+    SYS_open,
+    SYS_close,
+    SYS_stat,
+    SYS_fstat,
+    SYS_lstat,
+    SYS_poll,
+    SYS_lseek,
+    SYS_mmap,
+    SYS_mprotect,
+    SYS_munmap,
+    SYS_brk,
+    SYS_rt_sigsuspend,
+    SYS_rt_sigtimedwait,
+    SYS_ioctl,
+    SYS_pread64,
+    SYS_pwrite64,
+    SYS_readv,
+    SYS_writev,
+    SYS_access,
+    SYS_pipe2,
+    SYS_select,
+    SYS_sched_yield,
+    SYS_mremap,
+    SYS_msync,
+    SYS_madvise,
+    SYS_pause,
+    SYS_nanosleep,
+    SYS_socket,
+    SYS_connect,
+    SYS_accept,
+    SYS_accept4,
+    SYS_sendto,
+    SYS_recvfrom,
+    SYS_sendmsg,
+    SYS_recvmsg,
+    SYS_sendmmsg,
+    SYS_recvmmsg,
+    SYS_shutdown,
+    SYS_clone,
+    SYS_clone3,
+    SYS_fork,
+    SYS_vfork,
+    SYS_execve,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_wait4,
+    SYS_waitid,
+    SYS_kill,
+    SYS_tgkill,
+    SYS_semop,
+    SYS_semtimedop,
+    SYS_msgsnd,
+    SYS_msgrcv,
+    SYS_fcntl,
+    SYS_flock,
+    SYS_fsync,
+    SYS_fdatasync,
+    SYS_sync_file_range,
+    SYS_fallocate,
+    SYS_truncate,
+    SYS_ftruncate,
+    SYS_getdents64,
+    SYS_rename,
+    SYS_mkdir,
+    SYS_unlink,
+    SYS_unlinkat,
+    SYS_openat,
+    SYS_newfstatat,
+    SYS_futex,
+    SYS_futex_waitv,
+    SYS_epoll_wait,
+    SYS_epoll_pwait,
+    SYS_epoll_pwait2,
+    SYS_clock_nanosleep,
+    SYS_pselect6,
+    SYS_ppoll,
+    SYS_mq_timedsend,
+    SYS_mq_timedreceive,
+    SYS_splice,
+    SYS_tee,
+    SYS_vmsplice,
+    SYS_preadv,
+    SYS_pwritev,
+    SYS_preadv2,
+    SYS_pwritev2,
+    SYS_process_vm_readv,
+    SYS_mlock,
+    SYS_mlock2,
+    SYS_mlockall,
+    SYS_munlockall,
+    SYS_membarrier,
+    SYS_copy_file_range,
+    SYS_sendfile,
+    SYS_io_uring_enter,
+    SYS_sched_setscheduler,
+    SYS_sched_setaffinity,
+    SYS_sched_setattr,
+    SYS_perf_event_open,
+    SYS_bpf,
+];
+
+/// The operations of a futex.
+const FUTEX: [&str; 14] = [
+    "WAIT",
+    "WAKE",
+    "FD",
+    "REQUEUE",
+    "CMP_REQUEUE",
+    "WAKE_OP",
+    "LOCK_PI",
+    "UNLOCK_PI",
+    "TRYLOCK_PI",
+    "WAIT_BITSET",
+    "WAKE_BITSET",
+    "WAIT_REQUEUE_PI",
+    "CMP_REQUEUE_PI",
+    "LOCK_PI2",
+];
+
+/// What a thread slept in, by the number that the kernel's side gives it: `read`,
+/// `futex LOCK_PI`, `system call 999`, `page fault or interrupt`.
+#[must_use]
+pub fn name(call: u32) -> String {
+    let number = call & 0xffff;
+    if number == NO_CALL {
+        return "page fault or interrupt".to_owned();
+    }
+    let known = CALLS
+        .iter()
+        .find(|(known, _)| *known == libc::c_long::from(number));
+    let Some((_, name)) = known else {
+        return format!("system call {number}");
+    };
+    let name = name.trim_start_matches("SYS_");
+    match FUTEX.get((call >> 16) as usize) {
+        Some(operation) if name == "futex" => format!("futex {operation}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// Whether it is a wait for a lock that knows its holder.
+#[must_use]
+pub fn is_futex(call: u32) -> bool {
+    libc::c_long::from(call & 0xffff) == libc::SYS_futex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_have_names_and_unknown_ones_their_number() {
+        assert_eq!(name(libc::SYS_read as u32), "read");
+        assert_eq!(name(libc::SYS_clock_nanosleep as u32), "clock_nanosleep");
+        let futex = libc::SYS_futex as u32;
+        assert_eq!(name(6 << 16 | futex), "futex LOCK_PI");
+        assert_eq!(name(99 << 16 | futex), "futex");
+        assert_eq!(name(60_000), "system call 60000");
+        assert_eq!(name(NO_CALL), "page fault or interrupt");
+        assert!(is_futex(futex) && is_futex(6 << 16 | futex) && !is_futex(0));
+    }
+}

@@ -1,0 +1,202 @@
+//! The kernel's side: `bpf/watch.bpf.c`, loaded, attached and read.
+
+use aya::maps::{HashMap, Map, MapData};
+use aya::{Btf, Ebpf, EbpfLoader};
+
+use super::{Call, Options, Other, Sleeper, Wake};
+use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
+use crate::trace::capture::rings::{Plan, Rings};
+use crate::trace::capture::slot::{Slot, text};
+use crate::trace::capture::unavailable::{self, Unavailable};
+
+/// The compiled program.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
+
+/// Beside the switches, all of them needed.
+const TRACEPOINTS: &[&str] = &[
+    "hrtimer_expire_entry",
+    "hrtimer_expire_exit",
+    "hrtimer_start",
+    "sched_waking",
+];
+
+/// Words of `struct watched` and of `struct call`.
+const THREAD_WORDS: usize = 36;
+const CALL_WORDS: usize = 11;
+type Thread = [u64; THREAD_WORDS];
+type Counted = [u64; CALL_WORDS];
+
+/// See `enum kind`.
+const WOKEN: u16 = 1;
+
+/// A program watched. Dropped, all of it is gone from the kernel; so it is when this process
+/// is killed.
+pub struct Watching {
+    // Holds programs, links and maps by descriptors: however this process ends, they end.
+    programs: Ebpf,
+    rings: Rings,
+    /// Taken out, but what another CPU's ring will hand over may come before it.
+    fresh: Vec<Wake>,
+}
+
+impl Watching {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// What is missing here, and what to do.
+    pub fn start(options: &Options) -> Result<Self, Unavailable> {
+        unavailable::check()?;
+        let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+        let cpus = possible_cpus();
+        let all: Vec<u32> = (0..cpus).collect();
+        let plan = Plan::new(cpus, &all, options.ring);
+        let every = u32::from(options.every);
+        let mut loader = EbpfLoader::new();
+        loader
+            .btf(Some(&btf))
+            .override_global("program", &options.pid, true)
+            .override_global("every", &every, true);
+        plan.size(&mut loader);
+        let mut programs = loader
+            .load(OBJECT)
+            .map_err(|error| refused("taking the maps of the watch", &error))?;
+        let rings = plan.map(&programs)?;
+        for tracepoint in TRACEPOINTS {
+            attach_typed(&mut programs, &format!("on_{tracepoint}"), tracepoint, &btf)
+                .map_err(|error| refused(&format!("tracing {tracepoint}"), &error))?;
+        }
+        attach_typed(&mut programs, "on_sched_switch", "sched_switch", &btf)
+            .or_else(|_| {
+                let of_old = "on_sched_switch_of_old";
+                attach_typed(&mut programs, of_old, "sched_switch", &btf)
+            })
+            .map_err(|error| refused("tracing sched_switch", &error))?;
+        Ok(Self {
+            programs,
+            rings,
+            fresh: Vec::new(),
+        })
+    }
+
+    /// The wake-ups that have come, in the order of their ends.
+    pub fn drain(&mut self) -> Vec<Wake> {
+        let until_ns = punctual_rt::clock::now_ns();
+        for index in 0..self.rings.count() {
+            // What is overwritten is missed by its thread's count.
+            self.rings.drain(index, |slot| self.fresh.push(wake(&slot)));
+        }
+        self.fresh.sort_by_key(|wake| wake.end_ns);
+        let settled = self.fresh.partition_point(|wake| wake.end_ns < until_ns);
+        self.fresh.drain(..settled).collect()
+    }
+
+    /// The threads that have been seen, with their counts.
+    #[must_use]
+    pub fn threads(&self) -> Vec<Sleeper> {
+        let Some(map) = self.hash::<u32, Thread>("threads") else {
+            return Vec::new();
+        };
+        let entries = map.iter().filter_map(Result::ok);
+        entries.map(|(tid, words)| sleeper(tid, &words)).collect()
+    }
+
+    /// What they slept in, each with its thread's number.
+    #[must_use]
+    pub fn calls(&self) -> Vec<(u32, Call)> {
+        let Some(map) = self.hash::<[u32; 2], Counted>("calls") else {
+            return Vec::new();
+        };
+        let entries = map.iter().filter_map(Result::ok);
+        entries
+            .map(|([tid, number], words)| (tid, call(number, &words)))
+            .collect()
+    }
+
+    /// Makes room: a thread has ended, and its counts were read.
+    pub fn forget(&mut self, tid: u32) {
+        let of_it: Vec<u32> = self
+            .calls()
+            .into_iter()
+            .filter(|(owner, _)| *owner == tid)
+            .map(|(_, call)| call.call)
+            .collect();
+        if let Some(map) = self.programs.map_mut("calls")
+            && let Ok(mut calls) = HashMap::<_, [u32; 2], Counted>::try_from(map)
+        {
+            for number in of_it {
+                let _ = calls.remove(&[tid, number]);
+            }
+        }
+        if let Some(map) = self.programs.map_mut("threads")
+            && let Ok(mut threads) = HashMap::<_, u32, Thread>::try_from(map)
+        {
+            let _ = threads.remove(&tid);
+        }
+    }
+
+    fn hash<K: aya::Pod, V: aya::Pod>(&self, name: &str) -> Option<HashMap<&MapData, K, V>> {
+        match self.programs.map(name)? {
+            map @ Map::HashMap(_) => HashMap::try_from(map).ok(),
+            _ => None,
+        }
+    }
+}
+
+fn wake(slot: &Slot) -> Wake {
+    let some = |ns: u64| Some(ns).filter(|ns| *ns != 0);
+    Wake {
+        tid: slot.a() as u32,
+        end_ns: slot.at_ns(),
+        cpu: slot.cpu(),
+        due_ns: some(slot.b()),
+        waking_ns: slot.c(),
+        waking_cpu: (slot.a() >> 32) as u32,
+        armed_ns: some(slot.d()),
+        left_ns: some(slot.0[7]),
+        call: (slot.0[6] >> 32) as u32,
+        slept: slot.kind() == WOKEN,
+    }
+}
+
+fn other(tid: u64, priority: u64, words: &[u64]) -> Other {
+    Other {
+        tid: tid as u32,
+        name: text(words),
+        policy: (priority >> 32) as u32,
+        priority: priority as u32 as i32,
+    }
+}
+
+fn sleeper(tid: u32, words: &Thread) -> Sleeper {
+    Sleeper {
+        task: other(u64::from(tid), words[1], &words[2..4]),
+        started_ns: words[0],
+        cpu: words[4].checked_sub(1).map(|cpu| cpu as u32),
+        ended: words[5] != 0,
+        wake_ups: words[6],
+        switches: words[7],
+        preempted: words[8],
+        migrations: words[9],
+        minor_faults: words[10].saturating_sub(words[12]),
+        major_faults: words[11].saturating_sub(words[13]),
+        jobs: words[14],
+        late_jobs: words[15],
+        worst_job_ns: words[16],
+        postponed: words[17],
+        beyond: words[18],
+    }
+}
+
+fn call(number: u32, words: &Counted) -> Call {
+    Call {
+        call: number,
+        count: words[0],
+        total_ns: words[1],
+        worst_ns: words[2],
+        worst_at_ns: words[3],
+        by_timer: words[4],
+        inversions: words[5],
+        other: (words[6] != 0).then(|| other(words[6], words[7], &words[8..10])),
+        held: words[10] != 0,
+    }
+}

@@ -1,0 +1,244 @@
+//! What the threads of a running program go through: counted in the kernel, where no count is
+//! lost, and read here. The program is left as it is: nothing is added to it, it isn't
+//! stopped, and its threads make no system call more.
+//!
+//! The events behind a bill come from [`super::capture`].
+
+pub mod calls;
+#[cfg(feature = "trace")]
+mod kernel;
+pub mod rhythm;
+#[cfg(feature = "trace")]
+mod wakeups;
+
+#[cfg(not(feature = "trace"))]
+mod wakeups {
+    //! A program that was built without tracing.
+    use super::{CpuWakeUps, SystemWorst, Taken};
+    use crate::trace::capture::Unavailable;
+
+    /// There is none.
+    pub enum SystemWatching {}
+
+    impl SystemWatching {
+        pub fn start(_: Option<u64>) -> Result<Self, Unavailable> {
+            Err(super::built_without())
+        }
+        pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
+            match *self {}
+        }
+        pub fn turn(&mut self, _: usize) -> (u64, u64) {
+            match *self {}
+        }
+        pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
+            match *self {}
+        }
+        pub fn measure_cost(&mut self) {
+            match *self {}
+        }
+        pub fn cost(&mut self) -> Taken {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(not(feature = "trace"))]
+fn built_without() -> crate::trace::capture::Unavailable {
+    crate::trace::capture::Unavailable::new(
+        "this punctual was built without tracing (--no-default-features)",
+        "build it anew: make",
+    )
+}
+
+#[cfg(not(feature = "trace"))]
+mod kernel {
+    //! A program that was built without tracing.
+    use super::{Call, Options, Sleeper, Wake};
+    use crate::trace::capture::Unavailable;
+
+    /// There is none.
+    pub enum Watching {}
+
+    impl Watching {
+        pub fn start(_: &Options) -> Result<Self, Unavailable> {
+            Err(super::built_without())
+        }
+        pub fn drain(&mut self) -> Vec<Wake> {
+            match *self {}
+        }
+        pub fn threads(&self) -> Vec<Sleeper> {
+            match *self {}
+        }
+        pub fn calls(&self) -> Vec<(u32, Call)> {
+            match *self {}
+        }
+        pub fn forget(&mut self, _: u32) {
+            match *self {}
+        }
+    }
+}
+
+pub use kernel::Watching;
+pub use wakeups::SystemWatching;
+
+/// What to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The program, as the kernel numbers it.
+    pub pid: u32,
+    /// Its threads of ordinary priority too.
+    pub every: bool,
+    /// Wake-ups that each CPU's ring holds; rounded up to a power of two.
+    pub ring: usize,
+}
+
+/// One wake-up of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    /// The thread.
+    pub tid: u32,
+    /// When it ran again; for one that had not gone to sleep yet, when its timer expired.
+    pub end_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// The instant that its timer was to expire; absent where something else woke it.
+    pub due_ns: Option<u64>,
+    /// When it was made ready.
+    pub waking_ns: u64,
+    /// On which CPU that was.
+    pub waking_cpu: u32,
+    /// When it armed the timer, where that was seen.
+    pub armed_ns: Option<u64>,
+    /// When it went to sleep.
+    pub left_ns: Option<u64>,
+    /// What it slept in: see [`calls::name`].
+    pub call: u32,
+    /// Whether it slept at all.
+    pub slept: bool,
+}
+
+impl Wake {
+    /// The instant that its latency counts from.
+    #[must_use]
+    pub fn from_ns(&self) -> u64 {
+        self.due_ns.unwrap_or(self.waking_ns)
+    }
+}
+
+/// A task that was in a thread's way: by number, name, policy and priority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Other {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// SCHED_OTHER 0, FIFO 1, RR 2, BATCH 3, IDLE 5, DEADLINE 6.
+    pub policy: u32,
+    /// The kernel's own priority, without what locks lend it.
+    pub priority: i32,
+}
+
+/// The counts of one thread, since it was seen first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sleeper {
+    /// Itself.
+    pub task: Other,
+    /// When it began to live, on a clock of the kernel's: tells it from a later one.
+    pub started_ns: u64,
+    /// The CPU that it ran on last.
+    pub cpu: Option<u32>,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// Wake-ups that were handed over, or lost on the way.
+    pub wake_ups: u64,
+    /// Switches to it.
+    pub switches: u64,
+    /// Involuntary switches away from it.
+    pub preempted: u64,
+    /// Switches to it on another CPU than the one before.
+    pub migrations: u64,
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that did.
+    pub major_faults: u64,
+    /// Jobs under SCHED_DEADLINE that ended.
+    pub jobs: u64,
+    /// Those that ended after their deadline.
+    pub late_jobs: u64,
+    /// The most that one was late by, in ns.
+    pub worst_job_ns: u64,
+    /// How often the kernel put a job's deadline off, because its runtime was used up.
+    pub postponed: u64,
+    /// Sleeps for which no room was left among the calls.
+    pub beyond: u64,
+}
+
+/// What a thread slept in, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// See [`calls::name`].
+    pub call: u32,
+    /// How often it slept in it.
+    pub count: u64,
+    /// From the switch away to the switch back, all together, in ns.
+    pub total_ns: u64,
+    /// The longest.
+    pub worst_ns: u64,
+    /// When that ended.
+    pub worst_at_ns: u64,
+    /// How many were ended by a timer.
+    pub by_timer: u64,
+    /// How many ended by, or waited for, a thread of lower priority.
+    pub inversions: u64,
+    /// Who held the lock, or who woke the thread, the longest time.
+    pub other: Option<Other>,
+    /// Whether that one held a lock of the kernel's knowledge, rather than woke the thread.
+    pub held: bool,
+}
+
+/// The wake-ups of real-time threads on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuWakeUps {
+    /// How many were how long: least and most of a place, in ns, and the count.
+    pub lengths: Vec<((u64, u64), u64)>,
+    /// All.
+    pub count: u64,
+    /// Their sum, in ns.
+    pub sum_ns: u64,
+    /// The shortest; 0 where there is none.
+    pub least_ns: u64,
+    /// The longest.
+    pub most_ns: u64,
+    /// Those longer than the deadline.
+    pub late: u64,
+    /// What is longer is among the worst.
+    pub threshold_ns: u64,
+    /// Wakings that found no room: their wake-ups are not counted.
+    pub lost: u64,
+}
+
+/// One of the worst wake-ups of the system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemWorst {
+    /// How long it took.
+    pub latency_ns: u64,
+    /// When the thread ran.
+    pub at_ns: u64,
+    /// Whether it counts from the instant that a timer was asked for.
+    pub by_timer: bool,
+    /// Who was woken.
+    pub woken: Option<Other>,
+    /// Who had the CPU until then; absent for the idle task.
+    pub before: Option<Other>,
+}
+
+/// What programs in the kernel took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// How long it was measured, in ns.
+    pub measured_ns: u64,
+    /// How often they were called within that time.
+    pub calls: u64,
+    /// How long they ran, on all CPUs together, in ns.
+    pub spent_ns: u64,
+}

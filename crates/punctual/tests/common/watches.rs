@@ -1,0 +1,88 @@
+//! Watches for records that hold one.
+
+use punctual::record::watch::{
+    Jobs, Subject, Watch, WatchCost, WatchedCall, WatchedTask, WatchedThread, WorstWakeUp,
+};
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+
+fn task(name: &str) -> WatchedTask {
+    WatchedTask {
+        tid: 4711,
+        name: name.to_owned(),
+        policy: "fifo".to_owned(),
+        priority: 60,
+    }
+}
+
+fn thread(name: &str) -> WatchedThread {
+    let mut by_timer = Histogram::new();
+    by_timer.record_n(20_000, 100);
+    WatchedThread {
+        task: task(name),
+        ended: true,
+        period_ns: Some(1_000_000),
+        by_timer: HistogramRecord::from(&by_timer),
+        by_others: HistogramRecord::from(&Histogram::new()),
+        overruns: 3,
+        worst_overrun_ns: 2_500_000,
+        switches: 5000,
+        migrations: 7,
+        jobs: Some(Jobs {
+            count: 25,
+            late: 5,
+            worst_ns: 2_000_000,
+            postponed: 5,
+        }),
+        calls: vec![WatchedCall {
+            name: "futex LOCK_PI".to_owned(),
+            count: 7,
+            total_ns: 2_000_000,
+            worst_ns: 344_000,
+            by_timer: 0,
+            inversions: 7,
+            other: Some(task(name)),
+            held: true,
+        }],
+        calls_beyond: 1,
+    }
+}
+
+/// Of a program with so many threads of this name.
+pub fn program(name: &str, threads: usize) -> Watch {
+    Watch {
+        subject: Subject::Program {
+            pid: 4710,
+            name: name.to_owned(),
+            command: vec![name.to_owned(), "--rate".to_owned()],
+            all_threads: true,
+            ended: true,
+        },
+        threads: (0..threads).map(|_| thread(name)).collect(),
+        beyond: 2,
+        worst: Vec::new(),
+        cost: None,
+    }
+}
+
+/// Of a whole system.
+pub fn system(name: &str) -> Watch {
+    let worst = |before: Option<WatchedTask>| WorstWakeUp {
+        latency_ns: 1_450_000,
+        at_ns: 5_000_000_000,
+        cpu: 1,
+        task: task(name),
+        before,
+        by_timer: true,
+    };
+    Watch {
+        subject: Subject::System,
+        threads: Vec::new(),
+        beyond: 0,
+        worst: vec![worst(Some(task("hog"))), worst(None)],
+        cost: Some(WatchCost {
+            measured_ns: 1_000_000_000,
+            calls: 25_034,
+            spent_ns: 3_970_000,
+        }),
+    }
+}

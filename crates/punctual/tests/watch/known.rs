@@ -1,0 +1,141 @@
+//! The program whose behaviour is known, and watches of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+
+use super::common::{Going, Place, until};
+
+/// The program of known behaviour, compiled once.
+pub fn watched() -> &'static PathBuf {
+    static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = BUILT.get_or_init(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("watched");
+        let done = Command::new("cc")
+            .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+            .arg(&path)
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/tests/watch/watched.c"
+            ))
+            .output()
+            .expect("a C compiler: the tool is built with it too");
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{errors}");
+        (directory, path)
+    });
+    path
+}
+
+/// It, as it runs; killed when dropped.
+pub struct Known {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    pub pid: u32,
+    pub tid: u32,
+}
+
+impl Known {
+    pub fn start(what: &[&str]) -> Self {
+        let mut child = Command::new(watched())
+            .args(what)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program");
+        let input = child.stdin.take().expect("its input");
+        let mut output = BufReader::new(child.stdout.take().expect("its output"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a line");
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some("READY"), "{line}");
+        let mut number = || {
+            words
+                .next()
+                .and_then(|word| word.parse().ok())
+                .expect("a number")
+        };
+        let (pid, tid) = (number(), number());
+        Self {
+            child,
+            input,
+            output,
+            pid,
+            tid,
+        }
+    }
+
+    /// Lets it go, and waits until it is done; what it did, by name.
+    pub fn go(&mut self) -> BTreeMap<String, u64> {
+        self.input.write_all(b"go\n").expect("it listens");
+        let mut done = BTreeMap::new();
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.output.read_line(&mut line).expect("a line") > 0,
+                "it ended"
+            );
+            match line.trim().split_once(' ') {
+                None => return done,
+                Some((name, value)) => {
+                    done.insert(name.to_owned(), value.parse().expect("a number"))
+                }
+            };
+        }
+    }
+
+    /// What /proc says of its periodic thread.
+    pub fn proc(&self, key: &str) -> u64 {
+        let path = format!("/proc/{}/task/{}/status", self.pid, self.tid);
+        let status = fs::read_to_string(path).expect("its status");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        line.and_then(|value| value.trim().parse().ok())
+            .expect("a number")
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a watch, and waits until it watches.
+pub fn watch(place: &Place, arguments: &[&str]) -> Going {
+    let going = place.start(&[&["watch", "-v"], arguments].concat());
+    await_watch(&going);
+    going
+}
+
+fn await_watch(going: &Going) {
+    let begun = |pid: u32| programs_of(pid) > 0 && nice_of(pid) == Some(-10);
+    until("the watch", || begun(going.pid()));
+}
+
+/// The nice value of a process: that it is set is the last that is done before the watch.
+fn nice_of(pid: u32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let words: Vec<&str> = stat
+        .get(stat.rfind(')')? + 1..)?
+        .split_whitespace()
+        .collect();
+    words.get(16)?.parse().ok()
+}
+
+/// How many programs in the kernel a process holds.
+pub fn programs_of(pid: u32) -> usize {
+    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo"));
+    let texts = entries.into_iter().flatten().flatten();
+    texts
+        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+        .filter(|text| text.contains("prog_id:"))
+        .count()
+}

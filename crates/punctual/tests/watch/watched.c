@@ -1,0 +1,256 @@
+/* A program whose behaviour is known: what a watch of it must count.
+ *
+ * It says READY with the numbers of its threads, waits for a line, goes through its cycles,
+ * says what it did as "name value" lines, then DONE, and sleeps until it is killed. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static const long long PERIOD = 1000000;
+static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs;
+static pthread_mutex_t lock;
+static int request[2], reply[2], start[2], take[2], taken[2];
+static atomic_int periodic_tid;
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static long long now(void)
+{
+	struct timespec at;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return at.tv_sec * 1000000000LL + at.tv_nsec;
+}
+
+static void sleep_until(long long ns)
+{
+	struct timespec at = {ns / 1000000000, ns % 1000000000};
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+		;
+}
+
+static void scheduled(int policy, int priority)
+{
+	struct sched_param parameters = {.sched_priority = priority};
+	if (pthread_setschedparam(pthread_self(), policy, &parameters))
+		fail("scheduling");
+}
+
+/* Waits until the periodic thread sleeps: in the call that it was about to make. */
+static void await_sleep(const char *in)
+{
+	char path[64], text[512], *end;
+	for (;;) {
+		usleep(200);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", periodic_tid);
+		FILE *file = fopen(path, "r");
+		if (!file)
+			fail(path);
+		text[0] = 0;
+		if (!fgets(text, sizeof(text), file))
+			text[0] = 0;
+		fclose(file);
+		long number = strtol(text, &end, 10);
+		if (end != text && number == strtol(in, NULL, 10))
+			return;
+	}
+}
+
+/* Answers a request when who made it is asleep. */
+static void *answer(void *nothing)
+{
+	char byte, number[16];
+	pthread_setname_np(pthread_self(), "answer");
+	snprintf(number, sizeof(number), "%d", SYS_read);
+	while (read(request[0], &byte, 1) == 1) {
+		await_sleep(number);
+		if (write(reply[1], &byte, 1) != 1)
+			fail("write");
+	}
+	return nothing;
+}
+
+/* Takes the lock, and gives it back when somebody waits for it. */
+static void *hold(void *nothing)
+{
+	char byte, number[16];
+	pthread_setname_np(pthread_self(), "low-holder");
+	scheduled(SCHED_FIFO, 10);
+	snprintf(number, sizeof(number), "%d", SYS_futex);
+	while (read(take[0], &byte, 1) == 1) {
+		pthread_mutex_lock(&lock);
+		if (write(taken[1], &byte, 1) != 1)
+			fail("write");
+		await_sleep(number);
+		pthread_mutex_unlock(&lock);
+	}
+	return nothing;
+}
+
+/* Lives for ten sleeps. */
+static void *brief(void *nothing)
+{
+	pthread_setname_np(pthread_self(), "rt-brief");
+	scheduled(SCHED_FIFO, 30);
+	for (int sleep = 0; sleep < 10; sleep++)
+		usleep(1000);
+	return nothing;
+}
+
+struct attributes {
+	unsigned size, policy;
+	unsigned long long flags;
+	int nice;
+	unsigned priority;
+	unsigned long long runtime, deadline, period;
+};
+
+/* Jobs of 1 ms, which are to be done within 6 of each 20 ms: every fifth takes 8. */
+static void *deadline(void *nothing)
+{
+	long ended = 0, late = 0;
+	struct attributes attributes = {
+		.size = sizeof(attributes), .policy = 6, .runtime = 5000000, .deadline = 6000000, .period = 20000000};
+	pthread_setname_np(pthread_self(), "dl-loop");
+	if (syscall(SYS_sched_setattr, 0, &attributes, 0)) {
+		printf("refused %d\n", errno);
+		return nothing;
+	}
+	sched_yield();
+	for (; ended < jobs; ended++) {
+		long long begun = now(), until = begun + (ended % 5 == 4 ? 8 : 1) * PERIOD;
+		while (now() < until)
+			;
+		late += now() > begun + 6 * PERIOD;
+		sched_yield();
+	}
+	printf("jobs %ld\nlate-jobs %ld\n", ended, late);
+	return nothing;
+}
+
+static void *run(void *nothing)
+{
+	char byte = 0;
+	struct rusage before, after;
+	long skipped = 0, late = 0;
+	pthread_setname_np(pthread_self(), "rt-loop");
+	scheduled(SCHED_FIFO, 60);
+	periodic_tid = gettid();
+	if (read(start[0], &byte, 1) != 1)
+		fail("read");
+	getrusage(RUSAGE_THREAD, &before);
+	long long next = now() + PERIOD;
+	for (long cycle = 0; cycle < cycles; cycle++) {
+		sleep_until(next);
+		if (stalls && cycle % (cycles / stalls) == cycles / stalls / 2) {
+			long long until = next + 3 * PERIOD + PERIOD / 2;
+			while (now() < until)
+				;
+		}
+		next += PERIOD;
+		if (catch_up) {
+			late += now() >= next;
+		} else {
+			for (long long at = now(); next <= at; next += PERIOD)
+				skipped++;
+		}
+	}
+	if (pages) {
+		char *area = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (area == MAP_FAILED)
+			fail("mmap");
+		madvise(area, pages * 4096, MADV_NOHUGEPAGE);
+		for (long page = 0; page < pages; page++)
+			area[page * 4096] = 1;
+	}
+	for (long n = 0; n < reads; n++)
+		if (write(request[1], &byte, 1) != 1 || read(reply[0], &byte, 1) != 1)
+			fail("ask");
+	for (long n = 0; n < locks; n++) {
+		/* That the lock is taken it learns by a call of another name. */
+		struct pollfd told = {.fd = taken[0], .events = POLLIN};
+		if (write(take[1], &byte, 1) != 1 || poll(&told, 1, -1) != 1 || read(taken[0], &byte, 1) != 1)
+			fail("take");
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+	}
+	getrusage(RUSAGE_THREAD, &after);
+	for (long n = 0; n < threads; n++) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, brief, NULL);
+		pthread_join(thread, NULL);
+	}
+	if (jobs) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, deadline, NULL);
+		pthread_join(thread, NULL);
+	}
+	printf("skipped %ld\nlate %ld\nminor %ld\nmajor %ld\n", skipped, late, after.ru_minflt - before.ru_minflt,
+	       after.ru_majflt - before.ru_majflt);
+	printf("DONE\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+	return nothing;
+}
+
+int main(int count, char **words)
+{
+	pthread_t thread;
+	pthread_mutexattr_t kind;
+	char line[16];
+	for (int at = 1; at + 1 < count; at += 2) {
+		long value = strtol(words[at + 1], NULL, 10);
+		if (!strcmp(words[at], "cycles"))
+			cycles = value;
+		else if (!strcmp(words[at], "stalls"))
+			stalls = value;
+		else if (!strcmp(words[at], "pages"))
+			pages = value;
+		else if (!strcmp(words[at], "reads"))
+			reads = value;
+		else if (!strcmp(words[at], "locks"))
+			locks = value;
+		else if (!strcmp(words[at], "threads"))
+			threads = value;
+		else if (!strcmp(words[at], "jobs"))
+			jobs = value;
+		else if (!strcmp(words[at], "catch-up"))
+			catch_up = value;
+		else
+			return 64;
+	}
+	pthread_mutexattr_init(&kind);
+	pthread_mutexattr_setprotocol(&kind, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&lock, &kind);
+	if (pipe(request) || pipe(reply) || pipe(start) || pipe(take) || pipe(taken))
+		fail("pipe");
+	pthread_create(&thread, NULL, answer, NULL);
+	pthread_create(&thread, NULL, hold, NULL);
+	pthread_create(&thread, NULL, run, NULL);
+	while (!periodic_tid)
+		usleep(1000);
+	usleep(10000);
+	printf("READY %d %d\n", getpid(), periodic_tid);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		return 1;
+	if (write(start[1], line, 1) != 1)
+		fail("write");
+	for (;;)
+		pause();
+}
