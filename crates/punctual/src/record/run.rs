@@ -442,7 +442,7 @@ pub struct Event {
     pub at_ns: u64,
     /// A stable name: `affinity`, `clock-set`, `clock-source`, `continued`,
     /// `cpu-offline`, `cpu-online`, `governor`, `kernel-message`, `priority`,
-    /// `samples`, `save-failed`, `signal`, `steal`, `suspended` or `throttled`.
+    /// `program-ended`, `samples`, `save-failed`, `signal`, `steal`, `suspended` or `throttled`.
     pub kind: String,
     /// In words.
     pub text: String,

@@ -33,6 +33,9 @@ pub fn summary(run: &Run) -> String {
     if let Some(explanation) = value.get_mut("explanation") {
         explained(explanation);
     }
+    if let Some(watch) = value.get_mut("watch") {
+        watched(watch);
+    }
     let text = serde_json::to_string_pretty(&value).unwrap_or_default();
     text + "\n"
 }
@@ -52,4 +55,15 @@ fn explained(explanation: &mut Value) {
             times.remove("encoded");
         }
     });
+}
+
+fn watched(watch: &mut Value) {
+    let threads = watch.get_mut("threads").and_then(Value::as_array_mut);
+    for thread in threads.into_iter().flatten() {
+        for name in ["by_timer", "by_others"] {
+            if let Some(times) = thread.get_mut(name).and_then(Value::as_object_mut) {
+                times.remove("encoded");
+            }
+        }
+    }
 }

@@ -366,14 +366,11 @@ fn fitting(
     let median = figures.merged.percentile(50.0).unwrap_or(0) as f64;
     let first = UNITS.iter().rposition(|unit| median >= unit.1).unwrap_or(0);
     let mut last = ("µs", Vec::new());
-    // A thread's name may be long: there columns make room, and not the figures.
-    let units = if figures.rows_are == "thread" {
-        first + 1
-    } else {
-        UNITS.len()
-    };
     let tells = |index: &usize| *index == first || median >= UNITS[*index].1 / 10.0;
-    for (name, unit) in (first..units).take_while(tells).map(|index| UNITS[index]) {
+    for (name, unit) in (first..UNITS.len())
+        .take_while(tells)
+        .map(|index| UNITS[index])
+    {
         for count in [words::count, words::short_count] {
             last = (
                 name,

@@ -19,6 +19,8 @@ pub struct Terms {
     pub heading: &'static str,
     /// Those above the limit.
     pub late: &'static str,
+    /// What a mark in a picture says of a moment with one of those.
+    pub late_mark: &'static str,
     /// What one of so many ns is called: `12 µs late`, `gap of 12 µs`.
     gap: bool,
 }
@@ -29,6 +31,7 @@ const WAKE_UPS: Terms = Terms {
     size: "latency",
     heading: "Latency",
     late: "Late wake-ups",
+    late_mark: "late or missed",
     gap: false,
 };
 
@@ -38,6 +41,7 @@ const GAPS: Terms = Terms {
     size: "length",
     heading: "Length of gaps",
     late: "Longer than the limit",
+    late_mark: "above the limit",
     gap: true,
 };
 

@@ -67,6 +67,7 @@ fn records() -> Vec<Run> {
         lost: 3,
         figures: vec![CrossFigure::new("noise", 3.0, 2.0)],
     });
+    full.conclude(analyse_record(&full).unwrap());
     full.watch = Some(super::watches::program("controller", full.threads.len()));
     let mut system = run(4);
     system.watch = Some(super::watches::system("controller"));

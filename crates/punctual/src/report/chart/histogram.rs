@@ -20,7 +20,11 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
     let mut canvas = Canvas::new(
         form,
         id,
-        "Histogram of latencies",
+        if marks.terms.one == "gap" {
+            "Histogram of gaps"
+        } else {
+            "Histogram of latencies"
+        },
         &describe(figures, marks),
         keys.len(),
         marks,

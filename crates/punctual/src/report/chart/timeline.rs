@@ -154,7 +154,7 @@ pub fn draw(run: &Run, marks: &Marks, form: Form, id: &str) -> Option<String> {
         canvas.svg.line("miss", (x + 8.0, y - 8.0), (x + 8.0, y));
         canvas
             .svg
-            .label("ink", "start", x + 22.0, y, "late or missed");
+            .label("ink", "start", x + 22.0, y, marks.terms.late_mark);
     }
     Some(canvas.finish())
 }

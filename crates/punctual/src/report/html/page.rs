@@ -155,7 +155,10 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
         String::new(),
     ));
     let late = run.request.requirements.is_empty();
-    let missed = format!("{} missed", words::plural(all.missed, "period", "periods"));
+    let missed = match run.gaps {
+        Some(_) => String::new(),
+        None => format!("{} missed", words::plural(all.missed, "period", "periods")),
+    };
     tiles.push((
         Terms::of(run).late,
         if late { dash() } else { words::count(all.late) },

@@ -242,8 +242,11 @@ pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
         .map(|w| {
             let late = limit.is_some_and(|d| w.latency_ns > d);
             let beyond = match limit {
-                Some(d) if late => format!("late by {}", words::duration(w.latency_ns - d)),
-                Some(_) => "in time".to_owned(),
+                Some(d) if late => {
+                    let by = words::duration(w.latency_ns - d);
+                    format!("{} by {by}", if gaps { "longer" } else { "late" })
+                }
+                Some(_) => if gaps { "within" } else { "in time" }.to_owned(),
                 None => String::new(),
             };
             let latency = words::duration(w.latency_ns);

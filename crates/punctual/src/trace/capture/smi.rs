@@ -11,6 +11,8 @@ use punctual_rt::sys::perf;
 
 /// Where the kernel lists the counters that it reads out of the processor's registers.
 const PMU: &str = "/sys/bus/event_source/devices/msr";
+/// How often they are read.
+const EVERY_NS: u64 = 1_000_000_000;
 /// Readings of one CPU that are kept: as many as fit into the time that events are.
 const KEPT: usize = 1024;
 
@@ -45,8 +47,12 @@ impl SmiCounts {
         counters.map(|counters| Self { counters })
     }
 
-    /// Reads all counts.
+    /// Reads all counts, at most once a second: to read one interrupts its CPU for some µs.
     pub fn read(&mut self) {
+        let last = self.counters.first().and_then(|c| c.readings.back());
+        if last.is_some_and(|(at, _)| clock::now_ns() < at + EVERY_NS) {
+            return;
+        }
         for counter in &mut self.counters {
             let Ok(count) = perf::hits(&counter.counter) else {
                 continue;
