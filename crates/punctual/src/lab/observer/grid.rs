@@ -160,11 +160,11 @@ mod tests {
         let mut cycle = 0;
         let mut found = Vec::new();
         for index in 0..count {
-            let due = (cycle as f64 * period) as u64 + 123_456;
-            let woke = due + late(index) + index * 7 % 90;
+            let due = |cycle: u64| (cycle as f64 * period) as u64 + 123_456;
+            let woke = due(cycle) + late(index) + index * 7 % 90;
             found.push(woke);
             // As the loop does it: the first instant after the wake-up.
-            while cycle as f64 * period + 123_456.0 <= woke as f64 {
+            while due(cycle) <= woke {
                 cycle += 1;
             }
         }
