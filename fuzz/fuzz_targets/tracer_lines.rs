@@ -1,14 +1,6 @@
 #![no_main]
-//! What the kernel's tracers print, cut anywhere.
+// What holds of every input stands with the tests, which try it on those known.
+#[path = "../../crates/punctual/tests/hostile/tracer_lines.rs"]
+mod target;
 
-use libfuzzer_sys::fuzz_target;
-use punctual::trace::tracers::lines::Lines;
-
-fuzz_target!(|bytes: &[u8]| {
-    let (Some((&size, text)), mut lines) = (bytes.split_first(), Lines::default()) else {
-        return;
-    };
-    for piece in text.chunks(usize::from(size).max(1)) {
-        lines.feed(piece, |_| ());
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::check(bytes));

@@ -168,7 +168,7 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         > 1;
     let (label, name) = match (run.knows("cpus"), shared) {
         _ if run.watched(index).is_some() => {
-            let name = super::words::clean(&run.thread_label(index));
+            let name = super::words::label(&run.thread_label(index));
             (name.clone(), name)
         }
         (false, _) => (index.to_string(), run.thread_label(index)),

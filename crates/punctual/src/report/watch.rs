@@ -104,7 +104,7 @@ fn threads(run: &Run, watch: &Watch) -> Table {
     let rows = rows.map(|(index, (watched, thread))| {
         let task = &watched.task;
         let mut row = vec![
-            words::clean(&run.thread_label(index)),
+            words::label(&run.thread_label(index)),
             match task.priority {
                 0 => words::clean(&task.policy),
                 priority => format!("{} {priority}", words::clean(&task.policy)),
@@ -176,7 +176,7 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
             Some(task) => format!("woken by {}", name(task)),
         };
         vec![
-            words::clean(&run.thread_label(index)),
+            words::label(&run.thread_label(index)),
             words::clean(&call.name),
             words::count(call.count),
             words::duration(mean),

@@ -115,6 +115,18 @@ pub fn clean(text: &str) -> String {
         .collect()
 }
 
+/// The name of a thread, clean, and no longer than the kernel's are with their numbers: one
+/// from elsewhere would leave a table no room for its figures.
+#[must_use]
+pub fn label(name: &str) -> String {
+    const MOST: usize = 26;
+    let name = clean(name);
+    match name.char_indices().nth(MOST) {
+        None => name,
+        Some(_) => name.chars().take(MOST - 1).chain(['…']).collect(),
+    }
+}
+
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -15,6 +15,7 @@ mod kernel_tables;
 mod lab;
 mod lab_observer;
 mod record;
+mod tracer_lines;
 mod window;
 
 type Check = fn(&[u8]);
@@ -29,6 +30,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("lab", lab::check),
     ("lab_observer", lab_observer::check),
     ("record", record::check),
+    ("tracer_lines", tracer_lines::check),
     ("window", window::check),
 ];
 
