@@ -3,6 +3,7 @@
 
 mod explain;
 mod gaps;
+mod requirement;
 mod watch;
 
 use std::ffi::OsString;
@@ -11,7 +12,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use punctual_rt::sched::Policy;
-use punctual_stats::requirement::Requirement;
 
 use super::lab::{LAB_EXAMPLES, LabFlags};
 use super::units;
@@ -23,6 +23,7 @@ use crate::system::cpus;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 pub use gaps::{GapFlags, Probe};
+pub use requirement::RequirementFlags;
 use watch::WATCH_EXAMPLES;
 pub use watch::WatchFlags;
 
@@ -171,21 +172,9 @@ pub struct RunFlags {
     #[arg(short, long = "breaktrace", value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = PROBE)]
     pub break_value: Option<u64>,
 
-    /// The deadline; later is a miss [default for qualify: 100us]
-    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub deadline: Option<u64>,
-    /// Allowed probability of a miss per cycle; 0: no miss seen [default: 1e-4]
-    #[arg(long, value_name = "P", value_parser = units::miss, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub miss: Option<f64>,
-    /// No latency above this
-    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub max: Option<u64>,
-    /// A percentile and its limit, e.g. 99.99=50us; may be repeated
-    #[arg(long, value_name = "P=TIME", value_parser = units::percentile, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub percentile: Vec<Requirement>,
-    /// Confidence that every bound holds
-    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub confidence: f64,
+    /// What is required.
+    #[command(flatten)]
+    pub required: RequirementFlags,
 
     /// standard, kernel-paths, none, a list of loads, or a command [default: standard for qualify, none for measure]
     #[arg(long, value_name = "LOAD", value_parser = LoadSpec::parse, help_heading = CONDITIONS)]

@@ -10,7 +10,7 @@ use super::failure::{Failure, USAGE};
 use super::flags::RunFlags;
 use super::out;
 use super::screen::Screen;
-use crate::conduct::{self, Plan};
+use crate::conduct::{self, ConductError, Plan};
 use crate::record::{RecordError, Run, RunDirectory, State};
 use crate::report::{summary_json, terminal};
 
@@ -27,18 +27,7 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
         flags.nanoseconds,
     );
     let outcome = conduct::conduct(plan, &directory, &mut screen);
-    screen.clear();
-    if let Some(trouble) = &screen.trouble {
-        out::complain(trouble);
-    }
-    let run = match outcome {
-        Ok(run) => run,
-        Err(error) => {
-            // Nothing was measured: nothing is left behind.
-            directory.discard_if_empty();
-            return Err(Failure::setup(error));
-        }
-    };
+    let run = settled(outcome, &mut screen, &directory)?;
     if broke(&run) {
         let limit_ns = run.request.break_ns.unwrap_or(0);
         out::complain(&format!(
@@ -65,6 +54,22 @@ pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDir
             line: format!("-o: {error}"),
             status,
         }
+    })
+}
+
+/// The run that came of it. Where nothing was measured, nothing is left behind.
+pub(super) fn settled(
+    outcome: Result<Run, ConductError>,
+    screen: &mut Screen,
+    directory: &RunDirectory,
+) -> Result<Run, Failure> {
+    screen.clear();
+    if let Some(trouble) = &screen.trouble {
+        out::complain(trouble);
+    }
+    outcome.map_err(|error| {
+        directory.discard_if_empty();
+        Failure::setup(error)
     })
 }
 

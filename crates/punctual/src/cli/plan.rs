@@ -9,7 +9,7 @@ use punctual_stats::format::duration;
 use punctual_stats::requirement::Requirement;
 
 use super::failure::Failure;
-use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RunFlags};
+use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RequirementFlags, RunFlags};
 use crate::conduct::Plan;
 use crate::load::LoadSpec;
 use crate::probe::kinds::Kind;
@@ -133,8 +133,8 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
             LoadSpec::None
         }),
         load_class: flags.load_class,
-        requirements: requirements(flags, defaults),
-        confidence: flags.confidence,
+        requirements: required(&flags.required, defaults.deadline_ns),
+        confidence: flags.required.confidence,
         as_deployed: flags.as_deployed,
         lock_memory: true,
         best_effort: flags.best_effort,
@@ -180,32 +180,20 @@ fn seed_from_clock() -> u64 {
     u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
 }
 
-fn requirements(flags: &RunFlags, defaults: Defaults) -> Vec<Requirement> {
+/// What must hold. An allowed probability of a miss alone speaks of the usual deadline, and
+/// `usual_ns` is in force where nothing else is asked for.
+pub fn required(flags: &RequirementFlags, usual_ns: Option<u64>) -> Vec<Requirement> {
     let others = flags.max.is_some() || !flags.percentile.is_empty();
-    let fallback = if others { None } else { defaults.deadline_ns };
-    required(
-        flags.deadline.or(fallback),
-        flags.miss,
-        flags.max,
-        &flags.percentile,
-    )
-}
-
-/// What must hold. An allowed probability of a miss alone speaks of the usual deadline.
-pub fn required(
-    deadline_ns: Option<u64>,
-    miss: Option<f64>,
-    max_ns: Option<u64>,
-    percentiles: &[Requirement],
-) -> Vec<Requirement> {
-    let usual = miss.and(QUALIFY.deadline_ns);
-    let deadline = deadline_ns
-        .or(usual)
+    let usual_ns = usual_ns.filter(|_| !others);
+    let usual_ns = usual_ns.or(flags.miss.and(QUALIFY.deadline_ns));
+    let deadline = flags
+        .deadline
+        .or(usual_ns)
         .map(|deadline_ns| Requirement::MissProbability {
             deadline_ns,
-            allowed: miss.unwrap_or(MISS),
+            allowed: flags.miss.unwrap_or(MISS),
         });
-    let max = max_ns.map(|limit_ns| Requirement::Max { limit_ns });
-    let percentiles = percentiles.iter().copied();
+    let max = flags.max.map(|limit_ns| Requirement::Max { limit_ns });
+    let percentiles = flags.percentile.iter().copied();
     deadline.into_iter().chain(max).chain(percentiles).collect()
 }

@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::flags::WatchFlags;
-use super::measuring::{exit_code, make_directory, show};
-use super::out;
+use super::measuring::{exit_code, make_directory, settled, show};
 use super::plan::required;
 use super::screen::Screen;
 use crate::conduct::{self, WatchPlan};
@@ -21,18 +20,7 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
     let directory = make_directory(flags.output.as_deref(), "watch")?;
     let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
     let outcome = conduct::watch(&plan, &directory, &mut screen);
-    screen.clear();
-    if let Some(trouble) = &screen.trouble {
-        out::complain(trouble);
-    }
-    let run = match outcome {
-        Ok(run) => run,
-        Err(error) => {
-            // Nothing was seen: nothing is left behind.
-            directory.discard_if_empty();
-            return Err(Failure::setup(error));
-        }
-    };
+    let run = settled(outcome, &mut screen, &directory)?;
     show(&run, flags.json, flags.quiet, &directory);
     Ok(exit_code(&run))
 }
@@ -54,8 +42,8 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
         program,
         every: flags.all,
         duration_ns: flags.duration,
-        requirements: required(flags.deadline, flags.miss, flags.max, &flags.percentile),
-        confidence: flags.confidence,
+        requirements: required(&flags.required, None),
+        confidence: flags.required.confidence,
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
     })

@@ -148,7 +148,7 @@ impl RunDirectory {
 
     /// Takes the directory away again, if it was made here and nothing was saved in
     /// it: for a run that was refused after the directory had been made.
-    pub fn discard_if_empty(self) {
+    pub fn discard_if_empty(&self) {
         if self.is_new {
             // `remove_dir` refuses a directory that holds anything, which is the point.
             let _ = fs::remove_dir(&self.path);

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use punctual_stats::requirement::Requirement;
 
-use super::{EXPLAIN, OUTPUT, REQUIRE, units};
+use super::{EXPLAIN, OUTPUT, RequirementFlags, units};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
 Examples:
@@ -34,21 +33,9 @@ pub struct WatchFlags {
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
 
-    /// The deadline of a wake-up; later is a miss
-    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub deadline: Option<u64>,
-    /// Allowed probability of a miss per wake-up; 0: no miss seen [default: 1e-4]
-    #[arg(long, value_name = "P", value_parser = units::miss, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub miss: Option<f64>,
-    /// No latency above this
-    #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub max: Option<u64>,
-    /// A percentile and its limit, e.g. 99.99=50us; may be repeated
-    #[arg(long, value_name = "P=TIME", value_parser = units::percentile, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub percentile: Vec<Requirement>,
-    /// Confidence that every bound holds
-    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_hyphen_values = true, help_heading = REQUIRE)]
-    pub confidence: f64,
+    /// What is required.
+    #[command(flatten)]
+    pub required: RequirementFlags,
 
     /// The run directory [default: punctual-watch-TIME here]
     #[arg(short, value_name = "DIR", help_heading = OUTPUT)]

@@ -38,13 +38,13 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         ),
         (flags.loops.is_some(), "-l", "-D says how long"),
         (
-            flags.miss.is_some(),
+            flags.required.miss.is_some(),
             "--miss",
             "the number of gaps depends on --gap, so no share of them is a probability; --max \
              is a limit for all",
         ),
         (
-            !flags.percentile.is_empty(),
+            !flags.required.percentile.is_empty(),
             "--percentile",
             "the number of gaps depends on --gap; --max is a limit for all",
         ),
