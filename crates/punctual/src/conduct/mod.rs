@@ -14,6 +14,7 @@ mod plan;
 mod prepare;
 mod sampling;
 mod session;
+mod setup;
 mod signals;
 mod tracers;
 mod view;

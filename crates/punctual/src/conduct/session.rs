@@ -8,30 +8,27 @@ use punctual_rt::clock;
 
 use super::blocks::Stretches;
 use super::error::ConductError;
-use super::explain::{Explaining, Wanted};
+use super::explain::Explaining;
 use super::gather::Gathering;
 use super::pace::Pace;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
+use super::setup::{explain, go_on, halves, sieve, start_loads};
 use super::signals::Signals;
 use super::tracers::{self, Hwlat};
 use super::{compose, view};
-use crate::lab::job::load_seed;
-use crate::load::{LoadSet, LoadSettings, LoadSpec};
-use crate::probe::collector::{Collector, Lane, SampleSink, Sieve};
+use crate::load::LoadSet;
+use crate::probe::collector::{Collector, Lane};
 use crate::probe::cycle::Ended;
 use crate::probe::gaps::GapFeed;
-use crate::probe::tally::{Halves, Tally};
-use crate::probe::thread::{Outcome, Probe, Ready, StartLine};
+use crate::probe::tally::Tally;
+use crate::probe::thread::{Outcome, Probe, StartLine};
 use crate::record::samples::SAMPLES_DIRECTORY;
-use crate::record::{
-    Event, Method, RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Subject,
-};
+use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
 use crate::report::live::{LiveView, LiveWatch};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
-use crate::trace::capture::Unavailable;
 
 /// How often whoever watches is told.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -39,8 +36,6 @@ pub(super) const TICK: Duration = Duration::from_millis(250);
 pub(super) const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often everything is saved.
 pub(super) const SAVE_EVERY: Duration = Duration::from_secs(5);
-/// How long loads may take to get going.
-const LOADS_READY: Duration = Duration::from_secs(60);
 /// How long a probe thread may take to end after it was told, its interval aside.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// The highest samples that are kept, over all threads.
@@ -203,110 +198,6 @@ fn begin(
     };
     let state = session.measure();
     Ok(session.close(state))
-}
-
-fn halves(plan: &Plan) -> Halves {
-    let by_loops = plan
-        .loops
-        .and_then(|loops| loops.checked_mul(plan.interval.nominal_ns()));
-    match (plan.duration_ns, by_loops) {
-        (None, None) => Halves::Doubling(1_000_000_000),
-        (duration, loops) => {
-            let length_ns = duration.unwrap_or(u64::MAX).min(loops.unwrap_or(u64::MAX));
-            Halves::At((length_ns / 2).max(1))
-        }
-    }
-}
-
-/// Begins to trace, where that was asked for; where it can't be, the record says why.
-fn explain(
-    plan: &Plan,
-    ready: &[Ready],
-    sinks: &mut Vec<Box<dyn SampleSink>>,
-    run: &mut Run,
-) -> Option<Explaining> {
-    if !plan.explain {
-        return None;
-    }
-    let tids = ready.iter().map(|ready| ready.tid);
-    let probes: Vec<(i32, usize)> = tids.zip(plan.cpus.iter().copied()).collect();
-    let wanted = Wanted {
-        cpus: plan.cpus.clone(),
-        threads: probes,
-        above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
-        polling: plan.gaps.as_ref().map(|_| plan.policy),
-        housekeeping: plan.housekeeping,
-    };
-    match Explaining::begin(&wanted) {
-        Ok((explaining, feed)) => {
-            sinks.push(Box::new(feed));
-            Some(explaining)
-        }
-        Err(why) => {
-            let mut event = not_explained(&why);
-            if plan.gaps.is_some() {
-                event.text = format!("gaps are not explained: {}; {}", why.reason, why.mend);
-            }
-            run.events.push(event);
-            None
-        }
-    }
-}
-
-/// That nothing is explained, and why.
-pub(super) fn not_explained(why: &Unavailable) -> Event {
-    Event {
-        at_ns: 0,
-        kind: "not-explained".to_owned(),
-        text: why.to_string(),
-        invalidates: false,
-    }
-}
-
-/// What tells the platform's gaps from the kernel's, where the platform's alone are asked for
-/// and the kernel's events are known.
-fn sieve(explaining: &Option<Explaining>, run: &mut Run) -> Option<Box<dyn Sieve>> {
-    let gaps = run.gaps.as_mut()?;
-    let explaining = explaining.as_ref()?;
-    if gaps.method == Method::Hwlat {
-        return None;
-    }
-    gaps.sifted = gaps.subject == Subject::Hardware;
-    gaps.sifted.then(|| explaining.sieve())
-}
-
-pub(super) fn start_loads(
-    plan: &Plan,
-    signals: &Signals,
-    observer: &mut dyn Observer,
-) -> Result<Option<LoadSet>, ConductError> {
-    if plan.load == LoadSpec::None {
-        return Ok(None);
-    }
-    observer.stage(&format!("starting {}", plan.load.label()));
-    let settings = LoadSettings {
-        class: plan.load_class,
-        cpus: Some(plan.load_cpus.clone()),
-        allowed_cpus: plan.load_cpus.len(),
-        seed: load_seed(),
-        ..LoadSettings::default()
-    };
-    let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
-    let loads = LoadSet::start(&plan.load, &settings).map_err(failed)?;
-    let wanted = || signals.end().is_none();
-    loads
-        .wait_ready_while(LOADS_READY, wanted)
-        .map_err(failed)?;
-    go_on(signals)?;
-    Ok(Some(loads))
-}
-
-/// Refuses to go on when a signal came before there was anything to measure.
-fn go_on(signals: &Signals) -> Result<(), ConductError> {
-    match signals.end() {
-        Some(reason) => Err(ConductError::Interrupted(reason)),
-        None => Ok(()),
-    }
 }
 
 pub(super) fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductError> {

@@ -13,8 +13,8 @@ use punctual_stats::histogram::Histogram;
 
 use super::error::ConductError;
 use super::plan::Plan;
-use super::session;
 use super::signals::Signals;
+use super::{session, setup};
 use crate::probe::gaps::GapFeed;
 use crate::record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
 use crate::trace::tracers::lines::Line;
@@ -151,8 +151,7 @@ fn measure(
     // Before the loads: if it can't be had, nothing need be started.
     crate::trace::tracers::offers(tracer).map_err(|why| format!("{}; {}", why.reason, why.mend))?;
     let signals = Signals::listen().map_err(|error| error.to_string())?;
-    let loads =
-        session::start_loads(plan, &signals, observer).map_err(|error| error.to_string())?;
+    let loads = setup::start_loads(plan, &signals, observer).map_err(|error| error.to_string())?;
     let length = Duration::from_nanos(run.measured_ns);
     observer.stage(&format!(
         "cross-checking with {tracer} for {:.0} s",
