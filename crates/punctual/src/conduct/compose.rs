@@ -45,7 +45,7 @@ pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
 /// A record of a run that has not measured anything yet.
 pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
     let request = Request {
-        source: plan.kind.name.to_owned(),
+        source: plan.source().to_owned(),
         interval: plan.interval.clone(),
         cpus: plan.cpus.clone(),
         policy: plan.policy.name().to_owned(),
@@ -60,7 +60,10 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
         as_deployed: plan.as_deployed,
         best_effort: plan.best_effort,
     };
-    empty(&plan.verb, plan.command.clone(), request, started, system)
+    Run {
+        gaps: plan.gaps.clone(),
+        ..empty(&plan.verb, plan.command.clone(), request, started, system)
+    }
 }
 
 /// The same of any verb.
