@@ -3,8 +3,8 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::{Place, cpus, in_force, is_root, read_json, skip};
@@ -44,8 +44,15 @@ fn sound(run: &Run) -> &Gaps {
     gaps
 }
 
+/// One at a time: a thread that polls, and one that is put in its way, want a CPU to themselves.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn share_watched_gaps_and_the_rest_add_up_at_any_duty() {
+    let _alone = alone();
     for (flags, most) in [
         (&["--policy", "other"][..], 1.0),
         (&["--policy", "other", "--runtime", "20ms"], 0.35),
@@ -77,6 +84,7 @@ fn share_watched_gaps_and_the_rest_add_up_at_any_duty() {
 
 #[test]
 fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
+    let _alone = alone();
     if !is_root() {
         skip!("needs a real-time priority above the probe's");
     }
@@ -143,6 +151,7 @@ fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
 
 #[test]
 fn the_kernels_own_gaps_are_not_the_hardwares() {
+    let _alone = alone();
     let place = Place::new();
     let cpu = last_cpu().to_string();
     place.run(&[
@@ -169,6 +178,7 @@ fn the_kernels_own_gaps_are_not_the_hardwares() {
 
 #[test]
 fn a_limit_makes_a_verdict_and_no_gap_at_all_is_a_pass() {
+    let _alone = alone();
     let cpu = last_cpu().to_string();
     let flags = ["-D", "1", "--best-effort", "--policy", "other", "-a", &cpu];
     let place = Place::new();
@@ -216,6 +226,7 @@ fn a_limit_makes_a_verdict_and_no_gap_at_all_is_a_pass() {
 
 #[test]
 fn ctrl_c_and_the_break_value_end_it_and_all_is_kept() {
+    let _alone = alone();
     let cpu = last_cpu().to_string();
     let place = Place::new();
     let mut going = place.start(&["measure", "noise", "-q", "-a", &cpu, "-o", "run"]);
@@ -245,6 +256,7 @@ fn ctrl_c_and_the_break_value_end_it_and_all_is_kept() {
 
 #[test]
 fn what_has_no_meaning_for_gaps_is_refused_in_a_line() {
+    let _alone = alone();
     let place = Place::new();
     for (flags, words) in [
         (&["noise", "-i", "100"][..], "-i has no meaning"),
