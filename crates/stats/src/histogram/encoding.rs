@@ -13,7 +13,8 @@
 use super::{BUCKETS, Histogram, bucket_of, highest_of, lowest_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::{Compression, read::ZlibDecoder, read::ZlibEncoder};
+use flate2::Compression;
+use flate2::bufread::{ZlibDecoder, ZlibEncoder};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
 
@@ -205,7 +206,8 @@ impl Histogram {
             COOKIE_COMPRESSED => {
                 let length = be32(&outer, 4)? as usize;
                 let stream = outer[8..].get(..length).ok_or(DecodeError::Truncated)?;
-                let mut inner = Vec::new();
+                // Varints deflate to a third or so.
+                let mut inner = Vec::with_capacity(4 * length);
                 ZlibDecoder::new(stream)
                     .take(MAX_INFLATED as u64 + 1)
                     .read_to_end(&mut inner)
@@ -255,8 +257,9 @@ fn decode_inner(bytes: &[u8]) -> Result<Histogram, DecodeError> {
         debug_assert!(slot < BUCKETS);
         count = count.checked_add(entry).ok_or(DecodeError::Counts)?;
         histogram.counts[slot] += entry;
-        // `layout` is ours nearly always, and then `low` is exact enough.
-        sum = sum.saturating_add((u128::from(low) + u128::from(high)) / 2 * u128::from(entry));
+        // `layout` is ours nearly always, and then the middle is exact enough.
+        let middle = low + (high - low) / 2;
+        sum = sum.saturating_add(u128::from(middle) * u128::from(entry));
         first.get_or_insert(lowest_of(slot));
         histogram.totals.max = high;
         index += 1;
