@@ -133,19 +133,36 @@ fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
     {
         skip!("no real-time priority");
     }
-    let end_ns = start_ns + gaps.threads[0].span_ns;
-    let inside = |stint: &&(u64, u64)| stint.0 > start_ns && stint.1 < end_ns;
+    // Watched without a break, from the first reading on.
+    let thread = &gaps.threads[0];
+    let end_ns = start_ns + thread.span_ns;
+    let first_ns = start_ns + thread.unwatched_ns;
+    let inside = |stint: &&(u64, u64)| stint.0 > first_ns && stint.1 < end_ns;
     let came = stints.iter().filter(inside).count() as u64;
     assert!(came > 20, "{came}");
-    assert!(run.threads[0].latency.count >= came);
-    let named = explanation
-        .ranking
+    let ranking = &explanation.ranking;
+    // Both leave the processor nothing: the kernel may throttle them for some 50 ms, a single
+    // gap that swallows the stints within it.
+    let throttled = ranking
+        .iter()
+        .filter(|ranked| matches!(ranked.cause, Cause::Throttled { .. }))
+        .map(|ranked| ranked.count)
+        .sum::<u64>();
+    let apart = came.saturating_sub(4 * throttled);
+    assert!(
+        run.threads[0].latency.count >= apart,
+        "{came}, {ranking:#?}"
+    );
+    let named = ranking
         .iter()
         .find(|ranked| matches!(&ranked.cause, Cause::Thread { task, .. } if task == "gap-hog"));
     let Some(named) = named else {
-        panic!("{:#?}", explanation.ranking);
+        panic!("{ranking:#?}");
     };
-    assert!(named.count + explanation.lost >= came, "{named:?}, {came}");
+    assert!(
+        named.count + explanation.lost >= apart,
+        "{came}, {ranking:#?}"
+    );
     assert!(named.worst_ns >= 300_000, "{named:?}");
 }
 

@@ -35,22 +35,18 @@ impl Stretches {
 
     /// The same, of tallies that nobody collects.
     pub fn look_at<'t>(&mut self, tallies: impl Iterator<Item = &'t Tally>, elapsed_ns: u64) {
-        if elapsed_ns >= self.until_ns {
-            self.cut(
-                Histogram::merged(tallies.flat_map(Tally::parts)),
-                elapsed_ns,
-            );
-        }
+        self.look_with(
+            || Histogram::merged(tallies.flat_map(Tally::parts)),
+            elapsed_ns,
+        );
     }
 
     /// The same, of all that there is so far.
     pub fn look_with(&mut self, now: impl FnOnce() -> Histogram, elapsed_ns: u64) {
-        if elapsed_ns >= self.until_ns {
-            self.cut(now(), elapsed_ns);
+        if elapsed_ns < self.until_ns {
+            return;
         }
-    }
-
-    fn cut(&mut self, now: Histogram, elapsed_ns: u64) {
+        let now = now();
         let width_ns = self.blocking.width_ns();
         self.blocking
             .add(&now.without(&self.seen), width_ns / FIRST_NS);

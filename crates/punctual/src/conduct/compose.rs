@@ -16,6 +16,7 @@ use crate::record::{
     self, FORMAT, Faults, Load, OwnCost, Request, Run, State, SystemState, Thread, Timeline, Tool,
     VERSION, Watched,
 };
+use crate::system::watch::Watch;
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
 /// is held still only for copying.
@@ -151,6 +152,15 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
         if let Ended::Failed(error) = outcome.ended {
             thread.error = Some(format!("the wait failed: {error}"));
         }
+    }
+}
+
+/// What the conditions came to in the end.
+pub fn last_conditions(run: &mut Run, watch: &mut Watch, elapsed_ns: u64) {
+    run.events.extend(watch.poll(elapsed_ns));
+    if let Some(stolen) = watch.stolen() {
+        run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
+        run.system.virtualisation.stolen_share = Some(stolen.share);
     }
 }
 

@@ -373,12 +373,8 @@ impl Session<'_> {
         self.run.loads = loads.into_iter().map(compose::load).collect();
         self.tell_failed_loads();
         // Probe threads that are gone by now are no event to the watch.
-        let events = self.watch.poll(self.elapsed_ns());
-        self.run.events.extend(events);
-        if let Some(stolen) = self.watch.stolen() {
-            self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
-            self.run.system.virtualisation.stolen_share = Some(stolen.share);
-        }
+        let elapsed_ns = self.elapsed_ns();
+        compose::last_conditions(&mut self.run, &mut self.watch, elapsed_ns);
         let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.run, self.start_ns, &lanes);
         self.run.blocks = self.stretches.blocks();

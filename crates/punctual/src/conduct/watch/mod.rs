@@ -274,12 +274,7 @@ impl<W: Watched> Session<'_, W> {
         self.observer.stage("ending the watch");
         let elapsed_ns = self.elapsed_ns();
         self.watched.finish(elapsed_ns);
-        let events = self.conditions.poll(elapsed_ns);
-        self.run.events.extend(events);
-        if let Some(stolen) = self.conditions.stolen() {
-            self.run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
-            self.run.system.virtualisation.stolen_share = Some(stolen.share);
-        }
+        super::compose::last_conditions(&mut self.run, &mut self.conditions, elapsed_ns);
         self.compose();
         self.run.demands = compose::demands(self.watched.demand(&self.run), &self.run);
         self.run.state = state;

@@ -1,10 +1,11 @@
 //! What was set before it was changed, on disk before it is changed.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::put;
+use crate::record::save_whole;
 
 /// The first line of a journal.
 const HEAD: &str = "punctual tracer journal 1";
@@ -65,11 +66,7 @@ impl Journal {
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let new = self.path.with_extension("new");
-        let mut file = File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)
+        save_whole(&self.path, text.as_bytes()).map_err(io::Error::other)
     }
 
     /// Reads one.

@@ -116,3 +116,16 @@ struct rt_mutex_waiter {
 #define FIELD_EXISTS 2
 #define field_exists(field) __builtin_preserve_field_info(field, FIELD_EXISTS)
 #define read_kernel(to, from) bpf_probe_read_kernel(to, sizeof(*(to)), from)
+
+/* The thread that has the lock a task waits for, where it is a lock that lends priority; else 0.
+ * The lowest bits of an owner are flags. */
+static ALWAYS_INLINE struct task_struct *holder_of(struct task_struct *task)
+{
+	u64 waiter = (u64)task->pi_blocked_on, lock = 0, owner = 0;
+	if (!waiter || !field_exists(((struct rt_mutex_waiter *)0)->lock))
+		return 0;
+	read_kernel(&lock, &((struct rt_mutex_waiter *)waiter)->lock);
+	if (lock)
+		read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
+	return (struct task_struct *)(owner & ~7ULL);
+}

@@ -295,9 +295,8 @@ enum { CALL_FUTEX = 202 };
 /* In a futex, by the flags of a lock: beyond those of the kernel. */
 enum { BY_FUTEX = 1 << 16 };
 
-static ALWAYS_INLINE void name_holder(struct slot *slot, u64 owner)
+static ALWAYS_INLINE void name_holder(struct slot *slot, struct task_struct *task)
 {
-	struct task_struct *task = (struct task_struct *)owner;
 	u32 holder = 0, policy = 0;
 	s32 prio = 0;
 	read_kernel(&holder, &task->pid);
@@ -323,15 +322,9 @@ static ALWAYS_INLINE void may_wait(struct lane *lane, struct task_struct *task, 
 	slot->b = (u64)BY_FUTEX << 32;
 	slot->c = 0;
 	slot->name[0] = 0;
-	u64 waiter = (u64)task->pi_blocked_on, lock = 0, owner = 0;
-	if (waiter && field_exists(((struct rt_mutex_waiter *)0)->lock)) {
-		read_kernel(&lock, &((struct rt_mutex_waiter *)waiter)->lock);
-		if (lock)
-			read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
-		owner &= ~7ULL;
-		if (owner)
-			name_holder(slot, owner);
-	}
+	struct task_struct *holder = holder_of(task);
+	if (holder)
+		name_holder(slot, holder);
 	done(slot, turn);
 }
 
@@ -469,7 +462,7 @@ ON(contention_begin)
 		read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
 	owner &= ~7ULL;
 	if (owner)
-		name_holder(slot, owner);
+		name_holder(slot, (struct task_struct *)owner);
 	done(slot, turn);
 	return 0;
 }

@@ -167,18 +167,9 @@ static ALWAYS_INLINE u64 call_of(struct task_struct *task)
 static ALWAYS_INLINE void find_holder(struct watched *thread, struct task_struct *task)
 {
 	thread->holder = 0;
-	u64 waiter = (u64)task->pi_blocked_on;
-	if (!waiter || !field_exists(((struct rt_mutex_waiter *)0)->lock))
+	struct task_struct *holder = holder_of(task);
+	if (!holder)
 		return;
-	u64 lock = 0, owner = 0;
-	read_kernel(&lock, &((struct rt_mutex_waiter *)waiter)->lock);
-	if (!lock)
-		return;
-	read_kernel(&owner, &((struct rt_mutex_base *)lock)->owner);
-	owner &= ~7ULL;
-	if (!owner)
-		return;
-	struct task_struct *holder = (struct task_struct *)owner;
 	u32 tid = 0, policy = 0;
 	s32 priority = 0;
 	read_kernel(&tid, &holder->pid);
