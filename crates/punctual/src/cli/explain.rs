@@ -13,6 +13,7 @@ use crate::record::explanation::{Explanation, Picture};
 use crate::record::{self, Run};
 use crate::report::chart::{Form, outlier};
 use crate::report::explain::{against_text, bill_section, perfetto, section};
+use crate::report::terms::Terms;
 use crate::trace::attribute::{self, Ledger};
 use crate::trace::windows::{WINDOWS_FILE, Windows};
 
@@ -55,7 +56,14 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
         }
         (Some(_), Some(number)) => bill_section(&run, number, &style),
         (Some(other), None) => {
-            let second = explained(Path::new(other), flags.again)?;
+            let second = Path::new(other);
+            if !second.exists() {
+                return Err(Failure::usage(format!(
+                    "{}: neither the number of a bill nor a run that is there",
+                    second.display()
+                )));
+            }
+            let second = explained(second, flags.again)?;
             against_text(&run, &second, &style)
         }
         (None, _) if written => Vec::new(),
@@ -78,7 +86,7 @@ fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
     }
     if run.explanation.is_none() {
         return Err(Failure::setup(format!(
-            "{}: nobody looked who stole the time of this run; measure as root, on a kernel that \
+            "{}: nobody looked who stole the time of this run; measure as root without --no-explain, on a kernel that \
              punctual can trace",
             path.display()
         )));
@@ -164,7 +172,8 @@ fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Fail
                 "Bill {number} of {} on {}: CPU {}",
                 run.verb, run.system.hostname, bill.cpu
             );
-            if let Some(svg) = outlier::draw(bill, &heading, Form::File, "outlier") {
+            if let Some(svg) = outlier::draw(bill, Terms::of(run), &heading, Form::File, "outlier")
+            {
                 write(&directory.join(format!("outlier-{number}.svg")), &svg)?;
             }
         }

@@ -21,6 +21,8 @@ pub struct Terms {
     pub late: &'static str,
     /// What a mark in a picture says of a moment with one of those.
     pub late_mark: &'static str,
+    /// Where one begins and ends, in a picture of it.
+    pub ends: [&'static str; 2],
     /// What one of so many ns is called: `12 µs late`, `gap of 12 µs`.
     gap: bool,
 }
@@ -32,6 +34,7 @@ const WAKE_UPS: Terms = Terms {
     heading: "Latency",
     late: "Late wake-ups",
     late_mark: "late or missed",
+    ends: ["due", "woken"],
     gap: false,
 };
 
@@ -42,6 +45,7 @@ const GAPS: Terms = Terms {
     heading: "Length of gaps",
     late: "Longer than the limit",
     late_mark: "above the limit",
+    ends: ["begins", "ends"],
     gap: true,
 };
 
@@ -56,6 +60,17 @@ impl Terms {
     #[must_use]
     pub fn of(run: &Run) -> Self {
         if run.gaps.is_some() { GAPS } else { WAKE_UPS }
+    }
+
+    /// Around one of so many ns, as the description of its picture has it.
+    #[must_use]
+    pub fn around(self, ns: u64) -> String {
+        let time = words::duration(ns);
+        if self.gap {
+            format!("in a gap of {time}")
+        } else {
+            format!("around a wake-up that was {time} late")
+        }
     }
 
     /// One of so many ns, as a bill's heading has it.

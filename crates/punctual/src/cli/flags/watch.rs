@@ -11,7 +11,7 @@ Examples:
   punctual watch controller                 the real-time threads of a program that runs
   punctual watch 4711 -D 60 --deadline 100us
   punctual watch controller --all           its ordinary threads too
-  punctual watch --system                   the worst wake-up of any real-time thread, and who was in its way";
+  punctual watch --system                   the machine's worst wake-up, and who was in its way";
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]

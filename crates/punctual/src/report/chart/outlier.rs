@@ -6,6 +6,7 @@ use crate::record::explanation::{Bill, Lane, Picture, Span};
 use crate::report::draw::svg::Svg;
 use crate::report::draw::text;
 use crate::report::explain::lane_name;
+use crate::report::terms::Terms;
 use crate::report::words;
 
 const ROW: f64 = 24.0;
@@ -62,7 +63,7 @@ fn place(picture: &Picture) -> Vec<Placed<'_>> {
 
 /// Draws the picture of a bill; `None` where the record holds none.
 #[must_use]
-pub fn draw(bill: &Bill, heading: &str, form: Form, id: &str) -> Option<String> {
+pub fn draw(bill: &Bill, terms: Terms, heading: &str, form: Form, id: &str) -> Option<String> {
     let picture = bill
         .picture
         .as_ref()
@@ -81,11 +82,18 @@ pub fn draw(bill: &Bill, heading: &str, form: Form, id: &str) -> Option<String> 
     let (from, to) = range(picture, bill);
     let x = |at: i64| left + (right - left) * (at as f64 - from) / (to - from).max(1.0);
 
-    let mut svg = open(form, id, heading, bill, (width, height));
+    let mut svg = open(
+        form,
+        id,
+        heading,
+        &terms.around(bill.latency_ns),
+        (width, height),
+    );
     // The latency itself, and where it begins and ends.
     let late = i64::try_from(bill.latency_ns).unwrap_or(i64::MAX);
     svg.rectangle("late", x(0), top - 8.0, x(late) - x(0), bottom - top + 8.0);
-    for (at, anchor, name) in [(0, "end", "due"), (late, "start", "woken")] {
+    let [begin, end] = terms.ends;
+    for (at, anchor, name) in [(0, "end", begin), (late, "start", end)] {
         svg.line("deadline", (x(at), top - 12.0), (x(at), bottom));
         let shift = if anchor == "end" { -4.0 } else { 4.0 };
         // Beside the edge the name stands on the other side of its line.
@@ -137,11 +145,8 @@ fn range(picture: &Picture, bill: &Bill) -> (f64, f64) {
     (from, to)
 }
 
-fn open(form: Form, id: &str, heading: &str, bill: &Bill, size: (f64, f64)) -> Svg {
-    let description = format!(
-        "What ran on each CPU around a wake-up that was {} late; the bill beside it says the same.",
-        words::duration(bill.latency_ns)
-    );
+fn open(form: Form, id: &str, heading: &str, around: &str, size: (f64, f64)) -> Svg {
+    let description = format!("What ran on each CPU {around}; the bill beside it says the same.");
     let mut svg = opened(form, id, (heading, &description), size);
     if form == Form::File {
         svg.label("strong", "start", 18.0, 26.0, &text::shorten(heading, 130));
