@@ -26,7 +26,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
             "Histogram of latencies"
         },
         &describe(figures, marks),
-        keys.len(),
+        &keys,
         marks,
     );
     let frame = canvas.frame;
@@ -132,7 +132,7 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
     if figures.rows.len() > 1 {
         keys.push(Key {
             class: "merged".to_owned(),
-            name: "all CPUs".to_owned(),
+            name: figures.merged.name.clone(),
             value: format!("max {}", value(&figures.merged)),
         });
     }

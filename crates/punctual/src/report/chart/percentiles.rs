@@ -26,7 +26,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
         id,
         "Percentiles",
         &describe(figures, marks.terms.many),
-        keys.len(),
+        &keys,
         marks,
     );
     let frame = canvas.frame;
