@@ -201,6 +201,21 @@ pub struct Merged {
     pub last_started: String,
     /// In what the runs differ although they were merged.
     pub differences: Vec<String>,
+    /// Which runs these were, as far as they say: none is to be counted twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun: Vec<Beginning>,
+}
+
+/// Host, time of day and instant of a clock that starts with the machine: no two runs share
+/// them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Beginning {
+    /// The host.
+    pub hostname: String,
+    /// The time of day, RFC 3339 in UTC.
+    pub started: String,
+    /// The instant from which it measured, in ns.
+    pub start_ns: u64,
 }
 
 /// The program that wrote a record.
