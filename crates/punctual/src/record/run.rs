@@ -431,6 +431,20 @@ pub struct TimelineRow {
     pub missed: u64,
 }
 
+impl TimelineRow {
+    /// Adds samples: how many, the sum of their latencies, the lowest and the highest.
+    #[inline]
+    pub fn add(&mut self, count: u64, sum_ns: u64, (min_ns, max_ns): (u64, u64)) {
+        self.min_ns = match self.count {
+            0 => min_ns,
+            _ => self.min_ns.min(min_ns),
+        };
+        self.max_ns = self.max_ns.max(max_ns);
+        self.count += count;
+        self.sum_ns = self.sum_ns.wrapping_add(sum_ns);
+    }
+}
+
 /// One load and the work that it did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {

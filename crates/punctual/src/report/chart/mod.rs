@@ -221,6 +221,16 @@ fn standalone_style() -> String {
     )
 }
 
+/// The colour of a row's line that stands at a place among those drawn: the row's own, or by
+/// its place where not all are drawn.
+fn colour(figures: &Figures, place: usize, row: usize) -> String {
+    palette::series_class(if figures.rows.len() > MOST_LINES {
+        place
+    } else {
+        row
+    })
+}
+
 /// Which rows get a line of their own, in the order of the legend: all of them
 /// by CPU, or of many the worst three.
 fn drawn(figures: &Figures) -> Vec<usize> {
