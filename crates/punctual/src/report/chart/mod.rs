@@ -74,7 +74,8 @@ impl Key {
     /// The name, of which the end is kept where not all of it has room: threads of one program
     /// differ by their number.
     fn name_within(&self, room: f64) -> String {
-        let room = room - (self.width() - text::width(&self.name, KEY_SIZE));
+        // A pixel of grace: what just fits is not to be cut by rounding.
+        let room = room + 1.0 - (self.width() - text::width(&self.name, KEY_SIZE));
         let mut name = self.name.clone();
         let mut left = self.name.chars();
         while text::width(&name, KEY_SIZE) > room && left.next().is_some() {

@@ -251,6 +251,7 @@ pub(in crate::report) fn counts(run: &Run, explanation: &Explanation) -> String 
             words::count(explanation.unexplained),
             words::count(explanation.lost),
         ),
+        None if explanation.examined == 0 => format!("no {} to explain", terms.one),
         None => format!("{bills} of the worst {}, {residue}", terms.many),
     }
 }
