@@ -57,8 +57,19 @@ const WEIGHTY: [bool; 256] = {
     weighty
 };
 
-/// [`scan`], with the file named in the error.
+impl Limits {
+    /// Whether a text is too short to break a limit. That of depth it may, but the parser has
+    /// one of its own (128 levels), and what is parsed is no deeper than its types.
+    fn hold_for_any(&self, length: usize) -> bool {
+        length < self.string.min(self.entries.min(self.total) as usize)
+    }
+}
+
+/// [`scan`], with the file named in the error. Nearly every record is spared it.
 pub(crate) fn check(path: &Path, text: &[u8], limits: &Limits) -> Result<(), RecordError> {
+    if limits.hold_for_any(text.len()) {
+        return Ok(());
+    }
     scan(text, limits).map_err(|e| {
         let place = format!("line {}, column {}", e.line, e.column);
         RecordError::malformed(path, place, e.what)

@@ -295,19 +295,23 @@ fn many_are_handed_over_in_their_order_and_none_after_an_error() {
         std::fs::write(path, serde_json::to_vec(&run).unwrap()).unwrap();
     }
     let mut seen = Vec::new();
-    let end: Result<(), usize> = read_each(&paths, |path, run| {
-        let number: usize = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        seen.push(number);
-        match run {
-            Ok(run) => assert!(run.threads == record_support::run(number as u64).threads),
-            Err(RecordError::Read { path: named, .. }) => {
-                assert_eq!((number, named.as_path()), (7, path));
+    let end: Result<(), usize> = read_each(
+        &paths,
+        |run| run.threads,
+        |path, threads| {
+            let number: usize = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            seen.push(number);
+            match threads {
+                Ok(threads) => assert!(threads == record_support::run(number as u64).threads),
+                Err(RecordError::Read { path: named, .. }) => {
+                    assert_eq!((number, named.as_path()), (7, path));
+                }
+                Err(error) => panic!("{error}"),
             }
-            Err(error) => panic!("{error}"),
-        }
-        if number == 30 { Err(number) } else { Ok(()) }
-    });
+            if number == 30 { Err(number) } else { Ok(()) }
+        },
+    );
     assert_eq!(end, Err(30));
     assert_eq!(seen, (0..=30).collect::<Vec<_>>());
-    assert_eq!(read_each(&[], |_, _| Err(())), Ok(()));
+    assert_eq!(read_each(&[], |run| run, |_, _| Err(())), Ok(()));
 }
