@@ -58,8 +58,8 @@ const WEIGHTY: [bool; 256] = {
 };
 
 impl Limits {
-    /// Whether a text is too short to break a limit. That of depth it may, but the parser has
-    /// one of its own (128 levels), and what is parsed is no deeper than its types.
+    /// Whether a text is too short to break a limit, that of depth aside: the parser has one
+    /// of its own (128 levels) for what it keeps, and recurses into nothing else.
     fn hold_for_any(&self, length: usize) -> bool {
         length < self.string.min(self.entries.min(self.total) as usize)
     }
@@ -159,6 +159,20 @@ mod tests {
         assert_eq!(scan(b"", &SMALL), Ok(()));
         assert_eq!(scan(b"\"\\", &SMALL), Ok(()));
         assert_eq!(scan(b"]]]]}}", &SMALL), Ok(()));
+    }
+
+    #[test]
+    fn a_text_too_short_to_break_a_limit_is_not_looked_at() {
+        let path = Path::new("run.json");
+        let commas = |count: usize| ",".repeat(count).into_bytes();
+        assert!(check(path, &commas(3), &SMALL).is_ok());
+        let brackets = |count: usize| "[".repeat(count).into_bytes();
+        assert!(check(path, &brackets(4), &SMALL).is_err());
+        for limits in [RECORD, FOREIGN] {
+            let length = limits.entries as usize;
+            assert!(!limits.hold_for_any(length) && limits.hold_for_any(length - 1));
+            assert!(check(path, &brackets(length), &limits).is_err());
+        }
     }
 
     #[test]

@@ -202,6 +202,15 @@ fn hostile_files_cost_little() {
     let deep = format!("{{\"format\": {}", "{\"a\":".repeat(1 << 20));
     assert!(refused(deep.as_bytes()).contains("nested more than 24 levels deep"));
 
+    // Too short for the first look: the parser itself ends well.
+    for (opening, closing) in [("[", "]"), ("{\"a\":", "}")] {
+        let levels = 100_000;
+        let deep = format!("{}1{}", opening.repeat(levels), closing.repeat(levels));
+        let _ = refused(format!("{{\"unknown\":{deep}}}").as_bytes());
+        let _ = refused(format!("{{\"format\":{deep}}}").as_bytes());
+        let _ = refused(format!("{{\"system\":{deep}}}").as_bytes());
+    }
+
     let mut json = json_of(&record_support::run(1));
     let idle = serde_json::to_value(record_support::thread(0, &[], 2)).unwrap();
     json["threads"] = Value::Array(vec![idle; 4097]);
