@@ -17,6 +17,8 @@ fn cell(kernel: &str, load: &str, seed: u64, max_ns: u64) -> LabCell {
         figures.missed = 0;
         laboratory.seed = seed;
         laboratory.release = format!("6.1-{kernel}");
+        laboratory.package = None;
+        laboratory.parameters.clear();
         laboratory.fingerprint.result_sha256 = format!("{kernel}{load}{seed}{max_ns}");
     }
     cell
