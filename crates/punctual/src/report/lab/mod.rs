@@ -359,6 +359,7 @@ mod tests {
                 words: Vec::new(),
                 program: None,
                 modules: Vec::new(),
+                brought: Vec::new(),
                 virtual_limit_ns: 1,
                 load: None,
                 time: GuestTime::Virtual,
