@@ -16,6 +16,7 @@ mod merge;
 mod peers;
 mod rate;
 mod row;
+mod rtla;
 mod tools;
 mod truth;
 
