@@ -2,6 +2,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../watch/exact.rs"]
+mod exact;
+#[path = "../watch/known.rs"]
+mod known;
 
 mod ends;
 mod gaps;
@@ -11,6 +15,7 @@ mod observer;
 mod peers;
 mod repeat;
 mod truth;
+mod watching;
 mod work;
 
 use common::{Ended, Place};
