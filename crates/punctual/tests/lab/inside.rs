@@ -114,7 +114,7 @@ fn a_loop_of_the_library() {
 }
 
 /// This program's own `punctual` in the guest.
-fn punctual(words: &[&str]) -> std::process::Output {
+pub fn punctual(words: &[&str]) -> std::process::Output {
     let output = Command::new("/bin/punctual").args(words).output();
     output.expect("the guest has punctual")
 }

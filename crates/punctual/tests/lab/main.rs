@@ -7,6 +7,7 @@ mod exact;
 #[path = "../watch/known.rs"]
 mod known;
 
+mod alone;
 mod ends;
 mod gaps;
 mod input;
@@ -15,7 +16,6 @@ mod observer;
 mod peers;
 mod repeat;
 mod truth;
-mod watching;
 mod work;
 
 use common::{Ended, Place};
