@@ -133,7 +133,7 @@ fn guest_noise_is_what_osnoise_says_where_there_is_one() {
     let words = [
         "noise",
         "-D",
-        "1",
+        "500ms",
         "--gap",
         "1us",
         "--cross-check",
@@ -151,7 +151,7 @@ fn guest_noise_is_what_osnoise_says_where_there_is_one() {
     }
     assert_eq!((check.missing, check.lost), (None, 0));
     // One a period, and perhaps one of before the run.
-    assert!((9..=12).contains(&check.samples), "{}", check.samples);
+    assert!((4..=7).contains(&check.samples), "{}", check.samples);
     let names: Vec<&str> = check.figures.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["noise", "maximum"]);
     for figure in &check.figures {
