@@ -46,9 +46,9 @@ pub struct Case {
 /// Why a culprit can't be put in the way of a thread of the kernel.
 pub fn cant(culprit: Culprit) -> Option<&'static str> {
     match culprit {
-        Culprit::Fault | Culprit::Inversion | Culprit::Stop => Some(
-            "its probe is a thread of the kernel, which has no memory of its own, no locks and no signals",
-        ),
+        Culprit::Fault | Culprit::Inversion | Culprit::Stop => {
+            Some("its probe is a thread of the kernel")
+        }
         _ => None,
     }
 }
