@@ -17,6 +17,7 @@ mod noise;
 mod peers;
 mod rate;
 mod row;
+mod rtla;
 mod tools;
 mod truth;
 

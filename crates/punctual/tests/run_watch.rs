@@ -2,6 +2,8 @@
 //! they did, not against what the watch says itself.
 
 mod common;
+#[path = "watch/exact.rs"]
+mod exact;
 #[path = "watch/known.rs"]
 mod known;
 
@@ -9,6 +11,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use common::{Going, Place, has, is_root, skip, until};
+use exact::{thread, times};
 use known::{Known, programs_of, watch, watched};
 use punctual::record::watch::{Subject, WatchedThread};
 use punctual::record::{Run, Standing, State};
@@ -31,130 +34,16 @@ macro_rules! needed {
     };
 }
 
-fn thread<'r>(run: &'r Run, name: &str) -> (&'r punctual::record::Thread, &'r WatchedThread) {
-    let threads = &run.watch.as_ref().expect("a watch").threads;
-    let at = threads.iter().position(|thread| thread.task.name == name);
-    let at = at.unwrap_or_else(|| panic!("no {name} among {threads:?}"));
-    (&run.threads[at], &threads[at])
-}
-
-fn times(thread: &WatchedThread, call: &str) -> u64 {
-    let found = thread.calls.iter().find(|known| known.name == call);
-    found.map_or(0, |call| call.count)
-}
-
 #[test]
 fn what_a_program_does_is_counted_exactly() {
     needed!();
-    let place = Place::new();
-    let mut known = Known::start(&[
-        "cycles", "1000", "stalls", "10", "pages", "500", "reads", "20", "locks", "7",
-    ]);
-    let number = known.pid.to_string();
-    let going = watch(
-        &place,
-        &[&number, "--deadline", "50ms", "--miss", "0.5", "-q"],
-    );
-    let before = (
-        known.proc("voluntary_ctxt_switches"),
-        known.proc("nonvoluntary_ctxt_switches"),
-    );
-    let did = known.go();
-    // It is done, and sleeps for good: nothing more comes.
-    let pause = || {
-        let path = format!("/proc/{}/task/{}/syscall", known.pid, known.tid);
-        fs::read_to_string(path)
-            .is_ok_and(|text| text.starts_with(&format!("{} ", libc::SYS_pause)))
-    };
-    until("its pause", pause);
-    let after = (
-        known.proc("voluntary_ctxt_switches"),
-        known.proc("nonvoluntary_ctxt_switches"),
-    );
-    going.signal(libc::SIGINT);
-    let ended = going.end();
-    let run = place.run_of();
-    assert_eq!(run.state, State::Finished, "that is how a watch ends");
-    let (counted, watched) = thread(&run, "rt-loop");
-    assert_eq!(counted.lost, 0);
-    assert_eq!((&*watched.task.policy, watched.task.priority), ("fifo", 60));
-    assert_eq!(watched.period_ns, Some(1_000_000));
-    assert!(did["skipped"] >= 30);
-    assert_eq!(counted.missed, did["skipped"], "{did:?}");
-    let faults = counted.faults.expect("faults");
-    // Between what it counted itself and its last sleep it printed: that may fault too.
-    assert!(
-        (did["minor"]..did["minor"] + 16).contains(&faults.minor),
-        "{faults:?} {did:?}"
-    );
-    assert_eq!(faults.major, did["major"]);
-    assert_eq!(counted.preemptions, Some(after.1 - before.1));
-    assert_eq!(times(watched, "clock_nanosleep") + unslept(watched), 1000);
-    // The one that it was in when the watch began is none of them.
-    assert_eq!(times(watched, "read"), 20);
-    assert_eq!(times(watched, "futex LOCK_PI"), 7);
-    // As /proc counts them, when they begin; the last goes on.
-    let sleeps: u64 = watched.calls.iter().map(|call| call.count).sum();
-    assert_eq!(sleeps + 1, after.0 - before.0);
-    let locks = watched
-        .calls
-        .iter()
-        .find(|call| call.name == "futex LOCK_PI")
-        .expect("locks");
-    let holder = locks.other.as_ref().expect("a holder");
-    assert_eq!(
-        (&*holder.name, &*holder.policy, holder.priority),
-        ("low-holder", "fifo", 10)
-    );
-    assert!(locks.held);
-    assert_eq!(locks.inversions, 7);
-    let reads = watched
-        .calls
-        .iter()
-        .find(|call| call.name == "read")
-        .expect("reads");
-    assert_eq!(
-        reads.other.as_ref().map(|other| &*other.policy),
-        Some("other")
-    );
-    // Each wake-up is a sample, of one kind or the other.
-    assert_eq!(
-        counted.latency.count,
-        watched.by_timer.count + watched.by_others.count
-    );
-    assert!(ended.status.success() || run.verdict.is_some());
-}
-
-/// Waits whose timer expired before the thread had gone to sleep.
-fn unslept(thread: &WatchedThread) -> u64 {
-    let slept: u64 = thread.calls.iter().map(|call| call.by_timer).sum();
-    thread.by_timer.count.saturating_sub(slept)
+    exact::what_it_does_is_counted(&[]);
 }
 
 #[test]
 fn waits_that_begin_too_late_are_overruns_and_instants_that_passed_are_missed() {
     needed!();
-    let place = Place::new();
-    let mut known = Known::start(&["cycles", "1000", "stalls", "5", "catch-up", "1"]);
-    let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--no-explain"]);
-    let did = known.go();
-    going.signal(libc::SIGINT);
-    going.end();
-    let run = place.run_of();
-    let (counted, watched) = thread(&run, "rt-loop");
-    assert_eq!(counted.lost, 0);
-    assert!(did["late"] >= 15, "{did:?}");
-    // Between its reading of the clock and the arming of the timer an instant may pass.
-    assert!(
-        (did["late"]..did["late"] + 5).contains(&watched.overruns),
-        "{} of {did:?}",
-        watched.overruns
-    );
-    assert!(watched.worst_overrun_ns >= 2_400_000);
-    // A stall of 3.5 periods: the next instant is late, the two after it have passed.
-    assert!(counted.missed >= 10, "{}", counted.missed);
-    assert_eq!(watched.by_timer.count + counted.missed, 1000);
+    exact::late_waits_and_passed_instants_are_counted();
 }
 
 #[test]
@@ -271,56 +160,7 @@ fn a_program_without_real_time_threads_gives_no_figures_and_says_so() {
 #[test]
 fn the_worst_wake_up_of_the_system_names_who_was_in_the_way() {
     needed!();
-    let place = Place::new();
-    let going = watch(&place, &["--system", "-q"]);
-    let cpu = common::cpus()[0].to_string();
-    // One that wakes up each ms, and one above it that keeps the CPU for 40 ms at a time.
-    let victim = "import time\nwhile True: time.sleep(0.001)";
-    let hog = "import time\nend=time.time()+2\nwhile time.time()<end:\n t=time.time()+0.04\n while time.time()<t: pass\n time.sleep(0.05)";
-    if !has("python3") || !has("chrt") || !has("taskset") {
-        skip!("it takes python3, chrt and taskset");
-    }
-    let start = |priority: &str, script: &str| {
-        Command::new("taskset")
-            .args(["-c", &cpu, "chrt", "-f", priority, "python3", "-c", script])
-            .spawn()
-            .expect("a program")
-    };
-    let mut victim = start("20", victim);
-    let mut hog = start("97", hog);
-    let (victim_tid, hog_tid) = (victim.id(), hog.id());
-    let _ = hog.wait();
-    let _ = victim.kill();
-    let _ = victim.wait();
-    going.signal(libc::SIGINT);
-    going.end();
-    let run = place.run_of();
-    let watch = run.watch.as_ref().expect("a watch");
-    assert_eq!(watch.subject, Subject::System);
-    let named = watch.worst.iter().filter(|worst| {
-        worst.task.tid == victim_tid
-            && worst
-                .before
-                .as_ref()
-                .is_some_and(|task| task.tid == hog_tid)
-    });
-    let named: Vec<_> = named.collect();
-    assert!(named.len() >= 3, "{:?}", watch.worst);
-    for worst in named {
-        assert!(worst.by_timer);
-        assert!(worst.latency_ns > 10_000_000, "{worst:?}");
-        assert_eq!(worst.before.as_ref().map(|task| task.priority), Some(97));
-    }
-    let cost = watch.cost.expect("its cost");
-    assert!(cost.calls > 0 && cost.spent_ns > 0 && cost.measured_ns > 0);
-    for thread in &run.threads {
-        assert!(
-            thread
-                .peaks
-                .iter()
-                .all(|peak| peak.latency_ns <= thread.latency.max_ns)
-        );
-    }
+    exact::who_was_in_the_way_is_named(common::cpus()[0]);
 }
 
 #[test]
@@ -351,29 +191,9 @@ fn threads_that_come_and_go_are_each_counted() {
 #[test]
 fn late_jobs_of_a_deadline_thread_are_counted() {
     needed!();
-    let place = Place::new();
-    let mut known = Known::start(&["cycles", "100", "jobs", "25"]);
-    let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--no-explain"]);
-    let did = known.go();
-    going.signal(libc::SIGINT);
-    going.end();
-    if let Some(error) = did.get("refused") {
-        skip!("SCHED_DEADLINE is refused here: errno {error}");
+    if let Err(why) = exact::late_jobs_are_counted() {
+        skip!("{why}");
     }
-    let run = place.run_of();
-    let (_, watched) = thread(&run, "dl-loop");
-    assert_eq!(watched.task.policy, "deadline");
-    let jobs = watched.jobs.expect("jobs");
-    // The first yield ends one too, before its jobs begin.
-    assert!((25..=27).contains(&jobs.count), "{jobs:?} {did:?}");
-    assert!(
-        jobs.late >= 5 && jobs.late <= did["late-jobs"] + 2,
-        "{jobs:?} {did:?}"
-    );
-    assert!(jobs.worst_ns >= 1_500_000, "{jobs:?}");
-    // 8 ms of work do not fit into a runtime of 5.
-    assert!(jobs.postponed >= 5, "{jobs:?}");
 }
 
 #[test]

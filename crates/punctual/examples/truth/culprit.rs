@@ -107,7 +107,8 @@ pub struct Truth {
 pub struct Scene {
     pub beat: Beat,
     pub probe: i32,
-    pub lock: Lock,
+    /// Its lock, where it has one.
+    pub lock: Option<Lock>,
     /// Another CPU, if there is one.
     pub other: Option<usize>,
     /// What interrupts the CPU.
@@ -322,7 +323,14 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             })
         }
         Culprit::Packet => {
-            // Where softirqs can be preempted, those of a lower thread are in nobody's way.
+            let to = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+            let from = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+            let at = to.local_addr().map_err(|error| error.to_string())?;
+            from.connect(at).map_err(|error| error.to_string())?;
+            let mut kernel = Kernel::new()?;
+            kernel.filter(to.as_fd())?;
+            // Where softirqs can be preempted, those of a lower thread are in nobody's way. Only
+            // now, for what it does before is long.
             be(
                 &[here],
                 if scene.preempt_rt {
@@ -331,12 +339,6 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                     below
                 },
             )?;
-            let to = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-            let from = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-            let at = to.local_addr().map_err(|error| error.to_string())?;
-            from.connect(at).map_err(|error| error.to_string())?;
-            let mut kernel = Kernel::new()?;
-            kernel.filter(to.as_fd())?;
             let (mut stint, preempt_rt) = (Stint::new(), scene.preempt_rt);
             Box::new(move |_| {
                 let _ = &to;
@@ -369,7 +371,7 @@ fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
         }
         Culprit::Inversion => {
             be(&[here], Policy::Fifo(10))?;
-            let lock = scene.lock;
+            let lock = scene.lock.ok_or("the probe has no lock")?;
             Box::new(move |_| {
                 lock.with(|| spin(length_ns));
                 None

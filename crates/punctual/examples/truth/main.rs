@@ -1,10 +1,11 @@
 //! Bills against the truth: culprits that know when they were there are put in the way of a probe,
 //! and what the bills say is held against that.
 //!
-//!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR]
+//!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR] [--rtla FILE]
 //!
 //! Prints a line of JSON for each kind of culprit. `--keep` writes the windows of wrong
-//! bills, or one where all are right: recorded data for tests.
+//! bills, or one where all are right: recorded data for tests. With `--rtla` the culprits are put
+//! in the way of the kernel's own probe, and what rtla's auto-analysis says is printed.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -19,6 +20,8 @@ mod device;
 mod kernel;
 #[cfg(feature = "trace")]
 mod probe;
+#[cfg(feature = "trace")]
+mod rtla;
 #[cfg(feature = "trace")]
 mod scene;
 #[cfg(feature = "trace")]
@@ -53,6 +56,7 @@ mod played {
         only: Option<Vec<String>>,
         play: Play,
         keep: Option<PathBuf>,
+        rtla: Option<PathBuf>,
     }
 
     /// What is played: culprits that strike at the same time, under one name.
@@ -76,6 +80,7 @@ mod played {
                 length_ns: 200_000,
             },
             keep: None,
+            rtla: None,
         };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
@@ -86,6 +91,7 @@ mod played {
                 "--count" => options.play.count = number()?,
                 "--every" => options.play.every = number()?.max(4),
                 "--length" => options.play.length_ns = number()? * 1000,
+                "--rtla" => options.rtla = Some(value.into()),
                 "--keep" => options.keep = Some(value.into()),
                 _ => return Err(format!("unknown flag {word}")),
             }
@@ -111,6 +117,12 @@ mod played {
                 .as_ref()
                 .is_some_and(|only| !only.iter().any(|word| word == name))
             {
+                continue;
+            }
+            if let Some(file) = &options.rtla {
+                if let [culprit] = culprits.as_slice() {
+                    println!("{}", of_rtla(file, *culprit, options.play));
+                }
                 continue;
             }
             match perform(&mut stage, &culprits, options.play) {
@@ -140,6 +152,14 @@ mod played {
             }
         }
         ExitCode::SUCCESS
+    }
+
+    /// What rtla says of a culprit, beside what was true.
+    fn of_rtla(file: &Path, culprit: Culprit, play: Play) -> serde_json::Value {
+        match super::rtla::play(file, culprit, play) {
+            Ok(played) => serde_json::to_value(&played).expect("plain data"),
+            Err(why) => json!({"culprit": culprit.name(), "skipped": why}),
+        }
     }
 
     /// On the stage that there is, if the culprits can come to it.

@@ -89,7 +89,7 @@ impl Stage {
         let scene = Scene {
             beat: self.beat,
             probe: self.probe.pid,
-            lock: self.probe.lock(),
+            lock: Some(self.probe.lock()),
             other,
             device,
             preempt_rt: is_preempt_rt(),

@@ -57,6 +57,8 @@ pub struct CellPlan<'a> {
     pub work: Work,
     /// Modules of the kernel by their names; those that they need come with them.
     pub modules: Vec<String>,
+    /// Files of the host beside the program; of programs the libraries come too.
+    pub brought: Vec<PathBuf>,
     /// The seed.
     pub seed: u64,
     /// Processors.
@@ -196,6 +198,9 @@ impl CellPlan<'_> {
             Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
             Work::Program { file, .. } => libraries::bring(&mut archive, file)?,
         };
+        for file in &self.brought {
+            libraries::accompany(&mut archive, file)?;
+        }
         let mut modules: Vec<String> = Vec::new();
         for name in &self.modules {
             let needed = self.kernel.module(name);
@@ -356,6 +361,11 @@ impl CellPlan<'_> {
             words,
             program,
             modules: self.modules.clone(),
+            brought: self
+                .brought
+                .iter()
+                .map(|file| file.to_string_lossy().into_owned())
+                .collect(),
             virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
             load,
             time: match Time::of(self.cpus) {

@@ -166,6 +166,29 @@ fn word64(bytes: &[u8], at: usize) -> Option<u64> {
     ))
 }
 
+/// Brings another file along: a program as one, anything else as it is.
+///
+/// # Errors
+/// It can't be read, a library can't be found, or a file of its name is there.
+pub fn accompany(archive: &mut Initramfs, file: &Path) -> Result<(), LabError> {
+    let refused = |reason: &str| LabError::Program {
+        path: file.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let name = file.file_name().ok_or_else(|| refused("names no file"))?;
+    let inside = format!("{PROGRAMS}/{}", name.to_string_lossy());
+    if archive.holds(&inside) {
+        return Err(refused("another file that is brought along has its name"));
+    }
+    let bytes = read(file)?;
+    if bytes.starts_with(b"\x7fELF") {
+        bring(archive, file)?;
+    } else {
+        archive.file(&inside, bytes, true);
+    }
+    Ok(())
+}
+
 /// Brings a program along, with what it needs; its path in the guest.
 ///
 /// # Errors
@@ -309,6 +332,24 @@ mod tests {
         assert!(archive.holds("lab/bin/sh"));
         assert!(archive.holds("lab/lib/libc.so.6"));
         assert!(archive.holds("lib64/ld-linux-x86-64.so.2"));
+    }
+
+    #[test]
+    fn others_come_along_each_name_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = folder.path().join("settings");
+        fs::write(&settings, "rate = 1000").unwrap();
+        let mut archive = Initramfs::new();
+        accompany(&mut archive, &settings).unwrap();
+        accompany(&mut archive, Path::new("/bin/sh")).unwrap();
+        for path in ["lab/bin/settings", "lab/bin/sh", "lab/lib/libc.so.6"] {
+            assert!(archive.holds(path), "{path}");
+        }
+        for file in [&settings, folder.path(), &folder.path().join("none")] {
+            let error = accompany(&mut archive, file).unwrap_err().to_string();
+            assert!(error.contains(&*file.to_string_lossy()), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
     }
 
     #[test]

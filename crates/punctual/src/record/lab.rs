@@ -61,6 +61,9 @@ pub struct Laboratory {
     /// Modules that were asked for and loaded before it, with those that they need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<String>,
+    /// Files on the host that were brought along beside the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brought: Vec<String>,
     /// Virtual time that it might have taken.
     pub virtual_limit_ns: u64,
     /// For a program, the loads beside it.

@@ -17,6 +17,7 @@ pub fn laboratory(kernel: &str) -> Laboratory {
         words: vec!["measure".to_owned()],
         program: None,
         modules: vec!["kernel/a.ko".to_owned()],
+        brought: vec!["/etc/control.toml".to_owned()],
         virtual_limit_ns: 1,
         load: Some("fork".to_owned()),
         time: GuestTime::Virtual,

@@ -110,3 +110,22 @@ fn what_is_no_kernel_is_no_kernel() {
     refused(&place, &qemu, &["--kernel", "/bin/sh"], 1, "/bin/sh");
     refused(&place, &qemu, &["--kernel", "./nowhere"], 1, "nowhere");
 }
+
+#[test]
+fn what_can_not_be_brought_along_is_named() {
+    if let Err(reason) = super::ready() {
+        super::common::skip!("{reason}");
+    }
+    let place = Place::new();
+    for (files, words) in [
+        (&["--bring", "/nowhere/a"][..], "/nowhere/a"),
+        (&["--bring", "/etc"], "/etc"),
+        (
+            &["--bring", "/etc/hosts", "--bring", "/etc/hosts"],
+            "its name",
+        ),
+    ] {
+        let words_of = [files, &["--kernel", "rt", "--", "sh"]].concat();
+        refused(&place, &[], &words_of, 1, words);
+    }
+}

@@ -14,7 +14,7 @@ use super::common::{Place, skip};
 use super::{lab, ready};
 
 /// Runs parts of ourselves in a guest, and says how many passed.
-fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
+pub fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
     let own = std::env::current_exe().expect("this program");
     let own = own.to_str().expect("its path");
     let words = [part, "--ignored", "--test-threads", "1", "--show-output"];
@@ -114,12 +114,12 @@ fn a_loop_of_the_library() {
 }
 
 /// This program's own `punctual` in the guest.
-fn punctual(words: &[&str]) -> std::process::Output {
+pub fn punctual(words: &[&str]) -> std::process::Output {
     let output = Command::new("/bin/punctual").args(words).output();
     output.expect("the guest has punctual")
 }
 
-fn is_rt() -> bool {
+pub fn is_rt() -> bool {
     fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
 }
 

@@ -2,7 +2,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../watch/exact.rs"]
+mod exact;
+#[path = "../watch/known.rs"]
+mod known;
 
+mod alone;
 mod ends;
 mod gaps;
 mod input;

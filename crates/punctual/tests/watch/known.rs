@@ -12,6 +12,10 @@ use super::common::{Going, Place, until};
 /// The program of known behaviour, compiled once.
 pub fn watched() -> &'static PathBuf {
     static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    static BROUGHT: OnceLock<PathBuf> = OnceLock::new();
+    if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
+        return BROUGHT.get_or_init(|| "/lab/bin/watched".into());
+    }
     let (_, path) = BUILT.get_or_init(|| {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("watched");

@@ -113,6 +113,7 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
             .map_or(Ok(1024), |mem| flags::memory(&mem))
             .map_err(usage)?,
         modules: Vec::new(),
+        brought: Vec::new(),
         host: &flags.host,
     })
 }

@@ -35,6 +35,9 @@ pub struct LabFlags {
     /// A module to load first, with those that it needs; may be repeated
     #[arg(long, value_name = "NAME", value_parser = module, help_heading = GUEST)]
     pub module: Vec<String>,
+    /// A file to bring along into /lab/bin, a program with its libraries; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = GUEST)]
+    pub bring: Vec<PathBuf>,
     /// Loads, each in a machine by itself; files+net is both at once; idle is none, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
     #[arg(long, value_name = "LOADS", help_heading = GUEST)]
     pub load: Option<String>,

@@ -7,7 +7,7 @@ mod flags;
 mod plan;
 mod verify;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -58,6 +58,7 @@ pub struct Wanted<'a> {
     cpus: usize,
     memory_mib: u64,
     modules: Vec<String>,
+    brought: Vec<PathBuf>,
     host: &'a HostFlags,
 }
 
@@ -77,6 +78,7 @@ fn of_flags(flags: &LabFlags) -> Result<Wanted<'_>, Failure> {
         cpus: flags.cpus,
         memory_mib: flags.mem,
         modules: flags.module.clone(),
+        brought: flags.bring.clone(),
         host: &flags.host,
     })
 }
@@ -181,6 +183,7 @@ fn planned<'a>(
                     parameters: column.parameters.clone(),
                     work: part.work.clone(),
                     modules: wanted.modules.clone(),
+                    brought: wanted.brought.clone(),
                     seed,
                     cpus: wanted.cpus,
                     memory_mib: wanted.memory_mib,

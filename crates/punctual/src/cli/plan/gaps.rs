@@ -15,6 +15,8 @@ use crate::trace::tracers;
 
 /// The shortest gap that is looked for by itself: what is shorter is the loop's own.
 const LEAST_GAP_NS: u64 = 1_000;
+/// The kernel's osnoise tracer is told in these what a gap is.
+const OSNOISE_UNIT_NS: u64 = 1_000;
 /// Steps of the loop that make a gap.
 const STEPS: u64 = 20;
 /// What hwlatdetect calls a latency.
@@ -22,6 +24,23 @@ const HARDWARE_GAP_NS: u64 = 10_000;
 /// Short, so that nobody waits long for a CPU that is polled at a real-time priority, and
 /// what the kernel keeps for others (50 ms in a second) is never taken.
 const PERIOD_NS: u64 = 100_000_000;
+
+/// What counts as a gap to us and to osnoise alike.
+///
+/// # Errors
+/// It was asked for, and osnoise can't be told it.
+fn comparable(above_ns: u64, asked: bool) -> Result<u64, Failure> {
+    let whole_ns = above_ns.next_multiple_of(OSNOISE_UNIT_NS);
+    if asked && whole_ns != above_ns {
+        return Err(Failure::usage(format!(
+            "--gap {} can't be compared: the kernel's osnoise takes whole microseconds; give \
+             --gap {}",
+            duration(above_ns),
+            duration(whole_ns)
+        )));
+    }
+    Ok(whole_ns)
+}
 
 /// Makes the plan.
 ///
@@ -100,6 +119,11 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         Subject::Noise => (STEPS * step_ns).next_multiple_of(100).max(LEAST_GAP_NS),
         Subject::Hardware => HARDWARE_GAP_NS,
     });
+    let above_ns = if gaps.cross_check {
+        comparable(above_ns, gaps.gap.is_some())?
+    } else {
+        above_ns
+    };
     if !hwlat && above_ns <= 2 * step_ns {
         return Err(Failure::usage(format!(
             "--gap {} is no longer than the loop's own step of {step_ns} ns: every reading of \

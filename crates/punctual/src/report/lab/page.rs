@@ -386,6 +386,9 @@ fn fingerprints(html: &mut Html, lab: &Lab, machines: &[&str]) {
         if !found.modules.is_empty() {
             facts.push(("Modules".to_owned(), found.modules.join(", ")));
         }
+        if !found.brought.is_empty() {
+            facts.push(("Brought along".to_owned(), found.brought.join(", ")));
+        }
         let processors = plural(found.cpus, "processor", "processors");
         facts.extend([
             (

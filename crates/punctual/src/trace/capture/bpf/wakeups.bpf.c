@@ -227,6 +227,10 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	if (!cpu)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
+	/* Who rose while it ran was in the way as what it rose to. */
+	struct ran *was = &cpu->ran[(cpu->switches - 1) & (RAN - 1)];
+	if (was->task.tid == from->pid && (s32)from->normal_prio < (s32)was->task.priority)
+		describe(&was->task, from);
 	struct ran *ran = &cpu->ran[cpu->switches++ & (RAN - 1)];
 	ran->since_ns = now_ns;
 	describe(&ran->task, to);

@@ -1,0 +1,163 @@
+//! What takes one processor and exact time, on both kernels: what `punctual watch` counts of
+//! programs whose behaviour is known, a probe that is throttled, noise beside the kernel's own
+//! account of it. The parts run in the guest, as those of [`super::inside`].
+#![cfg(feature = "trace")]
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use punctual::record::Run;
+use punctual_rt::sched::{Policy, set_current};
+
+use super::common::{Place, skip};
+use super::inside::{in_guest, is_rt, punctual};
+use super::{exact, known, ready};
+
+/// The parts below.
+const PARTS: usize = 6;
+
+fn all_parts(kernel: &str) {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let place = Place::new();
+    let watched = known::watched().to_str().expect("UTF-8");
+    let flags = ["--kernel", kernel, "--no-explain", "--bring", watched];
+    let (passed, shown) = in_guest(&place, &flags, "alone::guest_");
+    assert_eq!(passed, PARTS, "{shown}");
+}
+
+#[test]
+fn watches_throttling_and_noise_are_right_on_preempt_rt() {
+    all_parts("rt");
+}
+
+#[test]
+fn watches_throttling_and_noise_are_right_on_the_standard_kernel() {
+    all_parts("standard");
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_what_a_program_does_is_counted_exactly() {
+    let read = exact::what_it_does_is_counted(&["--no-explain"]);
+    // Of one processor the reader takes it from the writer before that one gives the lock back.
+    assert_eq!(read, if is_rt() { 41 } else { 20 });
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_late_waits_and_passed_instants_are_counted() {
+    exact::late_waits_and_passed_instants_are_counted();
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_late_jobs_are_counted() {
+    exact::late_jobs_are_counted().expect("SCHED_DEADLINE is granted");
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_the_system_names_who_was_in_the_way() {
+    exact::who_was_in_the_way_is_named(0);
+}
+
+/// A setting of the kernel, as it was when this is dropped.
+struct Setting(&'static str, String);
+
+impl Setting {
+    fn put(path: &'static str, value: &str) -> Self {
+        let was = fs::read_to_string(path).expect("it can be read");
+        fs::write(path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
+        Self(path, was.trim().to_owned())
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0, &self.1);
+    }
+}
+
+/// A run in the guest.
+fn measured(name: &str, words: &[&str]) -> (std::process::Output, Run) {
+    let folder = format!("/tmp/{name}");
+    let all = [
+        &["measure"],
+        words,
+        &["-q", "--load", "none", "-o", &folder],
+    ]
+    .concat();
+    let output = punctual(&all);
+    let run = punctual::record::read(folder.as_ref());
+    let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output, run)
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_a_throttled_probe_is_invalid_by_its_bill() {
+    // The runtime first, which may not be longer than the period.
+    let _runtime = Setting::put("/proc/sys/kernel/sched_rt_runtime_us", "50000");
+    let _period = Setting::put("/proc/sys/kernel/sched_rt_period_us", "100000");
+    let over = AtomicBool::new(false);
+    let (output, run) = std::thread::scope(|scope| {
+        // Below the probe: never in its way, and yet it takes what all of real time may.
+        scope.spawn(|| {
+            set_current(Policy::Fifo(50)).expect("a guest's root may");
+            while !over.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_millis(120) {}
+                // On PREEMPT_RT threads of low priority make others' timers expire.
+                std::thread::sleep(Duration::from_millis(40));
+            }
+        });
+        let measured = measured("throttled", &["-p", "80", "-i", "1000", "-D", "300ms"]);
+        over.store(true, Ordering::Relaxed);
+        measured
+    });
+    let verdict = run.verdict.expect("a verdict");
+    let reason = |text: &String| text.starts_with("the probe of CPU 0 was throttled in at least");
+    assert!(verdict.reasons.iter().any(reason), "{verdict:?}");
+    assert_eq!(output.status.code(), Some(4), "{verdict:?}");
+    // Half of the time nothing of real time ran: the worst wake-up waited for all of that.
+    let worst = run.threads[0].latency.max_ns;
+    assert!((40_000_000..60_000_000).contains(&worst), "{worst}");
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_noise_is_what_osnoise_says_where_there_is_one() {
+    let words = [
+        "noise",
+        "-D",
+        "500ms",
+        "--gap",
+        "1us",
+        "--cross-check",
+        "--no-explain",
+    ];
+    let (output, run) = measured("noise", &words);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let check = run.cross_check.expect("a comparison");
+    assert_eq!(check.tracer, "osnoise");
+    if !is_rt() {
+        assert_eq!(check.figures, []);
+        let missing = check.missing.expect("why");
+        assert!(missing.contains("no osnoise tracer"), "{missing}");
+        return;
+    }
+    assert_eq!((check.missing, check.lost), (None, 0));
+    // One a period, and perhaps one of before the run.
+    assert!((4..=7).contains(&check.samples), "{}", check.samples);
+    let names: Vec<&str> = check.figures.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["noise", "maximum"]);
+    for figure in &check.figures {
+        // The same ticks of the kernel. It counts whole microseconds, and what its own tracing
+        // costs is noise to it.
+        let ratio = figure.ratio.expect("a ratio");
+        assert!((0.5..1.5).contains(&ratio), "{figure:?}");
+    }
+}

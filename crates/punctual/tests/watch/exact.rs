@@ -1,0 +1,236 @@
+//! What a watch must count of programs whose behaviour is known, wherever they run: on this
+//! machine, and in the laboratory on its kernels.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use punctual::record::watch::{Subject, WatchedThread};
+use punctual::record::{Run, State};
+use punctual_rt::affinity;
+use punctual_rt::sched::{Policy, set_current};
+use punctual_rt::sys::task;
+
+use super::common::{Place, until};
+use super::known::{Known, watch};
+
+fn is_preempt_rt() -> bool {
+    fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
+}
+
+/// A thread of a name, as any run has it and as a watch has it.
+pub fn thread<'r>(run: &'r Run, name: &str) -> (&'r punctual::record::Thread, &'r WatchedThread) {
+    let threads = &run.watch.as_ref().expect("a watch").threads;
+    let at = threads.iter().position(|thread| thread.task.name == name);
+    let at = at.unwrap_or_else(|| panic!("no {name} among {threads:?}"));
+    (&run.threads[at], &threads[at])
+}
+
+/// How often a thread slept in a call.
+pub fn times(thread: &WatchedThread, call: &str) -> u64 {
+    let found = thread.calls.iter().find(|known| known.name == call);
+    found.map_or(0, |call| call.count)
+}
+
+/// Sleeps, faults, preemptions, reads and locks of the program, against what it says it did and
+/// what /proc says.
+///
+/// Returns how often it slept in `read`.
+pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
+    let place = Place::new();
+    let mut known = Known::start(&[
+        "cycles", "500", "stalls", "10", "pages", "500", "reads", "20", "locks", "7",
+    ]);
+    let number = known.pid.to_string();
+    let words = [&number, "--deadline", "50ms", "--miss", "0.5", "-q"];
+    let going = watch(&place, &[&words, flags].concat());
+    let before = (
+        known.proc("voluntary_ctxt_switches"),
+        known.proc("nonvoluntary_ctxt_switches"),
+    );
+    let did = known.go();
+    // It is done, and sleeps for good: nothing more comes.
+    let pause = || {
+        let path = format!("/proc/{}/task/{}/syscall", known.pid, known.tid);
+        fs::read_to_string(path)
+            .is_ok_and(|text| text.starts_with(&format!("{} ", libc::SYS_pause)))
+    };
+    until("its pause", pause);
+    let after = (
+        known.proc("voluntary_ctxt_switches"),
+        known.proc("nonvoluntary_ctxt_switches"),
+    );
+    going.signal(libc::SIGINT);
+    let ended = going.end();
+    let run = place.run_of();
+    assert_eq!(run.state, State::Finished, "that is how a watch ends");
+    let (counted, watched) = thread(&run, "rt-loop");
+    assert_eq!(counted.lost, 0);
+    assert_eq!((&*watched.task.policy, watched.task.priority), ("fifo", 60));
+    assert_eq!(watched.period_ns, Some(1_000_000));
+    assert!(did["skipped"] >= 30);
+    assert_eq!(counted.missed, did["skipped"], "{did:?}");
+    let faults = counted.faults.expect("faults");
+    // Between what it counted itself and its last sleep it printed: that may fault too.
+    assert!(
+        (did["minor"]..did["minor"] + 16).contains(&faults.minor),
+        "{faults:?} {did:?}"
+    );
+    assert_eq!(faults.major, did["major"]);
+    assert_eq!(counted.preemptions, Some(after.1 - before.1));
+    assert_eq!(times(watched, "clock_nanosleep") + unslept(watched), 500);
+    // The one that it was in when the watch began is none of them. On PREEMPT_RT who writes
+    // may still hold the pipe's lock, and then it sleeps once more for that: after the one, too.
+    let read = times(watched, "read");
+    let most = if is_preempt_rt() { 41 } else { 20 };
+    assert!((20..=most).contains(&read), "{read}");
+    assert_eq!(times(watched, "futex LOCK_PI"), 7);
+    // As /proc counts them, when they begin; the last goes on.
+    let sleeps: u64 = watched.calls.iter().map(|call| call.count).sum();
+    assert_eq!(sleeps + 1, after.0 - before.0);
+    let locks = watched
+        .calls
+        .iter()
+        .find(|call| call.name == "futex LOCK_PI")
+        .expect("locks");
+    let holder = locks.other.as_ref().expect("a holder");
+    assert_eq!(
+        (&*holder.name, &*holder.policy, holder.priority),
+        ("low-holder", "fifo", 10)
+    );
+    assert!(locks.held);
+    assert_eq!(locks.inversions, 7);
+    let reads = watched
+        .calls
+        .iter()
+        .find(|call| call.name == "read")
+        .expect("reads");
+    assert_eq!(
+        reads.other.as_ref().map(|other| &*other.policy),
+        Some("other")
+    );
+    // Each wake-up is a sample, of one kind or the other.
+    assert_eq!(
+        counted.latency.count,
+        watched.by_timer.count + watched.by_others.count
+    );
+    assert!(ended.status.success() || run.verdict.is_some());
+    read
+}
+
+/// Waits whose timer expired before the thread had gone to sleep.
+fn unslept(thread: &WatchedThread) -> u64 {
+    let slept: u64 = thread.calls.iter().map(|call| call.by_timer).sum();
+    thread.by_timer.count.saturating_sub(slept)
+}
+
+/// Stalls of a program that makes up for them.
+pub fn late_waits_and_passed_instants_are_counted() {
+    let place = Place::new();
+    let mut known = Known::start(&["cycles", "500", "stalls", "5", "catch-up", "1"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let did = known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of();
+    let (counted, watched) = thread(&run, "rt-loop");
+    assert_eq!(counted.lost, 0);
+    assert!(did["late"] >= 15, "{did:?}");
+    // Between its reading of the clock and the arming of the timer an instant may pass.
+    assert!(
+        (did["late"]..did["late"] + 5).contains(&watched.overruns),
+        "{} of {did:?}",
+        watched.overruns
+    );
+    assert!(watched.worst_overrun_ns >= 2_400_000);
+    // A stall of 3.5 periods: the next instant is late, the two after it have passed.
+    assert!(counted.missed >= 10, "{}", counted.missed);
+    assert_eq!(watched.by_timer.count + counted.missed, 500);
+}
+
+/// Jobs of a deadline thread, some of them too long; or why it is no such thread here.
+pub fn late_jobs_are_counted() -> Result<(), String> {
+    let place = Place::new();
+    let mut known = Known::start(&["cycles", "100", "jobs", "25"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let did = known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    if let Some(error) = did.get("refused") {
+        return Err(format!("SCHED_DEADLINE is refused here: errno {error}"));
+    }
+    let run = place.run_of();
+    let (_, watched) = thread(&run, "dl-loop");
+    assert_eq!(watched.task.policy, "deadline");
+    let jobs = watched.jobs.expect("jobs");
+    // The first yield ends one too, before its jobs begin.
+    assert!((25..=27).contains(&jobs.count), "{jobs:?} {did:?}");
+    assert!(
+        jobs.late >= 5 && jobs.late <= did["late-jobs"] + 2,
+        "{jobs:?} {did:?}"
+    );
+    assert!(jobs.worst_ns >= 1_500_000, "{jobs:?}");
+    // 8 ms of work do not fit into a runtime of 5.
+    assert!(jobs.postponed >= 5, "{jobs:?}");
+    Ok(())
+}
+
+/// One thread that wakes up each ms, and one above it that keeps the CPU for 40 ms at a time.
+pub fn who_was_in_the_way_is_named(cpu: usize) {
+    let place = Place::new();
+    let going = watch(&place, &["--system", "-q"]);
+    let be = |priority: u32| {
+        affinity::set_current(&[cpu]).expect("a CPU of ours");
+        set_current(Policy::Fifo(priority)).expect("root may");
+        task::current_tid().unsigned_abs()
+    };
+    let over = AtomicBool::new(false);
+    let (victim, hog) = std::thread::scope(|scope| {
+        let victim = scope.spawn(|| {
+            let tid = be(20);
+            while !over.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            tid
+        });
+        let hog = scope.spawn(|| {
+            let tid = be(97);
+            for _ in 0..8 {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_millis(40) {}
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            over.store(true, Ordering::Relaxed);
+            tid
+        });
+        (
+            victim.join().expect("it ends"),
+            hog.join().expect("it ends"),
+        )
+    });
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of();
+    let watch = run.watch.as_ref().expect("a watch");
+    assert_eq!(watch.subject, Subject::System);
+    let of_hog = |task: &punctual::record::watch::WatchedTask| task.tid == hog;
+    let named: Vec<_> = watch
+        .worst
+        .iter()
+        .filter(|worst| worst.task.tid == victim && worst.before.as_ref().is_some_and(of_hog))
+        .collect();
+    assert!(named.len() >= 3, "{:?}", watch.worst);
+    for worst in named {
+        assert!(worst.by_timer);
+        assert!(worst.latency_ns > 10_000_000, "{worst:?}");
+        assert_eq!(worst.before.as_ref().map(|task| task.priority), Some(97));
+    }
+    let cost = watch.cost.expect("its cost");
+    assert!(cost.calls > 0 && cost.spent_ns > 0 && cost.measured_ns > 0);
+    for thread in &run.threads {
+        let longest = thread.latency.max_ns;
+        assert!(thread.peaks.iter().all(|peak| peak.latency_ns <= longest));
+    }
+}
