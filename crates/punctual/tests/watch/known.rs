@@ -1,27 +1,44 @@
-//! The program whose behaviour is known, and watches of it.
+//! Programs whose behaviour is known, and watches of them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use super::common::{Going, Place, until};
+use super::common::{Going, Place, is_root, until};
 
-/// The program of known behaviour, compiled once.
-pub fn watched() -> &'static PathBuf {
-    static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = BUILT.get_or_init(|| {
+/// Why nothing can be watched here.
+pub fn cant() -> Option<String> {
+    if !is_root() {
+        return Some("it takes root to watch another program".to_owned());
+    }
+    punctual::trace::capture::unavailable::check()
+        .err()
+        .map(|why| why.to_string())
+}
+
+macro_rules! needed {
+    () => {
+        if let Some(why) = known::cant() {
+            skip!("{why}");
+        }
+    };
+}
+
+type Built = OnceLock<(tempfile::TempDir, PathBuf)>;
+
+/// A program of `tests/watch`, compiled once.
+fn built(name: &str, once: &'static Built) -> &'static PathBuf {
+    let (_, path) = once.get_or_init(|| {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("watched");
+        let path = directory.path().join(name);
+        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/watch");
         let done = Command::new("cc")
             .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
             .arg(&path)
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/tests/watch/watched.c"
-            ))
+            .arg(source.join(format!("{name}.c")))
             .output()
             .expect("a C compiler: the tool is built with it too");
         let errors = String::from_utf8_lossy(&done.stderr);
@@ -29,6 +46,20 @@ pub fn watched() -> &'static PathBuf {
         (directory, path)
     });
     path
+}
+
+/// The program whose wake-ups are known.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn watched() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built("watched", &BUILT)
+}
+
+/// The program whose passes of its marks are known.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn marked() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built("marked", &BUILT)
 }
 
 /// It, as it runs; killed when dropped.
@@ -41,8 +72,8 @@ pub struct Known {
 }
 
 impl Known {
-    pub fn start(what: &[&str]) -> Self {
-        let mut child = Command::new(watched())
+    pub fn start(program: &Path, what: &[&str]) -> Self {
+        let mut child = Command::new(program)
             .args(what)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -90,6 +121,7 @@ impl Known {
     }
 
     /// What /proc says of its periodic thread.
+    #[allow(dead_code, reason = "not every test asks")]
     pub fn proc(&self, key: &str) -> u64 {
         let path = format!("/proc/{}/task/{}/status", self.pid, self.tid);
         let status = fs::read_to_string(path).expect("its status");

@@ -42,6 +42,11 @@
 /* Above 0 while somebody looks. */
 volatile unsigned short guarded_semaphore __attribute__((section(".probes"), visibility("hidden")));
 
+/* Begins with an instruction that no program may run, so that no probe may stand there. */
+void privileged(void);
+__asm__(".pushsection .text\n.globl privileged\n.type privileged, @function\n"
+	"privileged: hlt\nret\n.size privileged, .-privileged\n.popsection\n");
+
 static const long long MS = 1000000;
 static long rounds = 100, leaps, ordinary, brief;
 static atomic_int first_tid, guarded;

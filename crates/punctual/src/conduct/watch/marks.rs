@@ -104,13 +104,9 @@ impl<'a> Marks<'a> {
             };
             match self.threads.iter().position(same) {
                 Some(at) => self.threads[at].passes = passes,
-                None if self.threads.len() < WatchedMark::THREADS => self.threads.push(AtMark {
-                    passes,
-                    received: 0,
-                    lengths: Histogram::new(),
-                    worst: Vec::new(),
-                    gone: false,
-                }),
+                None if self.threads.len() < WatchedMark::THREADS => {
+                    self.threads.push(AtMark::new(passes));
+                }
                 None => {}
             }
         }
@@ -189,6 +185,16 @@ impl<'a> Marks<'a> {
 }
 
 impl AtMark {
+    fn new(passes: Passes) -> Self {
+        Self {
+            passes,
+            received: 0,
+            lengths: Histogram::new(),
+            worst: Vec::new(),
+            gone: false,
+        }
+    }
+
     fn is(&self, pass: &Passed) -> bool {
         let own = &self.passes;
         (own.mark, own.task.tid, own.started_ns) == (pass.mark, pass.tid, pass.started_ns)
@@ -231,5 +237,81 @@ impl AtMark {
             lost: self.lost(),
             worst: self.worst.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::watch::Other;
+    use crate::trace::watch::marks::Length;
+
+    fn at_mark() -> AtMark {
+        let task = Other {
+            tid: 7,
+            name: "rt-loop".to_owned(),
+            policy: 1,
+            priority: 39,
+        };
+        AtMark::new(Passes {
+            mark: 2,
+            task,
+            started_ns: 1,
+            count: 0,
+            unfinished: 0,
+            unmatched: 0,
+        })
+    }
+
+    fn pass(at_ns: u64, ns: Option<u64>) -> Passed {
+        Passed {
+            mark: 2,
+            tid: 7,
+            started_ns: 1,
+            at_ns,
+            length: ns.map(|ns| Length {
+                ns,
+                waited_ns: Some(ns / 2),
+                preempted: 1,
+                slept: 0,
+                faults: 0,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_longest_are_kept_in_order_the_earlier_first_and_the_first_pass_has_no_length() {
+        let mut thread = at_mark();
+        thread.take(&pass(1, None));
+        for n in 0..100 {
+            thread.take(&pass(n, Some(n % 50)));
+        }
+        thread.passes.count = 103;
+        let record = thread.compose();
+        assert_eq!(
+            (record.count, record.lengths.count, record.lost),
+            (103, 100, 2)
+        );
+        let worst: Vec<(u64, u64)> = record
+            .worst
+            .iter()
+            .map(|worst| (worst.length_ns, worst.at_ns))
+            .collect();
+        assert_eq!(worst.len(), WatchedMark::WORST);
+        assert_eq!(worst[..4], [(49, 49), (49, 99), (48, 48), (48, 98)]);
+        assert_eq!(worst[WatchedMark::WORST - 1], (42, 92));
+    }
+
+    #[test]
+    fn a_pass_belongs_to_its_thread_and_not_to_a_later_one_of_the_same_number() {
+        let thread = at_mark();
+        let own = pass(5, None);
+        assert!(thread.is(&own));
+        assert!(!thread.is(&Passed {
+            started_ns: 2,
+            ..own
+        }));
+        assert!(!thread.is(&Passed { mark: 1, ..own }));
+        assert!(!thread.is(&Passed { tid: 8, ..own }));
     }
 }

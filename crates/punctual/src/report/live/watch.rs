@@ -112,7 +112,7 @@ fn marks(view: &LiveWatch, style: &Style, room: usize) -> Vec<String> {
             (false, false) => ("duration", Tone::Dim),
         };
         cells.push(vec![
-            Cell::new(words::clean(&mark.name)),
+            Cell::new(words::label(&mark.name)),
             Cell::toned(what, tone),
             Cell::new(words::short_count(mark.count)),
             figure(mark.max_ns.map(|_| mark.avg_ns)),
@@ -284,10 +284,20 @@ mod tests {
             words: "read 12.3 ms".to_owned(),
             ..LiveRow::default()
         };
+        let mark = |index: usize| LiveMark {
+            name: format!("usdt:controller:cycle-{index}"),
+            count: 1_000_000,
+            refused: index == 1,
+            point: index == 0,
+            avg_ns: 1e6,
+            p99_ns: Some(1_100_000),
+            max_ns: (index != 1).then_some(2_000_000_000),
+        };
         LiveWatch {
             title: "watch controller (4711)".to_owned(),
             rows_are: "thread".to_owned(),
             rows: (0..rows).map(row).collect(),
+            marks: (0..rows % 4).map(mark).collect(),
             ..LiveWatch::default()
         }
     }

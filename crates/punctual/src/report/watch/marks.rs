@@ -49,12 +49,13 @@ pub(super) fn lengths(_: &Run, watch: &Watch) -> Table {
     let mut rows = Vec::new();
     for mark in &watch.marks {
         let row = |who: String, what: &str| {
-            let mut row = vec![words::clean(&mark.name), who, what.to_owned()];
+            let mut row = vec![words::label(&mark.name), who, what.to_owned()];
             row.resize(heads.len(), none());
             row
         };
-        if let Some(why) = &mark.refused {
-            rows.push(row(words::clean(why), "not seen"));
+        if mark.refused.is_some() {
+            // Why stands among the events.
+            rows.push(row(none(), "not seen"));
         } else if mark.threads.is_empty() && mark.unwatched == 0 {
             rows.push(row(none(), "not passed"));
         }
@@ -70,12 +71,9 @@ pub(super) fn lengths(_: &Run, watch: &Watch) -> Table {
             }
             rows.push(cells);
         }
-        for (count, who) in [
-            (mark.unwatched, "not watched (--all)"),
-            (mark.beyond, "no room for them"),
-        ] {
+        for (count, what) in [(mark.unwatched, "not watched"), (mark.beyond, "no room")] {
             if count > 0 {
-                let mut cells = row(who.to_owned(), "passes");
+                let mut cells = row("other threads".to_owned(), what);
                 cells[3] = words::count(count);
                 rows.push(cells);
             }
@@ -104,7 +102,7 @@ fn figures(mark: &WatchedMark, thread: &MarkedThread) -> Vec<String> {
         )
     };
     vec![
-        words::clean(&mark.name),
+        words::label(&mark.name),
         words::label(&format!("{}/{}", thread.task.name, thread.task.tid)),
         if mark.point { "interval" } else { "duration" }.to_owned(),
         words::count(thread.count),
@@ -133,7 +131,7 @@ pub(super) fn worst(run: &Run, watch: &Watch) -> Table {
         all.sort_by_key(|(_, one)| std::cmp::Reverse(one.length_ns));
         for (thread, one) in all.into_iter().take(LONGEST) {
             rows.push(vec![
-                words::clean(&mark.name),
+                words::label(&mark.name),
                 words::label(&thread),
                 words::duration(one.length_ns),
                 match one.waited_ns {

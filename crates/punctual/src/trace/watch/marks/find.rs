@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use object::ReadCache;
@@ -183,6 +183,15 @@ impl Files {
             },
             What::Probe { .. } => return Ok(Vec::new()),
         };
+        // The mark of an indirect call's target does nothing here, and the kernel can't imitate
+        // it: a probe on it costs the program ten times as much as one behind it.
+        let begins =
+            matches!(place.what, What::Function(_)) && begins_with(&reached, offset, &ENDBR64);
+        let offset = if begins {
+            offset + ENDBR64.len() as u64
+        } else {
+            offset
+        };
         let site = |role| Site {
             path: reached.clone(),
             offset,
@@ -288,8 +297,8 @@ fn function(image: &Image, wanted: &str) -> Result<u64, String> {
                 )
             } else {
                 format!(
-                    "was stripped of its functions' names, '{wanted}' among them: use one that \
-                     wasn't, or mark +OFFSET or usdt:PROVIDER:PROBE"
+                    "exports no function '{wanted}', and was stripped of the names of others: run \
+                     one that wasn't, or mark +OFFSET or usdt:PROVIDER:PROBE"
                 )
             })
         }
@@ -302,6 +311,16 @@ fn function(image: &Image, wanted: &str) -> Result<u64, String> {
             ))
         }
     }
+}
+
+/// What compilers put where an indirect call may end.
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// Whether these bytes lie there.
+fn begins_with(path: &Path, offset: u64, wanted: &[u8; 4]) -> bool {
+    let mut found = [0; 4];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut found, offset));
+    read.is_ok() && found == *wanted
 }
 
 /// The names that may be meant, the nearest first.
