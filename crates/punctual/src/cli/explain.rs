@@ -13,6 +13,7 @@ use crate::record::explanation::{Explanation, Picture};
 use crate::record::{self, Run};
 use crate::report::chart::{Form, outlier};
 use crate::report::explain::{against_text, bill_section, perfetto, section};
+use crate::report::terms::Terms;
 use crate::trace::attribute::{self, Ledger};
 use crate::trace::windows::{WINDOWS_FILE, Windows};
 
@@ -164,7 +165,8 @@ fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Fail
                 "Bill {number} of {} on {}: CPU {}",
                 run.verb, run.system.hostname, bill.cpu
             );
-            if let Some(svg) = outlier::draw(bill, &heading, Form::File, "outlier") {
+            if let Some(svg) = outlier::draw(bill, Terms::of(run), &heading, Form::File, "outlier")
+            {
                 write(&directory.join(format!("outlier-{number}.svg")), &svg)?;
             }
         }

@@ -14,6 +14,16 @@ fn none() -> String {
     "—".to_owned()
 }
 
+/// Short, so that the figures find room: they are told apart by the beginning.
+fn name(mark: &WatchedMark) -> String {
+    const MOST: usize = 20;
+    let name = words::clean(&mark.name);
+    match name.char_indices().nth(MOST) {
+        None => name,
+        Some(_) => name.chars().take(MOST - 1).chain(['…']).collect(),
+    }
+}
+
 fn some_count(count: u64) -> String {
     if count == 0 {
         none()
@@ -49,7 +59,7 @@ pub(super) fn lengths(_: &Run, watch: &Watch) -> Table {
     let mut rows = Vec::new();
     for mark in &watch.marks {
         let row = |who: String, what: &str| {
-            let mut row = vec![words::label(&mark.name), who, what.to_owned()];
+            let mut row = vec![name(mark), who, what.to_owned()];
             row.resize(heads.len(), none());
             row
         };
@@ -83,7 +93,7 @@ pub(super) fn lengths(_: &Run, watch: &Watch) -> Table {
         name: "What its marks took, in µs",
         heads,
         rows,
-        spare: &["99.9", "p50", "min", "mean"],
+        spare: &["99.9", "p50", "min", "mean", "p99"],
     }
 }
 
@@ -102,7 +112,7 @@ fn figures(mark: &WatchedMark, thread: &MarkedThread) -> Vec<String> {
         )
     };
     vec![
-        words::label(&mark.name),
+        name(mark),
         words::label(&format!("{}/{}", thread.task.name, thread.task.tid)),
         if mark.point { "interval" } else { "duration" }.to_owned(),
         words::count(thread.count),
@@ -131,7 +141,7 @@ pub(super) fn worst(run: &Run, watch: &Watch) -> Table {
         all.sort_by_key(|(_, one)| std::cmp::Reverse(one.length_ns));
         for (thread, one) in all.into_iter().take(LONGEST) {
             rows.push(vec![
-                words::label(&mark.name),
+                name(mark),
                 words::label(&thread),
                 words::duration(one.length_ns),
                 match one.waited_ns {
