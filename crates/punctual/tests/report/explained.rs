@@ -7,6 +7,7 @@ use punctual::record::explanation::{Cause, Lane, Mark, Picture, Span};
 use punctual::report::chart::{Form, outlier};
 use punctual::report::explain::{against, mend, name, perfetto, section};
 use punctual::report::style::Style;
+use punctual::report::terms::Terms;
 
 use super::bills::{bill_of, causes};
 use super::fixtures as report_fixtures;
@@ -242,7 +243,7 @@ proptest! {
         bill.latency_ns = latency_ns;
         bill.picture = Some(picture);
         for form in [Form::Wide, Form::Narrow, Form::File] {
-            if let Some(svg) = outlier::draw(&bill, "a bill", form, "x") {
+            if let Some(svg) = outlier::draw(&bill, Terms::default(), "a bill", form, "x") {
                 prop_assert!(!svg.contains("NaN") && !svg.contains("\"inf"));
                 prop_assert!(svg.len() < 200_000);
             }

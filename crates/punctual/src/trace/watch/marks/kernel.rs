@@ -123,7 +123,6 @@ impl Marking {
     }
 
     fn tie_site(&self, index: usize, site: &Site) -> Result<OwnedFd, Unavailable> {
-        let failed = |error: &io::Error| refused(&format!("a probe at +{:#x}", site.offset), error);
         let program = self
             .program()
             .ok_or_else(|| refused("the marks", &absent("on_mark")))?;
@@ -136,9 +135,9 @@ impl Marking {
             semaphore: site.semaphore,
         };
         let event = perf::set_probe(self.pid as libc::pid_t, self.kind, &probe)
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| not_placed(site.offset, &error))?;
         let cookie = index as u64 | (site.role as u64) << ROLE_SHIFT;
-        link(program, event.as_fd(), cookie).map_err(|error| failed(&error))
+        link(program, event.as_fd(), cookie).map_err(|error| not_placed(site.offset, &error))
     }
 
     fn program(&self) -> Option<BorrowedFd<'_>> {
@@ -207,6 +206,31 @@ impl Marking {
             let _ = map.remove(&[passes.task.tid, passes.mark]);
         }
     }
+}
+
+/// What a refusal means here.
+fn not_placed(offset: u64, error: &io::Error) -> Unavailable {
+    /// The kernel's own number for what it doesn't do; no C library names it.
+    const NOT_SUPPORTED: i32 = 524;
+    let (why, mend) = match error.raw_os_error() {
+        Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | NOT_SUPPORTED) => (
+            "the kernel can't put a probe on that instruction".to_owned(),
+            "mark another place",
+        ),
+        Some(libc::ENOENT | libc::ESRCH) => (
+            "the program, or its file, is gone".to_owned(),
+            "start it again",
+        ),
+        Some(libc::EPERM | libc::EACCES) => (
+            format!("the kernel refused ({error})"),
+            "it takes root, or CAP_PERFMON and CAP_BPF, and no lockdown",
+        ),
+        _ => (
+            format!("the kernel refused ({error})"),
+            "it takes a kernel of 5.15 or later with CONFIG_UPROBE_EVENTS=y",
+        ),
+    };
+    Unavailable::new(format!("no probe at +{offset:#x}: {why}"), mend)
 }
 
 fn passed(slot: &Slot) -> Passed {
