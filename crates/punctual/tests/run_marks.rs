@@ -380,6 +380,25 @@ fn a_stripped_program_says_so_and_its_probes_stay() {
 }
 
 #[test]
+fn a_program_whose_file_was_replaced_since_it_began_is_marked_all_the_same() {
+    needed!();
+    let place = Place::new();
+    let path = place.path().join("replaced");
+    fs::copy(marked(), &path).expect("a copy");
+    let mut known = Known::start(&path, &["rounds", "10"]);
+    fs::remove_file(&path).expect("it is there");
+    fs::write(&path, "no program").expect("another in its place");
+    let number = known.pid.to_string();
+    let flags = ["-q", "--no-explain", "-o", "run", "--mark", "work()"];
+    let going = watch(&place, &[&[&*number], &flags[..]].concat());
+    known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of_path("run");
+    assert_eq!(thread(mark(&run, "work()"), "rt-one").count, 10);
+}
+
+#[test]
 fn a_mark_that_the_kernel_refuses_is_said_and_the_watch_goes_on() {
     needed!();
     let place = Place::new();
