@@ -112,6 +112,15 @@ MARKED void maybe_leap(int leaps_too)
 	__asm__ volatile("");
 }
 
+/* The same, deeper in the stack than any call that leapt. */
+MARKED void deeper(void)
+{
+	volatile char room[4096];
+	room[0] = 1;
+	maybe_leap(0);
+	room[1] = room[0];
+}
+
 static void scheduled(int policy, int priority)
 {
 	struct sched_param parameters = {.sched_priority = priority};
@@ -173,8 +182,10 @@ static void *run_leaps(void *nothing)
 	pthread_setname_np(pthread_self(), "rt-leap");
 	scheduled(SCHED_FIFO, 40);
 	for (n = 0; n < leaps; n++)
-		if (!setjmp(out))
-			maybe_leap(n % 2 == 0);
+		if (n % 2)
+			deeper();
+		else if (!setjmp(out))
+			maybe_leap(1);
 	return nothing;
 }
 

@@ -33,6 +33,15 @@ struct went {
 	u64 faults[2]; /* minor, major */
 };
 
+/* What has begun. */
+struct frame {
+	u64 ns;
+	u64 sp;
+	struct went went; /* by then */
+};
+/* Calls of one function within each other that are told apart. */
+enum { DEEPEST = 8 };
+
 struct key {
 	u32 tid;
 	u32 mark;
@@ -45,9 +54,8 @@ struct passes {
 	u64 count;      /* what went into the ring */
 	u64 unfinished; /* begun, and begun again before the end */
 	u64 unmatched;  /* ended, and not begun */
-	u64 began_ns;   /* 0: it isn't */
-	u64 began_sp;
-	struct went went; /* by then */
+	u64 depth;      /* how many have begun and not ended */
+	struct frame frames[DEEPEST];
 };
 struct {
 	MAP_UINT(type, MAP_HASH);
@@ -55,6 +63,14 @@ struct {
 	MAP_TYPE(key, struct key);
 	MAP_TYPE(value, struct passes);
 } passes SEC(".maps");
+
+/* Only to make a new one from: it is too large for the stack. */
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct passes);
+} blank SEC(".maps");
 
 /* Passes that are nowhere else, for each mark. */
 struct others {
@@ -78,7 +94,7 @@ static ALWAYS_INLINE void look(struct went *went, struct task_struct *task)
 }
 
 static ALWAYS_INLINE void add(struct lane *lane, u64 now_ns, u32 cpu, u16 kind, struct key *key, struct passes *at,
-			      struct went *now)
+			      struct frame *from, struct went *now)
 {
 	u32 turn;
 	at->count++;
@@ -86,19 +102,43 @@ static ALWAYS_INLINE void add(struct lane *lane, u64 now_ns, u32 cpu, u16 kind, 
 	if (!slot)
 		return;
 	slot->a = (u64)key->mark << 32 | key->tid;
-	slot->b = now_ns - at->began_ns;
-	slot->c = now->waited_ns == ~0ULL ? ~0ULL : now->waited_ns - at->went.waited_ns;
-	slot->d = (now->preempted - at->went.preempted) << 32 | (u32)(now->slept - at->went.slept);
-	((u64 *)slot->name)[0] = (now->faults[1] - at->went.faults[1]) << 32 | (u32)(now->faults[0] - at->went.faults[0]);
+	slot->b = now_ns - from->ns;
+	slot->c = now->waited_ns == ~0ULL ? ~0ULL : now->waited_ns - from->went.waited_ns;
+	slot->d = (now->preempted - from->went.preempted) << 32 | (u32)(now->slept - from->went.slept);
+	((u64 *)slot->name)[0] = (now->faults[1] - from->went.faults[1]) << 32 | (u32)(now->faults[0] - from->went.faults[0]);
 	((u64 *)slot->name)[1] = at->started_ns;
 	done(slot, turn);
 }
 
+static ALWAYS_INLINE struct frame *frame_of(struct passes *at, u64 index)
+{
+	/* The verifier is to see that it lies within. */
+	asm volatile("%0 &= %1" : "+r"(index) : "i"(DEEPEST - 1));
+	return &at->frames[index];
+}
+
+/* Takes away the calls that the stack has left: by an exception or longjmp, they never return. */
+static ALWAYS_INLINE void leave(struct passes *at, u64 sp)
+{
+	for (int n = 0; n < DEEPEST; n++) {
+		if (!at->depth || frame_of(at, at->depth - 1)->sp > sp)
+			return;
+		at->depth--;
+		at->unfinished++;
+	}
+}
+
 static ALWAYS_INLINE void begins(struct passes *at, u64 now_ns, u64 sp, struct went *now)
 {
-	at->began_ns = now_ns;
-	at->began_sp = sp;
-	at->went = *now;
+	if (at->depth >= DEEPEST) {
+		at->unfinished += at->depth;
+		at->depth = 0;
+	}
+	struct frame *frame = frame_of(at, at->depth);
+	frame->ns = now_ns;
+	frame->sp = sp;
+	frame->went = *now;
+	at->depth++;
 }
 
 SEC("uprobe") int on_mark(struct pt_regs *regs)
@@ -121,8 +161,11 @@ SEC("uprobe") int on_mark(struct pt_regs *regs)
 	HERE;
 	struct passes *at = bpf_map_lookup_elem(&passes, &key);
 	if (!at) {
-		struct passes empty = {};
-		bpf_map_update_elem(&passes, &key, &empty, UPDATE_NOEXIST);
+		u32 zero = 0;
+		struct passes *empty = bpf_map_lookup_elem(&blank, &zero);
+		if (!empty)
+			return 0;
+		bpf_map_update_elem(&passes, &key, empty, UPDATE_NOEXIST);
 		at = bpf_map_lookup_elem(&passes, &key);
 		if (!at) {
 			if (starts)
@@ -131,7 +174,7 @@ SEC("uprobe") int on_mark(struct pt_regs *regs)
 		}
 	}
 	if (at->started_ns != task->start_time) {
-		at->count = at->unfinished = at->unmatched = at->began_ns = 0;
+		at->count = at->unfinished = at->unmatched = at->depth = 0;
 		at->started_ns = task->start_time;
 	}
 	at->priority = (u64)task->policy << 32 | (u32)task->normal_prio;
@@ -139,33 +182,35 @@ SEC("uprobe") int on_mark(struct pt_regs *regs)
 	u64 sp = regs->sp;
 	struct went now;
 	look(&now, task);
+	struct frame *from;
 	switch (role) {
 	case POINT:
-		add(lane, now_ns, cpu, at->began_ns ? LENGTH : FIRST, &key, at, &now);
+		add(lane, now_ns, cpu, at->depth ? LENGTH : FIRST, &key, at, frame_of(at, 0), &now);
+		at->depth = 0;
+		begins(at, now_ns, sp, &now);
+		break;
+	case BEGIN:
+		at->unfinished += at->depth;
+		at->depth = 0;
 		begins(at, now_ns, sp, &now);
 		break;
 	case CALL:
-		/* It calls itself: the outermost call counts. A frame that the stack has left since,
-		 * by an exception or longjmp, never returns. */
-		if (at->began_ns && sp < at->began_sp)
-			break;
-		/* fallthrough */
-	case BEGIN:
-		if (at->began_ns)
-			at->unfinished++;
+		leave(at, sp);
 		begins(at, now_ns, sp, &now);
 		break;
 	case RETURN:
-		/* Of a call within the one that counts. */
-		if (at->began_ns && sp <= at->began_sp)
-			break;
+		/* The address that it returns to is off the stack by now. */
+		sp -= sizeof(u64);
+		leave(at, sp - 1);
 		/* fallthrough */
 	case END:
-		if (at->began_ns)
-			add(lane, now_ns, cpu, LENGTH, &key, at, &now);
-		else
+		from = frame_of(at, at->depth - 1);
+		if (!at->depth || (role == RETURN && from->sp != sp)) {
 			at->unmatched++;
-		at->began_ns = 0;
+			break;
+		}
+		add(lane, now_ns, cpu, LENGTH, &key, at, from, &now);
+		at->depth--;
 		break;
 	}
 	return 0;

@@ -28,7 +28,7 @@ const RING: usize = 1 << 15;
 /// See `enum kind`.
 const LENGTH: u16 = 2;
 /// Words of `struct passes` and of `struct others`.
-const PASSES_WORDS: usize = 14;
+const PASSES_WORDS: usize = 8 + 8 * 7;
 type Counted = [u64; PASSES_WORDS];
 type OthersWords = [u64; 2];
 /// Above the mark's number in what a place is tied with.
@@ -112,7 +112,8 @@ impl Marking {
     /// Its first thread is what the kernel knows the program by: a watch ends with that.
     fn tie(&mut self) {
         for (index, mark) in self.marks.iter().enumerate() {
-            let sites = mark.sites.iter();
+            // The end first: what ends without having begun is no length.
+            let sites = mark.sites.iter().rev();
             let links: Result<Vec<OwnedFd>, Unavailable> =
                 sites.map(|site| self.tie_site(index, site)).collect();
             match links {
