@@ -7,7 +7,7 @@
  *
  * A program in the guest marks each wake-up with one instruction that does nothing (MARK, below).
  * From the first mark on, the executed blocks are kept in order, each with the number of instructions
- * executed before it: instructions are counted one by one, for a block may be left in its middle, by a
+ * executed before it: these are counted within a block too, wherever it may be left in its middle, by a
  * fault or a device. At a mark that ends one of the latest wake-ups so far, the blocks since the mark
  * before are copied. All is written when QEMU ends.
  *
@@ -106,6 +106,7 @@ struct step {
 
 struct kept {
     uint64_t mark;
+    uint64_t lateness;
     uint64_t length;
     uint64_t whole;
     struct step *steps;
@@ -114,11 +115,12 @@ struct kept {
 #define RING (UINT64_C(1) << 22) /* 32 MiB */
 #define MOST_MARKS (UINT64_C(1) << 22)
 #define MOST_KEPT 16
+#define RECENT 15 /* wake-ups that tell where in a period they usually come */
 
 static int api;
 static const char *out;
 static uint64_t period;
-static uint64_t keep = 4;
+static uint64_t keep = 8;
 
 static uint64_t fault; /* where the kernel takes page faults */
 
@@ -134,10 +136,7 @@ static int begun;
 static uint64_t *marks;
 static uint64_t mark_count, mark_room;
 static uint64_t executed_at_mark;
-/* How many marks fell into which part of a period. Most wake-ups that are on time fall into the same,
-   and what is due comes just before. */
-#define PARTS 64
-static uint64_t parts[PARTS];
+/* Where in a period a wake-up usually comes. */
 static uint64_t phase;
 
 static uint64_t wanted[MOST_KEPT]; /* in these marks alone, if there are any */
@@ -176,31 +175,48 @@ static void on_block(unsigned vcpu, void *data)
         (struct step){ index, (uint32_t)*instructions };
 }
 
-/* About how late the wake-up at this mark was: since the first instant due after the mark before it.
-   Where no period is known, how long after that mark. */
-static uint64_t lateness(uint64_t mark)
+/* Where in a period the latest wake-ups came: their median. The guest's clock is no exact count of
+   instructions: a period may have some ten more or fewer of them, so what was found long ago is worth
+   nothing. */
+static uint64_t usual_phase(uint64_t mark)
+{
+    int64_t offsets[RECENT];
+    uint64_t count = 0;
+    for (uint64_t i = mark + 1 > RECENT ? mark + 1 - RECENT : 0; i <= mark; i++) {
+        /* By how much it came later in its period than the median before, or earlier. */
+        int64_t offset = (int64_t)((marks[i] % period + period - phase) % period);
+        if ((uint64_t)offset > period / 2)
+            offset -= (int64_t)period;
+        uint64_t at = count++;
+        for (; at && offsets[at - 1] > offset; at--)
+            offsets[at] = offsets[at - 1];
+        offsets[at] = offset;
+    }
+    return (phase + period + (uint64_t)offsets[count / 2]) % period;
+}
+
+/* About how late the wake-up at this mark was: since the first instant due after the mark before it, of
+   which all that counts is that it is the same for neighbours. Where no period is known, how long after
+   the mark before. */
+static uint64_t lateness_of(uint64_t mark)
 {
     uint64_t now = marks[mark], before = marks[mark - 1];
     if (!period)
         return now - before;
-    uint64_t into = (before % period + period - phase) % period;
+    uint64_t found = usual_phase(mark), moved = (found + period - phase) % period;
+    if (moved > period / 64 && moved < period - period / 64)
+        /* The wake-ups begin anew elsewhere: what was found by the phase before can't be compared. */
+        for (uint64_t i = 0; i < kept_count; i++)
+            kept[i].lateness = 0;
+    phase = found;
+    uint64_t asked = (phase + period - period / 8) % period;
+    uint64_t into = (before % period + period - asked) % period;
     uint64_t due = before + (period - into);
     return now > due ? now - due : 0;
 }
 
-static void find_phase(uint64_t now)
-{
-    uint64_t most = 0;
-    parts[now % period * PARTS / period]++;
-    for (uint64_t i = 1; i < PARTS; i++)
-        if (parts[i] > parts[most])
-            most = i;
-    /* One part earlier, for the wake-ups on time may lie about a border. */
-    phase = (most + PARTS - 1) % PARTS * period / PARTS;
-}
-
-/* The slot for this mark, or none. */
-static struct kept *slot_for(uint64_t mark)
+/* The slot for a mark so late, or none. */
+static struct kept *slot_for(uint64_t mark, uint64_t lateness)
 {
     if (wanted_count) {
         for (uint64_t i = 0; i < wanted_count; i++)
@@ -210,17 +226,17 @@ static struct kept *slot_for(uint64_t mark)
     }
     if (kept_count < keep)
         return &kept[kept_count++];
-    /* What was kept is compared anew: the phase is better known now. */
     struct kept *least = &kept[0];
     for (uint64_t i = 1; i < kept_count; i++)
-        if (lateness(kept[i].mark) < lateness(least->mark))
+        if (kept[i].lateness < least->lateness)
             least = &kept[i];
-    return lateness(least->mark) < lateness(mark) ? least : NULL;
+    return least->lateness < lateness ? least : NULL;
 }
 
 static void keep_steps(uint64_t mark)
 {
-    struct kept *slot = slot_for(mark);
+    uint64_t lateness = lateness_of(mark);
+    struct kept *slot = slot_for(mark, lateness);
     if (!slot)
         return;
     uint64_t length = executed - executed_at_mark;
@@ -234,7 +250,7 @@ static void keep_steps(uint64_t mark)
     }
     for (uint64_t i = 0; i < length; i++)
         copy[i] = ring[(executed - length + i) & (RING - 1)];
-    *slot = (struct kept){ mark, length, whole, copy };
+    *slot = (struct kept){ mark, lateness, length, whole, copy };
 }
 
 static void begin(plugin_id id);
@@ -257,8 +273,6 @@ static void on_mark(unsigned vcpu, void *data)
         return;
     }
     marks[mark_count] = *instructions;
-    if (period)
-        find_phase(*instructions);
     keep_steps(mark_count);
     mark_count++;
     executed_at_mark = executed;
@@ -275,32 +289,117 @@ static size_t bytes_of(const struct qemu_plugin_insn *insn, uint8_t *to, size_t 
     return size;
 }
 
-static void count_one(struct qemu_plugin_insn *insn)
+static void count(struct qemu_plugin_insn *insn, uint64_t more)
 {
     if (score)
         qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD, (struct counter){ score, 0 },
-                                                            1);
+                                                            more);
     else
-        qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, instructions, 1);
+        qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, instructions, more);
+}
+
+/* Whether it is one of the usual instructions that work on registers alone: what comes after it in its
+   block is sure to be reached. Of those that it doesn't know it says no. */
+static int stays(const uint8_t *code, size_t size)
+{
+    const uint8_t *end = code + size;
+    if (code < end && *code == 0x66)
+        code++;
+    if (code < end && (*code & 0xf0) == 0x40) /* REX */
+        code++;
+    int two_bytes = code < end && *code == 0x0f;
+    if (two_bytes)
+        code++;
+    if (code >= end)
+        return 0;
+    uint8_t op = *code;
+    /* The operand byte, where there is one. */
+    int registers = code + 1 < end && code[1] >= 0xc0;
+    int group = code + 1 < end ? code[1] >> 3 & 7 : 0;
+    if (two_bytes)
+        switch (op) {
+        case 0x1f:          /* nop */
+        case 0x80 ... 0x8f: /* jcc */
+        case 0xc8 ... 0xcf: /* bswap */
+            return 1;
+        case 0x40 ... 0x4f: /* cmovcc */
+        case 0x90 ... 0x9f: /* setcc */
+        case 0xa3:          /* bt */
+        case 0xaf:          /* imul */
+        case 0xb6:          /* movzx */
+        case 0xb7:
+        case 0xbe: /* movsx */
+        case 0xbf:
+            return registers;
+        default:
+            return 0;
+        }
+    if (op < 0x40) /* add, or, adc, sbb, and, sub, xor, cmp: with an operand, or of the accumulator */
+        return (op & 7) < 4 ? registers : (op & 7) < 6;
+    switch (op) {
+    case 0x70 ... 0x7f: /* jcc */
+    case 0x8d:          /* lea */
+    case 0x90:          /* nop */
+    case 0x98:          /* cwde */
+    case 0x99:          /* cdq */
+    case 0xa8:          /* test */
+    case 0xa9:
+    case 0xb0 ... 0xbf: /* mov of a number */
+    case 0xe9:          /* jmp */
+    case 0xeb:
+        return 1;
+    case 0x63: /* movsxd */
+    case 0x69: /* imul */
+    case 0x6b:
+    case 0x80: /* add and so on, of a number */
+    case 0x81:
+    case 0x83:
+    case 0x84: /* test */
+    case 0x85:
+    case 0x88: /* mov */
+    case 0x89:
+    case 0x8a:
+    case 0x8b:
+    case 0xc0: /* shifts */
+    case 0xc1:
+    case 0xd0 ... 0xd3:
+        return registers;
+    case 0xc6: /* mov of a number; transactions have the others */
+    case 0xc7:
+        return registers && group == 0;
+    case 0xf6: /* test, not, neg, mul; divisions fault */
+    case 0xf7:
+        return registers && group < 6;
+    case 0xfe: /* inc, dec */
+    case 0xff:
+        return registers && group < 2;
+    default:
+        return 0;
+    }
 }
 
 static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
 {
-    size_t count = qemu_plugin_tb_n_insns(tb);
-    if (!count || block_count > UINT32_MAX - 1)
+    size_t length = qemu_plugin_tb_n_insns(tb);
+    if (!length || block_count > UINT32_MAX - 1)
         return;
     uint32_t flags = 0;
-    for (size_t i = 0; i < count; i++) {
+    uint64_t uncounted = 0;
+    for (size_t i = 0; i < length; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
         uint8_t code[16];
         size_t size = bytes_of(insn, code, sizeof code);
-        if (begun)
-            count_one(insn);
-        if (size == sizeof MARK && !memcmp(code, MARK, size))
+        int mark = size == sizeof MARK && !memcmp(code, MARK, size);
+        uncounted++;
+        if (begun && (mark || i == length - 1 || !stays(code, size))) {
+            count(insn, uncounted);
+            uncounted = 0;
+        }
+        if (mark)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, NO_REGISTERS,
                                                    (void *)(uintptr_t)id);
         /* rdtsc, rdtscp: with virtual time each ends its block. */
-        if (i == count - 1 && ((size == 2 && !memcmp(code, "\x0f\x31", 2)) ||
+        if (i == length - 1 && ((size == 2 && !memcmp(code, "\x0f\x31", 2)) ||
                                (size == 3 && !memcmp(code, "\x0f\x01\xf9", 3))))
             flags |= READS_CLOCK;
     }
@@ -312,7 +411,7 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
     uint64_t address = qemu_plugin_tb_vaddr(tb);
     if (fault && address == fault)
         flags |= FAULT;
-    blocks[index] = (struct block){ address, (uint32_t)count, flags };
+    blocks[index] = (struct block){ address, (uint32_t)length, flags };
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, (void *)(uintptr_t)index);
 }
 

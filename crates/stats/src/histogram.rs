@@ -11,9 +11,11 @@
 
 mod encoding;
 mod ladder;
+mod sparse;
 
 pub use encoding::{DecodeError, HistogramRecord, MAX_ENCODED_LENGTH};
 pub use ladder::{LadderRung, MIN_SAMPLES_BEYOND};
+pub use sparse::SparseHistogram;
 
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +192,14 @@ impl Totals {
         min: u64::MAX,
         max: 0,
     };
+
+    /// Adds the samples of another histogram.
+    fn add(&mut self, other: &Totals) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
 }
 
 impl Default for Histogram {
@@ -298,10 +308,7 @@ impl Histogram {
         for (mine, theirs) in self.counts[range].iter_mut().zip(theirs) {
             *mine = mine.saturating_add(*theirs);
         }
-        self.totals.count = self.totals.count.saturating_add(other.totals.count);
-        self.totals.sum = self.totals.sum.saturating_add(other.totals.sum);
-        self.totals.min = self.totals.min.min(other.totals.min);
-        self.totals.max = self.totals.max.max(other.totals.max);
+        self.totals.add(&other.totals);
     }
 
     /// The samples of all of `histograms` in one.
@@ -420,9 +427,7 @@ impl Histogram {
         if self.totals.count == 0 || value_ns >= self.totals.max {
             return 0;
         }
-        let index = bucket_of(value_ns);
-        let first = index + usize::from(highest_of(index) == value_ns);
-        sum_of(&self.counts[first..])
+        sum_of(&self.counts[first_above(value_ns)..])
     }
 
     /// Samples that surely lie above `value_ns`: a straddling bucket does not
@@ -479,6 +484,12 @@ impl Histogram {
             .filter(|(_, count)| **count > 0)
             .map(move |(offset, count)| (start + offset, *count))
     }
+}
+
+/// Index of the first bucket with room for values above this one.
+const fn first_above(value_ns: u64) -> usize {
+    let index = bucket_of(value_ns);
+    index + (highest_of(index) == value_ns) as usize
 }
 
 fn sum_of(counts: &[u64]) -> u64 {

@@ -107,6 +107,18 @@ impl Peaks {
         }
     }
 
+    /// Peaks as they stood when they were written down, complete above `threshold_ns`:
+    /// offered anew they would claim to be complete down to zero. Samples at or below
+    /// the threshold are left out.
+    pub fn restored(threshold_ns: u64, samples: &[Peak]) -> Self {
+        let mut peaks = Self::with_capacity(samples.len());
+        peaks.threshold_ns = threshold_ns;
+        for peak in samples {
+            peaks.offer(peak.cycle, peak.asked_ns, peak.latency_ns);
+        }
+        peaks
+    }
+
     /// Offers a sample; it is kept when it lies above the threshold. One
     /// comparison for all others. Never allocates.
     #[inline]

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
 use proptest::prelude::*;
 use punctual_stats::histogram::{
-    BUCKETS, Batch, DecodeError, Extremes, Histogram, HistogramRecord,
+    BUCKETS, Batch, DecodeError, Extremes, Histogram, HistogramRecord, SparseHistogram,
 };
 
 fn of(values: &[u64]) -> Histogram {
@@ -212,6 +212,21 @@ proptest! {
         let json = serde_json::to_string(&histogram).expect("serialises");
         let back: Histogram = serde_json::from_str(&json).expect("reads back");
         prop_assert_eq!(back, histogram);
+    }
+
+    #[test]
+    fn a_sparse_histogram_is_the_same_samples(a in latencies(), b in latencies(), limit in latency()) {
+        let (mut merged, other) = (of(&a), of(&b));
+        let sparse = SparseHistogram::try_from(&HistogramRecord::from(&other)).expect("decodes");
+        prop_assert_eq!(&Histogram::from(&sparse), &other);
+        prop_assert_eq!((sparse.count(), sparse.max()), (other.count(), other.max()));
+        prop_assert_eq!(sparse.occupied(), other.buckets().count());
+        for limit in [limit, a[0], b[0], b[0].saturating_sub(1)] {
+            prop_assert_eq!(sparse.count_above(limit), other.count_above(limit));
+        }
+        merged.merge_sparse(&sparse);
+        let both: Vec<u64> = a.into_iter().chain(b).collect();
+        prop_assert_eq!(merged, of(&both));
     }
 
     #[test]

@@ -57,6 +57,17 @@ proptest! {
     }
 
     #[test]
+    fn written_down_and_restored_they_claim_no_more(latencies in proptest::collection::vec(0u64..5000, 0..300)) {
+        let peaks = offered(&latencies, 64);
+        let restored = Peaks::restored(peaks.threshold(), &peaks.in_order());
+        prop_assert_eq!(restored.threshold(), peaks.threshold());
+        prop_assert_eq!(restored.in_order(), peaks.in_order());
+        for level in 0..5000 {
+            prop_assert_eq!(restored.count_above(level), peaks.count_above(level));
+        }
+    }
+
+    #[test]
     fn peaks_are_read_back(latencies in proptest::collection::vec(0u64..5000, 0..300)) {
         let peaks = offered(&latencies, 16);
         let json = serde_json::to_string(&peaks).expect("serialises");

@@ -10,7 +10,7 @@ use super::flags::{CompareFlags, ExportFlags, MergeFlags, ReportFlags};
 use super::measuring::exit_code;
 use super::out;
 use crate::record::lab::{is_lab, read_lab};
-use crate::record::merge::Merger;
+use crate::record::merge::{Decoded, Merger};
 use crate::record::{self, Run, RunDirectory};
 use crate::report::compare::{TextStyle, compare, compare_text};
 use crate::report::explain::against_text;
@@ -119,10 +119,14 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
 /// What can't be read, doesn't go together, or can't be written.
 pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let mut merger = Merger::new(flags.force);
-    record::read_each(&flags.runs, |path, run| {
-        merger
-            .add(&run.map_err(Failure::setup)?)
-            .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
+    let decode = |run: Run| (Decoded::ahead(&run), run);
+    record::read_each(&flags.runs, decode, |path, read| {
+        let (decoded, run) = read.map_err(Failure::setup)?;
+        match decoded {
+            Some(decoded) => merger.add_decoded(&run, &decoded),
+            None => merger.add(&run),
+        }
+        .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
     })?;
     let command = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())

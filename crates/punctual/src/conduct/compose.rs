@@ -118,9 +118,13 @@ pub fn empty(
 /// Puts the figures as they stand into the record.
 pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
     run.start_ns = Some(start_ns);
-    run.threads = lanes.iter().map(|lane| thread(start_ns, lane)).collect();
+    let watched: Vec<_> = lanes.iter().map(|lane| watched(start_ns, lane)).collect();
+    let threads = lanes.iter().zip(&watched);
+    run.threads = threads
+        .map(|(lane, watched)| thread(start_ns, lane, watched))
+        .collect();
     if let Some(gaps) = &mut run.gaps {
-        gaps.threads = lanes.iter().map(|lane| watched(start_ns, lane)).collect();
+        gaps.threads = watched;
     }
     run.measured_ns = run
         .threads
@@ -182,12 +186,12 @@ fn watched(start_ns: u64, lane: &LaneCopy) -> Watched {
     }
 }
 
-fn thread(start_ns: u64, lane: &LaneCopy) -> Thread {
+fn thread(start_ns: u64, lane: &LaneCopy, watched: &Watched) -> Thread {
     let thread = thread_of(start_ns, &lane.tally, lane.cpu, lane.tid);
     Thread {
         lost: lane.lost,
         measured_ns: match lane.polled {
-            Some(_) => watched(start_ns, lane).span_ns,
+            Some(_) => watched.span_ns,
             None => thread.measured_ns,
         },
         ..thread

@@ -10,6 +10,7 @@ use super::blocks::Stretches;
 use super::error::ConductError;
 use super::explain::Explaining;
 use super::gather::Gathering;
+use super::observer::Observer;
 use super::pace::Pace;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
@@ -26,7 +27,6 @@ use crate::probe::tally::Tally;
 use crate::probe::thread::{Outcome, Probe, StartLine};
 use crate::record::samples::SAMPLES_DIRECTORY;
 use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
-use crate::report::live::{LiveView, LiveWatch};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
 
@@ -43,25 +43,6 @@ pub(super) const PEAKS: usize = 8192;
 
 /// The reason of a run that a latency above the break value stopped.
 pub const BREAK_VALUE: &str = "break-value";
-
-/// Told of a run while it goes.
-pub trait Observer {
-    /// Whether the next [`Observer::tick`] would be looked at: to make one takes more
-    /// than all else that is done between two of them.
-    fn looks(&self) -> bool {
-        true
-    }
-    /// How the run stands, several times a second.
-    fn tick(&mut self, view: &LiveView);
-    /// The same of a watch.
-    fn watched(&mut self, view: &LiveWatch) {
-        let _ = view;
-    }
-    /// What was just saved: every 5 s, and once at the end.
-    fn saved(&mut self, run: &Run, directory: &RunDirectory);
-    /// What is being done before and after the measurement, in a few words.
-    fn stage(&mut self, words: &str);
-}
 
 /// Makes a run in a directory that exists already, and returns its record, judged
 /// and saved.

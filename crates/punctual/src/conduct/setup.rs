@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::error::ConductError;
 use super::explain::{Explaining, Wanted};
+use super::observer::Observer;
 use super::plan::Plan;
-use super::session::Observer;
 use super::signals::Signals;
 use crate::lab::job::load_seed;
 use crate::load::{LoadSet, LoadSettings, LoadSpec};

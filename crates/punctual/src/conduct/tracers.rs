@@ -12,9 +12,10 @@ use punctual_rt::sys::time::clock_now;
 use punctual_stats::histogram::Histogram;
 
 use super::error::ConductError;
+use super::observer::Observer;
 use super::plan::Plan;
+use super::setup;
 use super::signals::Signals;
-use super::{session, setup};
 use crate::probe::gaps::GapFeed;
 use crate::record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
 use crate::trace::tracers::lines::Line;
@@ -92,7 +93,7 @@ impl GapFeed for Hwlat {
 
 /// Measures the same again with the kernel's own tracer: after the run, on its CPUs, under its
 /// load, for as long.
-pub fn cross_check(plan: &Plan, run: &Run, observer: &mut dyn session::Observer) -> CrossCheck {
+pub fn cross_check(plan: &Plan, run: &Run, observer: &mut dyn Observer) -> CrossCheck {
     let tracer = if plan.gaps.is_some() {
         "osnoise"
     } else {
@@ -125,7 +126,7 @@ struct Said {
 fn measure(
     plan: &Plan,
     run: &Run,
-    observer: &mut dyn session::Observer,
+    observer: &mut dyn Observer,
     tracer: &'static str,
     check: &mut CrossCheck,
 ) -> Result<(), String> {

@@ -20,7 +20,7 @@ use crate::record::lab::{Fingerprint, GuestTime, LabBill, LabLoad, Laboratory};
 use crate::record::{self, Demand, RUN_FILE, Run, Standing};
 
 /// Words of the kernel's command line that are ours.
-const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr";
+const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps";
 /// The kernel takes no longer command line.
 const COMMAND_LINE: usize = 2047;
 

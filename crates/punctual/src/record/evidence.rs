@@ -6,7 +6,7 @@ use punctual_stats::analysis::{Analysis, Settings, analyse};
 use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::histogram::{DecodeError, Histogram};
-use punctual_stats::peaks::{Peak, Peaks};
+use punctual_stats::peaks::Peaks;
 
 use super::explanation::Cause;
 use super::run::{Demand, Run, Standing, Thread};
@@ -156,29 +156,7 @@ fn undone(demand: &Demand) -> String {
 fn parts(thread: &Thread) -> Result<ThreadParts, DecodeError> {
     Ok(ThreadParts {
         histogram: Histogram::try_from(&thread.latency)?,
-        peaks: restored(thread.peaks_above_ns, &thread.peaks),
-    })
-}
-
-/// Peaks as they stood when the record was written, threshold and all. Offered
-/// anew they would claim to be complete down to zero.
-fn restored(threshold_ns: u64, samples: &[Peak]) -> Peaks {
-    let worst = samples
-        .iter()
-        .max_by_key(|p| (p.latency_ns, std::cmp::Reverse(p.asked_ns)));
-    let record = serde_json::json!({
-        "threshold_ns": threshold_ns,
-        "capacity": samples.len().max(2),
-        "worst": worst,
-        "samples": samples,
-    });
-    serde_json::from_value(record).unwrap_or_else(|_| {
-        // Samples at or below the threshold, which a validated record has none of.
-        let mut peaks = Peaks::with_capacity(samples.len());
-        for peak in samples.iter().filter(|peak| peak.latency_ns > threshold_ns) {
-            peaks.offer(peak.cycle, peak.asked_ns, peak.latency_ns);
-        }
-        peaks
+        peaks: Peaks::restored(thread.peaks_above_ns, &thread.peaks),
     })
 }
 

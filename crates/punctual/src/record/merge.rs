@@ -1,12 +1,13 @@
 //! Many runs of the same thing, added up: histograms merged, never percentiles
 //! averaged; the analysis made anew from all the evidence.
 
+mod decoded;
 mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::histogram::{Histogram, SparseHistogram};
 
 use super::blocks::Blocking;
 use super::conditions::{Role, differences};
@@ -15,6 +16,7 @@ use super::explanation::Ledger;
 use super::gaps::Gaps;
 use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
 use super::watch::{self, Watch};
+pub use decoded::Decoded;
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
 
 /// Silence between two runs in the merged record, so that a burst at the end of
@@ -136,15 +138,20 @@ impl Merger {
     /// # Errors
     /// [`MergeError`].
     pub fn add(&mut self, run: &Run) -> Result<(), MergeError> {
+        let decoded = Decoded::of(run).map_err(|e| MergeError::Damaged {
+            run: self.added,
+            reason: e.to_string(),
+        })?;
+        self.add_decoded(run, &decoded)
+    }
+
+    /// Adds a run whose histograms are decoded: `decoded` was made of `run`. After an error
+    /// nothing of it was added.
+    ///
+    /// # Errors
+    /// [`MergeError`].
+    pub fn add_decoded(&mut self, run: &Run, decoded: &Decoded) -> Result<(), MergeError> {
         let number = self.added;
-        let decoded = run.threads.iter().map(|t| Histogram::try_from(&t.latency));
-        let histograms: Vec<_> =
-            decoded
-                .collect::<Result<_, _>>()
-                .map_err(|e| MergeError::Damaged {
-                    run: number,
-                    reason: e.to_string(),
-                })?;
         self.check(number, run)?;
         self.seen.extend(identity(run));
 
@@ -165,7 +172,7 @@ impl Merger {
             .watch
             .as_ref()
             .map(|watch| watch::add_up(&mut self.watch, watch));
-        for (index, (thread, histogram)) in run.threads.iter().zip(&histograms).enumerate() {
+        for (index, (thread, histogram)) in run.threads.iter().zip(&decoded.latency).enumerate() {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
                 Some(place) => *place,
@@ -186,7 +193,7 @@ impl Merger {
             }
         }
         self.timeline.add(&run.timeline);
-        self.add_block(run, &histograms);
+        self.add_block(run, &decoded.latency);
         self.loads.add(&run.loads, run.measured_ns);
         self.events.add(&run.events, number, self.offset_ns);
         self.add_demands(&run.demands);
@@ -194,7 +201,7 @@ impl Merger {
         if let Some(explanation) = &run.explanation {
             self.explanation
                 .get_or_insert_with(|| Ledger::new(explanation.above_ns))
-                .add_record(explanation);
+                .add_record(explanation, &decoded.stages);
         }
         self.add_header(run);
         let span = latest
@@ -247,7 +254,7 @@ impl Merger {
         Ok(())
     }
 
-    fn add_block(&mut self, run: &Run, histograms: &[Histogram]) {
+    fn add_block(&mut self, run: &Run, histograms: &[SparseHistogram]) {
         let length_ns = run.measured_ns;
         let first = self.first.as_deref().unwrap_or(run);
         let alike = first.measured_ns.abs_diff(length_ns) <= length_ns / 10;
@@ -258,7 +265,11 @@ impl Merger {
             self.blocks = None;
         }
         if let Some(blocks) = &mut self.blocks {
-            blocks.add(&Histogram::merged(histograms), 1);
+            let mut all_threads = Histogram::new();
+            for histogram in histograms {
+                all_threads.merge_sparse(histogram);
+            }
+            blocks.add(&all_threads, 1);
         }
     }
 
@@ -416,7 +427,12 @@ fn identity(run: &Run) -> Option<Identity> {
 
 /// Wake-ups of a thread later than `limit_ns`. Where the run counted for another
 /// deadline, from its peaks or, as many as may be, from its histogram.
-fn late(run: &Run, thread: &super::Thread, histogram: &Histogram, limit_ns: Option<u64>) -> u64 {
+fn late(
+    run: &Run,
+    thread: &super::Thread,
+    histogram: &SparseHistogram,
+    limit_ns: Option<u64>,
+) -> u64 {
     let own = run.deadline_ns();
     match limit_ns {
         limit if limit == own => thread.late,
@@ -440,8 +456,4 @@ pub fn merge(runs: &[Run], force: bool, command: Vec<String>) -> Result<Run, Mer
         merger.add(run)?;
     }
     merger.finish(command)
-}
-
-fn record(histogram: &Histogram) -> HistogramRecord {
-    HistogramRecord::from(histogram)
 }

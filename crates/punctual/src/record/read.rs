@@ -51,18 +51,20 @@ pub fn read(path: &Path) -> Result<Run, RecordError> {
     parse(&file, &bytes)
 }
 
-/// Reads records on all CPUs, and hands them over in the order of `paths` on the caller's
-/// thread. However many there are, a few are in memory at a time. It ends with the first
-/// error of `take`.
+/// Reads records on all CPUs, makes of each there what `prepare` does, and hands that over in
+/// the order of `paths` on the caller's thread. However many there are, a few are in memory at
+/// a time. It ends with the first error of `take`.
 ///
 /// # Errors
 /// That of `take`.
-pub fn read_each<E>(
+pub fn read_each<T: Send, E>(
     paths: &[PathBuf],
-    mut take: impl FnMut(&Path, Result<Run, RecordError>) -> Result<(), E>,
+    prepare: impl Fn(Run) -> T + Sync,
+    mut take: impl FnMut(&Path, Result<T, RecordError>) -> Result<(), E>,
 ) -> Result<(), E> {
     let readers = thread::available_parallelism().map_or(1, usize::from);
     let readers = readers.clamp(1, MOST_READERS);
+    let prepare = &prepare;
     thread::scope(|scope| {
         let mut lanes = Vec::new();
         for first in 0..readers.min(paths.len()) {
@@ -71,7 +73,7 @@ pub fn read_each<E>(
             scope.spawn(move || {
                 for path in paths.iter().skip(first).step_by(readers) {
                     // Whoever took them has stopped.
-                    if sender.send(read(path)).is_err() {
+                    if sender.send(read(path).map(prepare)).is_err() {
                         break;
                     }
                 }
@@ -79,8 +81,8 @@ pub fn read_each<E>(
         }
         for (path, lane) in paths.iter().zip(lanes.iter().cycle()) {
             // A reader ends early only by a panic, which the scope passes on.
-            let Ok(run) = lane.recv() else { break };
-            take(path, run)?;
+            let Ok(prepared) = lane.recv() else { break };
+            take(path, prepared)?;
         }
         Ok(())
     })

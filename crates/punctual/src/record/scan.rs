@@ -57,8 +57,19 @@ const WEIGHTY: [bool; 256] = {
     weighty
 };
 
-/// [`scan`], with the file named in the error.
+impl Limits {
+    /// Whether a text is too short to break a limit, that of depth aside: the parser has one
+    /// of its own (128 levels) for what it keeps, and recurses into nothing else.
+    fn hold_for_any(&self, length: usize) -> bool {
+        length < self.string.min(self.entries.min(self.total) as usize)
+    }
+}
+
+/// [`scan`], with the file named in the error. Nearly every record is spared it.
 pub(crate) fn check(path: &Path, text: &[u8], limits: &Limits) -> Result<(), RecordError> {
+    if limits.hold_for_any(text.len()) {
+        return Ok(());
+    }
     scan(text, limits).map_err(|e| {
         let place = format!("line {}, column {}", e.line, e.column);
         RecordError::malformed(path, place, e.what)
@@ -148,6 +159,20 @@ mod tests {
         assert_eq!(scan(b"", &SMALL), Ok(()));
         assert_eq!(scan(b"\"\\", &SMALL), Ok(()));
         assert_eq!(scan(b"]]]]}}", &SMALL), Ok(()));
+    }
+
+    #[test]
+    fn a_text_too_short_to_break_a_limit_is_not_looked_at() {
+        let path = Path::new("run.json");
+        let commas = |count: usize| ",".repeat(count).into_bytes();
+        assert!(check(path, &commas(3), &SMALL).is_ok());
+        let brackets = |count: usize| "[".repeat(count).into_bytes();
+        assert!(check(path, &brackets(4), &SMALL).is_err());
+        for limits in [RECORD, FOREIGN] {
+            let length = limits.entries as usize;
+            assert!(!limits.hold_for_any(length) && limits.hold_for_any(length - 1));
+            assert!(check(path, &brackets(length), &limits).is_err());
+        }
     }
 
     #[test]

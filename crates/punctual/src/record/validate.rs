@@ -1,6 +1,6 @@
 //! What a record promises beyond its types. Whoever reads one need not check again.
 
-use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::histogram::{HistogramRecord, SparseHistogram};
 
 use super::blocks::Blocks;
 use super::read::Bounds;
@@ -135,8 +135,8 @@ fn system(run: &Run) -> Result<(), Broken> {
     Ok(())
 }
 
-pub(super) fn histogram(record: &HistogramRecord, place: &str) -> Result<Histogram, Broken> {
-    Histogram::try_from(record).map_err(|e| Broken {
+pub(super) fn histogram(record: &HistogramRecord, place: &str) -> Result<SparseHistogram, Broken> {
+    SparseHistogram::try_from(record).map_err(|e| Broken {
         place: place.to_owned(),
         reason: e.to_string(),
     })
@@ -164,7 +164,7 @@ fn thread(thread: &Thread, place: &str) -> Result<(), Broken> {
     peaks(thread, &latency, &format!("{place}.peaks"))
 }
 
-fn peaks(thread: &Thread, latency: &Histogram, place: &str) -> Result<(), Broken> {
+fn peaks(thread: &Thread, latency: &SparseHistogram, place: &str) -> Result<(), Broken> {
     at_most(thread.peaks.len(), Bounds::PEAKS, place)?;
     ensure(
         thread.peaks.len() as u64 <= latency.count(),

@@ -1,14 +1,16 @@
 //! Merging adds evidence up; nothing is averaged.
 #![allow(clippy::print_stderr, reason = "a measured figure is shown")]
 
+use super::bills::explanation;
 use super::support as record_support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use punctual::record::merge::Decoded;
 use punctual::record::*;
-use punctual_stats::histogram::Histogram;
+use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Outcome;
 use record_support::{latencies, run, run_of, thread};
@@ -188,6 +190,56 @@ fn rows_of_unequal_width_fit_or_are_left_out() {
             .sum::<u64>(),
         300 * 20_000
     );
+}
+
+fn written(place: &Path, runs: &[Run]) -> Vec<PathBuf> {
+    let write = |(number, run): (usize, &Run)| {
+        let path = place.join(number.to_string());
+        std::fs::write(&path, serde_json::to_vec(run).unwrap()).unwrap();
+        path
+    };
+    runs.iter().enumerate().map(write).collect()
+}
+
+#[test]
+fn read_and_decoded_side_by_side_they_are_the_sum_of_one_by_one() {
+    let place = tempfile::tempdir().unwrap();
+    let runs: Vec<Run> = (0..70)
+        .map(|seed| {
+            let threads = (0..1 + seed as usize % 3)
+                .map(|cpu| thread(cpu, &latencies(seed * 3 + cpu as u64, 500, 400_000), 128));
+            let mut run = run_of(threads.collect());
+            run.start_ns = Some(seed);
+            run.explanation = (seed % 4 != 1).then(explanation);
+            run
+        })
+        .collect();
+    let mut merger = Merger::new(true);
+    let decode = |run: Run| (Decoded::ahead(&run), run);
+    read_each(&written(place.path(), &runs), decode, |_, read| {
+        let (decoded, run) = read.unwrap();
+        merger.add_decoded(&run, &decoded.unwrap())
+    })
+    .unwrap();
+    let side_by_side = merger.finish(vec!["merge".to_owned()]).unwrap();
+    let text = |run: &Run| serde_json::to_string(run).unwrap();
+    assert_eq!(text(&side_by_side), text(&exact(&runs, true)));
+}
+
+/// A small text may hold a histogram with every bucket occupied, and a record many of them.
+#[test]
+fn what_would_fill_the_memory_does_not_wait_decoded() {
+    let mut full = Histogram::new();
+    for bucket in 0..64 {
+        let base = 1_u64 << bucket;
+        (0..1024).for_each(|step| full.record(base + (base >> 10) * step));
+    }
+    let mut one = thread(0, &latencies(1, 100, 90_000), 64);
+    one.latency = HistogramRecord::from(&full);
+    let run = run_of(vec![one.clone(); 100]);
+    assert!(Decoded::ahead(&run).is_none());
+    assert!(Decoded::ahead(&run_of(vec![one])).is_some());
+    Merger::new(false).add(&run).unwrap();
 }
 
 /// Of this thread; the first figure of its scheduling statistics.

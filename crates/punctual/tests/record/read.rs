@@ -202,6 +202,15 @@ fn hostile_files_cost_little() {
     let deep = format!("{{\"format\": {}", "{\"a\":".repeat(1 << 20));
     assert!(refused(deep.as_bytes()).contains("nested more than 24 levels deep"));
 
+    // Too short for the first look: the parser itself ends well.
+    for (opening, closing) in [("[", "]"), ("{\"a\":", "}")] {
+        let levels = 100_000;
+        let deep = format!("{}1{}", opening.repeat(levels), closing.repeat(levels));
+        let _ = refused(format!("{{\"unknown\":{deep}}}").as_bytes());
+        let _ = refused(format!("{{\"format\":{deep}}}").as_bytes());
+        let _ = refused(format!("{{\"system\":{deep}}}").as_bytes());
+    }
+
     let mut json = json_of(&record_support::run(1));
     let idle = serde_json::to_value(record_support::thread(0, &[], 2)).unwrap();
     json["threads"] = Value::Array(vec![idle; 4097]);
@@ -295,19 +304,23 @@ fn many_are_handed_over_in_their_order_and_none_after_an_error() {
         std::fs::write(path, serde_json::to_vec(&run).unwrap()).unwrap();
     }
     let mut seen = Vec::new();
-    let end: Result<(), usize> = read_each(&paths, |path, run| {
-        let number: usize = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        seen.push(number);
-        match run {
-            Ok(run) => assert!(run.threads == record_support::run(number as u64).threads),
-            Err(RecordError::Read { path: named, .. }) => {
-                assert_eq!((number, named.as_path()), (7, path));
+    let end: Result<(), usize> = read_each(
+        &paths,
+        |run| run.threads,
+        |path, threads| {
+            let number: usize = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            seen.push(number);
+            match threads {
+                Ok(threads) => assert!(threads == record_support::run(number as u64).threads),
+                Err(RecordError::Read { path: named, .. }) => {
+                    assert_eq!((number, named.as_path()), (7, path));
+                }
+                Err(error) => panic!("{error}"),
             }
-            Err(error) => panic!("{error}"),
-        }
-        if number == 30 { Err(number) } else { Ok(()) }
-    });
+            if number == 30 { Err(number) } else { Ok(()) }
+        },
+    );
     assert_eq!(end, Err(30));
     assert_eq!(seen, (0..=30).collect::<Vec<_>>());
-    assert_eq!(read_each(&[], |_, _| Err(())), Ok(()));
+    assert_eq!(read_each(&[], |run| run, |_, _| Err(())), Ok(()));
 }

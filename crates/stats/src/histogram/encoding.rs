@@ -10,7 +10,7 @@
 //! counts as zigzag LEB128 of at most nine bytes; a negative count is a run of
 //! empty buckets.
 
-use super::{BUCKETS, Histogram, bucket_of, highest_of, lowest_of};
+use super::{Histogram, SparseHistogram, Totals, bucket_of, highest_of, lowest_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -98,38 +98,45 @@ impl TryFrom<&HistogramRecord> for Histogram {
     type Error = DecodeError;
 
     fn try_from(record: &HistogramRecord) -> Result<Self, DecodeError> {
-        let mut histogram = Histogram::decode(&record.encoded)?;
-        if histogram.totals.count != record.count {
+        SparseHistogram::try_from(record).map(|decoded| Histogram::from(&decoded))
+    }
+}
+
+impl TryFrom<&HistogramRecord> for SparseHistogram {
+    type Error = DecodeError;
+
+    fn try_from(record: &HistogramRecord) -> Result<Self, DecodeError> {
+        let mut histogram = SparseHistogram::decode(&record.encoded)?;
+        let totals = &mut histogram.totals;
+        if totals.count != record.count {
             return Err(DecodeError::Mismatch("count"));
         }
-        if histogram.totals.count == 0 {
+        if totals.count == 0 {
             return if record.min_ns == 0 && record.max_ns == 0 && record.sum_ns == 0 {
                 Ok(histogram)
             } else {
                 Err(DecodeError::Mismatch("absence of samples"))
             };
         }
-        if bucket_of(record.min_ns) != bucket_of(histogram.totals.min) {
+        if bucket_of(record.min_ns) != bucket_of(totals.min) {
             return Err(DecodeError::Mismatch("minimum"));
         }
-        if bucket_of(record.max_ns) != bucket_of(histogram.totals.max)
-            || record.min_ns > record.max_ns
-        {
+        if bucket_of(record.max_ns) != bucket_of(totals.max) || record.min_ns > record.max_ns {
             return Err(DecodeError::Mismatch("maximum"));
         }
+        // As many samples as a `u64` counts, none above `u64::MAX`: neither sum overflows.
         let (mut low, mut high) = (0u128, 0u128);
-        for (index, count) in histogram.occupied() {
-            let count = u128::from(count);
-            low += u128::from(lowest_of(index)).saturating_mul(count);
-            high = high.saturating_add(u128::from(highest_of(index)).saturating_mul(count));
+        for (index, count) in &histogram.buckets {
+            let (index, count) = (*index as usize, u128::from(*count));
+            low += u128::from(lowest_of(index)) * count;
+            high += u128::from(highest_of(index)) * count;
         }
         if !(low..=high).contains(&record.sum_ns) {
             return Err(DecodeError::Mismatch("sum"));
         }
-        histogram.totals.min = record.min_ns;
-        histogram.totals.max = record.max_ns;
-        histogram.reach(bucket_of(record.max_ns));
-        histogram.totals.sum = record.sum_ns;
+        totals.min = record.min_ns;
+        totals.max = record.max_ns;
+        totals.sum = record.sum_ns;
         Ok(histogram)
     }
 }
@@ -196,6 +203,13 @@ impl Histogram {
     /// becomes faster than it was. Minimum, maximum and sum are those of the
     /// buckets: lowest of the first, highest of the last.
     pub fn decode(text: &str) -> Result<Histogram, DecodeError> {
+        SparseHistogram::decode(text).map(|decoded| Histogram::from(&decoded))
+    }
+}
+
+impl SparseHistogram {
+    /// As [`Histogram::decode`], without room for the buckets that are empty.
+    pub fn decode(text: &str) -> Result<SparseHistogram, DecodeError> {
         let text = text.trim_ascii();
         if text.len() > MAX_ENCODED_LENGTH {
             return Err(DecodeError::TooLong);
@@ -222,7 +236,7 @@ impl Histogram {
     }
 }
 
-fn decode_inner(bytes: &[u8]) -> Result<Histogram, DecodeError> {
+fn decode_inner(bytes: &[u8]) -> Result<SparseHistogram, DecodeError> {
     if be32(bytes, 0)? != COOKIE {
         return Err(DecodeError::NotV2);
     }
@@ -238,9 +252,8 @@ fn decode_inner(bytes: &[u8]) -> Result<Histogram, DecodeError> {
     let mut payload = bytes.get(HEADER..end).ok_or(DecodeError::Truncated)?;
     let layout = ForeignLayout::new(digits, lowest)?;
 
-    let mut histogram = Histogram::new();
+    let mut buckets: Vec<(u32, u64)> = Vec::new();
     let (mut index, mut count, mut sum) = (0u64, 0u64, 0u128);
-    let mut first = None;
     while !payload.is_empty() {
         let entry = take_zigzag(&mut payload)?;
         if entry <= 0 {
@@ -252,25 +265,29 @@ fn decode_inner(bytes: &[u8]) -> Result<Histogram, DecodeError> {
         }
         let (low, high) = layout.bounds(index).ok_or(DecodeError::Counts)?;
         let entry = entry.unsigned_abs();
-        let slot = bucket_of(high);
-        histogram.reach(slot);
-        debug_assert!(slot < BUCKETS);
         count = count.checked_add(entry).ok_or(DecodeError::Counts)?;
-        histogram.counts[slot] += entry;
         // `layout` is ours nearly always, and then the middle is exact enough.
         let middle = low + (high - low) / 2;
-        sum = sum.saturating_add(u128::from(middle) * u128::from(entry));
-        first.get_or_insert(lowest_of(slot));
-        histogram.totals.max = high;
+        // As many samples as a `u64` counts, none above `u64::MAX`: it fits.
+        sum += u128::from(middle) * u128::from(entry);
+        let bucket = bucket_of(high) as u32;
+        match buckets.last_mut() {
+            // Of a finer layout several are one of ours; their sum is at most `count`.
+            Some((last, so_far)) if *last == bucket => *so_far += entry,
+            _ => buckets.push((bucket, entry)),
+        }
         index += 1;
     }
-    if let Some(first) = first {
-        histogram.totals.min = first;
-        histogram.totals.max = highest_of(bucket_of(histogram.totals.max));
-        histogram.totals.count = count;
-        histogram.totals.sum = sum;
+    let mut totals = Totals::NONE;
+    if let (Some((first, _)), Some((last, _))) = (buckets.first(), buckets.last()) {
+        totals = Totals {
+            count,
+            sum,
+            min: lowest_of(*first as usize),
+            max: highest_of(*last as usize),
+        };
     }
-    Ok(histogram)
+    Ok(SparseHistogram { buckets, totals })
 }
 
 /// Where the buckets of a histogram with other parameters lie.

@@ -16,7 +16,8 @@ use punctual_stats::requirement::Requirement;
 
 use super::error::ConductError;
 use super::housekeeper::NICE;
-use super::session::{Observer, SAVE_EVERY, TICK, WATCH_EVERY, save};
+use super::observer::Observer;
+use super::session::{SAVE_EVERY, TICK, WATCH_EVERY, save};
 use super::signals::Signals;
 use crate::record::{Demand, Event, RecordError, Run, RunDirectory, State, time};
 use crate::report::live::LiveWatch;

@@ -36,6 +36,9 @@ const TRAIL: &str = "observer.out";
 const PAGE_FAULT: &str = "asm_exc_page_fault";
 /// It may be no larger: each of the few stretches has 32 MiB at the most.
 const MOST_BYTES: u64 = 1 << 30;
+/// So many bills are made of one machine. The plugin keeps some more wake-ups, for it can't tell
+/// exactly which are the latest.
+const BILLS: usize = 4;
 /// Behind this word stands the version of QEMU's interface that the plugin asks for.
 const VERSION_FOLLOWS: &[u8] = b"punctual-api";
 /// Said where even the second look didn't find it.
@@ -211,6 +214,7 @@ fn bills_of(
         found != Some(peak.latency_ns)
     });
     let missed = missed.map(|(_, mark)| *mark);
+    bills.truncate(BILLS);
     (bills, missed)
 }
 

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use punctual_stats::histogram::Histogram;
-
 use super::{Bill, Explanation, Picture};
-use crate::record::validate::{Broken, at_most, broken, ensure};
+use crate::record::validate::{Broken, at_most, broken, ensure, histogram};
 
 pub(in crate::record) fn check(explanation: &Explanation) -> Result<(), Broken> {
     let place = |name: &str| format!("explanation.{name}");
@@ -79,9 +77,7 @@ fn stages(explanation: &Explanation) -> Result<(), Broken> {
             "not in the order of the stages",
         )?;
         last = Some(entry.stage);
-        if let Err(e) = Histogram::try_from(&entry.times) {
-            return broken(format!("{place}.times"), e.to_string());
-        }
+        histogram(&entry.times, &format!("{place}.times"))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 
 use super::{Bill, Cause, Explanation, Ranked, Stage, StageHistogram, StageTimes};
 
@@ -106,8 +106,9 @@ impl Ledger {
     }
 
     /// Adds what another run found. Its bills compete with ours; where the limits differ
-    /// the higher stands, and that is said.
-    pub fn add_record(&mut self, other: &Explanation) {
+    /// the higher stands, and that is said. `stages` are the histograms of its
+    /// stages, decoded.
+    pub fn add_record(&mut self, other: &Explanation, stages: &[SparseHistogram]) {
         if !self.rank(other.ranking.clone()) {
             self.add_missing("more time than can be counted");
             return;
@@ -130,11 +131,8 @@ impl Ledger {
             .explained
             .saturating_add(totals.unexplained)
             .saturating_add(totals.lost);
-        for entry in &other.stages {
-            // A record that was read holds sound histograms.
-            if let Ok(times) = Histogram::try_from(&entry.times) {
-                self.stages[entry.stage as usize].merge(&times);
-            }
+        for (entry, times) in other.stages.iter().zip(stages) {
+            self.stages[entry.stage as usize].merge_sparse(times);
         }
         for what in &other.missing {
             self.add_missing(what);
@@ -342,7 +340,10 @@ mod tests {
                 ledger.add(bill);
                 ledger.add_stages(&bill.stages);
             }
-            merged.add_record(&ledger.to_record());
+            let record = ledger.to_record();
+            let stages = record.stages.iter().map(|entry| &entry.times);
+            let stages: Result<Vec<_>, _> = stages.map(SparseHistogram::try_from).collect();
+            merged.add_record(&record, &stages.unwrap());
         }
         assert_eq!(merged.to_record(), whole.to_record());
     }

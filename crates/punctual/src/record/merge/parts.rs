@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_stats::histogram::Histogram;
+use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 use punctual_stats::peaks::Peak;
 
 use super::super::gaps::Watched;
@@ -10,7 +10,6 @@ use super::super::lab::{Fingerprint, Laboratory};
 use super::super::run::{
     Demand, Event, Faults, Imported, Load, Standing, Thread, Timeline, TimelineRow,
 };
-use super::record;
 
 /// Peaks kept of one thread; twice as many stand in memory for a while.
 const PEAKS: usize = 1 << 16;
@@ -41,7 +40,7 @@ impl MergedThread {
     pub(super) fn add(
         &mut self,
         thread: &Thread,
-        histogram: &Histogram,
+        histogram: &SparseHistogram,
         (late, missed_late): (u64, u64),
         shift: (u64, u64),
     ) {
@@ -57,7 +56,7 @@ impl MergedThread {
         if self.peaks.len() > 2 * PEAKS {
             self.thin_out();
         }
-        self.histogram.merge(histogram);
+        self.histogram.merge_sparse(histogram);
         for (sum, term) in [
             (&mut self.late, late),
             (&mut self.missed, thread.missed),
@@ -137,7 +136,7 @@ impl MergedThread {
         Thread {
             cpu,
             tid: 0,
-            latency: record(&self.histogram),
+            latency: HistogramRecord::from(&self.histogram),
             late: self.late,
             missed: self.missed,
             missed_late: Some(self.missed_late),

@@ -1,0 +1,23 @@
+//! Who is told of a run while it goes.
+
+use crate::record::{Run, RunDirectory};
+use crate::report::live::{LiveView, LiveWatch};
+
+/// Told of a run while it goes.
+pub trait Observer {
+    /// Whether the next [`Observer::tick`] would be looked at: to make one takes more
+    /// than all else that is done between two of them.
+    fn looks(&self) -> bool {
+        true
+    }
+    /// How the run stands, several times a second.
+    fn tick(&mut self, view: &LiveView);
+    /// The same of a watch.
+    fn watched(&mut self, view: &LiveWatch) {
+        let _ = view;
+    }
+    /// What was just saved: every 5 s, and once at the end.
+    fn saved(&mut self, run: &Run, directory: &RunDirectory);
+    /// What is being done before and after the measurement, in a few words.
+    fn stage(&mut self, words: &str);
+}
