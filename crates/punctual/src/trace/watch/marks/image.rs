@@ -83,7 +83,8 @@ impl Image {
         if file.format() != BinaryFormat::Elf || file.architecture() != Architecture::X86_64 {
             return Err("is no program for x86-64".to_owned());
         }
-        let segments = segments(&file);
+        let length = data.len().map_err(|()| "can't be read")?;
+        let segments = segments(&file, length);
         let mut image = Self {
             code: segments
                 .0
@@ -189,11 +190,14 @@ impl Image {
     }
 }
 
-fn segments<'data, R: ReadRef<'data>>(file: &File<'data, R>) -> Segments {
+fn segments<'data, R: ReadRef<'data>>(file: &File<'data, R>, length: u64) -> Segments {
     let loaded = file.segments().filter_map(|segment| {
         let (offset, size) = segment.file_range();
         let begin = segment.address();
-        offset.checked_add(size)?;
+        // What isn't in the file is no place in it.
+        if offset.checked_add(size)? > length {
+            return None;
+        }
         Some(Segment {
             addresses: begin..begin.checked_add(size)?,
             offset,
