@@ -75,7 +75,7 @@ fn each_pass_is_counted_thread_by_thread_and_takes_as_long_as_the_work_within() 
         let outermost = work.worst.iter().all(|it| it.length_ns >= 3 * MS / 10);
         assert!(outermost, "{work:?}");
         let (sum, least) = (u128::from(rounds), 6 * u128::from(MS) / 10);
-        assert!(u128::from(work.lengths.sum_ns) >= sum * least, "{work:?}");
+        assert!(work.lengths.sum_ns >= sum * least, "{work:?}");
 
         let cycle = thread(mark(&run, "cycle"), name);
         assert_eq!((cycle.count, cycle.lengths.count), (rounds, rounds));
