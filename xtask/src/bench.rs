@@ -13,6 +13,7 @@ mod lab;
 mod latency;
 mod library;
 mod merge;
+mod noise;
 mod peers;
 mod rate;
 mod row;
@@ -31,6 +32,7 @@ type Figure = (&'static str, fn(&Tools) -> Result<Vec<Row>, String>);
 const FIGURES: &[Figure] = &[
     ("instructions", instructions::rows),
     ("latency", latency::rows),
+    ("noise", noise::rows),
     ("explain", explain::rows),
     ("truth", truth::rows),
     ("rate", rate::rows),
@@ -47,8 +49,8 @@ const FIGURES: &[Figure] = &[
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict] [--all]
-  --only    instructions, latency, explain, truth, rate, hackbench, collector, memory,
-            merge, stack, run, sync, peers, lab
+  --only    instructions, latency, noise, explain, truth, rate, hackbench, collector,
+            memory, merge, stack, run, sync, peers, lab
   --all     every load of the laboratory, not a few of them
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,

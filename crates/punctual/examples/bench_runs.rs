@@ -54,14 +54,7 @@ fn varied(model: &Run, number: u64, state: &mut u64) -> Run {
             }
             peaks.offer(cycle, begin_ns + cycle * INTERVAL_NS, latency_ns);
             let row = &mut rows[cycle as usize * ROWS / CYCLES as usize];
-            row.min_ns = if row.count == 0 {
-                latency_ns
-            } else {
-                row.min_ns.min(latency_ns)
-            };
-            row.count += 1;
-            row.sum_ns += latency_ns;
-            row.max_ns = row.max_ns.max(latency_ns);
+            row.add(1, latency_ns, (latency_ns, latency_ns));
         }
         thread.latency = HistogramRecord::from(&all);
         thread.first_half = Some(HistogramRecord::from(&first_half));

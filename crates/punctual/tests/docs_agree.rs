@@ -193,6 +193,7 @@ fn qualify_and_measure_describe_what_they_share_alike() {
         let own = [
             "--source",
             "--gap",
+            "--method",
             "--runtime",
             "--period",
             "--cross-check",

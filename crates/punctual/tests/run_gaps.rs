@@ -306,6 +306,15 @@ fn what_has_no_meaning_for_gaps_is_refused_in_a_line() {
             &["futex", "--period", "5"],
             "--period goes with measure noise",
         ),
+        (
+            &["noise", "--method", "polling"],
+            "--method goes with measure hardware",
+        ),
+        (
+            &["futex", "--method", "hwlat"],
+            "--method goes with measure hardware, not with futex",
+        ),
+        (&["hardware", "--method", "rtla"], "hwlat, polling"),
         (&["nois"], "noise, hardware"),
     ] {
         let ended = place.run(&[&["measure"], flags].concat()).expect(64);

@@ -329,8 +329,10 @@ fn misses_in_words(bound: &MissBound, evidence: &RunEvidence<'_>) -> String {
         _ => {}
     }
     if bound.missed > 0 {
-        let missed = format::count(bound.missed);
-        details.push(format!("{missed} of them periods that passed"));
+        details.push(match bound.missed {
+            1 => "1 of them a period that passed".to_owned(),
+            missed => format!("{} of them periods that passed", format::count(missed)),
+        });
     }
     format!("{} ({})", format::count(bound.misses), details.join(", "))
 }

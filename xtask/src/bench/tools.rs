@@ -86,10 +86,7 @@ impl Tools {
     pub fn measure(&self, name: &str, more: &[String]) -> Result<Value, String> {
         let place = self.place(name);
         let mut command = Command::new(&self.punctual);
-        command
-            .args(["measure", "-q", "--interval", "fixed", "-o"])
-            .arg(&place)
-            .args(more);
+        command.args(["measure", "-q", "-o"]).arg(&place).args(more);
         // A run without real-time priority ends with INVALID and is one all the same.
         let output = command.output().map_err(|error| error.to_string())?;
         let record = record(&place).map_err(|error| {

@@ -56,7 +56,14 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
         }
         (Some(_), Some(number)) => bill_section(&run, number, &style),
         (Some(other), None) => {
-            let second = explained(Path::new(other), flags.again)?;
+            let second = Path::new(other);
+            if !second.exists() {
+                return Err(Failure::usage(format!(
+                    "{}: neither the number of a bill nor a run that is there",
+                    second.display()
+                )));
+            }
+            let second = explained(second, flags.again)?;
             against_text(&run, &second, &style)
         }
         (None, _) if written => Vec::new(),
@@ -79,7 +86,7 @@ fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
     }
     if run.explanation.is_none() {
         return Err(Failure::setup(format!(
-            "{}: nobody looked who stole the time of this run; measure as root, on a kernel that \
+            "{}: nobody looked who stole the time of this run; measure as root without --no-explain, on a kernel that \
              punctual can trace",
             path.display()
         )));

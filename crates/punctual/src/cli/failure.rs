@@ -57,7 +57,7 @@ fn explain(error: &clap::Error, verb: Option<&OsStr>) -> String {
             format!("a verb is needed: {}", verbs())
         }
         ErrorKind::InvalidSubcommand => format!(
-            "unknown verb '{}': accepted are {}",
+            "unknown verb '{}': accepted are {}; `punctual --help` says what each does",
             told(ContextKind::InvalidSubcommand),
             verbs()
         ),

@@ -311,14 +311,9 @@ pub struct RunProgramFlags {
     /// Real-time priority, 1 to 99 [default: scheduled as punctual is]
     #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_negative_numbers = true)]
     pub priority: Option<u32>,
-    /// Scheduling policy at that priority
-    #[arg(
-        long,
-        value_name = "POLICY",
-        default_value = "fifo",
-        requires = "priority"
-    )]
-    pub policy: PolicyName,
+    /// Scheduling policy: fifo or rr at that priority, other without one [default: fifo with -p]
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<PolicyName>,
     /// At the end of each process, say on standard error how many threads got which stack
     #[arg(short, long)]
     pub verbose: bool,
@@ -346,7 +341,7 @@ fn stack_size(text: &str) -> Result<usize, String> {
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// A run directory, a run.json, the directory of a lab, or the output of cyclictest or jitterdebugger
+    /// A run directory, a run.json, the directory of a lab, or the output of cyclictest, jitterdebugger or rtla timerlat
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file; - for standard output
@@ -366,7 +361,7 @@ pub struct ReportFlags {
 /// Flags of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareFlags {
-    /// The first run: ours, or the output of cyclictest or jitterdebugger
+    /// The first run: ours, or the output of cyclictest, jitterdebugger or rtla timerlat
     #[arg(value_name = "A")]
     pub first: PathBuf,
     /// The second run

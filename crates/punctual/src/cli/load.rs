@@ -44,7 +44,7 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
     } else if classic {
         reports
             .iter()
-            .for_each(|report| out::print(&load::classic_line(report)));
+            .for_each(|report| out::print(&(load::classic_line(report) + "\n")));
     } else {
         out::print(&table(&reports));
     }

@@ -17,7 +17,7 @@ pub fn page() -> io::Result<String> {
     let mut text = Vec::new();
     whole.render_title(&mut text)?;
     whole.render_name_section(&mut text)?;
-    whole.render_synopsis_section(&mut text)?;
+    text.extend(synopsis(&command).bytes());
     whole.render_description_section(&mut text)?;
     let mut verbs = Vec::new();
     whole.render_subcommands_section(&mut verbs)?;
@@ -44,12 +44,23 @@ fn command() -> Command {
     command
 }
 
+/// As the help has it: flags are listed below, each with its value.
+fn synopsis(command: &Command) -> String {
+    let usage = command.clone().render_usage().to_string();
+    let lines = usage.lines().map(|line| {
+        let line = line.trim_start();
+        escaped(line.strip_prefix("Usage: ").unwrap_or(line))
+    });
+    let lines: Vec<String> = lines.collect();
+    format!(".SH SYNOPSIS\n.nf\n{}\n.fi\n", lines.join("\n"))
+}
+
 /// One verb: its own sections, a level lower.
 fn section(verb: &Command) -> io::Result<String> {
     let name = verb.get_name().to_uppercase();
     let man = Man::new(verb.clone());
     let mut text = Vec::new();
-    man.render_synopsis_section(&mut text)?;
+    text.extend(synopsis(verb).bytes());
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     if let Some(examples) = verb.get_after_help() {

@@ -66,7 +66,8 @@ pub fn of_measure(flags: &MeasureFlags) -> Result<Plan, Failure> {
             ..make(kind, &flags.run, MEASURE)?
         }),
         (Probe::Wait(kind), Some(flag)) => Err(Failure::usage(format!(
-            "{flag} goes with measure noise and measure hardware, not with {}",
+            "{flag} goes with measure {}measure hardware, not with {}",
+            if flag == "--method" { "" } else { "noise and " },
             kind.name
         ))),
     }

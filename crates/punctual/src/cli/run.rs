@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
+use punctual_rt::sched::Policy;
+
 use super::failure::Failure;
-use super::flags::RunProgramFlags;
+use super::flags::{PolicyName, RunProgramFlags};
 use crate::launch::Launch;
 use crate::system::{self, Root, cpus};
 
@@ -15,12 +17,19 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = flags.command.split_first() else {
         return Err(Failure::usage("no program is named"));
     };
+    // What stands before the program's name and is no flag of ours is taken for the program.
+    if program.as_encoded_bytes().starts_with(b"-") {
+        return Err(Failure::usage(format!(
+            "unknown flag '{}': `punctual run --help` lists what is accepted",
+            program.display()
+        )));
+    }
     let launch = Launch {
         stacks: flags.stack,
         stack_size: flags.stack_size,
         lock: flags.lock,
         cpus: chosen(flags.cpus.as_deref())?,
-        policy: flags.priority.map(|priority| flags.policy.at(priority)),
+        policy: policy(flags)?,
         report: flags.verbose,
     };
     let refusal = launch.run(program, arguments);
@@ -28,6 +37,20 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
         line: refusal.reason,
         status: refusal.status,
     })
+}
+
+fn policy(flags: &RunProgramFlags) -> Result<Option<Policy>, Failure> {
+    match (flags.policy, flags.priority) {
+        (None, None) => Ok(None),
+        (Some(PolicyName::Other), None) => Ok(Some(Policy::Other)),
+        (Some(PolicyName::Other), Some(_)) => Err(Failure::usage(
+            "--priority goes with --policy fifo or rr: SCHED_OTHER has no real-time priority",
+        )),
+        (Some(_), None) => Err(Failure::usage(
+            "--policy fifo and rr need a priority: -p 1 to 99",
+        )),
+        (policy, Some(priority)) => Ok(Some(policy.unwrap_or(PolicyName::Fifo).at(priority))),
+    }
 }
 
 fn chosen(list: Option<&str>) -> Result<Vec<usize>, Failure> {

@@ -13,7 +13,7 @@ use punctual_rt::sched::Policy;
 use super::housekeeper::Housekeeper;
 use crate::probe::collector::{SampleSink, Sieve, Sorted};
 use crate::probe::cycle::Sample;
-use crate::record::explanation::{Bill, Explanation, Ledger, Stage, StageTimes};
+use crate::record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageTimes};
 use crate::record::{RecordError, RunDirectory, TracerCost};
 use crate::trace::attribute;
 use crate::trace::attribute::event::{Task, Window};
@@ -30,6 +30,11 @@ const AT_ONCE: usize = 64;
 const BATCHES: usize = 256;
 /// Gaps that are: they are many, and most are short.
 const GAPS_AT_ONCE: usize = 4096;
+/// How often system management interrupts are counted while gaps are looked for; and least
+/// between two counts for wake-ups that are not among the worst.
+const SMI_EVERY_NS: u64 = 1_000_000_000;
+/// The platform's part of a bill that may be theirs: more than a timer's ordinary delivery.
+const SUSPECT_NS: u64 = 10_000;
 /// Threads that are followed where any may come.
 const FOLLOWED: usize = 1000;
 /// Bytes of the windows that are kept.
@@ -303,13 +308,61 @@ impl Tracer {
         // Before the rings are copied, so that they hold what belongs to these samples.
         let samples = self.samples(if last { Duration::ZERO } else { NAP });
         self.meet(&samples);
-        lock(&self.capture).drain();
-        self.explain();
+        self.explain(last);
         self.follow(&samples);
         if last {
-            lock(&self.capture).drain();
-            self.explain();
+            self.explain(last);
         }
+    }
+
+    /// Copies the rings out and makes the bills of those that wait.
+    fn explain(&mut self, last: bool) {
+        {
+            let mut capture = lock(&self.capture);
+            if last || self.poller.is_some() {
+                capture.count_smis(SMI_EVERY_NS);
+            }
+            capture.drain();
+        }
+        for wake in std::mem::take(&mut self.waiting) {
+            let (window, bill) = self.made(&wake);
+            let mut account = lock(&self.account);
+            match (window, bill) {
+                (Some(window), Some(bill)) => {
+                    let keep = account.ledger.would_keep(bill.latency_ns);
+                    account.ledger.add(&bill);
+                    if keep {
+                        account.keep(&window);
+                    }
+                }
+                _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
+                _ => {}
+            }
+        }
+    }
+
+    /// The bill, and what it was made of. Where the platform has much of it, it is made again
+    /// once the system management interrupts were counted: they are counted where it matters,
+    /// for a reading is an interrupt itself.
+    fn made(&self, wake: &Wake) -> (Option<Window>, Option<Bill>) {
+        let make = || {
+            let window = self.window(wake);
+            let bill = window.as_ref().map(|window| self.bill(window));
+            (window, bill)
+        };
+        let made = make();
+        let suspect = made
+            .1
+            .as_ref()
+            .is_some_and(|bill| platform_ns(bill) > SUSPECT_NS);
+        if suspect {
+            let worst = lock(&self.account).ledger.would_keep(wake.latency_ns());
+            let apart_ns = if worst { 0 } else { SMI_EVERY_NS };
+            if lock(&self.capture).count_smis(apart_ns) {
+                return make();
+            }
+        }
+        made
     }
 
     /// What was handed on within a nap.
@@ -423,26 +476,13 @@ impl Tracer {
             _ => attribute::bill(window),
         }
     }
+}
 
-    /// Makes the bills of those that wait.
-    fn explain(&mut self) {
-        for wake in std::mem::take(&mut self.waiting) {
-            let window = self.window(&wake);
-            let bill = window.as_ref().map(|window| self.bill(window));
-            let mut account = lock(&self.account);
-            match (window, bill) {
-                (Some(window), Some(bill)) => {
-                    let keep = account.ledger.would_keep(bill.latency_ns);
-                    account.ledger.add(&bill);
-                    if keep {
-                        account.keep(&window);
-                    }
-                }
-                _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
-                _ => {}
-            }
-        }
-    }
+/// The platform's part of a bill.
+fn platform_ns(bill: &Bill) -> u64 {
+    let rows = bill.rows.iter();
+    let platform = rows.filter(|row| row.cause == Cause::Platform);
+    platform.map(|row| row.ns).sum()
 }
 
 impl Account {

@@ -56,13 +56,7 @@ impl Rows {
             return;
         }
         if let Some(row) = self.rows.last_mut() {
-            row.min_ns = match row.count {
-                0 => extremes.min_ns,
-                _ => row.min_ns.min(extremes.min_ns),
-            };
-            row.max_ns = row.max_ns.max(extremes.max_ns);
-            row.count += count;
-            row.sum_ns = row.sum_ns.wrapping_add(sum_ns);
+            row.add(count, sum_ns, (extremes.min_ns, extremes.max_ns));
         }
     }
 

@@ -14,7 +14,7 @@ use super::conditions::{Role, differences};
 use super::evidence::{analyse_record, missed_late};
 use super::explanation::Ledger;
 use super::gaps::Gaps;
-use super::run::{Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
+use super::run::{Beginning, Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
 use super::watch::{self, Watch};
 pub use decoded::Decoded;
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
@@ -78,7 +78,7 @@ impl std::error::Error for MergeError {}
 #[derive(Debug)]
 pub struct Merger {
     force: bool,
-    seen: BTreeSet<Identity>,
+    seen: BTreeSet<Beginning>,
     first: Option<Box<Run>>,
     threads: BTreeMap<usize, MergedThread>,
     timeline: MergedTimeline,
@@ -124,6 +124,7 @@ impl Merger {
                 first_started: String::new(),
                 last_started: String::new(),
                 differences: Vec::new(),
+                begun: Vec::new(),
             },
             measured_ns: 0,
             offset_ns: 0,
@@ -153,7 +154,7 @@ impl Merger {
     pub fn add_decoded(&mut self, run: &Run, decoded: &Decoded) -> Result<(), MergeError> {
         let number = self.added;
         self.check(number, run)?;
-        self.seen.extend(identity(run));
+        self.seen.extend(beginnings(run));
 
         let earliest = run
             .threads
@@ -217,10 +218,11 @@ impl Merger {
     }
 
     fn check(&mut self, number: usize, run: &Run) -> Result<(), MergeError> {
-        if identity(run).is_some_and(|identity| self.seen.contains(&identity)) {
+        let twice = beginnings(run).find(|begun| self.seen.contains(begun));
+        if let Some(Beginning { started, .. }) = twice {
             return Err(MergeError::Twice {
                 run: number,
-                started: run.started.clone(),
+                started,
             });
         }
         let Some(first) = &self.first else {
@@ -296,14 +298,19 @@ impl Merger {
                 );
             }
         }
-        if !run.started.is_empty() {
-            // RFC 3339 in UTC sorts as text.
-            if merged.first_started.is_empty() || run.started < merged.first_started {
-                merged.first_started.clone_from(&run.started);
-            }
-            if run.started > merged.last_started {
-                merged.last_started.clone_from(&run.started);
-            }
+        merged.begun.extend(beginnings(run));
+        let (earliest, latest) = match &run.merged {
+            Some(inner) => (&inner.first_started, &inner.last_started),
+            None => (&run.started, &run.started),
+        };
+        // RFC 3339 in UTC sorts as text.
+        if !earliest.is_empty()
+            && (merged.first_started.is_empty() || *earliest < merged.first_started)
+        {
+            merged.first_started.clone_from(earliest);
+        }
+        if *latest > merged.last_started {
+            merged.last_started.clone_from(latest);
         }
         self.unfinished += u64::from(run.state == State::Unfinished);
         self.duration_ns = self
@@ -415,14 +422,15 @@ impl Merger {
     }
 }
 
-/// Host, time of day and instant of a clock that starts with the machine: no two
-/// runs share them.
-type Identity = (String, String, u64);
-
-/// Absent for runs that don't say when they started: imported and merged ones.
-fn identity(run: &Run) -> Option<Identity> {
-    let start_ns = run.start_ns?;
-    Some((run.system.hostname.clone(), run.started.clone(), start_ns))
+/// When the run began, or each of those that it is the sum of; none for what doesn't say.
+fn beginnings(run: &Run) -> impl Iterator<Item = Beginning> {
+    let of_sum = run.merged.iter().flat_map(|merged| &merged.begun).cloned();
+    let own = run.start_ns.map(|start_ns| Beginning {
+        hostname: run.system.hostname.clone(),
+        started: run.started.clone(),
+        start_ns,
+    });
+    of_sum.chain(own)
 }
 
 /// Wake-ups of a thread later than `limit_ns`. Where the run counted for another

@@ -201,6 +201,21 @@ pub struct Merged {
     pub last_started: String,
     /// In what the runs differ although they were merged.
     pub differences: Vec<String>,
+    /// Which runs these were, as far as they say: none is to be counted twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun: Vec<Beginning>,
+}
+
+/// Host, time of day and instant of a clock that starts with the machine: no two runs share
+/// them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Beginning {
+    /// The host.
+    pub hostname: String,
+    /// The time of day, RFC 3339 in UTC.
+    pub started: String,
+    /// The instant from which it measured, in ns.
+    pub start_ns: u64,
 }
 
 /// The program that wrote a record.
@@ -414,6 +429,20 @@ pub struct TimelineRow {
     pub late: u64,
     /// Missed periods.
     pub missed: u64,
+}
+
+impl TimelineRow {
+    /// Adds samples: how many, the sum of their latencies, the lowest and the highest.
+    #[inline]
+    pub fn add(&mut self, count: u64, sum_ns: u64, (min_ns, max_ns): (u64, u64)) {
+        self.min_ns = match self.count {
+            0 => min_ns,
+            _ => self.min_ns.min(min_ns),
+        };
+        self.max_ns = self.max_ns.max(max_ns);
+        self.count += count;
+        self.sum_ns = self.sum_ns.wrapping_add(sum_ns);
+    }
 }
 
 /// One load and the work that it did.

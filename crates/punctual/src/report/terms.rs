@@ -21,8 +21,8 @@ pub struct Terms {
     pub late: &'static str,
     /// What a mark in a picture says of a moment with one of those.
     pub late_mark: &'static str,
-    /// Its beginning and its end, in a picture.
-    pub ends: (&'static str, &'static str),
+    /// Where one begins and ends, in a picture of it.
+    pub ends: [&'static str; 2],
     /// What one of so many ns is called: `12 µs late`, `gap of 12 µs`.
     gap: bool,
 }
@@ -34,7 +34,7 @@ const WAKE_UPS: Terms = Terms {
     heading: "Latency",
     late: "Late wake-ups",
     late_mark: "late or missed",
-    ends: ("due", "woken"),
+    ends: ["due", "woken"],
     gap: false,
 };
 
@@ -45,7 +45,7 @@ const GAPS: Terms = Terms {
     heading: "Length of gaps",
     late: "Longer than the limit",
     late_mark: "above the limit",
-    ends: ("begin", "end"),
+    ends: ["begins", "ends"],
     gap: true,
 };
 
@@ -62,6 +62,17 @@ impl Terms {
         if run.gaps.is_some() { GAPS } else { WAKE_UPS }
     }
 
+    /// Around one of so many ns, as the description of its picture has it.
+    #[must_use]
+    pub fn around(self, ns: u64) -> String {
+        let time = words::duration(ns);
+        if self.gap {
+            format!("in a gap of {time}")
+        } else {
+            format!("around a wake-up that was {time} late")
+        }
+    }
+
     /// One of so many ns, as a bill's heading has it.
     #[must_use]
     pub fn outlier(self, ns: u64) -> String {
@@ -70,17 +81,6 @@ impl Terms {
             format!("gap of {time}")
         } else {
             format!("{time} late")
-        }
-    }
-
-    /// The same in a sentence.
-    #[must_use]
-    pub fn an_outlier(self, ns: u64) -> String {
-        let time = words::duration(ns);
-        if self.gap {
-            format!("a gap of {time}")
-        } else {
-            format!("a wake-up that was {time} late")
         }
     }
 }
@@ -249,16 +249,4 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         facts.push(fact("SMI", text));
     }
     facts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gap_is_called_no_wake_up_and_no_latency() {
-        assert_eq!(GAPS.an_outlier(12_000), "a gap of 12 µs");
-        assert_eq!(WAKE_UPS.an_outlier(12_000), "a wake-up that was 12 µs late");
-        assert_eq!((GAPS.ends.0, WAKE_UPS.ends.0), ("begin", "due"));
-    }
 }

@@ -208,7 +208,7 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
             "the worst",
         ],
         rows: rows.collect(),
-        spare: &["mean", "inverted"],
+        spare: &["mean", "times", "inverted"],
     }
 }
 

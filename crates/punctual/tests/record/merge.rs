@@ -65,6 +65,24 @@ fn sums_and_maxima() {
 }
 
 #[test]
+fn a_run_that_a_sum_holds_already_is_not_counted_again() {
+    let [mut first, mut second, mut third] = [run(1), run(2), run(3)];
+    for (run, at) in [(&mut first, "01"), (&mut second, "02"), (&mut third, "03")] {
+        run.started = format!("2026-11-21T02:46:{at}Z");
+    }
+    let sum = exact(&[first.clone(), second.clone()], false);
+    for runs in [[sum.clone(), second.clone()], [second.clone(), sum.clone()]] {
+        let error = merge(&runs, true, Vec::new()).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("02:46:02Z) is in the sum already"), "{said}");
+    }
+    let merged = exact(&[third, sum], false).merged.unwrap();
+    assert_eq!(merged.runs, 3);
+    assert!(merged.first_started.ends_with(":01Z"), "{merged:?}");
+    assert!(merged.last_started.ends_with(":03Z"), "{merged:?}");
+}
+
+#[test]
 fn peaks_stay_complete_above_their_threshold() {
     let all: Vec<Vec<u64>> = (0..5).map(|seed| latencies(seed, 8000, 400_000)).collect();
     let runs: Vec<Run> = all

@@ -11,6 +11,7 @@ mod gallery;
 mod gaps;
 mod gnuplot;
 mod lab;
+mod lab_table;
 #[path = "../common/labs.rs"]
 mod labs;
 mod terminal;

@@ -1,10 +1,10 @@
 //! Flags of `measure noise` and `measure hardware`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::super::units;
 use crate::probe::kinds::{KINDS, Kind};
-use crate::record::Subject;
+use crate::record::{Method, Subject};
 
 /// What `measure` measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,10 +36,13 @@ pub struct GapFlags {
     /// Longer than this is a gap, in us [default: noise 20 times the loop's own step, at least 1; hardware 10]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub gap: Option<u64>,
-    /// How long to poll in each period, in us [default: 90 % of it; all with --policy other]
+    /// How measure hardware looks [default: hwlat where the kernel has it, else polling]
+    #[arg(long, value_name = "METHOD", help_heading = GAPS)]
+    pub method: Option<MethodName>,
+    /// How long to poll in each period, in us [default: 90 % of it; all with --policy other; half with hwlat]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub runtime: Option<u64>,
-    /// The period, in us [default: 100000]
+    /// The period, in us [default: 100000, or --runtime if that is longer]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub period: Option<u64>,
     /// Measure the same again with the kernel's own tracer (timerlat, osnoise), and state both
@@ -52,11 +55,30 @@ impl GapFlags {
     #[must_use]
     pub fn given(&self) -> Option<&'static str> {
         [
-            ("--gap", self.gap),
-            ("--runtime", self.runtime),
-            ("--period", self.period),
+            ("--gap", self.gap.is_some()),
+            ("--method", self.method.is_some()),
+            ("--runtime", self.runtime.is_some()),
+            ("--period", self.period.is_some()),
         ]
         .into_iter()
-        .find_map(|(name, value)| value.map(|_| name))
+        .find_map(|(name, given)| given.then_some(name))
+    }
+}
+
+/// Ways to look for what the hardware takes, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodName {
+    /// The kernel's tracer, with interrupts off while it looks
+    Hwlat,
+    /// A thread that polls; gaps in which the kernel did anything are set aside
+    Polling,
+}
+
+impl From<MethodName> for Method {
+    fn from(name: MethodName) -> Self {
+        match name {
+            MethodName::Hwlat => Self::Hwlat,
+            MethodName::Polling => Self::Polling,
+        }
     }
 }

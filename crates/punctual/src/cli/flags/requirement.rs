@@ -8,7 +8,7 @@ use super::{REQUIRE, units};
 /// What is required of latencies.
 #[derive(Debug, Args)]
 pub struct RequirementFlags {
-    /// The deadline; later is a miss [default for qualify: 100us]
+    /// The deadline; later is a miss [default: 100us for qualify, else none]
     #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub deadline: Option<u64>,
     /// Allowed probability of a miss per cycle; 0: no miss seen [default: 1e-4]

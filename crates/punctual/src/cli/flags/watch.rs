@@ -13,7 +13,7 @@ Examples:
   punctual watch 4711 -D 60 --deadline 100us
   punctual watch controller --all           its ordinary threads too
   punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
-  punctual watch --system                   the worst wake-up of any real-time thread, and who was in its way";
+  punctual watch --system                   the machine's worst wake-up, and who was in its way";
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]

@@ -70,7 +70,8 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
             plan.cpus.len()
         )));
     }
-    let hwlat = subject == Subject::Hardware && tracers::offers("hwlat").is_ok();
+    let method = method(subject, gaps)?;
+    let hwlat = method == Method::Hwlat;
     if subject == Subject::Hardware && gaps.cross_check {
         return Err(Failure::usage(
             "--cross-check goes with wake-ups and noise: the kernel's hwlat tracer is what \
@@ -132,11 +133,7 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     };
     plan.gaps = Some(Gaps {
         subject,
-        method: if hwlat {
-            Method::Hwlat
-        } else {
-            Method::Polling
-        },
+        method,
         above_ns,
         step_ns: if hwlat { 0 } else { step_ns },
         runtime_ns,
@@ -146,4 +143,23 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
         threads: Vec::new(),
     });
     Ok(plan)
+}
+
+/// How gaps are found: by the kernel's tracer where the hardware's are asked for and it has one.
+fn method(subject: Subject, gaps: &GapFlags) -> Result<Method, Failure> {
+    let wanted = gaps.method.map(Method::from);
+    match (subject, wanted) {
+        (Subject::Noise, None) | (Subject::Hardware, Some(Method::Polling)) => Ok(Method::Polling),
+        (Subject::Noise, Some(_)) => Err(Failure::usage(
+            "--method goes with measure hardware: measure noise always polls",
+        )),
+        (Subject::Hardware, _) => match tracers::offers("hwlat") {
+            Ok(_) => Ok(Method::Hwlat),
+            Err(_) if wanted.is_none() => Ok(Method::Polling),
+            Err(missing) => Err(Failure::setup(format!(
+                "--method hwlat: {}; {}, or --method polling",
+                missing.reason, missing.mend
+            ))),
+        },
+    }
 }

@@ -1,9 +1,9 @@
 //! The histogram: latency against how often, both logarithmic, so that one
 //! sample in a billion is as visible as the bulk.
 
-use super::{Canvas, Form, Key, MOST_LINES, Marks, drawn};
+use super::{Canvas, Form, Key, MOST_LINES, Marks, colour, drawn};
 use crate::report::draw::svg::Path;
-use crate::report::draw::{Log, axis, palette};
+use crate::report::draw::{Log, axis};
 use crate::report::figures::{Bins, Figures, Row, bin_edge};
 use crate::report::words;
 
@@ -26,7 +26,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
             "Histogram of latencies"
         },
         &describe(figures, marks),
-        keys.len(),
+        &keys,
         marks,
     );
     let frame = canvas.frame;
@@ -76,10 +76,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
             .path("area", &steps(&figures.merged.bins, &x, &y, floor, true));
     }
     for (place, &i) in lines.iter().enumerate() {
-        let class = format!(
-            "series {}",
-            palette::series_class(if many { place } else { i })
-        );
+        let class = format!("series {}", colour(figures, place, i));
         canvas
             .svg
             .path(&class, &steps(&figures.rows[i].bins, &x, &y, floor, false));
@@ -87,10 +84,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
     frame.rules(&mut canvas.svg);
     for (place, &i) in lines.iter().enumerate() {
         if let Some(max) = figures.rows[i].max {
-            let class = format!(
-                "dot {}",
-                palette::series_class(if many { place } else { i })
-            );
+            let class = format!("dot {}", colour(figures, place, i));
             canvas
                 .svg
                 .element("circle")
@@ -132,17 +126,14 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
     if figures.rows.len() > 1 {
         keys.push(Key {
             class: "merged".to_owned(),
-            name: "all CPUs".to_owned(),
+            name: figures.merged.name.clone(),
             value: format!("max {}", value(&figures.merged)),
         });
     }
     for (place, &i) in lines.iter().enumerate() {
         let row = &figures.rows[i];
         keys.push(Key {
-            class: format!(
-                "series {}",
-                palette::series_class(if many { place } else { i })
-            ),
+            class: format!("series {}", colour(figures, place, i)),
             name: row.name.clone(),
             value: if keys.is_empty() {
                 format!("max {}", value(row))

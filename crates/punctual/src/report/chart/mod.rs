@@ -53,6 +53,36 @@ struct Canvas {
     frame: Frame,
     form: Form,
     legend: (f64, f64),
+    /// How wide a line of the legend may be.
+    legend_width: f64,
+}
+
+/// Where a name begins in the legend, behind its line.
+const KEY: f64 = 22.0;
+/// Between a name and its value.
+const KEY_GAP: f64 = 6.0;
+/// The size of the letters in it.
+const KEY_SIZE: f64 = 12.0;
+
+impl Key {
+    /// How much room it takes.
+    fn width(&self) -> f64 {
+        let gap = if self.value.is_empty() { 0.0 } else { KEY_GAP };
+        KEY + text::width(&self.name, KEY_SIZE) + gap + text::width(&self.value, KEY_SIZE)
+    }
+
+    /// The name, of which the end is kept where not all of it has room: threads of one program
+    /// differ by their number.
+    fn name_within(&self, room: f64) -> String {
+        // A pixel of grace: what just fits is not to be cut by rounding.
+        let room = room + 1.0 - (self.width() - text::width(&self.name, KEY_SIZE));
+        let mut name = self.name.clone();
+        let mut left = self.name.chars();
+        while text::width(&name, KEY_SIZE) > room && left.next().is_some() {
+            name = format!("…{}", left.as_str());
+        }
+        name
+    }
 }
 
 impl Canvas {
@@ -62,9 +92,16 @@ impl Canvas {
         id: &str,
         title: &str,
         description: &str,
-        keys: usize,
+        keys: &[Key],
         marks: &Marks,
     ) -> Self {
+        // Beside a picture its lines have room for threads' names; below it they stand in twos.
+        let widest = keys.iter().map(Key::width).fold(0.0, f64::max);
+        let legend_width = match form {
+            Form::Wide | Form::File => widest.clamp(156.0, 230.0),
+            Form::Narrow => 176.0,
+        };
+        let keys = keys.len();
         let heading = if form == Form::File {
             22.0 + 18.0 * marks.heading.len() as f64
         } else {
@@ -90,7 +127,7 @@ impl Canvas {
         let margin = if form == Form::Narrow {
             (52.0, 12.0)
         } else {
-            (64.0, 176.0)
+            (64.0, legend_width + 20.0)
         };
         let frame = Frame {
             left: margin.0,
@@ -117,6 +154,7 @@ impl Canvas {
             frame,
             form,
             legend,
+            legend_width,
         }
     }
 
@@ -131,8 +169,9 @@ impl Canvas {
                 (x, y - 4.0),
                 (x + 16.0, y - 4.0),
             );
-            self.svg.label("ink", "start", x + 22.0, y, &key.name);
-            let end = if wide { x + 156.0 } else { x + 176.0 };
+            let name = key.name_within(self.legend_width);
+            self.svg.label("ink", "start", x + KEY, y, &name);
+            let end = x + self.legend_width;
             self.svg.label("tick", "end", end, y, &key.value);
         }
     }
@@ -181,6 +220,16 @@ fn standalone_style() -> String {
         palette::CHART_RULES,
         palette::series_rules()
     )
+}
+
+/// The colour of a row's line that stands at a place among those drawn: the row's own, or by
+/// its place where not all are drawn.
+fn colour(figures: &Figures, place: usize, row: usize) -> String {
+    palette::series_class(if figures.rows.len() > MOST_LINES {
+        place
+    } else {
+        row
+    })
 }
 
 /// Which rows get a line of their own, in the order of the legend: all of them

@@ -1,5 +1,5 @@
-//! What ran when around one late wake-up, or one gap: lanes of each CPU over time, from the
-//! instant asked for to the reading of the clock.
+//! What ran when around one late wake-up: lanes of each CPU over time, from the instant
+//! asked for to the reading of the clock.
 
 use super::{Form, opened};
 use crate::record::explanation::{Bill, Lane, Picture, Span};
@@ -82,11 +82,18 @@ pub fn draw(bill: &Bill, terms: Terms, heading: &str, form: Form, id: &str) -> O
     let (from, to) = range(picture, bill);
     let x = |at: i64| left + (right - left) * (at as f64 - from) / (to - from).max(1.0);
 
-    let mut svg = open(form, id, (terms, heading, bill), (width, height));
+    let mut svg = open(
+        form,
+        id,
+        heading,
+        &terms.around(bill.latency_ns),
+        (width, height),
+    );
     // The latency itself, and where it begins and ends.
     let late = i64::try_from(bill.latency_ns).unwrap_or(i64::MAX);
     svg.rectangle("late", x(0), top - 8.0, x(late) - x(0), bottom - top + 8.0);
-    for (at, anchor, name) in [(0, "end", terms.ends.0), (late, "start", terms.ends.1)] {
+    let [begin, end] = terms.ends;
+    for (at, anchor, name) in [(0, "end", begin), (late, "start", end)] {
         svg.line("deadline", (x(at), top - 12.0), (x(at), bottom));
         let shift = if anchor == "end" { -4.0 } else { 4.0 };
         // Beside the edge the name stands on the other side of its line.
@@ -138,16 +145,8 @@ fn range(picture: &Picture, bill: &Bill) -> (f64, f64) {
     (from, to)
 }
 
-fn open(
-    form: Form,
-    id: &str,
-    (terms, heading, bill): (Terms, &str, &Bill),
-    size: (f64, f64),
-) -> Svg {
-    let description = format!(
-        "What ran on each CPU around {}; the bill beside it says the same.",
-        terms.an_outlier(bill.latency_ns)
-    );
+fn open(form: Form, id: &str, heading: &str, around: &str, size: (f64, f64)) -> Svg {
+    let description = format!("What ran on each CPU {around}; the bill beside it says the same.");
     let mut svg = opened(form, id, (heading, &description), size);
     if form == Form::File {
         svg.label("strong", "start", 18.0, 26.0, &text::shorten(heading, 130));

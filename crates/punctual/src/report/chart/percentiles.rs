@@ -3,9 +3,9 @@
 
 use punctual_stats::histogram::MIN_SAMPLES_BEYOND;
 
-use super::{Canvas, Form, Key, MOST_LINES, Marks, drawn};
+use super::{Canvas, Form, Key, Marks, colour, drawn};
 use crate::report::draw::svg::Path;
-use crate::report::draw::{Log, Tail, axis, palette};
+use crate::report::draw::{Log, Tail, axis};
 use crate::report::figures::{Figures, Row};
 use crate::report::words;
 
@@ -19,14 +19,13 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
     } else {
         Vec::new()
     };
-    let many = figures.rows.len() > MOST_LINES;
-    let keys = keys(figures, &lines, many);
+    let keys = keys(figures, &lines);
     let mut canvas = Canvas::new(
         form,
         id,
         "Percentiles",
         &describe(figures, marks.terms.many),
-        keys.len(),
+        &keys,
         marks,
     );
     let frame = canvas.frame;
@@ -66,10 +65,7 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
     frame.titles(&mut canvas.svg, marks.terms.size, &share);
 
     for (place, &i) in lines.iter().enumerate() {
-        let class = format!(
-            "series thin {}",
-            palette::series_class(if many { place } else { i })
-        );
+        let class = format!("series thin {}", colour(figures, place, i));
         draw_curve(&mut canvas, &class, &figures.rows[i], &x, &y);
     }
     draw_curve(&mut canvas, "merged", &figures.merged, &x, &y);
@@ -175,7 +171,7 @@ fn tail(canvas: &mut Canvas, marks: &Marks, x: &Tail, y: &Log) {
         .label("ink halo", "end", at - 9.0, height + 4.0, "tail estimate");
 }
 
-fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
+fn keys(figures: &Figures, lines: &[usize]) -> Vec<Key> {
     let p = |row: &Row| {
         let rung = row.ladder.iter().rev().find(|rung| rung.value_ns.is_some());
         rung.map_or_else(
@@ -197,10 +193,7 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
     for (place, &i) in lines.iter().enumerate() {
         let row = &figures.rows[i];
         keys.push(Key {
-            class: format!(
-                "series {}",
-                palette::series_class(if many { place } else { i })
-            ),
+            class: format!("series {}", colour(figures, place, i)),
             name: row.name.clone(),
             value: p(row),
         });

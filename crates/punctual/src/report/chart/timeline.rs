@@ -1,7 +1,7 @@
 //! Latency over time: the lowest, the mean and the highest of each stretch,
 //! and when deadlines were missed.
 
-use super::{Canvas, Form, Key, Marks};
+use super::{Canvas, Form, KEY, Key, Marks};
 use crate::record::{Run, TimelineRow};
 use crate::report::draw::svg::Path;
 use crate::report::draw::{Linear, Log, axis};
@@ -73,7 +73,7 @@ pub fn draw(run: &Run, marks: &Marks, form: Form, id: &str) -> Option<String> {
         id,
         &format!("{} over time", marks.terms.heading),
         &describe(run, high, marks.terms.size),
-        keys.len() + 1,
+        &keys,
         marks,
     );
     let frame = canvas.frame;
@@ -154,7 +154,7 @@ pub fn draw(run: &Run, marks: &Marks, form: Form, id: &str) -> Option<String> {
         canvas.svg.line("miss", (x + 8.0, y - 8.0), (x + 8.0, y));
         canvas
             .svg
-            .label("ink", "start", x + 22.0, y, marks.terms.late_mark);
+            .label("ink", "start", x + KEY, y, marks.terms.late_mark);
     }
     Some(canvas.finish())
 }

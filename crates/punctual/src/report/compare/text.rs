@@ -120,10 +120,12 @@ impl Text {
         }
         let (low, high) = statistics.delta_interval;
         self.wrapped("", "", &format!(
-            "A wake-up of the second is later than one of the first in {} of pairs (half would be alike). Cliff's delta {:+.3}, {} interval {low:+.3} to {high:+.3}.",
+            "A wake-up of the second is later than one of the first in {} of pairs (half would be alike). Cliff's delta {}, {} interval {} to {}.",
             percent((statistics.delta + 1.0) / 2.0),
-            statistics.delta,
+            signed_share(statistics.delta),
             format::percent(statistics.confidence),
+            signed_share(low),
+            signed_share(high),
         ));
         for quantile in &statistics.quantiles {
             let (low, high) = quantile.interval_ns;
@@ -293,7 +295,14 @@ fn trimmed(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+fn sign(number: f64) -> &'static str {
+    if number < 0.0 { "−" } else { "+" }
+}
+
 fn signed(ns: f64) -> String {
-    let sign = if ns < 0.0 { "−" } else { "+" };
-    format!("{sign}{}", format::duration_f64(ns.abs()))
+    format!("{}{}", sign(ns), format::duration_f64(ns.abs()))
+}
+
+fn signed_share(share: f64) -> String {
+    format!("{}{:.3}", sign(share), share.abs())
 }

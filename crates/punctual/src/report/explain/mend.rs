@@ -73,6 +73,16 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
     } = &places;
     let virtual_machine = run.system.virtualisation.hypervisor.is_some();
     let text = match cause {
+        Cause::PreemptOff { task, .. }
+        | Cause::IrqsOff { task, .. }
+        | Cause::LateInterrupt { task }
+            if OWN.contains(&&**task) && run.watch.is_none() && probed != elsewhere =>
+        {
+            format!(
+                "punctual's own, unless another program has that name: leave it a CPU that is \
+                 not probed, as with -a {probed}"
+            )
+        }
         Cause::Interrupt { irq, name } => format!(
             "move it: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list (and stop irqbalance, \
              which moves it back: systemctl stop irqbalance){}",
@@ -232,6 +242,9 @@ const SWITCHES: [(&str, &str); 9] = [
         "commit less often (mount -o remount,commit=60 /), or write elsewhere",
     ),
 ];
+
+/// This program's threads that do the work beside the probes.
+const OWN: [&str; 4] = ["punctual", "collector", "tracer", "samples"];
 
 fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> String {
     let elsewhere = &places.elsewhere;

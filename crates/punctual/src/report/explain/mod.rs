@@ -12,4 +12,4 @@ pub use mend::mend;
 pub use names::name;
 pub use perfetto::lane_name;
 pub use text::{bill_section, bill_text, section};
-pub(super) use text::{counts, exact, mends, ranked, stage_figures};
+pub(super) use text::{counts, exact, mends, not_seen, ranked, stage_figures};

@@ -161,7 +161,7 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
         }
     };
     paragraph(&mut out, Tone::Plain, &counts(run, explanation));
-    for what in &explanation.missing {
+    for what in not_seen(run, explanation) {
         paragraph(&mut out, Tone::Unsure, &format!("not seen: {what}"));
     }
     stages(explanation, style, &mut out);
@@ -251,8 +251,28 @@ pub(in crate::report) fn counts(run: &Run, explanation: &Explanation) -> String 
             words::count(explanation.unexplained),
             words::count(explanation.lost),
         ),
+        None if explanation.examined == 0 => format!("no {} to explain", terms.one),
         None => format!("{bills} of the worst {}, {residue}", terms.many),
     }
+}
+
+/// What the tracer did not see, in phrases.
+pub(in crate::report) fn not_seen(run: &Run, explanation: &Explanation) -> Vec<String> {
+    let mut causes = explanation.ranking.iter().map(|ranked| &ranked.cause);
+    let blind = causes.any(|cause| *cause == Cause::Blind);
+    let tracer = run
+        .own_cost
+        .tracer
+        .filter(|tracer| blind && tracer.lost > 0);
+    let overrun = tracer.map(|tracer| {
+        format!(
+            "{} of {}, overwritten before they were copied out: wake-ups among them are blind; \
+             a CPU that is not probed (-a) leaves the tracer more time",
+            words::count(tracer.lost),
+            words::plural(tracer.events, "event", "events"),
+        )
+    });
+    explanation.missing.iter().cloned().chain(overrun).collect()
 }
 
 /// A stage with its figures.

@@ -5,7 +5,7 @@ use super::sections::figure;
 use crate::record::Run;
 use crate::record::explanation::{Bill, Cause, Explanation};
 use crate::report::chart::outlier;
-use crate::report::explain::{counts, exact, mends, name, ranked, stage_figures};
+use crate::report::explain::{counts, exact, mends, name, not_seen, ranked, stage_figures};
 use crate::report::terms::Terms;
 use crate::report::words;
 
@@ -20,7 +20,7 @@ pub(super) fn explained(html: &mut Html, run: &Run) {
     };
     html.heading("explained", "Who stole the time");
     html.text("p", "", &counts(run, explanation));
-    for what in &explanation.missing {
+    for what in not_seen(run, explanation) {
         html.text("p", "note", &format!("Not seen: {what}."));
     }
     stages(html, explanation);
@@ -140,8 +140,8 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
                 details += note;
             }
             let cells = vec![
-                td(if gap { "gap" } else { row.stage.name() }),
-                td(exact(row.ns)),
+                td_in("whole", if gap { "gap" } else { row.stage.name() }),
+                td_in("whole", exact(row.ns)),
                 cause_cell(&row.cause),
                 td_in("mono", details),
             ];
@@ -151,8 +151,11 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     rows.push((
         "all",
         vec![
-            td(format!("the {}", if gap { "gap" } else { "latency" })),
-            td(exact(bill.latency_ns)),
+            td_in(
+                "whole",
+                format!("the {}", if gap { "gap" } else { "latency" }),
+            ),
+            td_in("whole", exact(bill.latency_ns)),
             td(""),
             td(""),
         ],

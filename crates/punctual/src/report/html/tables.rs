@@ -226,13 +226,13 @@ pub(super) fn worst(html: &mut Html, run: &Run, figures: &Figures) {
         (
             "Longest gaps",
             "Length",
-            "The longest gaps of all CPUs, with the time since the start",
+            "The longest gaps of the run, with the time since the start",
         )
     } else {
         (
             "Worst samples",
             "Latency",
-            "The highest latencies of all CPUs, with the time since the start",
+            "The highest latencies of the run, with the time since the start",
         )
     };
     html.heading("worst", heading);

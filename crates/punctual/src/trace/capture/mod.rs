@@ -153,6 +153,10 @@ impl Capture {
         #[cfg(feature = "trace")]
         unavailable::check()?;
         let recorder = Recorder::start(options)?;
+        let mut smi = SmiCounts::open(&options.cpus);
+        if let Some(smi) = &mut smi {
+            smi.read(0);
+        }
         let histories = (0..recorder.lanes())
             .map(|_| History::new(options.ring_events))
             .collect();
@@ -168,7 +172,7 @@ impl Capture {
             // Now, and not when the first window is cut: the kernel can't be preempted while it
             // prints a part of its table, for 0.2 ms on some.
             symbols: Symbols::load(),
-            smi: SmiCounts::open(&options.cpus),
+            smi,
             preempt_rt: is_preempt_rt(),
         })
     }
@@ -176,9 +180,6 @@ impl Capture {
     /// Copies out what has come. To be called several times a second, by no real-time thread.
     pub fn drain(&mut self) {
         let until_ns = clock::now_ns();
-        if let Some(smi) = &mut self.smi {
-            smi.read();
-        }
         let mut lost_any = false;
         for (index, history) in self.histories.iter_mut().enumerate() {
             let fresh = &mut self.fresh;
@@ -213,6 +214,13 @@ impl Capture {
             }
             self.chains.feed(&slot);
         }
+    }
+
+    /// Reads how many system management interrupts each CPU has had, if the last reading is as
+    /// long ago; whether it did. A reading interrupts each of the CPUs for some µs, so it is
+    /// asked for where something is to be told by it.
+    pub fn count_smis(&mut self, apart_ns: u64) -> bool {
+        self.smi.as_mut().is_some_and(|smi| smi.read(apart_ns))
     }
 
     /// The instants that a wake-up went through, which ended with this reading of the clock.

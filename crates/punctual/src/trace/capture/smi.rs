@@ -11,9 +11,7 @@ use punctual_rt::sys::perf;
 
 /// Where the kernel lists the counters that it reads out of the processor's registers.
 const PMU: &str = "/sys/bus/event_source/devices/msr";
-/// How often they are read.
-const EVERY_NS: u64 = 1_000_000_000;
-/// Readings of one CPU that are kept: as many as fit into the time that events are.
+/// Readings of one CPU that are kept: more than fit into the time that events are.
 const KEPT: usize = 1024;
 
 /// The counts of some CPUs.
@@ -47,11 +45,12 @@ impl SmiCounts {
         counters.map(|counters| Self { counters })
     }
 
-    /// Reads all counts, at most once a second: to read one interrupts its CPU for some µs.
-    pub fn read(&mut self) {
+    /// Reads all counts, if the last reading is as long ago; whether it did. To read one
+    /// interrupts its CPU for some µs.
+    pub fn read(&mut self, apart_ns: u64) -> bool {
         let last = self.counters.first().and_then(|c| c.readings.back());
-        if last.is_some_and(|(at, _)| clock::now_ns() < at + EVERY_NS) {
-            return;
+        if last.is_some_and(|(at, _)| clock::now_ns() < at.saturating_add(apart_ns)) {
+            return false;
         }
         for counter in &mut self.counters {
             let Ok(count) = perf::hits(&counter.counter) else {
@@ -63,6 +62,7 @@ impl SmiCounts {
             }
             counter.readings.push_back((clock::now_ns(), count));
         }
+        true
     }
 
     /// The last reading of a CPU before an instant, and the first after another.

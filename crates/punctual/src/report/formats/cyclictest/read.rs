@@ -257,7 +257,7 @@ impl Parsed {
     fn summary_threads(&self) -> Result<Vec<ForeignThread>, String> {
         if self.summaries.is_empty() {
             return Err(
-                "neither a punctual record nor output of cyclictest or jitterdebugger".to_owned(),
+                "neither a punctual record nor output of cyclictest, jitterdebugger or rtla timerlat".to_owned(),
             );
         }
         let thread = |(index, summary): (usize, &Option<Summary>)| {
