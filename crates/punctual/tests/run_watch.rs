@@ -5,6 +5,7 @@ mod common;
 #[path = "watch/exact.rs"]
 mod exact;
 #[path = "watch/known.rs"]
+#[macro_use]
 mod known;
 
 use std::fs;
@@ -15,24 +16,6 @@ use exact::{thread, times};
 use known::{Known, programs_of, watch, watched};
 use punctual::record::watch::{Subject, WatchedThread};
 use punctual::record::{Run, Standing, State};
-
-/// Why nothing can be watched here.
-fn cant() -> Option<String> {
-    if !is_root() {
-        return Some("it takes root to watch another program".to_owned());
-    }
-    punctual::trace::capture::unavailable::check()
-        .err()
-        .map(|why| why.to_string())
-}
-
-macro_rules! needed {
-    () => {
-        if let Some(why) = cant() {
-            skip!("{why}");
-        }
-    };
-}
 
 #[test]
 fn what_a_program_does_is_counted_exactly() {
@@ -50,7 +33,7 @@ fn waits_that_begin_too_late_are_overruns_and_instants_that_passed_are_missed() 
 fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
     needed!();
     let place = Place::new();
-    let mut known = Known::start(&["cycles", "200"]);
+    let mut known = Known::start(watched(), &["cycles", "200"]);
     let number = known.pid.to_string();
     let going = watch(&place, &[&number, "-q"]);
     known.go();
@@ -76,7 +59,7 @@ fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
 fn two_watches_side_by_side_count_the_same_and_one_that_is_killed_leaves_nothing() {
     needed!();
     let (one, other, killed) = (Place::new(), Place::new(), Place::new());
-    let mut known = Known::start(&["cycles", "500"]);
+    let mut known = Known::start(watched(), &["cycles", "500"]);
     let number = known.pid.to_string();
     let first = watch(&one, &[&number, "-q"]);
     let second = watch(&other, &[&number, "-q", "--no-explain"]);
@@ -110,7 +93,7 @@ fn two_watches_side_by_side_count_the_same_and_one_that_is_killed_leaves_nothing
 fn threads_of_ordinary_priority_are_watched_when_asked_for() {
     needed!();
     let place = Place::new();
-    let mut known = Known::start(&["cycles", "100", "reads", "5"]);
+    let mut known = Known::start(watched(), &["cycles", "100", "reads", "5"]);
     let number = known.pid.to_string();
     let going = watch(&place, &[&number, "--all", "-q", "--no-explain"]);
     known.go();
@@ -167,7 +150,7 @@ fn the_worst_wake_up_of_the_system_names_who_was_in_the_way() {
 fn threads_that_come_and_go_are_each_counted() {
     needed!();
     let place = Place::new();
-    let mut known = Known::start(&["cycles", "100", "threads", "12"]);
+    let mut known = Known::start(watched(), &["cycles", "100", "threads", "12"]);
     let number = known.pid.to_string();
     let going = watch(&place, &[&number, "-q", "--no-explain"]);
     known.go();
@@ -264,7 +247,7 @@ fn without_the_privilege_nothing_is_watched_and_nothing_left_behind() {
 fn every_other_verb_reads_a_watch() {
     needed!();
     let place = Place::new();
-    let mut known = Known::start(&["cycles", "300", "reads", "3"]);
+    let mut known = Known::start(watched(), &["cycles", "300", "reads", "3"]);
     let number = known.pid.to_string();
     let watches = ["one", "two"].map(|name| watch(&place, &[&number, "-q", "-o", name]));
     known.go();

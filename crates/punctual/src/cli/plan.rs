@@ -66,8 +66,12 @@ pub fn of_measure(flags: &MeasureFlags) -> Result<Plan, Failure> {
             ..make(kind, &flags.run, MEASURE)?
         }),
         (Probe::Wait(kind), Some(flag)) => Err(Failure::usage(format!(
-            "{flag} goes with measure {}measure hardware, not with {}",
-            if flag == "--method" { "" } else { "noise and " },
+            "{flag} goes with measure {}hardware, not with {}",
+            if flag == "--method" {
+                ""
+            } else {
+                "noise and measure "
+            },
             kind.name
         ))),
     }

@@ -9,7 +9,9 @@ use super::plan::required;
 use super::screen::Screen;
 use crate::conduct::{self, WatchPlan};
 use crate::system::Root;
-use crate::system::process;
+use crate::system::process::{self, Process};
+use crate::trace::watch::marks::find::{self, NotFound};
+use crate::trace::watch::marks::{Mark, spec};
 
 /// Watches and shows what was seen.
 ///
@@ -35,7 +37,9 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
              of it (docker: --pid=host)",
         ));
     }
+    let marks = program.as_ref().map(|it| marks(flags, it)).transpose()?;
     Ok(WatchPlan {
+        marks: marks.unwrap_or_default(),
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
@@ -46,5 +50,27 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
         confidence: flags.required.confidence,
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
+    })
+}
+
+/// Where the marks lie: what is not in the program is wrong usage, as a program that isn't there.
+fn marks(flags: &WatchFlags, program: &Process) -> Result<Vec<Mark>, Failure> {
+    if flags.marks.len() > spec::MOST {
+        return Err(Failure::usage(format!(
+            "--mark: at most {} can be given",
+            spec::MOST
+        )));
+    }
+    let names = flags.marks.iter().map(|mark| &mark.name).enumerate();
+    for (index, name) in names {
+        if flags.marks[..index].iter().any(|other| other.name == *name) {
+            return Err(Failure::usage(format!(
+                "--mark: two are named '{name}'; name one: NAME=PLACE"
+            )));
+        }
+    }
+    find::find(program.pid, &flags.marks).map_err(|why| match why {
+        NotFound::Wrong(why) => Failure::usage(why),
+        NotFound::Unread(why) => Failure::setup(why),
     })
 }

@@ -1,10 +1,13 @@
 //! What was watched, and what its threads went through beside their wake-ups.
 
+mod marks;
+
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use serde::{Deserialize, Serialize};
 
 use super::read::Bounds;
 use super::validate::{Broken, at_most, ensure, histogram};
+pub use marks::{MarkedThread, WatchedMark, WorstLength};
 
 /// What was watched of a machine that was left as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +26,9 @@ pub struct Watch {
     /// What the programs in the kernel took, measured for a part of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<WatchCost>,
+    /// Places of the program that its threads passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<WatchedMark>,
 }
 
 impl Watch {
@@ -182,7 +188,7 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
         histogram(&thread.by_others, &format!("{place}.by_others"))?;
         at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
     }
-    Ok(())
+    marks::check(&watch.marks)
 }
 
 /// Adds a watch to those before, its threads by their names, and says where each of them
@@ -202,6 +208,7 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch) -> Vec<usize> {
         calls: a.calls.saturating_add(b.calls),
         spent_ns: a.spent_ns.saturating_add(b.spent_ns),
     });
+    marks::add_up(&mut sum.marks, &watch.marks);
     let mut taken: Vec<usize> = Vec::new();
     for thread in &watch.threads {
         // The second of a name joins the second of that name.
@@ -222,19 +229,18 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch) -> Vec<usize> {
     taken
 }
 
+/// A record that was read holds sound histograms.
+fn add_histogram(sum: &mut HistogramRecord, term: &HistogramRecord) {
+    if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term)) {
+        all.merge(&more);
+        *sum = HistogramRecord::from(&all);
+    }
+}
+
 impl WatchedThread {
     fn add(&mut self, other: &Self) {
-        for (sum, term) in [
-            (&mut self.by_timer, &other.by_timer),
-            (&mut self.by_others, &other.by_others),
-        ] {
-            // A record that was read holds sound histograms.
-            if let (Ok(mut all), Ok(more)) = (Histogram::try_from(&*sum), Histogram::try_from(term))
-            {
-                all.merge(&more);
-                *sum = HistogramRecord::from(&all);
-            }
-        }
+        add_histogram(&mut self.by_timer, &other.by_timer);
+        add_histogram(&mut self.by_others, &other.by_others);
         for (sum, term) in [
             (&mut self.overruns, other.overruns),
             (&mut self.switches, other.switches),

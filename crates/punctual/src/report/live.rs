@@ -3,7 +3,7 @@
 
 mod watch;
 
-pub use watch::{LiveRow, LiveWatch, watch_lines, watch_plain_line};
+pub use watch::{LiveMark, LiveRow, LiveWatch, watch_lines, watch_plain_line};
 
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};

@@ -66,4 +66,14 @@ fn watched(watch: &mut Value) {
             }
         }
     }
+    let marks = watch.get_mut("marks").and_then(Value::as_array_mut);
+    let threads = marks
+        .into_iter()
+        .flatten()
+        .filter_map(|mark| mark.get_mut("threads").and_then(Value::as_array_mut));
+    for thread in threads.flatten() {
+        if let Some(lengths) = thread.get_mut("lengths").and_then(Value::as_object_mut) {
+            lengths.remove("encoded");
+        }
+    }
 }

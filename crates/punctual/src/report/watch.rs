@@ -1,5 +1,7 @@
 //! What was watched beside the wake-ups, as tables: for the terminal and the page.
 
+mod marks;
+
 use super::words;
 use crate::record::Run;
 use crate::record::watch::{Subject, Watch, WatchedCall, WatchedTask};
@@ -37,10 +39,16 @@ pub(super) fn tables(run: &Run) -> Vec<Table> {
     let Some(watch) = &run.watch else {
         return Vec::new();
     };
-    [threads(run, watch), sleeps(run, watch), worst(run, watch)]
-        .into_iter()
-        .filter(|table| !table.rows.is_empty())
-        .collect()
+    [
+        marks::lengths(run, watch),
+        marks::worst(run, watch),
+        threads(run, watch),
+        sleeps(run, watch),
+        worst(run, watch),
+    ]
+    .into_iter()
+    .filter(|table| !table.rows.is_empty())
+    .collect()
 }
 
 /// Whose wake-ups these are.

@@ -1,7 +1,8 @@
 //! Watches for records that hold one.
 
 use punctual::record::watch::{
-    Jobs, Subject, Watch, WatchCost, WatchedCall, WatchedTask, WatchedThread, WorstWakeUp,
+    Jobs, MarkedThread, Subject, Watch, WatchCost, WatchedCall, WatchedMark, WatchedTask,
+    WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
@@ -61,6 +62,54 @@ pub fn program(name: &str, threads: usize) -> Watch {
         beyond: 2,
         worst: Vec::new(),
         cost: None,
+        marks: vec![mark(name), refused_mark(name)],
+    }
+}
+
+/// One that two threads passed.
+fn mark(name: &str) -> WatchedMark {
+    let worst = |length_ns, waited_ns| WorstLength {
+        length_ns,
+        at_ns: 5_000_000_000,
+        waited_ns,
+        preempted: 2,
+        slept: 1,
+        faults: 3,
+    };
+    let mut lengths = Histogram::new();
+    lengths.record_n(250_000, 10_000);
+    lengths.record(2_500_000);
+    let lengths = HistogramRecord::from(&lengths);
+    let thread = |lost| MarkedThread {
+        task: task(name),
+        count: 10_002,
+        lengths: lengths.clone(),
+        unfinished: 4,
+        unmatched: 1,
+        lost,
+        worst: vec![worst(2_500_000, Some(2_000_000)), worst(250_000, None)],
+    };
+    WatchedMark {
+        name: name.to_owned(),
+        place: "begin..end".to_owned(),
+        point: false,
+        refused: None,
+        threads: vec![thread(0), thread(7)],
+        unwatched: 9,
+        beyond: 1,
+    }
+}
+
+/// One that the kernel wouldn't have.
+fn refused_mark(name: &str) -> WatchedMark {
+    WatchedMark {
+        name: format!("{name}-too"),
+        place: "usdt:control:step".to_owned(),
+        point: true,
+        refused: Some(format!("the kernel refused {name}; take another kernel")),
+        threads: Vec::new(),
+        unwatched: 0,
+        beyond: 0,
     }
 }
 
@@ -84,5 +133,6 @@ pub fn system(name: &str) -> Watch {
             calls: 25_034,
             spent_ns: 3_970_000,
         }),
+        marks: Vec::new(),
     }
 }

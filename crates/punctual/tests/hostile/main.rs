@@ -14,6 +14,7 @@ mod kernel_symbols;
 mod kernel_tables;
 mod lab;
 mod lab_observer;
+mod marks;
 mod record;
 mod tracer_lines;
 mod window;
@@ -29,6 +30,7 @@ const TARGETS: &[(&str, Check)] = &[
     ("kernel_tables", kernel_tables::check),
     ("lab", lab::check),
     ("lab_observer", lab_observer::check),
+    ("marks", marks::check),
     ("record", record::check),
     ("tracer_lines", tracer_lines::check),
     ("window", window::check),

@@ -12,7 +12,7 @@ use punctual_rt::sched::{Policy, set_current};
 use punctual_rt::sys::task;
 
 use super::common::{Place, until};
-use super::known::{Known, watch};
+use super::known::{Known, watch, watched as program};
 
 fn is_preempt_rt() -> bool {
     fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
@@ -38,9 +38,12 @@ pub fn times(thread: &WatchedThread, call: &str) -> u64 {
 /// Returns how often it slept in `read`.
 pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
     let place = Place::new();
-    let mut known = Known::start(&[
-        "cycles", "500", "stalls", "10", "pages", "500", "reads", "20", "locks", "7",
-    ]);
+    let mut known = Known::start(
+        program(),
+        &[
+            "cycles", "500", "stalls", "10", "pages", "500", "reads", "20", "locks", "7",
+        ],
+    );
     let number = known.pid.to_string();
     let words = [&number, "--deadline", "50ms", "--miss", "0.5", "-q"];
     let going = watch(&place, &[&words, flags].concat());
@@ -127,7 +130,10 @@ fn unslept(thread: &WatchedThread) -> u64 {
 /// Stalls of a program that makes up for them.
 pub fn late_waits_and_passed_instants_are_counted() {
     let place = Place::new();
-    let mut known = Known::start(&["cycles", "500", "stalls", "5", "catch-up", "1"]);
+    let mut known = Known::start(
+        program(),
+        &["cycles", "500", "stalls", "5", "catch-up", "1"],
+    );
     let number = known.pid.to_string();
     let going = watch(&place, &[&number, "-q", "--no-explain"]);
     let did = known.go();
@@ -152,7 +158,7 @@ pub fn late_waits_and_passed_instants_are_counted() {
 /// Jobs of a deadline thread, some of them too long; or why it is no such thread here.
 pub fn late_jobs_are_counted() -> Result<(), String> {
     let place = Place::new();
-    let mut known = Known::start(&["cycles", "100", "jobs", "25"]);
+    let mut known = Known::start(program(), &["cycles", "100", "jobs", "25"]);
     let number = known.pid.to_string();
     let going = watch(&place, &[&number, "-q", "--no-explain"]);
     let did = known.go();

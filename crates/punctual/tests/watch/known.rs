@@ -1,31 +1,46 @@
-//! The program whose behaviour is known, and watches of it.
+//! Programs whose behaviour is known, and watches of them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use super::common::{Going, Place, until};
+use super::common::{Going, Place, is_root, until};
 
-/// The program of known behaviour, compiled once.
-pub fn watched() -> &'static PathBuf {
-    static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    static BROUGHT: OnceLock<PathBuf> = OnceLock::new();
-    if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
-        return BROUGHT.get_or_init(|| "/lab/bin/watched".into());
+/// Why nothing can be watched here.
+#[allow(dead_code, reason = "not every test may be skipped")]
+pub fn cant() -> Option<String> {
+    if !is_root() {
+        return Some("it takes root to watch another program".to_owned());
     }
-    let (_, path) = BUILT.get_or_init(|| {
+    punctual::trace::capture::unavailable::check()
+        .err()
+        .map(|why| why.to_string())
+}
+
+#[allow(unused_macros, reason = "not every test may be skipped")]
+macro_rules! needed {
+    () => {
+        if let Some(why) = known::cant() {
+            skip!("{why}");
+        }
+    };
+}
+
+type Built = OnceLock<(tempfile::TempDir, PathBuf)>;
+
+/// A program of `tests/watch`, compiled once.
+fn built(name: &str, once: &'static Built) -> &'static PathBuf {
+    let (_, path) = once.get_or_init(|| {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("watched");
+        let path = directory.path().join(name);
+        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/watch");
         let done = Command::new("cc")
             .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
             .arg(&path)
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/tests/watch/watched.c"
-            ))
+            .arg(source.join(format!("{name}.c")))
             .output()
             .expect("a C compiler: the tool is built with it too");
         let errors = String::from_utf8_lossy(&done.stderr);
@@ -33,6 +48,25 @@ pub fn watched() -> &'static PathBuf {
         (directory, path)
     });
     path
+}
+
+/// The program whose wake-ups are known.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn watched() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    static BROUGHT: OnceLock<PathBuf> = OnceLock::new();
+    // The laboratory brings it along: there is no compiler within.
+    if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
+        return BROUGHT.get_or_init(|| "/lab/bin/watched".into());
+    }
+    built("watched", &BUILT)
+}
+
+/// The program whose passes of its marks are known.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn marked() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built("marked", &BUILT)
 }
 
 /// It, as it runs; killed when dropped.
@@ -45,8 +79,8 @@ pub struct Known {
 }
 
 impl Known {
-    pub fn start(what: &[&str]) -> Self {
-        let mut child = Command::new(watched())
+    pub fn start(program: &Path, what: &[&str]) -> Self {
+        let mut child = Command::new(program)
             .args(what)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -94,6 +128,7 @@ impl Known {
     }
 
     /// What /proc says of its periodic thread.
+    #[allow(dead_code, reason = "not every test asks")]
     pub fn proc(&self, key: &str) -> u64 {
         let path = format!("/proc/{}/task/{}/status", self.pid, self.tid);
         let status = fs::read_to_string(path).expect("its status");

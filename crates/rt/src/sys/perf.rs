@@ -1,5 +1,7 @@
-//! Hardware breakpoints and counters of a CPU, as `perf_event_open` offers them.
+//! Hardware breakpoints, counters of a CPU and probes in programs, as `perf_event_open` offers
+//! them.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -108,10 +110,47 @@ pub fn count_on_cpu(kind: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
     open(&attributes, -1, cpu as libc::c_int)
 }
 
+/// A place in a program's file at which the kernel is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe<'a> {
+    /// The file.
+    pub path: &'a CStr,
+    /// Bytes from the file's beginning to the instruction.
+    pub offset: u64,
+    /// Where the function returns to instead, each time that it was entered there.
+    pub returns: bool,
+    /// Bytes from the file's beginning to a 16-bit count that is to be above 0 meanwhile; 0 for
+    /// none.
+    pub semaphore: u32,
+}
+
+/// Sets a probe in the program that `tid` is a thread of: all its threads pass it, for as long
+/// as that thread lives. `kind` is the number that the kernel gave its probes
+/// (`/sys/bus/event_source/devices/uprobe/type`). Where no instruction begins at the place, the
+/// program is destroyed.
+///
+/// Not real-time safe: it allocates in the kernel and stops the program for a moment.
+///
+/// # Errors
+/// ENOENT when the file is gone, EINVAL when it can't be probed there, ESRCH for a dead thread,
+/// EACCES or EPERM without CAP_PERFMON or CAP_SYS_ADMIN.
+pub fn set_probe(tid: libc::pid_t, kind: u32, probe: &Probe<'_>) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind,
+        size: size_of::<Attributes>() as u32,
+        config: u64::from(probe.semaphore) << 32 | u64::from(probe.returns),
+        address: probe.path.as_ptr() as u64,
+        length: probe.offset,
+        ..Attributes::default()
+    };
+    open(&attributes, tid, -1)
+}
+
 fn open(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads `size` bytes of a live struct of that size. A breakpoint that
-    // isn't the kernel's changes nothing but the thread's debug registers, and a counter
-    // nothing at all.
+    // SAFETY: the kernel reads `size` bytes of a live struct of that size, and a path, which
+    // `Probe` borrows, up to its zero. A breakpoint that isn't the kernel's changes nothing but
+    // the thread's debug registers, a counter nothing at all, and a probe code that the caller
+    // answers for, of another program.
     let descriptor = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{EXPLAIN, OUTPUT, RequirementFlags, units};
+use crate::trace::watch::marks::spec::{self, Spec};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
 Examples:
   punctual watch controller                 the real-time threads of a program that runs
   punctual watch 4711 -D 60 --deadline 100us
   punctual watch controller --all           its ordinary threads too
+  punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
   punctual watch --system                   the machine's worst wake-up, and who was in its way";
 
 /// Flags of `watch`.
@@ -32,6 +34,9 @@ pub struct WatchFlags {
     /// How long to watch: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
+    /// A place of the program's own to measure at: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from one to another; may be repeated
+    #[arg(long = "mark", value_name = "[NAME=]PLACE", value_parser = spec::parse, allow_hyphen_values = true, conflicts_with = "system")]
+    pub marks: Vec<Spec>,
 
     /// What is required.
     #[command(flatten)]

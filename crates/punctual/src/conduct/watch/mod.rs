@@ -3,6 +3,7 @@
 
 mod compose;
 mod followed;
+mod marks;
 mod program;
 mod system;
 
@@ -23,6 +24,7 @@ use crate::report::live::LiveWatch;
 use crate::system::process::Process;
 use crate::system::watch::{self, Watch};
 use crate::system::{self as machine, Root, SurveyRequest};
+use crate::trace::watch::marks::Mark;
 use program::Program;
 use system::System;
 
@@ -41,6 +43,8 @@ pub struct WatchPlan {
     pub requirements: Vec<Requirement>,
     /// Level of confidence, in (0, 1).
     pub confidence: f64,
+    /// Places of the program that its threads pass.
+    pub marks: Vec<Mark>,
     /// Explain late wake-ups of the program.
     pub explain: bool,
     /// Those later than this, in ns; absent for the deadline.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::followed::Followed;
+use super::marks::Marks;
 use super::{WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
@@ -36,6 +37,7 @@ pub(super) struct Program<'a> {
     /// Threads that there was no room for: by number and beginning.
     beyond: Vec<(u32, u64)>,
     stretches: Stretches,
+    marks: Option<Marks<'a>>,
     explaining: Option<Explaining>,
     feed: Option<Feed>,
     start_ns: u64,
@@ -56,11 +58,14 @@ impl<'a> Program<'a> {
             every: plan.every,
             ring: RING,
         };
+        let watching = Watching::start(&options).map_err(ConductError::Watch)?;
+        let marks = Marks::begin(process.pid, plan.every, &plan.marks, &mut run.events);
         let mut program = Self {
             plan,
             process,
             root: Root::live(),
-            watching: Watching::start(&options).map_err(ConductError::Watch)?,
+            watching,
+            marks,
             threads: Vec::new(),
             beyond: Vec::new(),
             stretches: Stretches::new(),
@@ -121,6 +126,11 @@ impl<'a> Program<'a> {
                 self.watching.forget(thread.sleeper.task.tid);
             }
         }
+        if let Some(marks) = &mut self.marks {
+            let gone = self.threads.iter().filter(|it| it.gone);
+            let gone = gone.map(|it| (it.sleeper.task.tid, it.sleeper.started_ns));
+            marks.forget(&gone.collect());
+        }
     }
 }
 
@@ -173,6 +183,9 @@ impl Watched for Program<'_> {
         if let Some(feed) = &mut self.feed {
             feed.collected();
         }
+        if let Some(marks) = &mut self.marks {
+            marks.collect();
+        }
         for thread in &mut self.threads {
             thread.settle(false);
         }
@@ -180,6 +193,9 @@ impl Watched for Program<'_> {
 
     fn count(&mut self, elapsed_ns: u64) {
         self.read_counts();
+        if let Some(marks) = &mut self.marks {
+            marks.count();
+        }
         let tallies = self.threads.iter().map(|thread| &thread.tally);
         self.stretches.look_at(tallies, elapsed_ns);
     }
@@ -206,6 +222,7 @@ impl Watched for Program<'_> {
             deadline_ns: self.plan.deadline_ns(),
             rows_are: "thread".to_owned(),
             rows: self.threads.iter().map(compose::row).collect(),
+            marks: self.marks.as_ref().map_or_else(Vec::new, Marks::live),
             notes,
         }
     }
@@ -229,6 +246,7 @@ impl Watched for Program<'_> {
             beyond: self.beyond.len() as u64,
             worst: Vec::new(),
             cost: None,
+            marks: self.marks.as_ref().map_or_else(Vec::new, Marks::compose),
         });
         run.blocks = self.stretches.blocks();
         if let Some(explaining) = &self.explaining {
@@ -251,6 +269,9 @@ impl Watched for Program<'_> {
         self.collect(elapsed_ns);
         for (thread, counted) in self.threads.iter_mut().zip(counted) {
             thread.sleeper.wake_ups = counted;
+        }
+        if let Some(marks) = &mut self.marks {
+            marks.finish();
         }
         for thread in &mut self.threads {
             thread.settle(true);

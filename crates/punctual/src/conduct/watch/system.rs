@@ -146,6 +146,7 @@ impl Watched for System<'_> {
             deadline_ns: self.plan.deadline_ns(),
             rows_are: "CPU".to_owned(),
             rows: self.cpus.iter().map(row).collect(),
+            marks: Vec::new(),
             notes: run
                 .events
                 .last()
@@ -176,6 +177,7 @@ impl Watched for System<'_> {
                 calls: taken.calls,
                 spent_ns: taken.spent_ns,
             }),
+            marks: Vec::new(),
         });
     }
 

@@ -20,8 +20,29 @@ pub struct LiveWatch {
     pub rows_are: String,
     /// One entry for each thread, or for each CPU of a system.
     pub rows: Vec<LiveRow>,
+    /// One entry for each mark of a program.
+    pub marks: Vec<LiveMark>,
     /// What a reader must know at once.
     pub notes: Vec<String>,
+}
+
+/// A mark as it stands, all threads together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveMark {
+    /// What it is called.
+    pub name: String,
+    /// Passes, or lengths that came to their end.
+    pub count: u64,
+    /// Whether it isn't seen.
+    pub refused: bool,
+    /// From one pass to the next; else from one place to another.
+    pub point: bool,
+    /// Mean length in ns; 0 without any.
+    pub avg_ns: f64,
+    /// p99 in ns, where there are enough for it.
+    pub p99_ns: Option<u64>,
+    /// The longest in ns.
+    pub max_ns: Option<u64>,
 }
 
 /// A thread as it stands. Latencies are in ns; without wake-ups they are 0.
@@ -63,11 +84,43 @@ pub fn watch_lines(view: &LiveWatch, style: &Style) -> Vec<String> {
         let wrapped = wrap(note, room).into_iter().take(2);
         tail.extend(wrapped.map(|line| style.paint(Tone::Unsure, &line)));
     }
-    let free = style.height.saturating_sub(tail.len() + 4).max(1);
-    lines.extend(rows(view, style, free, room));
+    let marks = marks(view, style, room);
+    let free = style.height.saturating_sub(tail.len() + marks.len() + 4);
+    lines.extend(rows(view, style, free.max(1), room));
+    lines.extend(marks);
     lines.extend(tail);
     lines.truncate(style.height.max(2) - 1);
     lines.iter().map(|line| cut(line, style.width)).collect()
+}
+
+fn marks(view: &LiveWatch, style: &Style, room: usize) -> Vec<String> {
+    if view.marks.is_empty() {
+        return Vec::new();
+    }
+    let heads = ["mark", "", "times", "mean/µs", "p99", "max"];
+    let mut cells: Vec<Vec<Cell>> = vec![
+        heads
+            .iter()
+            .map(|name| Cell::toned(*name, Tone::Dim))
+            .collect(),
+    ];
+    for mark in &view.marks {
+        let figure = |ns: Option<f64>| Cell::new(ns.map_or_else(|| "—".to_owned(), words::micros));
+        let (what, tone) = match (mark.refused, mark.point) {
+            (true, _) => ("not seen", Tone::Bad),
+            (false, true) => ("interval", Tone::Dim),
+            (false, false) => ("duration", Tone::Dim),
+        };
+        cells.push(vec![
+            Cell::new(words::label(&mark.name)),
+            Cell::toned(what, tone),
+            Cell::new(words::short_count(mark.count)),
+            figure(mark.max_ns.map(|_| mark.avg_ns)),
+            figure(mark.p99_ns.map(|ns| ns as f64)),
+            figure(mark.max_ns.map(|ns| ns as f64)),
+        ]);
+    }
+    table::set(&cells, room, style)
 }
 
 fn rows(view: &LiveWatch, style: &Style, free: usize, room: usize) -> Vec<String> {
@@ -231,10 +284,20 @@ mod tests {
             words: "read 12.3 ms".to_owned(),
             ..LiveRow::default()
         };
+        let mark = |index: usize| LiveMark {
+            name: format!("usdt:controller:cycle-{index}"),
+            count: 1_000_000,
+            refused: index == 1,
+            point: index == 0,
+            avg_ns: 1e6,
+            p99_ns: Some(1_100_000),
+            max_ns: (index != 1).then_some(2_000_000_000),
+        };
         LiveWatch {
             title: "watch controller (4711)".to_owned(),
             rows_are: "thread".to_owned(),
             rows: (0..rows).map(row).collect(),
+            marks: (0..rows % 4).map(mark).collect(),
             ..LiveWatch::default()
         }
     }

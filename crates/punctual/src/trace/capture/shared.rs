@@ -1,7 +1,7 @@
-//! What the kernel and we see of the same memory, and the one call that no crate offers.
+//! What the kernel and we see of the same memory, and the calls that no crate offers.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
@@ -105,4 +105,46 @@ pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
         return Err(io::Error::last_os_error());
     }
     Ok(run.retval)
+}
+
+/// What the kernel reads to tie a program to an event: `union bpf_attr`, its part for that.
+#[repr(C)]
+struct Link {
+    prog_fd: u32,
+    target_fd: u32,
+    attach_type: u32,
+    flags: u32,
+    cookie: u64,
+}
+
+/// Has a program run at each event, with a number of ours. It does until the descriptor is
+/// closed, which holds both.
+///
+/// # Errors
+/// The kernel's.
+pub fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Result<OwnedFd> {
+    const BPF_LINK_CREATE: libc::c_int = 28;
+    const BPF_PERF_EVENT: u32 = 41;
+    let link = Link {
+        prog_fd: program.as_raw_fd() as u32,
+        target_fd: event.as_raw_fd() as u32,
+        attach_type: BPF_PERF_EVENT,
+        flags: 0,
+        cookie,
+    };
+    // SAFETY: `link` is laid out as the kernel has it, and its size is told; the kernel reads it
+    // alone.
+    let made = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_LINK_CREATE,
+            &raw const link,
+            size_of::<Link>(),
+        )
+    };
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(made as libc::c_int) })
 }

@@ -158,7 +158,7 @@ fn wake(slot: &Slot) -> Wake {
     }
 }
 
-fn other(tid: u64, priority: u64, words: &[u64]) -> Other {
+pub(super) fn other(tid: u64, priority: u64, words: &[u64]) -> Other {
     Other {
         tid: tid as u32,
         name: text(words),

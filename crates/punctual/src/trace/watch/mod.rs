@@ -7,6 +7,7 @@
 pub mod calls;
 #[cfg(feature = "trace")]
 mod kernel;
+pub mod marks;
 pub mod rhythm;
 #[cfg(feature = "trace")]
 mod wakeups;

@@ -32,6 +32,7 @@ static long (*const bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
+static u64 (*const bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 /* Opaque to us; the kernel knows it by this name. */
@@ -59,6 +60,9 @@ struct sched_entity {
 struct sched_dl_entity {
 	s64 deadline;
 } CO_RE;
+struct sched_info {
+	u64 run_delay; /* how long it was ready to run, and had no CPU */
+} CO_RE;
 struct rt_mutex_waiter;
 struct task_struct {
 	s32 pid;
@@ -67,12 +71,15 @@ struct task_struct {
 	s32 normal_prio; /* without what locks lend it */
 	u32 policy;
 	u32 __state;
+	u64 nvcsw;  /* how often it went to sleep */
+	u64 nivcsw; /* how often it was preempted */
 	u64 start_time;
 	u64 min_flt;
 	u64 maj_flt;
 	char comm[16];
 	struct sched_entity se;
 	struct sched_dl_entity dl;
+	struct sched_info sched_info;
 	struct rt_mutex_waiter *pi_blocked_on;
 } CO_RE;
 struct timerqueue_node {
@@ -96,6 +103,7 @@ struct pt_regs {
 	u64 orig_ax;
 	u64 ip;
 	u64 cs;
+	u64 sp;
 } CO_RE;
 struct work_struct {
 	void *func;

@@ -5,6 +5,7 @@
  * trace/watch/kernel.rs reads what is written here. */
 #include "kernel.h"
 #include "ring.h"
+#include "program.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -14,11 +15,6 @@ enum kind {
 	UNSLEPT,   /* its timer expired before it had gone to sleep */
 };
 
-/* Set before the program is loaded. */
-const volatile u32 program = 0; /* whose threads are watched */
-const volatile u32 every = 0;   /* those of ordinary priority too */
-
-enum { SCHED_FIFO = 1, SCHED_RR = 2, SCHED_DEADLINE = 6 };
 enum { STATE_DEAD = 0x80 };
 enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
 /* No system call: a page fault or an interrupt was where the thread went to sleep. */
@@ -92,14 +88,6 @@ struct {
 	MAP_TYPE(key, struct call_key);
 	MAP_TYPE(value, struct call);
 } calls SEC(".maps");
-
-static ALWAYS_INLINE int is_counted(struct task_struct *task)
-{
-	if (task->tgid != program)
-		return 0;
-	u32 policy = task->policy;
-	return every || policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
-}
 
 static ALWAYS_INLINE struct watched *find(struct task_struct *task)
 {

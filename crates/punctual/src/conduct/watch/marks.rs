@@ -1,0 +1,317 @@
+//! The marks of a program: passes out of the kernel's rings, counts out of its maps.
+
+use std::collections::BTreeSet;
+
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+
+use super::compose;
+use crate::record::Event;
+use crate::record::watch::{MarkedThread, WatchedMark, WorstLength};
+use crate::report::live::LiveMark;
+use crate::trace::capture::Unavailable;
+use crate::trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
+
+/// All marks of a watch.
+pub(super) struct Marks<'a> {
+    marks: &'a [Mark],
+    marking: Result<Marking, Unavailable>,
+    threads: Vec<AtMark>,
+    unseen: Vec<Unseen>,
+}
+
+/// A thread at a mark.
+struct AtMark {
+    passes: Passes,
+    /// Passes that came here.
+    received: u64,
+    lengths: Histogram,
+    /// The longest first.
+    worst: Vec<WorstLength>,
+    /// It has ended, and its counts are no more in the kernel.
+    gone: bool,
+}
+
+impl<'a> Marks<'a> {
+    /// Begins to see them; none is asked for in most watches, and what the kernel refuses is no
+    /// reason not to watch.
+    pub(super) fn begin(
+        pid: u32,
+        every: bool,
+        marks: &'a [Mark],
+        events: &mut Vec<Event>,
+    ) -> Option<Self> {
+        if marks.is_empty() {
+            return None;
+        }
+        let marks = Self {
+            marks,
+            marking: Marking::start(pid, every, marks),
+            threads: Vec::new(),
+            unseen: vec![Unseen::default(); marks.len()],
+        };
+        for (index, mark) in marks.marks.iter().enumerate() {
+            if let Some(why) = marks.refused(index) {
+                events.push(Event {
+                    at_ns: 0,
+                    kind: "mark-refused".to_owned(),
+                    text: format!("the mark {} is not seen: {why}", mark.name),
+                    invalidates: false,
+                });
+            }
+        }
+        Some(marks)
+    }
+
+    /// Why a mark is not seen.
+    fn refused(&self, index: usize) -> Option<String> {
+        let why = match &self.marking {
+            Ok(marking) => marking.refused().get(index)?.as_ref()?,
+            Err(why) => why,
+        };
+        Some(format!("{}; {}", why.reason, why.mend))
+    }
+
+    /// Takes what has come.
+    pub(super) fn collect(&mut self) {
+        let passes = self.marking.as_mut().map(Marking::drain);
+        let passes = passes.unwrap_or_default();
+        let known = |threads: &[AtMark], pass: &Passed| threads.iter().any(|it| it.is(pass));
+        if passes.iter().any(|pass| !known(&self.threads, pass)) {
+            self.read_counts();
+        }
+        for pass in &passes {
+            if let Some(thread) = self.threads.iter_mut().find(|it| it.is(pass)) {
+                thread.take(pass);
+            }
+        }
+    }
+
+    /// Reads the kernel's counts.
+    pub(super) fn count(&mut self) {
+        self.read_counts();
+        let Ok(marking) = &mut self.marking else {
+            return;
+        };
+        self.unseen = marking.unseen();
+    }
+
+    fn read_counts(&mut self) {
+        let counts = self.marking.as_ref().map(Marking::passes);
+        for passes in counts.unwrap_or_default() {
+            let same = |it: &AtMark| {
+                (it.passes.mark, it.passes.task.tid, it.passes.started_ns)
+                    == (passes.mark, passes.task.tid, passes.started_ns)
+            };
+            match self.threads.iter().position(same) {
+                Some(at) => self.threads[at].passes = passes,
+                None if self.threads.len() < WatchedMark::THREADS => {
+                    self.threads.push(AtMark::new(passes));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Makes room in the kernel: these threads have ended, and nothing more comes of them.
+    pub(super) fn forget(&mut self, ended: &BTreeSet<(u32, u64)>) {
+        let Ok(marking) = &mut self.marking else {
+            return;
+        };
+        for thread in self.threads.iter_mut().filter(|it| !it.gone) {
+            let one = (thread.passes.task.tid, thread.passes.started_ns);
+            if ended.contains(&one) && thread.lost() == 0 {
+                marking.forget(&thread.passes);
+                thread.gone = true;
+            }
+        }
+    }
+
+    /// Takes the last: what was counted by now must have come.
+    pub(super) fn finish(&mut self) {
+        self.read_counts();
+        let counted: Vec<u64> = self.threads.iter().map(|it| it.passes.count).collect();
+        self.collect();
+        // What came while the rings were emptied waits for the next time.
+        self.collect();
+        for (thread, counted) in self.threads.iter_mut().zip(counted) {
+            thread.passes.count = thread.received.max(counted);
+        }
+        if let Ok(marking) = &self.marking {
+            self.unseen = marking.unseen();
+        }
+    }
+
+    /// In the record's words.
+    pub(super) fn compose(&self) -> Vec<WatchedMark> {
+        let of = |(index, mark): (usize, &Mark)| {
+            let threads = self.threads.iter();
+            let mut threads: Vec<&AtMark> = threads
+                .filter(|it| it.passes.mark as usize == index)
+                .collect();
+            threads.sort_by_key(|it| (it.passes.task.tid, it.passes.started_ns));
+            WatchedMark {
+                name: mark.name.clone(),
+                place: mark.text.clone(),
+                point: mark.is_point,
+                refused: self.refused(index),
+                threads: threads.into_iter().map(AtMark::compose).collect(),
+                unwatched: self.unseen[index].unwatched,
+                beyond: self.unseen[index].beyond,
+            }
+        };
+        self.marks.iter().enumerate().map(of).collect()
+    }
+
+    /// For the screen, all threads of a mark together.
+    pub(super) fn live(&self) -> Vec<LiveMark> {
+        let of = |(index, mark): (usize, &Mark)| {
+            let threads = || {
+                let threads = self.threads.iter();
+                threads.filter(move |it| it.passes.mark as usize == index)
+            };
+            let lengths = Histogram::merged(threads().map(|it| &it.lengths));
+            LiveMark {
+                name: mark.name.clone(),
+                count: threads().map(|it| it.passes.count).sum(),
+                refused: self.refused(index).is_some(),
+                point: mark.is_point,
+                avg_ns: lengths.mean().unwrap_or(0.0),
+                max_ns: lengths.max(),
+                p99_ns: lengths.quantile(0.99).filter(|_| lengths.count() >= 1000),
+            }
+        };
+        self.marks.iter().enumerate().map(of).collect()
+    }
+}
+
+impl AtMark {
+    fn new(passes: Passes) -> Self {
+        Self {
+            passes,
+            received: 0,
+            lengths: Histogram::new(),
+            worst: Vec::new(),
+            gone: false,
+        }
+    }
+
+    fn is(&self, pass: &Passed) -> bool {
+        let own = &self.passes;
+        (own.mark, own.task.tid, own.started_ns) == (pass.mark, pass.tid, pass.started_ns)
+    }
+
+    fn take(&mut self, pass: &Passed) {
+        self.received += 1;
+        let Some(length) = pass.length else {
+            return;
+        };
+        self.lengths.record(length.ns);
+        let place = self.worst.partition_point(|it| it.length_ns >= length.ns);
+        if place < WatchedMark::WORST {
+            self.worst.truncate(WatchedMark::WORST - 1);
+            self.worst.insert(
+                place,
+                WorstLength {
+                    length_ns: length.ns,
+                    at_ns: pass.at_ns,
+                    waited_ns: length.waited_ns,
+                    preempted: length.preempted.into(),
+                    slept: length.slept.into(),
+                    faults: length.faults,
+                },
+            );
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        self.passes.count.saturating_sub(self.received)
+    }
+
+    fn compose(&self) -> MarkedThread {
+        MarkedThread {
+            task: compose::task(&self.passes.task),
+            count: self.passes.count,
+            lengths: HistogramRecord::from(&self.lengths),
+            unfinished: self.passes.unfinished,
+            unmatched: self.passes.unmatched,
+            lost: self.lost(),
+            worst: self.worst.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::watch::Other;
+    use crate::trace::watch::marks::Length;
+
+    fn at_mark() -> AtMark {
+        let task = Other {
+            tid: 7,
+            name: "rt-loop".to_owned(),
+            policy: 1,
+            priority: 39,
+        };
+        AtMark::new(Passes {
+            mark: 2,
+            task,
+            started_ns: 1,
+            count: 0,
+            unfinished: 0,
+            unmatched: 0,
+        })
+    }
+
+    fn pass(at_ns: u64, ns: Option<u64>) -> Passed {
+        Passed {
+            mark: 2,
+            tid: 7,
+            started_ns: 1,
+            at_ns,
+            length: ns.map(|ns| Length {
+                ns,
+                waited_ns: Some(ns / 2),
+                preempted: 1,
+                slept: 0,
+                faults: 0,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_longest_are_kept_in_order_the_earlier_first_and_the_first_pass_has_no_length() {
+        let mut thread = at_mark();
+        thread.take(&pass(1, None));
+        for n in 0..100 {
+            thread.take(&pass(n, Some(n % 50)));
+        }
+        thread.passes.count = 103;
+        let record = thread.compose();
+        assert_eq!(
+            (record.count, record.lengths.count, record.lost),
+            (103, 100, 2)
+        );
+        let worst: Vec<(u64, u64)> = record
+            .worst
+            .iter()
+            .map(|worst| (worst.length_ns, worst.at_ns))
+            .collect();
+        assert_eq!(worst.len(), WatchedMark::WORST);
+        assert_eq!(worst[..4], [(49, 49), (49, 99), (48, 48), (48, 98)]);
+        assert_eq!(worst[WatchedMark::WORST - 1], (42, 92));
+    }
+
+    #[test]
+    fn a_pass_belongs_to_its_thread_and_not_to_a_later_one_of_the_same_number() {
+        let thread = at_mark();
+        let own = pass(5, None);
+        assert!(thread.is(&own));
+        assert!(!thread.is(&Passed {
+            started_ns: 2,
+            ..own
+        }));
+        assert!(!thread.is(&Passed { mark: 1, ..own }));
+        assert!(!thread.is(&Passed { tid: 8, ..own }));
+    }
+}

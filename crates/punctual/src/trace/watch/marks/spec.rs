@@ -1,0 +1,238 @@
+//! How a mark is written: `[NAME=]PLACE`, `[NAME=]PLACE..PLACE` or `[NAME=][FILE:]FUNCTION()`.
+
+/// Marks of one watch, at most.
+pub const MOST: usize = 16;
+/// Bytes of a mark as it is written, at most.
+const LONGEST: usize = 512;
+
+/// What is accepted, for a message.
+pub const ACCEPTED: &str = "[NAME=]PLACE, PLACE..PLACE or FUNCTION(), where PLACE is FUNCTION, \
+                            FILE:FUNCTION, [FILE:]+OFFSET or usdt:PROVIDER:PROBE";
+
+/// A mark as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// What to call it.
+    pub name: String,
+    /// What is marked, as it was written.
+    pub text: String,
+    /// What is marked.
+    pub shape: Shape,
+}
+
+/// What is marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// A place that is passed again and again: from one time to the next.
+    Point(Place),
+    /// From one place to another.
+    Pair(Place, Place),
+    /// From a function's entry to its return.
+    Call(Place),
+}
+
+/// A place in the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as `libm.so.6` or by its path; absent for the program's own.
+    pub file: Option<String>,
+    /// What in it.
+    pub what: What,
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A function's first instruction.
+    Function(String),
+    /// Bytes from the file's beginning.
+    Offset(u64),
+    /// A probe that its author put there (USDT), in whichever file has it.
+    Probe {
+        /// Whose.
+        provider: String,
+        /// Which.
+        name: String,
+    },
+}
+
+/// Reads a mark.
+///
+/// # Errors
+/// What is accepted.
+pub fn parse(text: &str) -> Result<Spec, String> {
+    let refused = || format!("accepted is {ACCEPTED}");
+    if text.len() > LONGEST || text.chars().any(char::is_control) {
+        return Err(refused());
+    }
+    let (name, marked) = match text.split_once('=') {
+        Some((name, marked)) => (name.trim(), marked.trim()),
+        None => (text.trim(), text.trim()),
+    };
+    if name.is_empty() || marked.is_empty() {
+        return Err(refused());
+    }
+    let shape = if let Some(function) = marked.strip_suffix("()") {
+        match place(function).ok_or_else(refused)? {
+            place if matches!(place.what, What::Function(_)) => Shape::Call(place),
+            _ => return Err(format!("only a function returns: {}", refused())),
+        }
+    } else {
+        match marked.split_once("..") {
+            None => Shape::Point(place(marked).ok_or_else(refused)?),
+            Some((from, to)) => {
+                let from = place(from.trim()).ok_or_else(refused)?;
+                let to = place(to.trim()).ok_or_else(refused)?;
+                if from == to {
+                    return Err(
+                        "from a place to itself: a single PLACE is measured from one time to the \
+                         next"
+                            .to_owned(),
+                    );
+                }
+                Shape::Pair(from, to)
+            }
+        }
+    };
+    Ok(Spec {
+        name: name.to_owned(),
+        text: marked.to_owned(),
+        shape,
+    })
+}
+
+fn place(text: &str) -> Option<Place> {
+    if let Some(probe) = text.strip_prefix("usdt:") {
+        let (provider, name) = probe.split_once(':')?;
+        let what = What::Probe {
+            provider: word(provider)?,
+            name: word(name)?,
+        };
+        return Some(Place { file: None, what });
+    }
+    let (file, what) = match text.rsplit_once(':') {
+        Some((file, what)) => (Some(file), what),
+        None => (None, text),
+    };
+    let file = match file {
+        None => None,
+        // Of a longer path only one that begins at the root says which file it is.
+        Some(file) if file.is_empty() || file.contains('/') && !file.starts_with('/') => {
+            return None;
+        }
+        Some(file) => Some(file.to_owned()),
+    };
+    let what = match what.strip_prefix('+') {
+        Some(offset) => What::Offset(number(offset)?),
+        None => What::Function(word(what)?),
+    };
+    Some(Place { file, what })
+}
+
+/// A name as compilers and probes have them.
+fn word(text: &str) -> Option<String> {
+    let plain = |letter: char| !letter.is_whitespace() && !":=/()+".contains(letter);
+    (!text.is_empty() && text.chars().all(plain)).then(|| text.to_owned())
+}
+
+/// Digits alone: `4660` or `0x1234`.
+fn number(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    // The standard parser takes a sign too.
+    let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    all.then(|| u64::from_str_radix(digits, radix).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(file: Option<&str>, name: &str) -> Place {
+        Place {
+            file: file.map(str::to_owned),
+            what: What::Function(name.to_owned()),
+        }
+    }
+
+    #[test]
+    fn each_way_of_writing_a_mark_is_read() {
+        let shape = |text| parse(text).expect(text).shape;
+        assert_eq!(shape("tick"), Shape::Point(function(None, "tick")));
+        assert_eq!(
+            shape("a=libm.so.6:sin"),
+            Shape::Point(function(Some("libm.so.6"), "sin"))
+        );
+        assert_eq!(
+            shape("/opt/my app/bin/x:work()"),
+            Shape::Call(function(Some("/opt/my app/bin/x"), "work"))
+        );
+        let offset = |file: Option<&str>, at| Place {
+            file: file.map(str::to_owned),
+            what: What::Offset(at),
+        };
+        assert_eq!(
+            shape("x=+0x1a..lib.so:+42"),
+            Shape::Pair(offset(None, 26), offset(Some("lib.so"), 42))
+        );
+        let probe = |name: &str| Place {
+            file: None,
+            what: What::Probe {
+                provider: "control".to_owned(),
+                name: name.to_owned(),
+            },
+        };
+        assert_eq!(
+            shape("cycle = usdt:control:begin .. usdt:control:end"),
+            Shape::Pair(probe("begin"), probe("end"))
+        );
+        let spec = parse("cycle=_ZN4core4tick17h0123E()").expect("a mark");
+        assert_eq!(
+            (&*spec.name, &*spec.text),
+            ("cycle", "_ZN4core4tick17h0123E()")
+        );
+        assert_eq!(parse("tick").expect("a mark").name, "tick");
+        assert_eq!(
+            shape("work.part.0"),
+            Shape::Point(function(None, "work.part.0"))
+        );
+    }
+
+    #[test]
+    fn what_is_no_mark_is_refused_with_what_is_one() {
+        for text in [
+            "",
+            "=",
+            "a=",
+            "=a",
+            "..",
+            "a..",
+            "..b",
+            "a=b=c",
+            "()",
+            "+",
+            "+0x",
+            "+-1",
+            "+99999999999999999999",
+            "usdt:",
+            "usdt:a",
+            "usdt:a:",
+            "usdt:a:b:c",
+            "usdt:a:b()",
+            "+12()",
+            ":f",
+            "lib/x.so:f",
+            "f:",
+            "a..b()..c",
+            "f g",
+            "a\nb",
+            "a..a",
+        ] {
+            let why = parse(text).expect_err(text);
+            assert_eq!(why.lines().count(), 1, "{why}");
+        }
+        assert!(parse(&"a".repeat(LONGEST)).is_ok() && parse(&"a".repeat(LONGEST + 1)).is_err());
+    }
+}

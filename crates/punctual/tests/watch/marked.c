@@ -1,0 +1,241 @@
+/* A program with marks whose passes are known: what a watch of it must count.
+ *
+ * It says READY with the numbers of its process and of its first real-time thread, waits for a
+ * line, goes through its cycles, says what it did as "name value" lines, then DONE, and sleeps
+ * until it is killed. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MARKED __attribute__((noinline, noclone, used))
+
+/* A probe as sys/sdt.h writes it: a nop, and a note that says where it is. */
+#define PROBE(provider, name, semaphore)                                                           \
+	__asm__ volatile("990: nop\n"                                                              \
+			 ".pushsection .note.stapsdt,\"\",\"note\"\n"                              \
+			 ".balign 4\n"                                                             \
+			 ".4byte 992f-991f, 994f-993f, 3\n"                                        \
+			 "991: .asciz \"stapsdt\"\n"                                               \
+			 "992: .balign 4\n"                                                        \
+			 "993: .8byte 990b, _.stapsdt.base, " semaphore "\n"                       \
+			 ".asciz \"" provider "\"\n"                                               \
+			 ".asciz \"" name "\"\n"                                                   \
+			 ".asciz \"\"\n"                                                           \
+			 "994: .balign 4\n"                                                        \
+			 ".popsection\n"                                                           \
+			 ".ifndef _.stapsdt.base\n"                                                \
+			 ".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"   \
+			 ".weak _.stapsdt.base\n"                                                  \
+			 ".hidden _.stapsdt.base\n"                                                \
+			 "_.stapsdt.base: .space 1\n"                                              \
+			 ".size _.stapsdt.base, 1\n"                                               \
+			 ".popsection\n"                                                           \
+			 ".endif\n")
+
+/* Above 0 while somebody looks. */
+volatile unsigned short guarded_semaphore __attribute__((section(".probes"), visibility("hidden")));
+
+/* Begins with an instruction that no program may run, so that no probe may stand there. */
+void privileged(void);
+__asm__(".pushsection .text\n.globl privileged\n.type privileged, @function\n"
+	"privileged: hlt\nret\n.size privileged, .-privileged\n.popsection\n");
+
+static const long long MS = 1000000;
+static long rounds = 100, leaps, ordinary, brief;
+static atomic_int first_tid, guarded;
+static int start[2];
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static long long now(void)
+{
+	struct timespec at;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return at.tv_sec * 1000000000LL + at.tv_nsec;
+}
+
+static void busy(long long ns)
+{
+	long long until = now() + ns;
+	while (now() < until)
+		;
+}
+
+MARKED void begin_cycle(void)
+{
+	__asm__ volatile("");
+}
+
+MARKED void end_cycle(void)
+{
+	__asm__ volatile("");
+}
+
+MARKED void tick(void)
+{
+	__asm__ volatile("");
+}
+
+/* Calls itself twice more, and is busy for 300 us in all. */
+MARKED int work(int depth)
+{
+	busy(100000);
+	int below = depth < 2 ? work(depth + 1) : 0;
+	__asm__ volatile("");
+	return below + depth;
+}
+
+static jmp_buf out;
+
+/* Is never returned from. */
+MARKED void leap(void)
+{
+	busy(1000);
+	longjmp(out, 1);
+}
+
+MARKED void maybe_leap(int leaps_too)
+{
+	if (leaps_too)
+		leap();
+	__asm__ volatile("");
+}
+
+/* The same, deeper in the stack than any call that leapt. */
+MARKED void deeper(void)
+{
+	volatile char room[4096];
+	room[0] = 1;
+	maybe_leap(0);
+	room[1] = room[0];
+}
+
+static void scheduled(int policy, int priority)
+{
+	struct sched_param parameters = {.sched_priority = priority};
+	if (pthread_setschedparam(pthread_self(), policy, &parameters))
+		fail("scheduling");
+}
+
+static void round_of(long round)
+{
+	struct timespec pause = {0, MS};
+	begin_cycle();
+	tick();
+	PROBE("known", "step", "0");
+	if (guarded_semaphore) {
+		guarded++;
+		PROBE("known", "guarded", "guarded_semaphore");
+	}
+	busy(round % 10 == 9 ? 2 * MS : MS / 2);
+	work(0);
+	end_cycle();
+	nanosleep(&pause, NULL);
+}
+
+static void *run(void *name)
+{
+	char byte;
+	long own = !strcmp(name, "rt-one") ? rounds : rounds / 2;
+	pthread_setname_np(pthread_self(), name);
+	scheduled(SCHED_FIFO, 40);
+	if (own == rounds)
+		first_tid = gettid();
+	if (read(start[0], &byte, 1) != 1)
+		fail("read");
+	for (long round = 0; round < own; round++)
+		round_of(round);
+	return NULL;
+}
+
+static void *run_brief(void *nothing)
+{
+	pthread_setname_np(pthread_self(), "rt-brief");
+	scheduled(SCHED_FIFO, 30);
+	for (int n = 0; n < 10; n++)
+		tick();
+	return nothing;
+}
+
+static void *run_ordinary(void *nothing)
+{
+	pthread_setname_np(pthread_self(), "ordinary");
+	for (long n = 0; n < ordinary; n++)
+		tick();
+	return nothing;
+}
+
+static void *run_leaps(void *nothing)
+{
+	volatile long n;
+	pthread_setname_np(pthread_self(), "rt-leap");
+	scheduled(SCHED_FIFO, 40);
+	for (n = 0; n < leaps; n++)
+		if (n % 2)
+			deeper();
+		else if (!setjmp(out))
+			maybe_leap(1);
+	return nothing;
+}
+
+int main(int count, char **words)
+{
+	pthread_t one, two, other;
+	char line[16];
+	for (int at = 1; at + 1 < count; at += 2) {
+		long value = strtol(words[at + 1], NULL, 10);
+		if (!strcmp(words[at], "rounds"))
+			rounds = value;
+		else if (!strcmp(words[at], "leaps"))
+			leaps = value;
+		else if (!strcmp(words[at], "ordinary"))
+			ordinary = value;
+		else if (!strcmp(words[at], "brief"))
+			brief = value;
+		else
+			return 64;
+	}
+	if (pipe(start))
+		fail("pipe");
+	pthread_create(&one, NULL, run, "rt-one");
+	pthread_create(&two, NULL, run, "rt-two");
+	while (!first_tid)
+		usleep(1000);
+	usleep(10000);
+	printf("READY %d %d\n", getpid(), first_tid);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		return 1;
+	if (write(start[1], line, 2) != 2)
+		fail("write");
+	pthread_join(one, NULL);
+	pthread_join(two, NULL);
+	if (ordinary) {
+		pthread_create(&other, NULL, run_ordinary, NULL);
+		pthread_join(other, NULL);
+	}
+	if (leaps) {
+		pthread_create(&other, NULL, run_leaps, NULL);
+		pthread_join(other, NULL);
+	}
+	for (long n = 0; n < brief; n++) {
+		pthread_create(&other, NULL, run_brief, NULL);
+		pthread_join(other, NULL);
+	}
+	printf("guarded %d\n", guarded);
+	printf("DONE\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
