@@ -112,7 +112,7 @@ fn two_runs_by_cause() {
     }
     let compared = place.run(&["compare", text(&before), text(&after)]);
     assert!(
-        compared.stdout.contains("GONE  thread fifo99-hog"),
+        compared.stdout.contains("GONE thread fifo99-hog"),
         "{}",
         compared.stdout
     );

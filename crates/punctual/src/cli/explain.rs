@@ -58,7 +58,7 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
         (Some(other), None) => {
             let second = Path::new(other);
             if !second.exists() {
-                return Err(Failure::usage(format!(
+                return Err(Failure::setup(format!(
                     "{}: neither the number of a bill nor a run that is there",
                     second.display()
                 )));

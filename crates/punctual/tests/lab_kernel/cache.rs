@@ -201,11 +201,17 @@ fn what_may_not_be_read_or_written_is_named() {
     };
     open(place.directory.path());
     let path = place.file("bzImage", &made::gzipped(&made::elf(true, 30_000)));
+    // Where it may run this program, whose folder may be closed to it. By a process of its own:
+    // what this one has open for writing, a test beside this one may hand to its child, and then
+    // it can't be run.
+    let program = place.directory.path().join("helper");
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().expect("our path"))
+        .arg(&program)
+        .status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    open(&program);
     let as_nobody = |path: &Path, cache: &Path| -> Option<String> {
-        // Where it may run this program, whose folder may be closed to it.
-        let program = place.directory.path().join("helper");
-        fs::copy(std::env::current_exe().ok()?, &program).ok()?;
-        open(&program);
         let output = Command::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
             .arg(&program)
