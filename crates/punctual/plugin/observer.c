@@ -115,7 +115,8 @@ struct kept {
 #define RING (UINT64_C(1) << 22) /* 32 MiB */
 #define MOST_MARKS (UINT64_C(1) << 22)
 #define MOST_KEPT 16
-#define RECENT 15 /* wake-ups that tell where in a period they usually come */
+#define RECENT 16    /* wake-ups that one is held against */
+#define PACED_BY 256 /* wake-ups that tell how many instructions a period has */
 
 static int api;
 static const char *out;
@@ -136,8 +137,8 @@ static int begun;
 static uint64_t *marks;
 static uint64_t mark_count, mark_room;
 static uint64_t executed_at_mark;
-/* Where in a period a wake-up usually comes. */
-static uint64_t phase;
+/* The first wake-up of those that follow each other without a longer pause. */
+static uint64_t since;
 
 static uint64_t wanted[MOST_KEPT]; /* in these marks alone, if there are any */
 static uint64_t wanted_count;
@@ -175,44 +176,35 @@ static void on_block(unsigned vcpu, void *data)
         (struct step){ index, (uint32_t)*instructions };
 }
 
-/* Where in a period the latest wake-ups came: their median. The guest's clock is no exact count of
-   instructions: a period may have some ten more or fewer of them, so what was found long ago is worth
-   nothing. */
-static uint64_t usual_phase(uint64_t mark)
+/* Instructions in a period, as the latest wake-ups had them: not all that pass are seen. */
+static double pace_at(uint64_t mark)
 {
-    int64_t offsets[RECENT];
-    uint64_t count = 0;
-    for (uint64_t i = mark + 1 > RECENT ? mark + 1 - RECENT : 0; i <= mark; i++) {
-        /* By how much it came later in its period than the median before, or earlier. */
-        int64_t offset = (int64_t)((marks[i] % period + period - phase) % period);
-        if ((uint64_t)offset > period / 2)
-            offset -= (int64_t)period;
-        uint64_t at = count++;
-        for (; at && offsets[at - 1] > offset; at--)
-            offsets[at] = offsets[at - 1];
-        offsets[at] = offset;
-    }
-    return (phase + period + (uint64_t)offsets[count / 2]) % period;
+    uint64_t from = mark > since + PACED_BY ? mark - PACED_BY : since;
+    double span = (double)(marks[mark] - marks[from]);
+    uint64_t periods = (uint64_t)(span / (double)period + 0.5);
+    return periods < RECENT ? (double)period : span / (double)periods;
 }
 
-/* About how late the wake-up at this mark was: since the first instant due after the mark before it, of
-   which all that counts is that it is the same for neighbours. Where no period is known, how long after
-   the mark before. */
+/* About how late the wake-up at this mark was: later in its period than the earliest of the latest
+   ones, or since the mark before it where that is longer ago than a period. Where no period is known,
+   how long after the mark before. */
 static uint64_t lateness_of(uint64_t mark)
 {
-    uint64_t now = marks[mark], before = marks[mark - 1];
+    uint64_t now = marks[mark], apart = now - marks[mark - 1];
     if (!period)
-        return now - before;
-    uint64_t found = usual_phase(mark), moved = (found + period - phase) % period;
-    if (moved > period / 64 && moved < period - period / 64)
-        /* The wake-ups begin anew elsewhere: what was found by the phase before can't be compared. */
-        for (uint64_t i = 0; i < kept_count; i++)
-            kept[i].lateness = 0;
-    phase = found;
-    uint64_t asked = (phase + period - period / 8) % period;
-    uint64_t into = (before % period + period - asked) % period;
-    uint64_t due = before + (period - into);
-    return now > due ? now - due : 0;
+        return apart;
+    double pace = pace_at(mark), latest = (double)apart - pace;
+    if (latest < 0)
+        latest = 0;
+    for (uint64_t i = mark > since + RECENT ? mark - RECENT : since; i < mark; i++) {
+        double ago = (double)(now - marks[i]);
+        double later = ago - pace * (double)(uint64_t)(ago / pace + 0.5);
+        if (later > latest)
+            latest = later;
+    }
+    if (apart > 4 * period)
+        since = mark;
+    return (uint64_t)latest;
 }
 
 /* The slot for a mark so late, or none. */
