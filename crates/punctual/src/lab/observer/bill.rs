@@ -82,7 +82,7 @@ fn lay(marks: &[u64], woke: &[u64], first: usize) -> Option<(u64, Vec<u64>)> {
         let before = index.saturating_sub(PACED_BY);
         let pace = Pace {
             ns: pair[0].checked_sub(woke[before])?,
-            instructions: marks[at] - marks[found[before] as usize],
+            instructions: marks[at].saturating_sub(marks[found[before] as usize]),
         };
         let apart = pair[1].checked_sub(pair[0])?;
         let expected = marks[at].checked_add(pace.of(apart))?;
