@@ -152,14 +152,8 @@ fn a_place_in_the_file_and_a_function_of_a_library_are_marks_too() {
     if !has("nm") {
         skip!("it takes nm to know where a function lies");
     }
-    let listed = Command::new("nm").arg(marked()).output().expect("nm");
-    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let tick = text
-        .lines()
-        .find_map(|line| line.strip_suffix(" T tick"))
-        .expect("its address");
     // The linker puts code where it lies in the file, by default.
-    let place = format!("at=+0x{}", tick.trim_start_matches('0'));
+    let place = format!("at=+{:#x}", address_of("tick"));
     let library = "sleep=libc.so.6:clock_nanosleep";
     let (run, _) = went(&["rounds", "20"], &[&place, library]);
     assert_eq!(thread(mark(&run, "at"), "rt-one").count, 20);
@@ -201,23 +195,28 @@ fn the_end_of_a_watch_takes_every_mark_away_that_of_a_killed_one_too() {
     );
 }
 
+/// Where something of that name lies in the program.
+fn address_of(name: &str) -> u64 {
+    let listed = Command::new("nm").arg(marked()).output().expect("nm");
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let mut lines = text.lines().map(|line| line.split_whitespace());
+    let digits = lines.find_map(|mut words| {
+        let digits = words.next()?;
+        (words.nth(1)? == name).then_some(digits)
+    });
+    u64::from_str_radix(digits.expect("its address"), 16).expect("an address")
+}
+
 /// What the program reads to know whether somebody looks.
 fn semaphore_of(known: &Known) -> u16 {
     use std::os::unix::fs::FileExt as _;
-    let listed = Command::new("nm").arg(marked()).output().expect("nm");
-    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let line = text
-        .lines()
-        .find(|line| line.ends_with("guarded_semaphore"));
-    let digits = line.and_then(|line| line.split_whitespace().next());
-    let address = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let maps = fs::read_to_string(format!("/proc/{}/maps", known.pid)).expect("its maps");
     let base = maps.split('-').next().expect("an address");
     let base = u64::from_str_radix(base, 16).expect("an address");
     let memory = fs::File::open(format!("/proc/{}/mem", known.pid)).expect("its memory");
     let mut count = [0; 2];
     memory
-        .read_exact_at(&mut count, base + address.expect("its address"))
+        .read_exact_at(&mut count, base + address_of("guarded_semaphore"))
         .expect("its memory");
     u16::from_le_bytes(count)
 }

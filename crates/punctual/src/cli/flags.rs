@@ -244,6 +244,10 @@ pub enum PolicyName {
 }
 
 impl PolicyName {
+    /// Why no priority goes with `other`.
+    pub const NO_PRIORITY: &str =
+        "--priority goes with --policy fifo or rr: SCHED_OTHER has no real-time priority";
+
     /// The policy at a priority.
     #[must_use]
     pub fn at(self, priority: u32) -> Policy {

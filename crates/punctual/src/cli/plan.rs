@@ -83,9 +83,7 @@ pub fn of_measure(flags: &MeasureFlags) -> Result<Plan, Failure> {
 /// Wrong usage: flags that contradict each other, CPUs that can't be probed.
 pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Failure> {
     if flags.policy == PolicyName::Other && flags.priority.is_some() {
-        return Err(Failure::usage(
-            "--priority goes with --policy fifo or rr: SCHED_OTHER has no real-time priority",
-        ));
+        return Err(Failure::usage(PolicyName::NO_PRIORITY));
     }
     if flags.seed.is_some()
         && flags.interval_kind.unwrap_or(defaults.interval) == IntervalKind::Fixed

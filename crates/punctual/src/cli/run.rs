@@ -43,9 +43,7 @@ fn policy(flags: &RunProgramFlags) -> Result<Option<Policy>, Failure> {
     match (flags.policy, flags.priority) {
         (None, None) => Ok(None),
         (Some(PolicyName::Other), None) => Ok(Some(Policy::Other)),
-        (Some(PolicyName::Other), Some(_)) => Err(Failure::usage(
-            "--priority goes with --policy fifo or rr: SCHED_OTHER has no real-time priority",
-        )),
+        (Some(PolicyName::Other), Some(_)) => Err(Failure::usage(PolicyName::NO_PRIORITY)),
         (Some(_), None) => Err(Failure::usage(
             "--policy fifo and rr need a priority: -p 1 to 99",
         )),

@@ -119,11 +119,20 @@ pub fn clean(text: &str) -> String {
 /// from elsewhere would leave a table no room for its figures.
 #[must_use]
 pub fn label(name: &str) -> String {
-    const MOST: usize = 26;
+    shortened(name, 26)
+}
+
+/// A name of at most so many characters, cleaned; of a longer one the beginning.
+#[must_use]
+pub fn shortened(name: &str, most: usize) -> String {
     let name = clean(name);
-    match name.char_indices().nth(MOST) {
+    match name.char_indices().nth(most) {
         None => name,
-        Some(_) => name.chars().take(MOST - 1).chain(['…']).collect(),
+        Some(_) => name
+            .chars()
+            .take(most.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
     }
 }
 

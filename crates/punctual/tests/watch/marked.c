@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "known.h"
+
 #define MARKED __attribute__((noinline, noclone, used))
 
 /* A probe as sys/sdt.h writes it: a nop, and a note that says where it is. */
@@ -51,19 +53,6 @@ static const long long MS = 1000000;
 static long rounds = 100, leaps, ordinary, brief;
 static atomic_int first_tid, guarded;
 static int start[2];
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static long long now(void)
-{
-	struct timespec at;
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000000LL + at.tv_nsec;
-}
 
 static void busy(long long ns)
 {

@@ -17,24 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "known.h"
+
 static const long long PERIOD = 1000000;
 static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs;
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
 static atomic_int periodic_tid;
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static long long now(void)
-{
-	struct timespec at;
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000000LL + at.tv_nsec;
-}
 
 static void sleep_until(long long ns)
 {

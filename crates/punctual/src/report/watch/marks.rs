@@ -16,12 +16,7 @@ fn none() -> String {
 
 /// Short, so that the figures find room: they are told apart by the beginning.
 fn name(mark: &WatchedMark) -> String {
-    const MOST: usize = 20;
-    let name = words::clean(&mark.name);
-    match name.char_indices().nth(MOST) {
-        None => name,
-        Some(_) => name.chars().take(MOST - 1).chain(['…']).collect(),
-    }
+    words::shortened(&mark.name, 20)
 }
 
 fn some_count(count: u64) -> String {

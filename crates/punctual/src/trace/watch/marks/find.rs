@@ -30,6 +30,8 @@ struct Loaded {
     path: String,
     /// By which it is reached from here, whatever became of its name.
     reached: PathBuf,
+    /// What it says, once it was wanted.
+    image: Option<Image>,
 }
 
 /// Finds the places of all marks.
@@ -65,10 +67,24 @@ pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
     specs.iter().map(mark).collect()
 }
 
+impl Loaded {
+    fn read(&self) -> Result<Image, NotFound> {
+        let opened = File::open(&self.reached).map_err(|error| {
+            NotFound::Wrong(format!(
+                "{} can't be read ({error}); if it was replaced since the program began, start \
+                 the program anew",
+                self.path
+            ))
+        })?;
+        let cache = ReadCache::new(opened);
+        let read = Image::read(&cache);
+        read.map_err(|why| NotFound::Wrong(format!("{} {why}", self.path)))
+    }
+}
+
 /// The files of a program, each read once it is wanted.
 struct Files {
     loaded: Vec<Loaded>,
-    images: Vec<Option<Image>>,
 }
 
 impl Files {
@@ -84,38 +100,27 @@ impl Files {
         let mut loaded = vec![Loaded {
             path: own.display().to_string(),
             reached: PathBuf::from(format!("/proc/{pid}/exe")),
+            image: None,
         }];
         for mapping in maps.lines().filter_map(Mapping::parse) {
             if loaded.iter().all(|it| it.path != mapping.path) {
                 loaded.push(Loaded {
                     path: mapping.path.to_owned(),
                     reached: mapping.reached(pid),
+                    image: None,
                 });
             }
         }
-        Ok(Self {
-            images: loaded.iter().map(|_| None).collect(),
-            loaded,
-        })
+        Ok(Self { loaded })
     }
 
     fn image(&mut self, index: usize) -> Result<&Image, NotFound> {
-        let file = &self.loaded[index];
-        let slot = &mut self.images[index];
-        if slot.is_none() {
-            let opened = File::open(&file.reached).map_err(|error| {
-                NotFound::Wrong(format!(
-                    "{} can't be read ({error}); if it was replaced since the program began, \
-                     start the program anew",
-                    file.path
-                ))
-            })?;
-            let cache = ReadCache::new(opened);
-            let read = Image::read(&cache);
-            *slot = Some(read.map_err(|why| NotFound::Wrong(format!("{} {why}", file.path)))?);
-        }
-        slot.as_ref()
-            .ok_or_else(|| NotFound::Wrong(String::from("its file can't be read")))
+        let file = &mut self.loaded[index];
+        let image = match file.image.take() {
+            Some(image) => image,
+            None => file.read()?,
+        };
+        Ok(file.image.insert(image))
     }
 
     fn which(&self, wanted: Option<&str>) -> Result<usize, NotFound> {
