@@ -135,8 +135,7 @@ struct kept {
 #define RING (UINT64_C(1) << 22) /* 32 MiB */
 #define MOST_MARKS (UINT64_C(1) << 22)
 #define MOST_KEPT 16
-#define RECENT 16    /* wake-ups that one is held against */
-#define PACED_BY 256 /* wake-ups that tell how many instructions a period has */
+#define RECENT 16 /* wake-ups that one is held against */
 
 static int api;
 static const char *out;
@@ -213,35 +212,23 @@ static void on_block(unsigned vcpu, void *data)
         (struct step){ index, (uint32_t)*instructions };
 }
 
-/* Instructions in a period, as the latest wake-ups had them: not all that pass are seen. */
-static double pace_at(uint64_t mark)
-{
-    uint64_t from = mark > since + PACED_BY ? mark - PACED_BY : since;
-    double span = (double)(marks[mark] - marks[from]);
-    uint64_t periods = (uint64_t)(span / (double)period + 0.5);
-    return periods < RECENT ? (double)period : span / (double)periods;
-}
-
-/* About how late the wake-up at this mark was: later in its period than the earliest of the latest
-   ones, or since the mark before it where that is longer ago than a period. Where no period is known,
-   how long after the mark before. */
+/* How late the wake-up at this mark was: later in its period than the earliest of the latest ones, or
+   since the mark before it where that is longer ago than a period. Where no period is known, how long
+   after the mark before. */
 static uint64_t lateness_of(uint64_t mark)
 {
     uint64_t now = marks[mark], apart = now - marks[mark - 1];
     if (!period)
         return apart;
-    double pace = pace_at(mark), latest = (double)apart - pace;
-    if (latest < 0)
-        latest = 0;
+    uint64_t latest = apart > period ? apart - period : 0;
     for (uint64_t i = mark > since + RECENT ? mark - RECENT : since; i < mark; i++) {
-        double ago = (double)(now - marks[i]);
-        double later = ago - pace * (double)(uint64_t)(ago / pace + 0.5);
-        if (later > latest)
+        uint64_t later = (now - marks[i]) % period;
+        if (later < period / 2 && later > latest)
             latest = later;
     }
     if (apart > 4 * period)
         since = mark;
-    return (uint64_t)latest;
+    return latest;
 }
 
 /* The slot for a mark so late, or none. */
