@@ -30,33 +30,36 @@ impl Drop for Tools {
     }
 }
 
+/// Builds for release, and returns what cargo says of it.
+fn build(what: &[&str]) -> Result<String, String> {
+    let output = Command::new("scripts/cargo")
+        .current_dir(root())
+        .args(["build", "--release", "--locked"])
+        .arg("--message-format=json-render-diagnostics")
+        .args(what)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("scripts/cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo build: {}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 impl Tools {
     /// Builds what isn't built.
     pub fn ready(all: bool) -> Result<Self, String> {
-        let arguments = [
-            "build",
-            "--release",
-            "--locked",
+        // Alone, as `make` builds it: the laboratory's figures are those of one build.
+        let mut messages = build(&["--package=punctual"])?;
+        messages += &build(&[
             "--package=punctual",
             "--package=punctual-rt",
-            "--bin=punctual",
             "--example=bench_collector",
             "--example=bench_runs",
             "--example=stack_bench",
             "--example=sync_bench",
             "--example=truth",
-            "--message-format=json-render-diagnostics",
-        ];
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.current_dir(root()).args(arguments);
-        let output = cargo
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| format!("cargo: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("cargo build: {}", output.status));
-        }
-        let messages = String::from_utf8_lossy(&output.stdout);
+        ])?;
         let built = |name: &str| executable(&messages, name).ok_or(format!("no {name} was built"));
         let directory = std::env::temp_dir().join(format!("punctual-bench-{}", std::process::id()));
         let tools = Self {
