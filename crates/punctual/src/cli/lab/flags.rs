@@ -171,7 +171,7 @@ pub fn parameter(text: &str) -> Result<String, String> {
 }
 
 /// The name of a module.
-fn module(text: &str) -> Result<String, String> {
+pub fn module(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=60).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
