@@ -178,3 +178,48 @@ impl Drop for Load {
         let _ = self.0.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// What a cargo is told by `scripts/cargo` with these words.
+    fn told(folder: &Path, words: &[&str], flags: &str) -> String {
+        let fake = folder.join("cargo");
+        let text = "#!/bin/sh\ncase \"$1\" in\n--version) echo cargo 99.0.0 ;;\n\
+                    -vV) echo host: here ;;\n*) echo \"$@\" ;;\nesac\n";
+        fs::write(&fake, text).unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        let output = Command::new(root().join("scripts/cargo"))
+            .args(words)
+            .env("CARGO", &fake)
+            .env("CARGO_HOME", "/some/home")
+            .env("RUSTFLAGS", flags)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    #[test]
+    fn a_release_build_holds_no_path_of_whoever_makes_it() {
+        let folder =
+            std::env::temp_dir().join(format!("punctual-fake-cargo-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let release = told(&folder, &["build", "--release"], "");
+        let own = told(&folder, &["build", "--release"], "-C x");
+        let debug = told(&folder, &["build"], "");
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(release.contains("target.here.rustflags="), "{release}");
+        let root = root();
+        for path in [root.to_str().unwrap(), "/some/home"] {
+            let remapped = format!("--remap-path-prefix={path}=");
+            assert!(release.contains(&remapped), "{release}");
+        }
+        assert!(release.ends_with(" build --release"), "{release}");
+        assert_eq!(own, "build --release");
+        assert_eq!(debug, "build");
+    }
+}
