@@ -50,7 +50,7 @@ fn main() {
 /// on: built for another one the tool carries none, and says so.
 fn observer(embedded: &Path) {
     const SOURCE: &str = "plugin/observer.c";
-    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed=plugin");
     println!("cargo::rerun-if-env-changed=CC");
     if env::var_os("HOST") != env::var_os("TARGET") {
         fs::write(embedded, []).expect("the folder can be written");

@@ -25,6 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code.h"
+
 /* --- What QEMU gives ------------------------------------------------------------------------ */
 
 typedef uint64_t plugin_id;
@@ -53,6 +55,7 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 /* Up to version 2 it takes the instruction alone and gives a pointer to its bytes; from 3 on it
    copies them to where it is told. Called in this way it does the one or the other. */
 uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
@@ -67,12 +70,17 @@ struct counter {
     struct qemu_plugin_scoreboard *score;
     size_t offset;
 };
-enum { ADD = 0 };
+enum { ADD = 0, READ_OR_WRITE = 3 };
 #define OPTIONAL __attribute__((weak))
 OPTIONAL void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *, int, void *,
                                                          uint64_t);
 OPTIONAL void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *, int,
                                                                   struct counter, uint64_t);
+/* The same for each access to memory, once it has succeeded. */
+OPTIONAL void qemu_plugin_register_vcpu_mem_inline(struct qemu_plugin_insn *, int, int, void *,
+                                                   uint64_t);
+OPTIONAL void qemu_plugin_register_vcpu_mem_inline_per_vcpu(struct qemu_plugin_insn *, int, int,
+                                                            struct counter, uint64_t);
 OPTIONAL struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t);
 OPTIONAL void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned);
 
@@ -90,13 +98,24 @@ __asm__(".globl qemu_plugin_version\n"
 /* nopl 0x746b7570(%rax,%rax,1): no compiler makes it. crates/rt has the same bytes. */
 static const uint8_t MARK[8] = { 0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74 };
 
-enum { READS_CLOCK = 1, FAULT = 2 };
+/* Of a block; who reads the file knows the first alone. */
+enum {
+    READS_CLOCK = 1, /* its last instruction does */
+    FAULT = 2,       /* the kernel takes page faults there */
+    EDGE = 4,        /* its last instruction may be none of it: see on_new_block */
+    TOUCHES = 8,     /* its last instruction has an access to memory that may fault, ... */
+    TWICE = 16,      /* ... or two, ... */
+    ASK = 32,        /* ... and so may what comes after it: the accesses tell which it was */
+    ASK_BEFORE = 64, /* the same of the instruction before the last */
+};
 
 struct block {
     uint64_t address;
     uint32_t instructions;
     uint32_t flags;
 };
+
+#define KERNEL (UINT64_C(1) << 63) /* its addresses lie above */
 
 /* One block on its way: which, and the lower half of the count before it. */
 struct step {
@@ -112,11 +131,11 @@ struct kept {
     struct step *steps;
 };
 
+#define PAGE 4096
 #define RING (UINT64_C(1) << 22) /* 32 MiB */
 #define MOST_MARKS (UINT64_C(1) << 22)
 #define MOST_KEPT 16
-#define RECENT 16    /* wake-ups that one is held against */
-#define PACED_BY 256 /* wake-ups that tell how many instructions a period has */
+#define RECENT 16 /* wake-ups that one is held against */
 
 static int api;
 static const char *out;
@@ -130,7 +149,10 @@ static uint64_t block_count, block_room;
 
 static struct step *ring;
 static uint64_t executed;      /* blocks, since the first mark */
-static uint64_t *instructions; /* executed since the first mark, this one included */
+/* Executed since the first mark, this one included; and behind it the accesses to memory by last
+   instructions of blocks, those of the one before it in the upper half. */
+static uint64_t *instructions;
+static uint64_t touched_before; /* the block that was last entered, if it is one to ask of */
 static struct qemu_plugin_scoreboard *score;
 static int begun;
 
@@ -160,51 +182,53 @@ static void *grown(void *old, uint64_t *room, size_t each)
 
 /* --- While the guest runs ------------------------------------------------------------------- */
 
+/* Whether the page fault after this step was one of its last instruction and not of what comes next.
+   That instruction has been counted, and is again when it is tried once more: in virtual time the
+   first time is none. */
+static int faulted_within(const struct step *step)
+{
+    const struct block *block = &blocks[step->block];
+    uint32_t done = (uint32_t)*instructions - step->before;
+    uint64_t touched = instructions[1] - touched_before;
+    if (done >= block->instructions) {
+        uint32_t wanted = block->flags & TWICE ? 2 : 1;
+        return block->flags & ASK ? (uint32_t)touched < wanted : (block->flags & TOUCHES) != 0;
+    }
+    if (block->flags & EDGE && done == block->instructions - 1)
+        return block->flags & ASK_BEFORE && touched >> 32 == 0;
+    return done != 0;
+}
+
 static void on_block(unsigned vcpu, void *data)
 {
     (void)vcpu;
     uint32_t index = (uint32_t)(uintptr_t)data;
-    if (blocks[index].flags & FAULT && executed) {
-        /* The instruction that faults is counted here and again when it is tried once more: in virtual
-           time the first time is none. A fault at a jump's end has counted nothing too much. */
-        const struct step *last = &ring[(executed - 1) & (RING - 1)];
-        uint32_t done = (uint32_t)*instructions - last->before;
-        if (done && done < blocks[last->block].instructions)
-            --*instructions;
-    }
+    uint32_t flags = blocks[index].flags;
+    if (flags & FAULT && executed && faulted_within(&ring[(executed - 1) & (RING - 1)]))
+        --*instructions;
+    if (flags & (ASK | ASK_BEFORE))
+        touched_before = instructions[1];
     ring[executed++ & (RING - 1)] =
         (struct step){ index, (uint32_t)*instructions };
 }
 
-/* Instructions in a period, as the latest wake-ups had them: not all that pass are seen. */
-static double pace_at(uint64_t mark)
-{
-    uint64_t from = mark > since + PACED_BY ? mark - PACED_BY : since;
-    double span = (double)(marks[mark] - marks[from]);
-    uint64_t periods = (uint64_t)(span / (double)period + 0.5);
-    return periods < RECENT ? (double)period : span / (double)periods;
-}
-
-/* About how late the wake-up at this mark was: later in its period than the earliest of the latest
-   ones, or since the mark before it where that is longer ago than a period. Where no period is known,
-   how long after the mark before. */
+/* How late the wake-up at this mark was: later in its period than the earliest of the latest ones, or
+   since the mark before it where that is longer ago than a period. Where no period is known, how long
+   after the mark before. */
 static uint64_t lateness_of(uint64_t mark)
 {
     uint64_t now = marks[mark], apart = now - marks[mark - 1];
     if (!period)
         return apart;
-    double pace = pace_at(mark), latest = (double)apart - pace;
-    if (latest < 0)
-        latest = 0;
+    uint64_t latest = apart > period ? apart - period : 0;
     for (uint64_t i = mark > since + RECENT ? mark - RECENT : since; i < mark; i++) {
-        double ago = (double)(now - marks[i]);
-        double later = ago - pace * (double)(uint64_t)(ago / pace + 0.5);
-        if (later > latest)
+        uint64_t later = (now - marks[i]) % period;
+        if (later < period / 2 && later > latest)
             latest = later;
     }
     if (apart > 4 * period)
         since = mark;
-    return (uint64_t)latest;
+    return latest;
 }
 
 /* The slot for a mark so late, or none. */
@@ -290,84 +314,50 @@ static void count(struct qemu_plugin_insn *insn, uint64_t more)
         qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, instructions, more);
 }
 
-/* Whether it is one of the usual instructions that work on registers alone: what comes after it in its
-   block is sure to be reached. Of those that it doesn't know it says no. */
-static int stays(const uint8_t *code, size_t size)
+static void count_accesses(struct qemu_plugin_insn *insn, uint64_t each)
 {
-    const uint8_t *end = code + size;
-    if (code < end && *code == 0x66)
-        code++;
-    if (code < end && (*code & 0xf0) == 0x40) /* REX */
-        code++;
-    int two_bytes = code < end && *code == 0x0f;
-    if (two_bytes)
-        code++;
-    if (code >= end)
-        return 0;
-    uint8_t op = *code;
-    /* The operand byte, where there is one. */
-    int registers = code + 1 < end && code[1] >= 0xc0;
-    int group = code + 1 < end ? code[1] >> 3 & 7 : 0;
-    if (two_bytes)
-        switch (op) {
-        case 0x1f:          /* nop */
-        case 0x80 ... 0x8f: /* jcc */
-        case 0xc8 ... 0xcf: /* bswap */
-            return 1;
-        case 0x40 ... 0x4f: /* cmovcc */
-        case 0x90 ... 0x9f: /* setcc */
-        case 0xa3:          /* bt */
-        case 0xaf:          /* imul */
-        case 0xb6:          /* movzx */
-        case 0xb7:
-        case 0xbe: /* movsx */
-        case 0xbf:
-            return registers;
-        default:
-            return 0;
-        }
-    if (op < 0x40) /* add, or, adc, sbb, and, sub, xor, cmp: with an operand, or of the accumulator */
-        return (op & 7) < 4 ? registers : (op & 7) < 6;
-    switch (op) {
-    case 0x70 ... 0x7f: /* jcc */
-    case 0x8d:          /* lea */
-    case 0x90:          /* nop */
-    case 0x98:          /* cwde */
-    case 0x99:          /* cdq */
-    case 0xa8:          /* test */
-    case 0xa9:
-    case 0xb0 ... 0xbf: /* mov of a number */
-    case 0xe9:          /* jmp */
-    case 0xeb:
-        return 1;
-    case 0x63: /* movsxd */
-    case 0x69: /* imul */
-    case 0x6b:
-    case 0x80: /* add and so on, of a number */
-    case 0x81:
-    case 0x83:
-    case 0x84: /* test */
-    case 0x85:
-    case 0x88: /* mov */
-    case 0x89:
-    case 0x8a:
-    case 0x8b:
-    case 0xc0: /* shifts */
-    case 0xc1:
-    case 0xd0 ... 0xd3:
-        return registers;
-    case 0xc6: /* mov of a number; transactions have the others */
-    case 0xc7:
-        return registers && group == 0;
-    case 0xf6: /* test, not, neg, mul; divisions fault */
-    case 0xf7:
-        return registers && group < 6;
-    case 0xfe: /* inc, dec */
-    case 0xff:
-        return registers && group < 2;
-    default:
-        return 0;
+    if (score)
+        qemu_plugin_register_vcpu_mem_inline_per_vcpu(
+            insn, READ_OR_WRITE, ADD, (struct counter){ score, sizeof *instructions }, each);
+    else
+        qemu_plugin_register_vcpu_mem_inline(insn, READ_OR_WRITE, ADD, instructions + 1, each);
+}
+
+static struct way way_at(const struct qemu_plugin_tb *tb, size_t place)
+{
+    struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, place);
+    uint8_t code[LONGEST];
+    return way_of(code, bytes_of(insn, code, sizeof code));
+}
+
+/* What tells, after a page fault, whether it was this block's. */
+static uint32_t tells(const struct qemu_plugin_tb *tb, size_t length, int edge)
+{
+    struct way last = way_at(tb, length - 1);
+    uint32_t flags = last.accesses > 1 ? TOUCHES | TWICE : last.accesses ? TOUCHES : 0;
+    /* The kernel's own code is always there. */
+    if (qemu_plugin_tb_vaddr(tb) & KERNEL)
+        return flags;
+    if (edge)
+        flags |= EDGE;
+    if (last.accesses && (last.leads_away || edge)) {
+        flags |= ASK;
+        count_accesses(qemu_plugin_tb_get_insn(tb, length - 1), 1);
     }
+    if (edge && length > 1 && way_at(tb, length - 2).accesses) {
+        flags |= ASK_BEFORE;
+        count_accesses(qemu_plugin_tb_get_insn(tb, length - 2), UINT64_C(1) << 32);
+    }
+    return flags;
+}
+
+/* Up to QEMU 8.1 a block is told to have one instruction more than it has where that one didn't end
+   on the block's page: it is begun, and taken out again together with whatever a plugin asked for
+   at it. So nothing may hang on an instruction that may be such a one, but its own count. */
+static int at_edge(const struct qemu_plugin_tb *tb, size_t length)
+{
+    uint64_t last = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, length - 1));
+    return (last ^ (last + LONGEST)) & ~(uint64_t)(PAGE - 1) ? 1 : 0;
 }
 
 static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
@@ -377,22 +367,23 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
         return;
     uint32_t flags = 0;
     uint64_t uncounted = 0;
+    int edge = at_edge(tb, length);
     for (size_t i = 0; i < length; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        uint8_t code[16];
+        uint8_t code[LONGEST];
         size_t size = bytes_of(insn, code, sizeof code);
         int mark = size == sizeof MARK && !memcmp(code, MARK, size);
+        int sure = i + 1 < length - (edge ? 1 : 0) && stays(code, size);
         uncounted++;
-        if (begun && (mark || i == length - 1 || !stays(code, size))) {
+        if (begun && (mark || !sure)) {
             count(insn, uncounted);
             uncounted = 0;
         }
         if (mark)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, NO_REGISTERS,
                                                    (void *)(uintptr_t)id);
-        /* rdtsc, rdtscp: with virtual time each ends its block. */
-        if (i == length - 1 && ((size == 2 && !memcmp(code, "\x0f\x31", 2)) ||
-                               (size == 3 && !memcmp(code, "\x0f\x01\xf9", 3))))
+        /* With virtual time each ends its block. */
+        if (i == length - 1 && reads_clock(code, size))
             flags |= READS_CLOCK;
     }
     if (!begun)
@@ -403,6 +394,8 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
     uint64_t address = qemu_plugin_tb_vaddr(tb);
     if (fault && address == fault)
         flags |= FAULT;
+    if (fault)
+        flags |= tells(tb, length, edge);
     blocks[index] = (struct block){ address, (uint32_t)length, flags };
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, (void *)(uintptr_t)index);
 }
@@ -474,14 +467,14 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id,
         fprintf(stderr, "observer: no memory for its ring\n");
         return 1;
     }
-    static uint64_t counter;
-    instructions = &counter;
+    static uint64_t counters[2];
+    instructions = counters;
     if (!qemu_plugin_register_vcpu_insn_exec_inline) {
         if (!qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu) {
             fprintf(stderr, "observer: this QEMU's plugins can't count instructions\n");
             return 1;
         }
-        score = qemu_plugin_scoreboard_new(sizeof counter);
+        score = qemu_plugin_scoreboard_new(sizeof counters);
     }
     begin(id);
     return 0;

@@ -1,6 +1,17 @@
 //! The observer: its bills are exact, name who it was, and the guest doesn't notice.
 
-use super::common::{Place, read_json, skip};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use punctual::lab::cell::Work;
+use punctual::lab::observer::trail::Trail;
+use punctual::lab::observer::{Observer, bill};
+use punctual::lab::{CellPlan, Made, Qemu, Watcher, kernel};
+
+use super::common::{Place, program, read_json, skip};
 use super::{lab, ready};
 
 /// The functions of a cell's worst wake-up, most first, with their instructions.
@@ -84,5 +95,85 @@ fn bills_are_exact_and_the_guest_is_as_it_is_without() {
             "{load}: {rows:?}"
         );
         assert!(shown.contains(&format!("{first} ")), "{first}: {shown}");
+    }
+}
+
+/// Lets the observer watch, and keeps what its plugin left.
+#[derive(Default)]
+struct Keeps(Observer, Mutex<Option<Trail>>);
+
+impl Watcher for Keeps {
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String> {
+        self.0.arguments(plan, folder)
+    }
+
+    fn take(&self, _: &CellPlan<'_>, folder: &Path, _: &mut Made) -> Result<(), String> {
+        let left = fs::read(folder.join("observer.out")).map_err(|error| error.to_string())?;
+        *self.1.lock().expect("nobody panicked") = Some(Trail::parse(&left)?);
+        Ok(())
+    }
+}
+
+/// A reading of the clock may be cut off to whole ns, twice.
+const CUT_OFF_NS: u64 = 2;
+/// The guest's kernel steers its clock by no more than one part in so many.
+const STEERED_SHARE: u64 = 500_000;
+/// One in so many wake-ups may have an interrupt between its clock and its mark.
+const INTERRUPTED_SHARE: usize = 20;
+
+#[test]
+fn as_many_instructions_are_counted_as_nanoseconds_pass() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    let qemu = Qemu::find().expect("ready");
+    let cache = kernel::Cache::of_user().expect("ready");
+    let kernel = kernel::find("rt", &cache, &mut |_| {}).expect("ready");
+    let own = fs::read(program()).expect("the program");
+    // Threads, processes and their page faults, copies by string instructions, devices.
+    for load in ["none", "fork,files"] {
+        let words = "measure nanosleep -p 80 -i 1000 -l 300 --no-explain --load";
+        let words = words.split(' ').chain([load]).map(str::to_owned);
+        let plan = CellPlan {
+            qemu: &qemu,
+            kernel: &kernel,
+            parameters: Vec::new(),
+            work: Work::Own(words.collect()),
+            modules: Vec::new(),
+            brought: Vec::new(),
+            seed: 1,
+            cpus: 1,
+            memory_mib: 1024,
+            virtual_limit: Duration::from_secs(60),
+            host_limit: Duration::from_secs(400),
+            boot_limit: Duration::from_secs(300),
+        };
+        let keeps = Keeps::default();
+        let made = plan.make(&own, Some(&keeps), &|| false).expect("a cell");
+        let run = made.run.expect("a record");
+        let [thread] = &run.threads[..] else {
+            panic!("{load}: {} threads", run.threads.len());
+        };
+        let trail = keeps.1.into_inner().expect("nobody panicked");
+        let trail = trail.expect("what the plugin left");
+        let marks = bill::marks_of(&trail, &thread.peaks).expect("wake-ups");
+        assert!(marks.len() > 250, "{load}: {} wake-ups", marks.len());
+        let woke = thread
+            .peaks
+            .iter()
+            .map(|peak| peak.asked_ns + peak.latency_ns);
+        let all: Vec<(u64, u64)> = woke
+            .zip(marks.iter().map(|mark| trail.marks[*mark as usize]))
+            .collect();
+        let wrong: Vec<(u64, u64)> = all
+            .windows(2)
+            .map(|pair| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1))
+            .filter(|(ns, counted)| ns.abs_diff(*counted) > CUT_OFF_NS + ns / STEERED_SHARE)
+            .collect();
+        assert!(
+            wrong.len() <= marks.len() / INTERRUPTED_SHARE,
+            "{load}: of {} stretches these are not as long (ns, instructions): {wrong:?}",
+            marks.len() - 1
+        );
     }
 }

@@ -1,0 +1,143 @@
+/*
+ * What an instruction of x86-64 can do, as far as the observer has to know: by its bytes alone.
+ * Of what it doesn't know it supposes the most.
+ */
+#ifndef CODE_H
+#define CODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LONGEST 15 /* bytes of an instruction */
+
+/* rdtsc, rdtscp */
+static inline int reads_clock(const uint8_t *code, size_t size)
+{
+    return (size == 2 && !memcmp(code, "\x0f\x31", 2)) ||
+           (size == 3 && !memcmp(code, "\x0f\x01\xf9", 3));
+}
+
+/* Whether it is one of the usual instructions that work on registers alone: what comes after it in its
+   block is sure to be reached. Of those that it doesn't know it says no. */
+static inline int stays(const uint8_t *code, size_t size)
+{
+    const uint8_t *end = code + size;
+    if (code < end && *code == 0x66)
+        code++;
+    if (code < end && (*code & 0xf0) == 0x40) /* REX */
+        code++;
+    int two_bytes = code < end && *code == 0x0f;
+    if (two_bytes)
+        code++;
+    if (code >= end)
+        return 0;
+    uint8_t op = *code;
+    /* The operand byte, where there is one. */
+    int registers = code + 1 < end && code[1] >= 0xc0;
+    int group = code + 1 < end ? code[1] >> 3 & 7 : 0;
+    if (two_bytes)
+        switch (op) {
+        case 0x1f:          /* nop */
+        case 0x80 ... 0x8f: /* jcc */
+        case 0xc8 ... 0xcf: /* bswap */
+            return 1;
+        case 0x40 ... 0x4f: /* cmovcc */
+        case 0x90 ... 0x9f: /* setcc */
+        case 0xa3:          /* bt */
+        case 0xaf:          /* imul */
+        case 0xb6:          /* movzx */
+        case 0xb7:
+        case 0xbe: /* movsx */
+        case 0xbf:
+            return registers;
+        default:
+            return 0;
+        }
+    if (op < 0x40) /* add, or, adc, sbb, and, sub, xor, cmp: with an operand, or of the accumulator */
+        return (op & 7) < 4 ? registers : (op & 7) < 6;
+    switch (op) {
+    case 0x70 ... 0x7f: /* jcc */
+    case 0x8d:          /* lea */
+    case 0x90:          /* nop */
+    case 0x98:          /* cwde */
+    case 0x99:          /* cdq */
+    case 0xa8:          /* test */
+    case 0xa9:
+    case 0xb0 ... 0xbf: /* mov of a number */
+    case 0xe9:          /* jmp */
+    case 0xeb:
+        return 1;
+    case 0x63: /* movsxd */
+    case 0x69: /* imul */
+    case 0x6b:
+    case 0x80: /* add and so on, of a number */
+    case 0x81:
+    case 0x83:
+    case 0x84: /* test */
+    case 0x85:
+    case 0x88: /* mov */
+    case 0x89:
+    case 0x8a:
+    case 0x8b:
+    case 0xc0: /* shifts */
+    case 0xc1:
+    case 0xd0 ... 0xd3:
+        return registers;
+    case 0xc6: /* mov of a number; transactions have the others */
+    case 0xc7:
+        return registers && group == 0;
+    case 0xf6: /* test, not, neg, mul; divisions fault */
+    case 0xf7:
+        return registers && group < 6;
+    case 0xfe: /* inc, dec */
+    case 0xff:
+        return registers && group < 2;
+    default:
+        return 0;
+    }
+}
+
+/* How an instruction may end otherwise than by going on to the one behind it. */
+struct way {
+    unsigned accesses; /* to memory, for its data: any of them may fault */
+    int leads_away;    /* the instruction after it is elsewhere, on a page that may be missing */
+};
+
+static inline struct way way_of(const uint8_t *code, size_t size)
+{
+    const struct way away = { 0, 1 }, away_by_memory = { 1, 1 };
+    const uint8_t *end = code + size, *at = code;
+    while (at < end && memchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3", *at, 11))
+        at++;
+    if (at < end && (*at & 0xf0) == 0x40) /* REX */
+        at++;
+    uint8_t op = at < end ? *at : 0;
+    uint8_t next = at + 1 < end ? at[1] : 0;
+    int registers = next >= 0xc0;
+    switch (op) {
+    case 0x70 ... 0x7f: /* jcc */
+    case 0xe0 ... 0xe3: /* loop, jrcxz */
+    case 0xe9:          /* jmp */
+    case 0xeb:
+    case 0xcf: /* iret: where it goes to is missing, not where it comes from */
+        return away;
+    case 0xc2: /* ret */
+    case 0xc3:
+    case 0xe8: /* call */
+        return away_by_memory;
+    case 0x0f: /* syscall, sysret, sysenter, sysexit; jcc */
+        if (next == 0x05 || next == 0x07 || next == 0x34 || next == 0x35 || (next & 0xf0) == 0x80)
+            return away;
+        break;
+    case 0xff:
+        if ((next >> 3 & 7) == 2) /* call: where to, and where from */
+            return registers ? away_by_memory : (struct way){ 2, 1 };
+        if ((next >> 3 & 7) == 4) /* jmp */
+            return registers ? away : away_by_memory;
+        break;
+    }
+    return (struct way){ !stays(code, size), 0 };
+}
+
+#endif
