@@ -45,6 +45,8 @@ pub struct WatchPlan {
     pub confidence: f64,
     /// Places of the program that its threads pass.
     pub marks: Vec<Mark>,
+    /// How long each of them may at most take, in ns, in their order.
+    pub limits: Vec<Option<u64>>,
     /// Explain late wake-ups of the program.
     pub explain: bool,
     /// Those later than this, in ns; absent for the deadline.
@@ -281,6 +283,9 @@ impl<W: Watched> Session<'_, W> {
         self.watched.finish(elapsed_ns);
         super::compose::last_conditions(&mut self.run, &mut self.conditions, elapsed_ns);
         self.compose();
+        if let Some(text) = compose::never_woken(&self.run) {
+            self.event("never-woke", text);
+        }
         self.run.demands = compose::demands(self.watched.demand(&self.run), &self.run);
         self.run.state = state;
         self.observer.stage("analysing");
