@@ -279,10 +279,7 @@ fn describe(out: Message, track: u64, parent: Option<u64>, name: &str) -> Messag
 
 /// Beginnings (with what begins) and ends, in order, each end after what lies within it.
 /// What overlaps without nesting is cut: a track can't show it otherwise.
-fn nested<'a, S, T: Copy + Ord>(
-    all: &'a [S],
-    stretch: impl Fn(&S) -> (T, T),
-) -> Vec<(T, Option<&'a S>)> {
+fn nested<S, T: Copy + Ord>(all: &[S], stretch: impl Fn(&S) -> (T, T)) -> Vec<(T, Option<&S>)> {
     let mut all: Vec<&S> = all.iter().collect();
     all.sort_by_key(|one| {
         let (from, to) = stretch(one);
