@@ -25,10 +25,10 @@ enum About {
 }
 
 impl About {
-    fn name(&self, form: Form) -> String {
+    fn name(&self, form: Form, terms: Terms) -> String {
         match (self, form) {
-            (Self::Cpu(_, lane), Form::Narrow) => lane_name(*lane).to_owned(),
-            (Self::Cpu(cpu, lane), _) => format!("CPU {cpu} {}", lane_name(*lane)),
+            (Self::Cpu(_, lane), Form::Narrow) => lane_name(*lane, terms).to_owned(),
+            (Self::Cpu(cpu, lane), _) => format!("CPU {cpu} {}", lane_name(*lane, terms)),
             (Self::Marks(_), Form::Narrow) => "marks".to_owned(),
             (Self::Marks(thread), _) => text::shorten(thread, 18),
         }
@@ -156,7 +156,7 @@ pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Opti
     for (index, row) in rows.iter().enumerate() {
         let y = top + (ROW + GAP) * index as f64;
         if before != Some(&row.about) {
-            let name = row.about.name(form);
+            let name = row.about.name(form, terms);
             svg.label("tick", "end", left - 8.0, y + 16.0, &name);
             svg.line("grid", (left, y - GAP / 2.0), (right, y - GAP / 2.0));
         }

@@ -128,7 +128,7 @@ pub fn trace(picture: &Picture, outlier: Outlier, intervals: &[Interval<'_>]) ->
                 out,
                 lane_track(index, *lane),
                 Some(parent),
-                lane_name(*lane),
+                lane_name(*lane, terms),
             );
         }
     }
@@ -255,12 +255,12 @@ fn lane_track(index: usize, lane: Lane) -> u64 {
 
 /// What a lane is called.
 #[must_use]
-pub fn lane_name(lane: Lane) -> &'static str {
+pub fn lane_name(lane: Lane, terms: Terms) -> &'static str {
     match lane {
         Lane::Interrupt => "interrupts",
         Lane::Softirq => "softirqs",
         Lane::Thread => "threads",
-        Lane::Probe => "the probe",
+        Lane::Probe => terms.who,
     }
 }
 
