@@ -88,6 +88,8 @@ fn in_kernel(headers: &Path, source: &Path, out: &Path) {
         .args([
             "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c",
         ])
+        // What is built is the same wherever it is built.
+        .arg("-ffile-compilation-dir=.")
         .arg("-I")
         .arg(headers)
         .arg(source)

@@ -30,33 +30,36 @@ impl Drop for Tools {
     }
 }
 
+/// Builds for release, and returns what cargo says of it.
+fn build(what: &[&str]) -> Result<String, String> {
+    let output = Command::new("scripts/cargo")
+        .current_dir(root())
+        .args(["build", "--release", "--locked"])
+        .arg("--message-format=json-render-diagnostics")
+        .args(what)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("scripts/cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo build: {}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 impl Tools {
     /// Builds what isn't built.
     pub fn ready(all: bool) -> Result<Self, String> {
-        let arguments = [
-            "build",
-            "--release",
-            "--locked",
+        // Alone, as `make` builds it: the laboratory's figures are those of one build.
+        let mut messages = build(&["--package=punctual"])?;
+        messages += &build(&[
             "--package=punctual",
             "--package=punctual-rt",
-            "--bin=punctual",
             "--example=bench_collector",
             "--example=bench_runs",
             "--example=stack_bench",
             "--example=sync_bench",
             "--example=truth",
-            "--message-format=json-render-diagnostics",
-        ];
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.current_dir(root()).args(arguments);
-        let output = cargo
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| format!("cargo: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("cargo build: {}", output.status));
-        }
-        let messages = String::from_utf8_lossy(&output.stdout);
+        ])?;
         let built = |name: &str| executable(&messages, name).ok_or(format!("no {name} was built"));
         let directory = std::env::temp_dir().join(format!("punctual-bench-{}", std::process::id()));
         let tools = Self {
@@ -173,5 +176,50 @@ impl Drop for Load {
         let id = self.0.id().to_string();
         let _ = Command::new("kill").arg(&id).status();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// What a cargo is told by `scripts/cargo` with these words.
+    fn told(folder: &Path, words: &[&str], flags: &str) -> String {
+        let fake = folder.join("cargo");
+        let text = "#!/bin/sh\ncase \"$1\" in\n--version) echo cargo 99.0.0 ;;\n\
+                    -vV) echo host: here ;;\n*) echo \"$@\" ;;\nesac\n";
+        fs::write(&fake, text).unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        let output = Command::new(root().join("scripts/cargo"))
+            .args(words)
+            .env("CARGO", &fake)
+            .env("CARGO_HOME", "/some/home")
+            .env("RUSTFLAGS", flags)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    #[test]
+    fn a_release_build_holds_no_path_of_whoever_makes_it() {
+        let folder =
+            std::env::temp_dir().join(format!("punctual-fake-cargo-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let release = told(&folder, &["build", "--release"], "");
+        let own = told(&folder, &["build", "--release"], "-C x");
+        let debug = told(&folder, &["build"], "");
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(release.contains("target.here.rustflags="), "{release}");
+        let root = root();
+        for path in [root.to_str().unwrap(), "/some/home"] {
+            let remapped = format!("--remap-path-prefix={path}=");
+            assert!(release.contains(&remapped), "{release}");
+        }
+        assert!(release.ends_with(" build --release"), "{release}");
+        assert_eq!(own, "build --release");
+        assert_eq!(debug, "build");
     }
 }

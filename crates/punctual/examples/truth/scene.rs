@@ -12,7 +12,8 @@ use super::culprit::{Culprit, Injection, LEAD_NS, Scene, Truth, is_preempt_rt};
 use super::device::{Device, cpus};
 use super::probe::{Beat, Habit, Probe, Sample};
 
-pub const PERIOD_NS: u64 = 1_000_000;
+/// Of no common measure with the tick: in turn it comes before, within and after what is injected.
+pub const PERIOD_NS: u64 = 1_019_000;
 /// How long before a stack is taken, and from when on a wake-up is looked at.
 pub const THRESHOLD_NS: u64 = 60_000;
 const NAP: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -47,6 +47,12 @@ struct Experiment {
     cpus: Option<usize>,
     /// As `--mem`.
     mem: Option<String>,
+    /// As `--module`.
+    #[serde(default)]
+    module: Vec<String>,
+    /// As `--bring`.
+    #[serde(default)]
+    bring: Vec<PathBuf>,
     /// The columns of the table.
     machine: Vec<MachineEntry>,
     /// Commands that each machine is put through, in the place of `command`: then each machine
@@ -112,8 +118,8 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
             .mem
             .map_or(Ok(1024), |mem| flags::memory(&mem))
             .map_err(usage)?,
-        modules: Vec::new(),
-        brought: Vec::new(),
+        modules: parsed.module,
+        brought: parsed.bring,
         host: &flags.host,
     })
 }
@@ -225,6 +231,9 @@ fn parse(text: &str) -> Result<Experiment, String> {
     named("machine", experiment.machine.iter().map(|one| &*one.name))?;
     named("variant", experiment.variant.iter().map(|one| &*one.name))?;
     variants(&experiment)?;
+    for name in &experiment.module {
+        flags::module(name).map_err(|reason| format!("module '{name}': {reason}"))?;
+    }
     for machine in &experiment.machine {
         let name = &machine.name;
         for word in &machine.param {
@@ -295,6 +304,15 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_along_is_told_as_by_the_flags() {
+        let text = "module = [\"null_blk\"]\nbring = [\"a\", \"/b/c\"]\n\
+                    [[machine]]\nname = \"a\"\nkernel = \"rt\"\n";
+        let experiment = parse(text).unwrap();
+        assert_eq!(experiment.module, ["null_blk"]);
+        assert_eq!(experiment.bring, [Path::new("a"), Path::new("/b/c")]);
+    }
+
+    #[test]
     fn nonsense_is_refused_in_a_line() {
         let machine = "[[machine]]\nname = \"a\"\nkernel = \"rt\"\n";
         let variant = "[[variant]]\nname = \"v\"\ncommand = [\"measure\"]\n";
@@ -305,6 +323,8 @@ mod tests {
             (&format!("seeds = 0\n{machine}"), "seeds is from 1"),
             (&format!("cpus = 65\n{machine}"), "cpus is from 1"),
             (&format!("{machine}{machine}"), "name of its own"),
+            (&format!("module = [\"a b\"]\n{machine}"), "module 'a b'"),
+            (&format!("bring = \"a\"\n{machine}"), "line 1"),
             (&format!("{machine}param = [\"a b\"]\n"), "one word"),
             (&format!("{machine}max = \"soon\"\n"), "a time above 0"),
             (

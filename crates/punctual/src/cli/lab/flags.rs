@@ -53,7 +53,7 @@ pub struct LabFlags {
     /// How it is done on the host.
     #[command(flatten)]
     pub host: HostFlags,
-    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1000 -l 5000]
+    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1000 -l 4000]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -171,7 +171,7 @@ pub fn parameter(text: &str) -> Result<String, String> {
 }
 
 /// The name of a module.
-fn module(text: &str) -> Result<String, String> {
+pub fn module(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=60).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())

@@ -20,12 +20,12 @@ const MEASURE: [&str; 8] = [
     "-i",
     "1000",
     "-l",
-    "5000",
+    "4000",
 ];
 /// How long `measure` goes on where its words don't say.
-const CYCLES: [&str; 2] = ["-l", "5000"];
+const CYCLES: [&str; 2] = ["-l", "4000"];
 /// The same where gaps are looked for, which nobody can tell the number of.
-const SECONDS: [&str; 2] = ["-D", "5"];
+const SECONDS: [&str; 2] = ["-D", "4"];
 /// No load.
 pub const IDLE: &str = "idle";
 
@@ -252,7 +252,7 @@ mod tests {
         );
         assert_eq!(
             own(&parts[0]),
-            "measure nanosleep -p 80 -i 1000 -l 5000 --no-explain --load none"
+            "measure nanosleep -p 80 -i 1000 -l 4000 --no-explain --load none"
         );
         assert!(own(&parts[1]).ends_with("--load hackbench"));
         let paths = planned(&["--load", "kernel-paths"]).unwrap();
@@ -266,11 +266,11 @@ mod tests {
         let parts = planned(&["--load", "files+net,idle", "--", "measure", "timerfd"]).unwrap();
         assert_eq!(
             own(&parts[0]),
-            "measure timerfd --no-explain -l 5000 --load files,net"
+            "measure timerfd --no-explain -l 4000 --load files,net"
         );
         assert_eq!(
             own(&parts[1]),
-            "measure timerfd --no-explain -l 5000 --load none"
+            "measure timerfd --no-explain -l 4000 --load none"
         );
         let parts = planned(&["--", "measure", "-D", "5", "--load", "standard"]).unwrap();
         assert_eq!(own(&parts[0]), "measure -D 5 --load standard --no-explain");

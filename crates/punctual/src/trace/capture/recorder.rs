@@ -247,3 +247,15 @@ fn make_sentinels(programs: &mut Ebpf) -> Result<(), String> {
         Err(error) => Err(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::OBJECT;
+
+    #[test]
+    fn the_kernels_side_is_the_same_wherever_it_is_built() {
+        let here = env!("CARGO_MANIFEST_DIR").as_bytes();
+        let found = OBJECT.windows(here.len()).any(|bytes| bytes == here);
+        assert!(!found, "it holds the path of its sources");
+    }
+}

@@ -78,6 +78,11 @@ const volatile u64 irq_regs_at = 0;
 const volatile u64 preempt_count_at = 0;
 const volatile u64 steal_at = 0;
 
+static ALWAYS_INLINE u32 current_tid(void)
+{
+	return (u32)bpf_get_current_pid_tgid();
+}
+
 static ALWAYS_INLINE int is_target(struct lane *lane, u32 tid)
 {
 	if (!several)
@@ -119,12 +124,13 @@ static ALWAYS_INLINE void take_stack(void *ctx, struct lane *lane, u32 cpu, u64 
 		return;
 	long bytes = bpf_get_stack(ctx, stack, sizeof(*stack), 0);
 	u64 end_ns = bpf_ktime_get_ns();
-	record(lane, end_ns, cpu, STACK, index, (u64)bytes, end_ns - now_ns, (u32)bpf_get_current_pid_tgid());
+	record(lane, end_ns, cpu, STACK, index, (u64)bytes, end_ns - now_ns, current_tid());
 }
 
 ON(local_timer_entry)
 {
 	HERE;
+	lane->interrupted = current_tid();
 	/* Instruction and code segment lie side by side in what the processor itself pushes. */
 	struct { u64 address, segment; } at = {};
 	u64 steal = 0;
@@ -157,6 +163,7 @@ ON(local_timer_entry)
 	ON(tracepoint##_exit)                                                                      \
 	{                                                                                          \
 		HERE;                                                                              \
+		lane->interrupted = 0;                                                             \
 		RECORD(VECTOR_EXIT, vector, 0, 0, 0);                                              \
 		return 0;                                                                          \
 	}
@@ -164,6 +171,7 @@ ON(local_timer_entry)
 	ON(tracepoint##_entry)                                                                     \
 	{                                                                                          \
 		HERE;                                                                              \
+		lane->interrupted = current_tid();                                                 \
 		RECORD(VECTOR_ENTRY, vector, 0, 0, 0);                                             \
 		return 0;                                                                          \
 	}                                                                                          \
@@ -181,6 +189,7 @@ VECTOR(threshold_apic, THRESHOLD)
 ON(irq_handler_entry)
 {
 	HERE;
+	lane->interrupted = current_tid();
 	struct irqaction *action = (struct irqaction *)args[1];
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, HANDLER_ENTRY, &turn);
@@ -195,6 +204,7 @@ ON(irq_handler_entry)
 ON(irq_handler_exit)
 {
 	HERE;
+	lane->interrupted = 0;
 	RECORD(HANDLER_EXIT, (u32)args[0], 0, 0, 0);
 	return 0;
 }
@@ -202,6 +212,7 @@ ON(irq_handler_exit)
 ON(softirq_entry)
 {
 	HERE;
+	lane->served = current_tid();
 	RECORD(SOFTIRQ_ENTRY, (u32)args[0], 0, 0, 0);
 	return 0;
 }
@@ -209,6 +220,7 @@ ON(softirq_entry)
 ON(softirq_exit)
 {
 	HERE;
+	lane->served = 0;
 	RECORD(SOFTIRQ_EXIT, (u32)args[0], 0, 0, 0);
 	return 0;
 }
@@ -220,8 +232,12 @@ ON(hrtimer_start)
 	struct lane *lane = lane_of(cpu);
 	if (!lane || !lane->mask || lane->arming)
 		return 0;
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = current_tid();
 	if (!is_target(lane, tid))
+		return 0;
+	/* What interrupts and softirqs do is not the thread's doing that they run over: the tick arms
+	 * itself anew so. */
+	if (lane->interrupted == tid || lane->served == tid)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
 	struct hrtimer *timer = (struct hrtimer *)args[0];
@@ -442,7 +458,7 @@ enum { BY_RT_MUTEX = 8, BY_MUTEX = 32 };
 ON(contention_begin)
 {
 	HERE;
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = current_tid();
 	if (!is_target(lane, tid))
 		return 0;
 	u32 turn;
@@ -470,7 +486,7 @@ ON(contention_begin)
 ON(contention_end)
 {
 	HERE;
-	if (!is_target(lane, (u32)bpf_get_current_pid_tgid()))
+	if (!is_target(lane, current_tid()))
 		return 0;
 	RECORD(LOCK_DONE, args[0], 0, 0, 0);
 	return 0;
@@ -479,7 +495,7 @@ ON(contention_end)
 ON(page_fault_user)
 {
 	HERE;
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = current_tid();
 	if (!is_target(lane, tid))
 		return 0;
 	RECORD(FAULT, args[0], tid, 0, 0);

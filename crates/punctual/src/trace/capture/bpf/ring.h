@@ -26,7 +26,8 @@ struct lane {
 	u64 stacks;    /* stacks so far */
 	u32 target;    /* the target that runs here, if it is one alone */
 	u32 arming;    /* the timer that is being armed is our own */
-	u64 spare;
+	u32 interrupted; /* the thread that an interrupt of this CPU runs over */
+	u32 served;      /* the thread that a softirq runs over, or on PREEMPT_RT in, with others between */
 };
 
 struct {
