@@ -56,17 +56,18 @@ impl LengthResult {
         let longest = evidence.max_ns.filter(|max| *max > evidence.limit_ns);
         let (outcome, sentence) = match longest {
             // What was not measured kept no limit.
-            None if evidence.count == 0 => {
-                (Outcome::Inconclusive, format!("{name}: none was measured."))
-            }
+            None if evidence.count == 0 => (
+                Outcome::Inconclusive,
+                format!("not one {name} was measured."),
+            ),
             None => (
                 Outcome::Pass,
-                format!("{name}: none of {count} took longer than {limit}."),
+                format!("none of {count} {name} took longer than {limit}."),
             ),
             Some(longest) => (
                 Outcome::Fail,
                 format!(
-                    "{name}: {} of {count} took longer than {limit} (the longest {}); none may.",
+                    "{} of {count} {name} took longer than {limit} (the longest {}); none may.",
                     format::count(evidence.longer.max(1)),
                     format::duration(longest)
                 ),

@@ -53,7 +53,7 @@ fn a_limit_that_was_kept_is_a_pass_to_the_nanosecond() {
     assert_eq!(verdict.outcome, Outcome::Pass);
     assert_eq!(
         verdict.sentence,
-        "PASS: step(): none of 2,402 took longer than 500 µs."
+        "PASS: none of 2,402 step() took longer than 500 µs."
     );
     assert!(verdict.reasons.is_empty());
     let verdict = wake_ups(&[], &[]).with_lengths(&[step(1, LIMIT + 1)]);
@@ -67,7 +67,7 @@ fn one_that_took_longer_is_a_fail_beside_wake_ups_that_are_good() {
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(
         verdict.sentence,
-        "FAIL: step(): 3 of 2,402 took longer than 500 µs (the longest 1.37 ms); none may."
+        "FAIL: 3 of 2,402 step() took longer than 500 µs (the longest 1.37 ms); none may."
     );
     assert_eq!(
         verdict.reasons,
@@ -83,7 +83,7 @@ fn wake_ups_that_are_late_stay_a_fail_and_both_are_said_where_both_are() {
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert!(!verdict.sentence.contains("step"), "{}", verdict.sentence);
     let verdict = wake_ups(&[bad], &[]).with_lengths(&[step(3, 1_370_000)]);
-    for part in ["missed 10 µs", "step(): 3 of"] {
+    for part in ["missed 10 µs", "3 of 2,402 step()"] {
         assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
     }
 }
