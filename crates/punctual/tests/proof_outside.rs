@@ -118,6 +118,32 @@ fn one_system_call_a_cycle_and_no_other() {
 }
 
 #[test]
+fn the_heap_does_not_grow_while_probes_run() {
+    if !has("strace") {
+        skip!("no strace");
+    }
+    let place = Place::new();
+    let mut command = place.command("strace");
+    command.args(["-f", "-o", "trace", "-e", "trace=brk,mlockall"]);
+    command.arg(common::program());
+    command.args(["measure", "-o", "run", "-q", "-D", "2", "--no-explain"]);
+    let _ = Going::start(command).end();
+    let record = read_json(&place.path().join("run/run.json"));
+    if !in_force(&record, "locked-memory") {
+        skip!("memory may not be locked");
+    }
+    let trace = fs::read_to_string(place.path().join("trace")).expect("the trace");
+    // Until the first of the threads, a probe, is at its end.
+    let running = trace
+        .lines()
+        .skip_while(|line| !line.contains("mlockall("))
+        .take_while(|line| !line.contains("exited with"));
+    let grown: Vec<&str> = running.filter(|line| line.contains("brk(")).collect();
+    assert!(trace.contains("brk("), "{trace}");
+    assert!(grown.is_empty(), "{grown:#?}");
+}
+
+#[test]
 fn polling_makes_one_system_call_a_period_and_has_no_page_fault() {
     let cpu = cpus()[0].to_string();
     let flags = ["noise", "-D", "1", "-a", &cpu];

@@ -13,6 +13,7 @@ use common::{Going, Place, has, is_root, skip, until};
 use known::{Known, marked, programs_of, watch};
 use punctual::record::Run;
 use punctual::record::watch::{MarkedThread, WatchedMark};
+use punctual_stats::verdict::Outcome;
 
 const MS: u64 = 1_000_000;
 
@@ -293,6 +294,103 @@ fn marks_of_two_records_add_up() {
     assert_eq!((work.count, work.lengths.count), (72, 72));
 }
 
+/// The exit status and the record of a watch with these flags.
+fn judged(what: &[&str], flags: &[&str]) -> (Option<i32>, Run, Place) {
+    let place = Place::new();
+    let mut known = Known::start(marked(), what);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&[&*number, "-q", "--no-explain"], flags].concat());
+    known.go();
+    going.signal(libc::SIGINT);
+    let code = going.end().status.code();
+    (code, place.run_of(), place)
+}
+
+#[test]
+fn a_mark_that_took_longer_than_it_may_is_a_fail_and_each_that_did_is_counted() {
+    needed!();
+    let cycle = "cycle=begin_cycle..end_cycle";
+    let flags = [
+        "--mark",
+        cycle,
+        "--mark",
+        "work()",
+        "--mark-max",
+        "cycle=1h",
+        "--mark-max",
+        "work()=50us",
+    ];
+    let (code, run, place) = judged(&["rounds", "20"], &flags);
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    assert_eq!(code, Some(2), "{}", verdict.sentence);
+    let [cycle, work] = &verdict.lengths[..] else {
+        panic!("two are limited: {:?}", verdict.lengths)
+    };
+    assert_eq!((cycle.outcome, cycle.longer), (Outcome::Pass, 0));
+    // Each call is busy for twice as long at least, and each round is three calls.
+    assert_eq!((work.outcome, work.longer), (Outcome::Fail, 90));
+    assert_eq!((cycle.count, work.count), (30, 90));
+    for name in ["rt-one", "rt-two"] {
+        let work = thread(mark(&run, "work()"), name);
+        assert_eq!(work.longer, work.lengths.count);
+    }
+    for part in ["90 of 90 work() took longer than 50", "none may"] {
+        assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
+    }
+    let directory = place.run_directory().display().to_string();
+    let shown = place.run(&["report", &directory]).expect(0).stdout;
+    assert!(shown.contains("too long"), "{shown}");
+    let suite = place
+        .run(&["export", &directory, "--format", "junit"])
+        .expect(0);
+    for case in ["\"cycle at most 1", "\"work() at most 50", "type=\"FAIL\""] {
+        assert!(suite.stdout.contains(case), "{case}: {}", suite.stdout);
+    }
+    // Alone, what was kept is a PASS.
+    let flags = ["--mark", "tick", "--mark-max", "tick=1h"];
+    let (code, run, _) = judged(&["rounds", "4"], &flags);
+    let verdict = run.verdict.expect("a verdict");
+    assert_eq!(code, Some(0), "{}", verdict.sentence);
+    assert_eq!(verdict.lengths[0].count, 4, "from one to the next");
+}
+
+#[test]
+fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
+    needed!();
+    let cases = [
+        ("maybe_leap()", "never passed"),
+        ("bad=privileged", "on that instruction"),
+    ];
+    for (place, why) in cases {
+        let name = place.split('=').next().expect("a name");
+        let limit = format!("{name}=1ms");
+        let flags = ["--mark", place, "--mark-max", &limit];
+        let (code, run, _) = judged(&["rounds", "4"], &flags);
+        let sentence = run.verdict.expect("a verdict").sentence;
+        assert_eq!(code, Some(4), "{sentence}");
+        assert!(sentence.contains(why), "{sentence}");
+    }
+}
+
+#[test]
+fn a_thread_that_ended_before_it_was_woken_is_no_fault_of_the_watch() {
+    needed!();
+    let (code, run, _) = judged(&["rounds", "20", "brief", "2"], &["--max", "10s"]);
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    assert_eq!(code, Some(0), "{}", verdict.sentence);
+    let brief = run.watch.iter().flat_map(|watch| &watch.threads);
+    let brief = brief
+        .zip(&run.threads)
+        .filter(|it| it.0.task.name == "rt-brief");
+    let brief: Vec<_> = brief.map(|it| (it.0.ended, it.1.latency.count)).collect();
+    assert_eq!(brief, [(true, 0); 2]);
+    let event = run.events.iter().find(|it| it.kind == "never-woke");
+    let text = &event.expect("an event").text;
+    assert!(text.starts_with("2 threads ended before"), "{text}");
+    assert_eq!(text.matches("rt-brief/").count(), 2, "{text}");
+    assert!(!event.expect("an event").invalidates);
+}
+
 #[test]
 fn what_is_no_mark_or_not_there_is_said_in_one_line() {
     let place = Place::new();
@@ -300,7 +398,7 @@ fn what_is_no_mark_or_not_there_is_said_in_one_line() {
     let number = known.pid.to_string();
     let many: Vec<String> = (0..17).map(|n| format!("m{n}=tick")).collect();
     let many: Vec<&str> = many.iter().flat_map(|it| ["--mark", it]).collect();
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["--mark", "tikc"], "near: tick"),
         (&["--mark", "c=cycle"], "near: end_cycle, begin_cycle"),
         (&["--mark", "libc.so.6:no_such_thing_at_all"], "libc.so.6 "),
@@ -319,6 +417,23 @@ fn what_is_no_mark_or_not_there_is_said_in_one_line() {
             "two are named 'tick'",
         ),
         (&many, "at most 16"),
+        (&["--mark-max", "tick=1ms"], "mark a place: --mark tick"),
+        (
+            &["--mark", "a=tick", "--mark-max", "tick=1ms"],
+            "no mark is named 'tick'; there are a",
+        ),
+        (
+            &[
+                "--mark",
+                "tick",
+                "--mark-max",
+                "tick=1",
+                "--mark-max",
+                "tick=2",
+            ],
+            "'tick' is limited twice",
+        ),
+        (&["--mark", "tick", "--mark-max", "tick"], "'step()=500us'"),
     ];
     if !is_root() {
         skip!("it takes root to look at another program's files");

@@ -22,6 +22,9 @@ pub struct ThreadEvidence<'a> {
     pub missed_late: u64,
     /// Samples that were lost on their way to the collector.
     pub lost: u64,
+    /// Whether it may be without a sample, as a thread that ended before its first wake-up.
+    /// Of any other that means that it was never woken, and nothing was measured.
+    pub may_be_empty: bool,
     /// The highest samples.
     pub peaks: &'a Peaks,
 }

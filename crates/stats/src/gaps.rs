@@ -7,7 +7,7 @@
 use crate::evidence::RunEvidence;
 use crate::format;
 use crate::requirement::Requirement;
-use crate::verdict::{Outcome, RequirementResult, Verdict, invalid, lost_samples};
+use crate::verdict::{Outcome, RequirementResult, Verdict, decided, invalid, lost_samples};
 
 /// How long gaps were looked for, all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,33 +89,5 @@ pub fn judge_gaps(
     if !reasons.is_empty() {
         return invalid(reasons, results, confidence);
     }
-    let failed = results.iter().any(|r| r.outcome == Outcome::Fail);
-    let outcome = match (results.is_empty(), failed) {
-        (true, _) => Outcome::Inconclusive,
-        (_, true) => Outcome::Fail,
-        (_, false) => Outcome::Pass,
-    };
-    let sentences: Vec<&str> = results
-        .iter()
-        .filter(|result| result.outcome == outcome)
-        .map(|result| result.sentence.as_str())
-        .collect();
-    let sentence = if sentences.is_empty() {
-        format!("{outcome}: nothing was required")
-    } else {
-        format!("{outcome}: {}", sentences.join(" "))
-    };
-    let mut reasons = Vec::new();
-    if results.len() > 1 {
-        let line = |r: &RequirementResult| format!("{}: {}", r.outcome, r.requirement);
-        reasons = results.iter().map(line).collect();
-    }
-    Verdict {
-        outcome,
-        sentence,
-        reasons,
-        requirements: results,
-        needed_seconds: None,
-        confidence,
-    }
+    decided(results, Vec::new(), confidence)
 }

@@ -17,7 +17,8 @@
 //!     peaks.offer(cycle, cycle * 1_000_000, latency_ns);
 //! }
 //! let thread = ThreadEvidence {
-//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0, peaks: &peaks,
+//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0,
+//!     may_be_empty: false, peaks: &peaks,
 //! };
 //! let run = RunEvidence {
 //!     threads: vec![thread],
@@ -45,6 +46,7 @@
 //! | [`tail`] | the level exceeded once in 10⁹ cycles, or why it can't be said |
 //! | [`mod@compare`] | two distributions |
 //! | [`gaps`] | the verdict where gaps were looked for and not wake-ups |
+//! | [`lengths`] | the same for what parts of a program took |
 //! | [`requirement`], [`verdict`] | what is asked, and the answer in a sentence |
 //! | [`mod@format`] | figures as people read them |
 #![forbid(unsafe_code)]
@@ -57,6 +59,7 @@ pub mod extremal;
 pub mod format;
 pub mod gaps;
 pub mod histogram;
+pub mod lengths;
 pub mod miss;
 pub mod peaks;
 pub mod requirement;

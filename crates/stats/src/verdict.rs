@@ -4,10 +4,11 @@
 //! FAIL iff a lower bound is above it, and INCONCLUSIVE between the two. Where
 //! nothing is allowed, the first miss is a FAIL, and none at all is a PASS that
 //! states what it shows. A run whose conditions were not in force, that lost a
-//! sample, or in which a thread never woke up is INVALID whatever it measured.
+//! sample, or in which a thread never woke up that should have is INVALID whatever it measured.
 
 use crate::evidence::RunEvidence;
 use crate::format;
+use crate::lengths::LengthResult;
 use crate::miss::{MissBound, TimeUnknown};
 use crate::peaks::Peaks;
 use crate::requirement::Requirement;
@@ -85,6 +86,9 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     /// One result for each requirement, in their order.
     pub requirements: Vec<RequirementResult>,
+    /// One for each part of the program whose length was limited, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lengths: Vec<LengthResult>,
     /// Further seconds of measuring until all can be shown, when that is known
     /// and needed.
     pub needed_seconds: Option<u64>,
@@ -112,22 +116,37 @@ pub fn judge(
     if !reasons.is_empty() {
         return invalid(reasons, results, confidence);
     }
-    let outcome = overall(results.iter().map(|result| result.outcome));
-    let deciding: Vec<&RequirementResult> =
-        results.iter().filter(|r| r.outcome == outcome).collect();
-    let sentence = if deciding.is_empty() {
+    decided(results, Vec::new(), confidence)
+}
+
+/// The verdict on all from the verdicts on each.
+pub(crate) fn decided(
+    requirements: Vec<RequirementResult>,
+    lengths: Vec<LengthResult>,
+    confidence: f64,
+) -> Verdict {
+    let waking = requirements
+        .iter()
+        .map(|r| (r.outcome, r.sentence.as_str(), r.requirement.to_string()));
+    let taking = lengths
+        .iter()
+        .map(|r| (r.outcome, r.sentence.as_str(), r.required()));
+    let all: Vec<(Outcome, &str, String)> = waking.chain(taking).collect();
+    let outcome = overall(all.iter().map(|(outcome, ..)| *outcome));
+    let deciding = all.iter().filter(|(own, ..)| *own == outcome);
+    let sentences: Vec<&str> = deciding.map(|(_, sentence, _)| *sentence).collect();
+    let sentence = if sentences.is_empty() {
         "INCONCLUSIVE: nothing was required".to_owned()
     } else {
-        let sentences: Vec<&str> = deciding.iter().map(|r| r.sentence.as_str()).collect();
         format!("{outcome}: {}", sentences.join(" "))
     };
-    let reasons = if results.len() > 1 {
-        let line = |r: &RequirementResult| format!("{}: {}", r.outcome, r.requirement);
-        results.iter().map(line).collect()
+    let reasons = if all.len() > 1 {
+        let line = |(outcome, _, asked): &(Outcome, &str, String)| format!("{outcome}: {asked}");
+        all.iter().map(line).collect()
     } else {
         Vec::new()
     };
-    let open = results
+    let open = requirements
         .iter()
         .filter(|r| r.outcome == Outcome::Inconclusive);
     let needed: Option<Vec<u64>> = open.map(|result| result.needed_seconds).collect();
@@ -138,7 +157,8 @@ pub fn judge(
         needed_seconds: needed
             .filter(|_| outcome == Outcome::Inconclusive)
             .and_then(|seconds| seconds.into_iter().max()),
-        requirements: results,
+        requirements,
+        lengths,
         confidence,
     }
 }
@@ -158,6 +178,7 @@ pub(crate) fn invalid(
         sentence: format!("INVALID: {}", reasons.join("; ")),
         reasons,
         requirements: results,
+        lengths: Vec::new(),
         needed_seconds: None,
         confidence,
     }
@@ -171,7 +192,7 @@ fn invalid_evidence(evidence: &RunEvidence<'_>) -> Vec<String> {
         return reasons;
     }
     for thread in &evidence.threads {
-        if thread.histogram.is_empty() {
+        if thread.histogram.is_empty() && !thread.may_be_empty {
             reasons.push(format!("the thread on CPU {} never woke up", thread.cpu));
         }
     }
@@ -188,7 +209,7 @@ pub(crate) fn lost_samples(evidence: &RunEvidence<'_>) -> Option<String> {
     }
 }
 
-/// The verdict on all from the verdicts on each.
+/// The worst of them; nothing is shown where there is none.
 fn overall(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     let severity = |outcome: &Outcome| match outcome {
         Outcome::Pass => 0,

@@ -23,6 +23,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
         missed: 0,
         missed_late: 0,
         lost,
+        may_be_empty: false,
         peaks: &peaks,
     };
     let evidence = RunEvidence {

@@ -35,6 +35,7 @@ fn two_cpus_with_full_peaks() {
                 missed: 0,
                 missed_late: 0,
                 lost: 0,
+                may_be_empty: false,
                 peaks: &run.peaks,
             })
             .collect(),

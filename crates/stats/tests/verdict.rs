@@ -15,6 +15,7 @@ struct Thread {
     late: u64,
     missed: u64,
     lost: u64,
+    may_be_empty: bool,
 }
 
 /// Independent latencies around 8 µs, then `extra` ones at given cycles.
@@ -25,6 +26,7 @@ fn thread(cycles: u64, deadline: u64, extra: &[(u64, u64)]) -> Thread {
         late: 0,
         missed: 0,
         lost: 0,
+        may_be_empty: false,
     };
     let mut rng = Rng::new(5);
     for cycle in 0..cycles {
@@ -52,6 +54,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
                 missed: t.missed,
                 missed_late: t.missed,
                 lost: t.lost,
+                may_be_empty: t.may_be_empty,
                 peaks: &t.peaks,
             })
             .collect(),
@@ -249,6 +252,16 @@ fn invalid_whatever_was_measured() {
     assert_eq!(v.sentence, "INVALID: the thread on CPU 1 never woke up");
     let v = verdict(&[], &[miss(0.0)]);
     assert_eq!(v.outcome, Outcome::Invalid);
+    // One that had ended before it could be woken says nothing against the others; alone it
+    // leaves nothing to judge.
+    let mut ended = thread(0, DEADLINE, &[]);
+    ended.may_be_empty = true;
+    let v = verdict(&[ended], &[miss(0.0)]);
+    assert_eq!(v.sentence, "INVALID: not one wake-up was measured");
+    let mut ended = thread(0, DEADLINE, &[]);
+    ended.may_be_empty = true;
+    let v = verdict(&[thread(CYCLES, DEADLINE, &[]), ended], &[miss(0.0)]);
+    assert_eq!(v.outcome, Outcome::Pass);
     let threads = [thread(CYCLES, DEADLINE, &[])];
     let reasons = ["the priority was not in force".to_owned()];
     let v = judge(

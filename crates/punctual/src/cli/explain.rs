@@ -12,7 +12,8 @@ use super::out;
 use crate::record::explanation::{Explanation, Picture};
 use crate::record::{self, Run};
 use crate::report::chart::{Form, outlier};
-use crate::report::explain::{against_text, bill_section, perfetto, section};
+use crate::report::explain::perfetto::{self, Outlier};
+use crate::report::explain::{against_text, around, bill_section, intervals, section};
 use crate::report::terms::Terms;
 use crate::trace::attribute::{self, Ledger};
 use crate::trace::windows::{WINDOWS_FILE, Windows};
@@ -150,16 +151,24 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
             }
         }
     }
+    let (terms, marked) = (Terms::of(run), intervals(run));
     filled(directory, || {
         for (number, bill) in chosen(run, only) {
             let picture = whole
                 .get(&(bill.cpu, bill.due_ns))
                 .or(bill.picture.as_ref());
             if let Some(picture) = picture {
-                let trace = perfetto::trace(picture, bill.due_ns, bill.latency_ns);
+                let near = around(&marked, bill, picture);
+                let trace = perfetto::trace(picture, Outlier::of(bill, terms), &near);
                 let file = directory.join(format!("outlier-{number}.pftrace"));
                 record::save_whole(&file, &trace).map_err(Failure::setup)?;
             }
+        }
+        let bills = run.explanation.iter().flat_map(|e| &e.bills).cloned();
+        let bills: Vec<_> = bills.collect();
+        if let (Some(trace), None) = (perfetto::marks_trace(&marked, &bills, terms), only) {
+            let file = directory.join("marks.pftrace");
+            record::save_whole(&file, &trace).map_err(Failure::setup)?;
         }
         Ok(())
     })
@@ -172,8 +181,8 @@ fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Fail
                 "Bill {number} of {} on {}: CPU {}",
                 run.verb, run.system.hostname, bill.cpu
             );
-            if let Some(svg) = outlier::draw(bill, Terms::of(run), &heading, Form::File, "outlier")
-            {
+            let svg = outlier::draw(run, bill, &heading, Form::File, "outlier");
+            if let Some(svg) = svg {
                 write(&directory.join(format!("outlier-{number}.svg")), &svg)?;
             }
         }

@@ -115,6 +115,17 @@ pub fn percentile(text: &str) -> Result<Requirement, String> {
     })
 }
 
+/// `step()=500us`: a mark's name, which may hold anything but `=`, and its limit in ns.
+pub fn mark_limit(text: &str) -> Result<(String, u64), String> {
+    let refused = || "accepted is a mark's name and its limit, such as 'step()=500us'".to_owned();
+    let (name, limit) = text.rsplit_once('=').ok_or_else(refused)?;
+    let limit_ns = latency(limit).map_err(|_| refused())?;
+    match name.trim() {
+        "" => Err(refused()),
+        name => Ok((name.to_owned(), limit_ns)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

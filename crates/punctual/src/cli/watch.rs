@@ -37,9 +37,11 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
              of it (docker: --pid=host)",
         ));
     }
+    let limits = limits(flags)?;
     let marks = program.as_ref().map(|it| marks(flags, it)).transpose()?;
     Ok(WatchPlan {
         marks: marks.unwrap_or_default(),
+        limits,
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
@@ -51,6 +53,30 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
     })
+}
+
+/// The limit of each mark, in their order.
+fn limits(flags: &WatchFlags) -> Result<Vec<Option<u64>>, Failure> {
+    let mut limits = vec![None; flags.marks.len()];
+    for (name, limit_ns) in &flags.mark_max {
+        let at = flags.marks.iter().position(|mark| mark.name == *name);
+        let Some(at) = at else {
+            let names: Vec<&str> = flags.marks.iter().map(|mark| &*mark.name).collect();
+            let there = match names[..] {
+                [] => format!("mark a place: --mark {name}"),
+                _ => format!("there are {}", names.join(", ")),
+            };
+            return Err(Failure::usage(format!(
+                "--mark-max: no mark is named '{name}'; {there}"
+            )));
+        };
+        if limits[at].replace(*limit_ns).is_some() {
+            return Err(Failure::usage(format!(
+                "--mark-max: '{name}' is limited twice"
+            )));
+        }
+    }
+    Ok(limits)
 }
 
 /// Where the marks lie: what is not in the program is wrong usage, as a program that isn't there.

@@ -9,6 +9,7 @@ mod error;
 mod explain;
 mod gather;
 mod housekeeper;
+mod keeping;
 mod observer;
 mod pace;
 mod plan;

@@ -180,6 +180,9 @@ fn refused(ready: &Ready, step: &str) -> Option<i32> {
     error.raw_os_error()
 }
 
+/// Bytes that a run of some seconds takes of the heap beside what was there when it began.
+const HEAP_ROOM: usize = 1 << 20;
+
 /// Locks the future as well only where nothing limits it: under a limit, the next
 /// large allocation of this program would fail instead.
 fn lock_memory(state: &SystemState) -> std::io::Result<()> {
@@ -190,8 +193,9 @@ fn lock_memory(state: &SystemState) -> std::io::Result<()> {
             .iter()
             .any(|name| name == "cap_ipc_lock");
     // What malloc maps and unmaps by itself is then locked and unlocked page by page, for which
-    // a kernel holds preemption off. Where malloc is another's it does as it does.
-    let _ = heap::keep(0);
+    // a kernel holds preemption off; and so is what the heap grows by while probes run, unless it
+    // has room. Where malloc is another's it does as it does.
+    let _ = heap::keep(HEAP_ROOM);
     if free {
         memory::lock_all()
     } else {

@@ -10,6 +10,7 @@ use super::blocks::Stretches;
 use super::error::ConductError;
 use super::explain::Explaining;
 use super::gather::Gathering;
+use super::keeping::Keeping;
 use super::observer::Observer;
 use super::pace::Pace;
 use super::plan::Plan;
@@ -26,7 +27,7 @@ use crate::probe::gaps::GapFeed;
 use crate::probe::tally::Tally;
 use crate::probe::thread::{Outcome, Probe, StartLine};
 use crate::record::samples::SAMPLES_DIRECTORY;
-use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
+use crate::record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
 
@@ -161,10 +162,8 @@ fn begin(
     lined.line.go(start_ns);
     let mut session = Session {
         plan,
-        directory,
         observer,
-        run,
-        start_ns,
+        kept: Keeping::new(run, directory, start_ns),
         pace,
         lined,
         gathering,
@@ -175,7 +174,6 @@ fn begin(
         sampling,
         explaining,
         signals,
-        save_failed: false,
     };
     let state = session.measure();
     Ok(session.close(state))
@@ -190,10 +188,8 @@ pub(super) fn save(directory: &RunDirectory, run: &Run) -> Result<(), ConductErr
 /// A run under way.
 struct Session<'a> {
     plan: &'a Plan,
-    directory: &'a RunDirectory,
     observer: &'a mut dyn Observer,
-    run: Run,
-    start_ns: u64,
+    kept: Keeping<'a>,
     pace: Arc<Pace>,
     lined: Lined,
     gathering: Gathering,
@@ -205,7 +201,6 @@ struct Session<'a> {
     sampling: Option<Sampling>,
     explaining: Option<Explaining>,
     signals: Signals,
-    save_failed: bool,
 }
 
 impl Session<'_> {
@@ -216,7 +211,8 @@ impl Session<'_> {
         let mut last_tick = Instant::now();
         loop {
             if let Some(reason) = self.signals.end() {
-                self.event("signal", format!("ended by a signal ({reason})"), false);
+                self.kept
+                    .event("signal", format!("ended by a signal ({reason})"));
                 return State::Stopped {
                     reason: reason.to_owned(),
                 };
@@ -233,44 +229,29 @@ impl Session<'_> {
                     "continued (SIGCONT) after a stop of at most {:.2} s",
                     stood_still.as_secs_f64()
                 );
-                self.event("continued", text, false);
+                self.kept.event("continued", text);
             }
             if Instant::now() >= next_watch {
                 next_watch = Instant::now() + WATCH_EVERY;
-                let events = self.watch.poll(self.elapsed_ns());
-                self.run.events.extend(events);
+                let events = self.watch.poll(self.kept.elapsed_ns());
+                self.kept.run.events.extend(events);
             }
             if Instant::now() >= next_save {
                 self.save_under_way();
                 next_save = Instant::now() + SAVE_EVERY;
             }
-            let elapsed_ns = self.elapsed_ns();
+            let elapsed_ns = self.kept.elapsed_ns();
             self.stretches.look(&self.gathering.look(), elapsed_ns);
             self.tick();
             self.pace.nap(TICK.min(self.until_end()));
         }
     }
 
-    fn elapsed_ns(&self) -> u64 {
-        clock::now_ns().saturating_sub(self.start_ns)
-    }
-
     /// Time until the run should be over, at least a little.
     fn until_end(&self) -> Duration {
-        let left = self.plan.duration_ns.map_or(u64::MAX, |length_ns| {
-            (self.start_ns + length_ns).saturating_sub(clock::now_ns())
-        });
-        Duration::from_nanos(left).max(Duration::from_millis(10))
-    }
-
-    fn event(&mut self, kind: &str, text: String, invalidates: bool) {
-        let at_ns = self.elapsed_ns();
-        self.run.events.push(Event {
-            at_ns,
-            kind: kind.to_owned(),
-            text,
-            invalidates,
-        });
+        self.kept
+            .left(self.plan.duration_ns)
+            .max(Duration::from_millis(10))
     }
 
     fn tick(&mut self) {
@@ -279,6 +260,7 @@ impl Session<'_> {
         }
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         let mut notes: Vec<String> = self
+            .kept
             .run
             .demands
             .iter()
@@ -291,14 +273,15 @@ impl Session<'_> {
             })
             .collect();
         notes.extend(
-            self.run
+            self.kept
+                .run
                 .events
                 .iter()
                 .rev()
                 .take(1)
                 .map(|event| event.text.clone()),
         );
-        let elapsed_ns = self.elapsed_ns();
+        let elapsed_ns = self.kept.elapsed_ns();
         let view = view::of(
             self.plan,
             &self.gathering.look(),
@@ -309,36 +292,21 @@ impl Session<'_> {
         self.observer.tick(&view);
     }
 
-    /// Saves what there is so far; a disk that is full for a while does not end
-    /// the run, but stands in the record.
     fn save_under_way(&mut self) {
         let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
-        compose::fill(&mut self.run, self.start_ns, &lanes);
-        self.run.blocks = self.stretches.blocks();
-        self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
+        compose::fill(&mut self.kept.run, self.kept.start_ns, &lanes);
+        self.kept.run.blocks = self.stretches.blocks();
+        self.kept.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
-        self.run.loads = loads.iter().map(compose::load_under_way).collect();
+        self.kept.run.loads = loads.iter().map(compose::load_under_way).collect();
         self.put_explanation();
-        match self.save() {
-            Ok(()) => {
-                self.save_failed = false;
-                self.observer.saved(&self.run, self.directory);
-            }
-            Err(error) => {
-                if !self.save_failed {
-                    self.event("save-failed", error.to_string(), false);
-                }
-                self.save_failed = true;
-            }
-        }
+        let beside = self.save_windows();
+        self.kept.save_under_way(beside, self.observer);
     }
 
-    /// Both are tried, and the first that failed is told.
-    fn save(&self) -> Result<(), RecordError> {
-        let windows = self.explaining.as_ref().map(|it| it.save(self.directory));
-        windows
-            .unwrap_or(Ok(()))
-            .and(self.directory.save(&self.run))
+    fn save_windows(&self) -> Result<(), RecordError> {
+        let windows = self.explaining.as_ref();
+        windows.map_or(Ok(()), |it| it.save(self.kept.directory))
     }
 
     /// Ends everything in order, judges, and saves.
@@ -351,22 +319,22 @@ impl Session<'_> {
             explaining.end();
         }
         let loads = self.loads.take().map(LoadSet::stop).unwrap_or_default();
-        self.run.loads = loads.into_iter().map(compose::load).collect();
+        self.kept.run.loads = loads.into_iter().map(compose::load).collect();
         self.tell_failed_loads();
         // Probe threads that are gone by now are no event to the watch.
-        let elapsed_ns = self.elapsed_ns();
-        compose::last_conditions(&mut self.run, &mut self.watch, elapsed_ns);
+        let elapsed_ns = self.kept.elapsed_ns();
+        compose::last_conditions(&mut self.kept.run, &mut self.watch, elapsed_ns);
         let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
-        compose::fill(&mut self.run, self.start_ns, &lanes);
-        self.run.blocks = self.stretches.blocks();
-        self.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
+        compose::fill(&mut self.kept.run, self.kept.start_ns, &lanes);
+        self.kept.run.blocks = self.stretches.blocks();
+        self.kept.run.own_cost.collector_cpu_ns = self.gathering.cpu_ns();
         let broke = outcomes
             .iter()
             .flatten()
             .any(|o| matches!(o.ended, Ended::Broke));
         self.tell_failed_probes(&outcomes);
-        compose::finish_threads(&mut self.run, outcomes);
-        self.run.state = match state {
+        compose::finish_threads(&mut self.kept.run, outcomes);
+        self.kept.run.state = match state {
             State::Finished if broke => State::Stopped {
                 reason: BREAK_VALUE.to_owned(),
             },
@@ -376,25 +344,23 @@ impl Session<'_> {
         self.put_explanation();
         self.held = None;
         self.observer.stage("analysing");
-        compose::judge(&mut self.run);
-        if let Err(error) = self.save() {
-            self.event("save-failed", error.to_string(), false);
-        }
-        self.observer.saved(&self.run, self.directory);
-        self.run
+        compose::judge(&mut self.kept.run);
+        let beside = self.save_windows();
+        self.kept.save_last(beside, self.observer)
     }
 
     /// A load that failed was asked for and not there; that it makes the run
     /// invalid follows from the load itself.
     fn tell_failed_loads(&mut self) {
         let failed: Vec<String> = self
+            .kept
             .run
             .loads
             .iter()
             .filter_map(|load| Some(format!("load {}: {}", load.name, load.failed.as_ref()?)))
             .collect();
         for text in failed {
-            self.event("load-failed", text, false);
+            self.kept.event("load-failed", text);
         }
     }
 
@@ -411,7 +377,7 @@ impl Session<'_> {
             };
             let cpu = self.plan.cpus[index];
             let text = format!("the probe of CPU {cpu} failed to wait: {error}");
-            self.event("probe-failed", text, false);
+            self.kept.event("probe-failed", text);
         }
     }
 
@@ -426,13 +392,13 @@ impl Session<'_> {
 
     fn put_explanation(&mut self) {
         if let Some(explaining) = &self.explaining {
-            self.run.explanation = Some(explaining.explanation());
-            if let Some(gaps) = &mut self.run.gaps {
-                for (watched, thread) in gaps.threads.iter_mut().zip(&self.run.threads) {
+            self.kept.run.explanation = Some(explaining.explanation());
+            if let Some(gaps) = &mut self.kept.run.gaps {
+                for (watched, thread) in gaps.threads.iter_mut().zip(&self.kept.run.threads) {
                     watched.smi = explaining.smi_count(thread.cpu);
                 }
             }
-            self.run.own_cost.tracer = Some(explaining.cost());
+            self.kept.run.own_cost.tracer = Some(explaining.cost());
         }
     }
 
@@ -441,6 +407,7 @@ impl Session<'_> {
         self.gathering.look().end_sinks();
         if let Some(sampling) = self.sampling.take() {
             let measured: u64 = self
+                .kept
                 .run
                 .threads
                 .iter()
@@ -448,12 +415,11 @@ impl Session<'_> {
                 .sum();
             match sampling.end() {
                 Ok(written) if written == measured => {}
-                Ok(written) => self.event(
+                Ok(written) => self.kept.event(
                     "samples",
                     format!("{written} of {measured} samples were written: the disk was too slow"),
-                    false,
                 ),
-                Err(reason) => self.event("samples", reason, false),
+                Err(reason) => self.kept.event("samples", reason),
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Under which conditions a run was made, one by one, so that two runs can be held
 //! against each other.
 
+use punctual_stats::format::duration;
+
 use super::cpus::cpu_list;
 use super::gaps::{Gaps, Method, Subject};
 use super::run::{Interval, Run};
@@ -75,11 +77,13 @@ fn method(run: &Run) -> Vec<(&'static str, Value)> {
         }
     };
     let requirements = || {
-        let list: Vec<_> = request
-            .requirements
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let marks = run.watch.iter().flat_map(|watch| &watch.marks);
+        let limits = marks.filter_map(|mark| {
+            let limit = duration(mark.limit_ns?);
+            Some(format!("{} at most {limit}", mark.name))
+        });
+        let wake_ups = request.requirements.iter().map(ToString::to_string);
+        let list: Vec<_> = wake_ups.chain(limits).collect();
         if list.is_empty() {
             "none".to_owned()
         } else {

@@ -10,6 +10,7 @@ use punctual_stats::peaks::Peaks;
 
 use super::explanation::Cause;
 use super::run::{Demand, Run, Standing, Thread};
+use super::watch::WatchedMark;
 
 /// Less of it in one wake-up may be the order of two events that stand close together: the
 /// kernel throttles for a tick at least.
@@ -68,6 +69,8 @@ impl Evidence {
             .iter()
             .zip(&self.threads)
             .map(|(thread, parts)| ThreadEvidence {
+                // Those of a watch have names: see `never_woke`.
+                may_be_empty: run.watch.is_some(),
                 cpu: u32::try_from(thread.cpu).unwrap_or(u32::MAX),
                 histogram: &parts.histogram,
                 late: thread.late,
@@ -185,11 +188,30 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
         let reason = thread.error.as_ref()?;
         Some(format!("the probe thread on CPU {}: {reason}", thread.cpu))
     });
+    let marks = run.watch.iter().flat_map(|watch| &watch.marks);
     demands
+        .chain(never_woke(run))
+        .chain(marks.filter_map(WatchedMark::not_judged))
         .chain(events.map(|event| event.text.clone()))
         .chain(loads)
         .chain(threads)
         .chain(throttled(run))
+        .collect()
+}
+
+/// Threads of a watched program that ran, live, and were never woken: they may wait for the
+/// CPU. Those that have ended had no wake-up left to be late; and where not one thread was
+/// woken, that is said of all.
+fn never_woke(run: &Run) -> Vec<String> {
+    let woke = |thread: &Thread| thread.latency.count > 0;
+    let watched = run.watch.iter().flat_map(|watch| &watch.threads);
+    let threads = watched.zip(&run.threads).enumerate();
+    if !run.threads.iter().any(woke) {
+        return Vec::new();
+    }
+    threads
+        .filter(|(_, (watched, thread))| !watched.ended && !woke(thread))
+        .map(|(index, _)| format!("the thread {} never woke up", run.thread_label(index)))
         .collect()
 }
 
@@ -256,5 +278,8 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
             settings.confidence,
         );
     }
+    let marks = run.watch.iter().flat_map(|watch| &watch.marks);
+    let lengths: Vec<_> = marks.filter_map(WatchedMark::evidence).collect();
+    analysis.verdict = analysis.verdict.with_lengths(&lengths);
     Ok(analysis)
 }

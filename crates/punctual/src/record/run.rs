@@ -105,11 +105,17 @@ impl Run {
         self.request.requirements.first().map(Requirement::limit_ns)
     }
 
+    /// Whether anything was required: of wake-ups or gaps, or of a program's marks.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        let limits = self.watch.as_ref().is_some_and(Watch::limits);
+        limits || !self.request.requirements.is_empty()
+    }
+
     /// Keeps what the statistics say, and the verdict where something was required
     /// or the run is not valid.
     pub fn conclude(&mut self, analysis: Analysis) {
-        let wanted =
-            !self.request.requirements.is_empty() || analysis.verdict.outcome == Outcome::Invalid;
+        let wanted = self.is_judged() || analysis.verdict.outcome == Outcome::Invalid;
         self.verdict = wanted.then(|| analysis.verdict.clone());
         self.analysis = Some(analysis);
     }

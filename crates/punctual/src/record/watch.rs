@@ -36,6 +36,12 @@ impl Watch {
     pub const CALLS: usize = 1024;
     /// Worst wake-ups of a system that are kept.
     pub const WORST: usize = 256;
+
+    /// Whether it is required of a mark that it takes no longer than a time.
+    #[must_use]
+    pub fn limits(&self) -> bool {
+        self.marks.iter().any(|mark| mark.limit_ns.is_some())
+    }
 }
 
 /// Whose wake-ups were watched.

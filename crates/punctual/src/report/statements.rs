@@ -44,10 +44,10 @@ pub fn headline(run: &Run) -> Headline {
         .filter(|t| t.latency.count > 0)
         .map(|t| t.latency.max_ns)
         .max();
-    let not_judged = if run.request.requirements.is_empty() {
-        "nothing was required"
-    } else {
+    let not_judged = if run.is_judged() {
         "not judged yet"
+    } else {
+        "nothing was required"
     };
     let sentence = match max {
         Some(max) if run.gaps.is_some() => format!(

@@ -23,6 +23,8 @@ pub struct Terms {
     pub late_mark: &'static str,
     /// Where one begins and ends, in a picture of it.
     pub ends: [&'static str; 2],
+    /// Whose time it is, in a picture of it.
+    pub who: &'static str,
     /// What one of so many ns is called: `12 µs late`, `gap of 12 µs`.
     gap: bool,
 }
@@ -35,6 +37,7 @@ const WAKE_UPS: Terms = Terms {
     late: "Late wake-ups",
     late_mark: "late or missed",
     ends: ["due", "woken"],
+    who: "the probe",
     gap: false,
 };
 
@@ -46,6 +49,7 @@ const GAPS: Terms = Terms {
     late: "Longer than the limit",
     late_mark: "above the limit",
     ends: ["begins", "ends"],
+    who: "the probe",
     gap: true,
 };
 
@@ -59,7 +63,14 @@ impl Terms {
     /// The words for a run.
     #[must_use]
     pub fn of(run: &Run) -> Self {
-        if run.gaps.is_some() { GAPS } else { WAKE_UPS }
+        match (&run.gaps, &run.watch) {
+            (Some(_), _) => GAPS,
+            (None, Some(_)) => Self {
+                who: "who was late",
+                ..WAKE_UPS
+            },
+            (None, None) => WAKE_UPS,
+        }
     }
 
     /// Around one of so many ns, as the description of its picture has it.

@@ -87,12 +87,14 @@ fn mark(name: &str) -> WatchedMark {
         unfinished: 4,
         unmatched: 1,
         lost,
+        longer: 1,
         worst: vec![worst(2_500_000, Some(2_000_000)), worst(250_000, None)],
     };
     WatchedMark {
         name: name.to_owned(),
         place: "begin..end".to_owned(),
         point: false,
+        limit_ns: Some(2_000_000),
         refused: None,
         threads: vec![thread(0), thread(7)],
         unwatched: 9,
@@ -106,6 +108,7 @@ fn refused_mark(name: &str) -> WatchedMark {
         name: format!("{name}-too"),
         place: "usdt:control:step".to_owned(),
         point: true,
+        limit_ns: None,
         refused: Some(format!("the kernel refused {name}; take another kernel")),
         threads: Vec::new(),
         unwatched: 0,

@@ -295,6 +295,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
             missed: 0,
             missed_late: 0,
             lost: 0,
+            may_be_empty: false,
             peaks: &peaks,
         }],
         duration_ns: seconds * SECOND,

@@ -69,6 +69,7 @@ fn records() -> Vec<Run> {
     });
     full.conclude(analyse_record(&full).unwrap());
     full.watch = Some(super::watches::program("controller", full.threads.len()));
+    full.verdict = Some(analyse_record(&full).unwrap().verdict);
     let mut system = run(4);
     system.watch = Some(super::watches::system("controller"));
 

@@ -1,11 +1,14 @@
 //! Bills for people: what to do, the picture, the trace for Perfetto.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use proptest::prelude::*;
+use punctual::record::Run;
 use punctual::record::explanation::{Cause, Lane, Mark, Picture, Span};
 use punctual::report::chart::{Form, outlier};
-use punctual::report::explain::{against, mend, name, perfetto, section};
+use punctual::report::explain::perfetto::{self, Outlier};
+use punctual::report::explain::{against, around, intervals, mend, name, section};
 use punctual::report::style::Style;
 use punctual::report::terms::Terms;
 
@@ -188,9 +191,72 @@ fn a_trace_of_a_recorded_wake_up() {
     let window = super::data::window("preempt-off-0");
     let picture = punctual::trace::attribute::picture(&window);
     let latency = window.woken_ns - window.due_ns;
-    let trace = perfetto::trace(&picture, window.due_ns, latency);
+    let outlier = Outlier {
+        due_ns: window.due_ns,
+        latency_ns: latency,
+        terms: Terms::default(),
+    };
+    let trace = perfetto::trace(&picture, outlier, &[]);
     assert_eq!(hold(&trace), picture.spans.len() + 1);
-    assert!(trace.windows(11).any(|bytes| bytes == b"preempt-off"));
+    assert!(holds(&trace, "preempt-off") && holds(&trace, " late"));
+    // A gap is no latency.
+    let terms = Terms::of(&report_fixtures::gaps());
+    let trace = perfetto::trace(&picture, Outlier { terms, ..outlier }, &[]);
+    assert!(holds(&trace, "gap of ") && !holds(&trace, " late"));
+}
+
+fn holds(trace: &[u8], text: &str) -> bool {
+    trace.windows(text.len()).any(|it| it == text.as_bytes())
+}
+
+/// A run whose marks were passed around an instant.
+fn passed_at(at_ns: u64) -> Run {
+    // Made once: a run of many samples takes a while.
+    static PROGRAM: OnceLock<Run> = OnceLock::new();
+    let mut run = PROGRAM.get_or_init(super::watched::program).clone();
+    let marks = run.watch.iter_mut().flat_map(|watch| &mut watch.marks);
+    let threads = marks.flat_map(|mark| &mut mark.threads);
+    for worst in threads.flat_map(|thread| &mut thread.worst) {
+        worst.at_ns = at_ns.saturating_add(worst.length_ns / 2);
+    }
+    run
+}
+
+#[test]
+fn the_longest_of_marks_stand_beside_what_ran_meanwhile() {
+    let window = super::data::window("preempt-off-0");
+    let picture = punctual::trace::attribute::picture(&window);
+    let bill = punctual::trace::attribute::bill(&window);
+    let run = passed_at(bill.due_ns);
+    let all = intervals(&run);
+    // Two threads, two each.
+    assert_eq!(all.len(), 4);
+    let near = around(&all, &bill, &picture);
+    assert_eq!(near.len(), 4);
+    let trace = perfetto::trace(&picture, Outlier::of(&bill, Terms::of(&run)), &near);
+    assert_eq!(hold(&trace), picture.spans.len() + 1 + 4);
+    for text in [
+        "marks of controller/4711",
+        "controller 2.5 ms",
+        "page faults",
+    ] {
+        assert!(holds(&trace, text), "{text}");
+    }
+    let mut drawn = bill.clone();
+    drawn.picture = Some(picture.clone());
+    let svg = outlier::draw(&run, &drawn, "a bill", Form::File, "x").expect("a picture");
+    assert!(svg.contains("controller 2.5 ms"), "{svg}");
+    // All of them, and which bill to open.
+    let bills = [drawn.clone(), drawn.clone()];
+    let trace = perfetto::marks_trace(&all, &bills, Terms::of(&run)).expect("a trace");
+    assert_eq!(hold(&trace), 4 + 2);
+    assert!(holds(&trace, "bill 2: "));
+    assert!(perfetto::marks_trace(&[], &bills, Terms::of(&run)).is_none());
+    // Elsewhere in time, or in a sum of runs, they are in no picture.
+    let elsewhere = passed_at(bill.due_ns + 60_000_000_000);
+    assert!(around(&intervals(&elsewhere), &bill, &picture).is_empty());
+    let sum = punctual::record::merge(&[run.clone(), run], true, Vec::new());
+    assert!(intervals(&sum.expect("a sum")).is_empty());
 }
 
 fn pictures() -> impl Strategy<Value = Picture> {
@@ -237,13 +303,20 @@ proptest! {
         due_ns in any::<u64>(),
         latency_ns in prop_oneof![0u64..5_000, any::<u64>()],
     ) {
-        hold(&perfetto::trace(&picture, 1 << 62, 5_000));
-        let _ = perfetto::trace(&picture, due_ns, latency_ns);
+        let terms = Terms::default();
+        let run = passed_at(1 << 62);
+        let usual = Outlier { due_ns: 1 << 62, latency_ns: 5_000, terms };
+        hold(&perfetto::trace(&picture, usual, &intervals(&run)));
+        let run = passed_at(due_ns);
+        let odd = Outlier { due_ns, latency_ns, terms };
+        let _ = perfetto::trace(&picture, odd, &intervals(&run));
         let mut bill = bill_of(0, due_ns, &[]);
         bill.latency_ns = latency_ns;
+        let trace = perfetto::marks_trace(&intervals(&run), &[bill.clone()], terms);
+        hold(&trace.expect("a trace"));
         bill.picture = Some(picture);
         for form in [Form::Wide, Form::Narrow, Form::File] {
-            if let Some(svg) = outlier::draw(&bill, Terms::default(), "a bill", form, "x") {
+            if let Some(svg) = outlier::draw(&run, &bill, "a bill", form, "x") {
                 prop_assert!(!svg.contains("NaN") && !svg.contains("\"inf"));
                 prop_assert!(svg.len() < 200_000);
             }

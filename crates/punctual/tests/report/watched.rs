@@ -1,6 +1,6 @@
 //! Records of watches.
 
-use punctual::record::Run;
+use punctual::record::{Run, analyse_record};
 
 /// A program that was watched.
 pub fn program() -> Run {
@@ -19,5 +19,7 @@ pub fn hostile() -> Run {
         watch.worst = super::watches::system(evil).worst;
         watch.cost = super::watches::system(evil).cost;
     }
+    // What was required of its marks bears their names.
+    run.verdict = analyse_record(&run).ok().map(|analysis| analysis.verdict);
     run
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{EXPLAIN, OUTPUT, RequirementFlags, units};
+use super::{EXPLAIN, OUTPUT, REQUIRE, RequirementFlags, units};
 use crate::trace::watch::marks::spec::{self, Spec};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
@@ -13,6 +13,7 @@ Examples:
   punctual watch 4711 -D 60 --deadline 100us
   punctual watch controller --all           its ordinary threads too
   punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
+  punctual watch controller --mark 'step()' --mark-max 'step()=500us'
   punctual watch --system                   the machine's worst wake-up, and who was in its way";
 
 /// Flags of `watch`.
@@ -37,6 +38,9 @@ pub struct WatchFlags {
     /// A place of the program's own to measure at: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from one to another; may be repeated
     #[arg(long = "mark", value_name = "[NAME=]PLACE", value_parser = spec::parse, allow_hyphen_values = true, conflicts_with = "system")]
     pub marks: Vec<Spec>,
+    /// A mark by its name and the longest that it may take, e.g. 'step()=500us'; may be repeated
+    #[arg(long, value_name = "NAME=TIME", value_parser = units::mark_limit, allow_hyphen_values = true, conflicts_with = "system", help_heading = REQUIRE)]
+    pub mark_max: Vec<(String, u64)>,
 
     /// What is required.
     #[command(flatten)]

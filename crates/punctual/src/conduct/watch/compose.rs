@@ -121,6 +121,31 @@ pub fn demands(asked: Demand, run: &Run) -> Vec<Demand> {
     demands
 }
 
+/// Names of threads in a sentence, at most.
+const NAMED: usize = 8;
+
+/// That threads ended before they were woken, where others were: nothing of these was measured.
+pub fn never_woken(run: &Run) -> Option<String> {
+    let watched = run.watch.iter().flat_map(|watch| &watch.threads);
+    let threads = || watched.clone().zip(&run.threads).enumerate();
+    let woke = |thread: &Thread| thread.latency.count > 0;
+    let unwoken = threads().filter(|(_, (watched, thread))| watched.ended && !woke(thread));
+    let labels: Vec<String> = unwoken.map(|(at, _)| run.thread_label(at)).collect();
+    if labels.is_empty() || !run.threads.iter().any(woke) {
+        return None;
+    }
+    let mut named = labels[..labels.len().min(NAMED)].join(", ");
+    if labels.len() > NAMED {
+        named += &format!(" and {} more", labels.len() - NAMED);
+    }
+    Some(match labels.len() {
+        1 => format!("the thread {named} ended before it was woken: nothing of it was measured"),
+        count => format!(
+            "{count} threads ended before they were woken, and nothing of them was measured: {named}"
+        ),
+    })
+}
+
 /// A thread as it stands, for the screen.
 pub fn row(followed: &Followed) -> LiveRow {
     let (sleeper, tally): (_, &Tally) = (&followed.sleeper, &followed.tally);

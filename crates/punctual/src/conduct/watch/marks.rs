@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
-use super::compose;
+use super::{WatchPlan, compose};
 use crate::record::Event;
 use crate::record::watch::{MarkedThread, WatchedMark, WorstLength};
 use crate::report::live::LiveMark;
@@ -14,6 +14,8 @@ use crate::trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
 /// All marks of a watch.
 pub(super) struct Marks<'a> {
     marks: &'a [Mark],
+    /// The longest that each may take, in ns.
+    limits: &'a [Option<u64>],
     marking: Result<Marking, Unavailable>,
     threads: Vec<AtMark>,
     unseen: Vec<Unseen>,
@@ -25,6 +27,9 @@ struct AtMark {
     /// Passes that came here.
     received: u64,
     lengths: Histogram,
+    /// The longest that it may take, in ns; without a limit the longest that there is.
+    limit_ns: u64,
+    longer: u64,
     /// The longest first.
     worst: Vec<WorstLength>,
     /// It has ended, and its counts are no more in the kernel.
@@ -34,20 +39,16 @@ struct AtMark {
 impl<'a> Marks<'a> {
     /// Begins to see them; none is asked for in most watches, and what the kernel refuses is no
     /// reason not to watch.
-    pub(super) fn begin(
-        pid: u32,
-        every: bool,
-        marks: &'a [Mark],
-        events: &mut Vec<Event>,
-    ) -> Option<Self> {
-        if marks.is_empty() {
+    pub(super) fn begin(plan: &'a WatchPlan, pid: u32, events: &mut Vec<Event>) -> Option<Self> {
+        if plan.marks.is_empty() {
             return None;
         }
         let marks = Self {
-            marks,
-            marking: Marking::start(pid, every, marks),
+            marks: &plan.marks,
+            limits: &plan.limits,
+            marking: Marking::start(pid, plan.every, &plan.marks),
             threads: Vec::new(),
-            unseen: vec![Unseen::default(); marks.len()],
+            unseen: vec![Unseen::default(); plan.marks.len()],
         };
         for (index, mark) in marks.marks.iter().enumerate() {
             if let Some(why) = marks.refused(index) {
@@ -95,6 +96,10 @@ impl<'a> Marks<'a> {
         self.unseen = marking.unseen();
     }
 
+    fn limit_ns(&self, mark: usize) -> Option<u64> {
+        self.limits.get(mark).copied().flatten()
+    }
+
     fn read_counts(&mut self) {
         let counts = self.marking.as_ref().map(Marking::passes);
         for passes in counts.unwrap_or_default() {
@@ -105,7 +110,8 @@ impl<'a> Marks<'a> {
             match self.threads.iter().position(same) {
                 Some(at) => self.threads[at].passes = passes,
                 None if self.threads.len() < WatchedMark::THREADS => {
-                    self.threads.push(AtMark::new(passes));
+                    let limit_ns = self.limit_ns(passes.mark as usize);
+                    self.threads.push(AtMark::new(passes, limit_ns));
                 }
                 None => {}
             }
@@ -153,6 +159,7 @@ impl<'a> Marks<'a> {
                 name: mark.name.clone(),
                 place: mark.text.clone(),
                 point: mark.is_point,
+                limit_ns: self.limit_ns(index),
                 refused: self.refused(index),
                 threads: threads.into_iter().map(AtMark::compose).collect(),
                 unwatched: self.unseen[index].unwatched,
@@ -185,11 +192,13 @@ impl<'a> Marks<'a> {
 }
 
 impl AtMark {
-    fn new(passes: Passes) -> Self {
+    fn new(passes: Passes, limit_ns: Option<u64>) -> Self {
         Self {
             passes,
             received: 0,
             lengths: Histogram::new(),
+            limit_ns: limit_ns.unwrap_or(u64::MAX),
+            longer: 0,
             worst: Vec::new(),
             gone: false,
         }
@@ -206,6 +215,7 @@ impl AtMark {
             return;
         };
         self.lengths.record(length.ns);
+        self.longer += u64::from(length.ns > self.limit_ns);
         let place = self.worst.partition_point(|it| it.length_ns >= length.ns);
         if place < WatchedMark::WORST {
             self.worst.truncate(WatchedMark::WORST - 1);
@@ -235,6 +245,7 @@ impl AtMark {
             unfinished: self.passes.unfinished,
             unmatched: self.passes.unmatched,
             lost: self.lost(),
+            longer: self.longer,
             worst: self.worst.clone(),
         }
     }
@@ -253,14 +264,15 @@ mod tests {
             policy: 1,
             priority: 39,
         };
-        AtMark::new(Passes {
+        let passes = Passes {
             mark: 2,
             task,
             started_ns: 1,
             count: 0,
             unfinished: 0,
             unmatched: 0,
-        })
+        };
+        AtMark::new(passes, Some(47))
     }
 
     fn pass(at_ns: u64, ns: Option<u64>) -> Passed {
@@ -292,6 +304,7 @@ mod tests {
             (record.count, record.lengths.count, record.lost),
             (103, 100, 2)
         );
+        assert_eq!(record.longer, 4, "the limit itself is not too long");
         let worst: Vec<(u64, u64)> = record
             .worst
             .iter()

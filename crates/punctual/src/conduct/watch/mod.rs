@@ -16,10 +16,11 @@ use punctual_stats::requirement::Requirement;
 
 use super::error::ConductError;
 use super::housekeeper::NICE;
+use super::keeping::Keeping;
 use super::observer::Observer;
 use super::session::{SAVE_EVERY, TICK, WATCH_EVERY, save};
 use super::signals::Signals;
-use crate::record::{Demand, Event, RecordError, Run, RunDirectory, State, time};
+use crate::record::{Demand, RecordError, Run, RunDirectory, State, time};
 use crate::report::live::LiveWatch;
 use crate::system::process::Process;
 use crate::system::watch::{self, Watch};
@@ -45,6 +46,8 @@ pub struct WatchPlan {
     pub confidence: f64,
     /// Places of the program that its threads pass.
     pub marks: Vec<Mark>,
+    /// How long each of them may at most take, in ns, in their order.
+    pub limits: Vec<Option<u64>>,
     /// Explain late wake-ups of the program.
     pub explain: bool,
     /// Those later than this, in ns; absent for the deadline.
@@ -129,7 +132,8 @@ fn conduct<W: Watched>(
     (mut run, cpus): (Run, &[usize]),
     watched: W,
 ) -> Result<Run, ConductError> {
-    run.start_ns = Some(clock::now_ns());
+    let start_ns = clock::now_ns();
+    run.start_ns = Some(start_ns);
     save(directory, &run)?;
     // A wish: what is overwritten before it is read is counted.
     let _ = task::set_nice(NICE);
@@ -137,15 +141,12 @@ fn conduct<W: Watched>(
     let conditions = Watch::start(&Root::live(), &probed.collect::<Vec<_>>());
     let session = Session {
         plan,
-        directory,
         observer,
-        start_ns: run.start_ns.unwrap_or(0),
+        kept: Keeping::new(run, directory, start_ns),
         used_ns: clock_now(libc::CLOCK_THREAD_CPUTIME_ID),
-        run,
         watched,
         conditions,
         signals,
-        save_failed: false,
     };
     Ok(session.run())
 }
@@ -153,16 +154,13 @@ fn conduct<W: Watched>(
 /// A watch under way.
 struct Session<'a, W> {
     plan: &'a WatchPlan,
-    directory: &'a RunDirectory,
     observer: &'a mut dyn Observer,
-    run: Run,
-    start_ns: u64,
+    kept: Keeping<'a>,
     /// Processor time that the setting up took.
     used_ns: u64,
     watched: W,
     conditions: Watch,
     signals: Signals,
-    save_failed: bool,
 }
 
 impl<W: Watched> Session<'_, W> {
@@ -177,13 +175,14 @@ impl<W: Watched> Session<'_, W> {
         let (mut next_tick, mut next_look, mut next_save) =
             (begin, begin + WATCH_EVERY, begin + SAVE_EVERY);
         loop {
-            let elapsed_ns = self.elapsed_ns();
+            let elapsed_ns = self.kept.elapsed_ns();
             self.watched.collect(elapsed_ns);
             match (self.signals.end(), self.plan.duration_ns) {
                 // That is how one without a length ends.
                 (Some("interrupt"), None) => return State::Finished,
                 (Some(reason), _) => {
-                    self.event("signal", format!("ended by a signal ({reason})"));
+                    self.kept
+                        .event("signal", format!("ended by a signal ({reason})"));
                     return State::Stopped {
                         reason: reason.to_owned(),
                     };
@@ -196,18 +195,18 @@ impl<W: Watched> Session<'_, W> {
                 next_tick = now + TICK;
                 self.watched.count(elapsed_ns);
                 if self.observer.looks() {
-                    let view = self.watched.view(&self.run, elapsed_ns);
+                    let view = self.watched.view(&self.kept.run, elapsed_ns);
                     self.observer.watched(&view);
                 }
                 if let Some(why) = self.watched.is_over() {
-                    self.event("program-ended", why);
+                    self.kept.event("program-ended", why);
                     return State::Finished;
                 }
             }
             if now >= next_look {
                 next_look = now + WATCH_EVERY;
                 let events = self.conditions.poll(elapsed_ns);
-                self.run.events.extend(events);
+                self.kept.run.events.extend(events);
             }
             if now >= next_save {
                 next_save = now + SAVE_EVERY;
@@ -217,78 +216,46 @@ impl<W: Watched> Session<'_, W> {
         }
     }
 
-    fn elapsed_ns(&self) -> u64 {
-        clock::now_ns().saturating_sub(self.start_ns)
-    }
-
     fn until_end(&self) -> Duration {
-        let left = self.plan.duration_ns.map_or(u64::MAX, |length_ns| {
-            length_ns.saturating_sub(self.elapsed_ns())
-        });
-        Duration::from_nanos(left).max(Duration::from_millis(1))
+        self.kept
+            .left(self.plan.duration_ns)
+            .max(Duration::from_millis(1))
     }
 
-    fn event(&mut self, kind: &str, text: String) {
-        let at_ns = self.elapsed_ns();
-        self.run.events.push(Event {
-            at_ns,
-            kind: kind.to_owned(),
-            text,
-            invalidates: false,
-        });
-    }
-
-    /// Saves what there is so far; a disk that is full for a while does not end the watch,
-    /// but stands in the record.
     fn save_under_way(&mut self) {
         self.compose();
-        match self.save_all() {
-            Ok(()) => {
-                self.save_failed = false;
-                self.observer.saved(&self.run, self.directory);
-            }
-            Err(error) => {
-                if !self.save_failed {
-                    self.event("save-failed", error.to_string());
-                }
-                self.save_failed = true;
-            }
-        }
-    }
-
-    fn save_all(&self) -> Result<(), RecordError> {
-        self.watched
-            .save_beside(self.directory)
-            .and(self.directory.save(&self.run))
+        let beside = self.watched.save_beside(self.kept.directory);
+        self.kept.save_under_way(beside, self.observer);
     }
 
     fn compose(&mut self) {
-        let elapsed_ns = self.elapsed_ns();
-        self.run.measured_ns = elapsed_ns;
-        self.watched.compose(&mut self.run, elapsed_ns);
+        let elapsed_ns = self.kept.elapsed_ns();
+        self.kept.run.measured_ns = elapsed_ns;
+        self.watched.compose(&mut self.kept.run, elapsed_ns);
         let used_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
-        self.run.own_cost.collector_cpu_ns = used_ns.saturating_sub(self.used_ns);
+        self.kept.run.own_cost.collector_cpu_ns = used_ns.saturating_sub(self.used_ns);
         if let Ok(usage) = task::process_usage() {
             let kibibytes = u64::try_from(usage.ru_maxrss).unwrap_or(0);
-            self.run.own_cost.peak_resident_bytes = kibibytes * 1024;
+            self.kept.run.own_cost.peak_resident_bytes = kibibytes * 1024;
         }
     }
 
     /// Ends everything in order, judges, and saves.
     fn close(mut self, state: State) -> Run {
         self.observer.stage("ending the watch");
-        let elapsed_ns = self.elapsed_ns();
+        let elapsed_ns = self.kept.elapsed_ns();
         self.watched.finish(elapsed_ns);
-        super::compose::last_conditions(&mut self.run, &mut self.conditions, elapsed_ns);
+        super::compose::last_conditions(&mut self.kept.run, &mut self.conditions, elapsed_ns);
         self.compose();
-        self.run.demands = compose::demands(self.watched.demand(&self.run), &self.run);
-        self.run.state = state;
-        self.observer.stage("analysing");
-        super::compose::judge(&mut self.run);
-        if let Err(error) = self.save_all() {
-            self.event("save-failed", error.to_string());
+        if let Some(text) = compose::never_woken(&self.kept.run) {
+            self.kept.event("never-woke", text);
         }
-        self.observer.saved(&self.run, self.directory);
-        self.run
+        self.kept.run.demands =
+            compose::demands(self.watched.demand(&self.kept.run), &self.kept.run);
+        self.kept.run.state = state;
+        self.observer.stage("analysing");
+        super::compose::judge(&mut self.kept.run);
+        let beside = self.watched.save_beside(self.kept.directory);
+        self.kept.save_last(beside, self.observer)
     }
 }

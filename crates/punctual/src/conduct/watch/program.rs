@@ -59,7 +59,7 @@ impl<'a> Program<'a> {
             ring: RING,
         };
         let watching = Watching::start(&options).map_err(ConductError::Watch)?;
-        let marks = Marks::begin(process.pid, plan.every, &plan.marks, &mut run.events);
+        let marks = Marks::begin(plan, process.pid, &mut run.events);
         let mut program = Self {
             plan,
             process,

@@ -1,9 +1,10 @@
 //! Places of a program that its threads passed, and how long that took.
 
 use punctual_stats::histogram::HistogramRecord;
+use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
-use super::super::validate::{Broken, at_most, histogram};
+use super::super::validate::{Broken, at_most, ensure, histogram};
 use super::{WatchedTask, add_histogram};
 
 /// A mark of a watched program.
@@ -16,6 +17,9 @@ pub struct WatchedMark {
     /// One place, measured from one pass to the next; else from one place to another, or from
     /// a function's entry to its return.
     pub point: bool,
+    /// None may take longer than this; absent where nothing is required of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ns: Option<u64>,
     /// Why it was not seen; absent where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -37,6 +41,57 @@ impl WatchedMark {
     pub const THREADS: usize = 4096;
     /// The longest lengths of a thread that are kept.
     pub const WORST: usize = 16;
+
+    /// How long it took, to be held against its limit; absent where it has none.
+    pub(in crate::record) fn evidence(&self) -> Option<LengthEvidence<'_>> {
+        let lengths = || self.threads.iter().map(|thread| &thread.lengths);
+        Some(LengthEvidence {
+            name: &self.name,
+            limit_ns: self.limit_ns?,
+            count: self.sum(|thread| thread.lengths.count),
+            longer: self.sum(|thread| thread.longer),
+            max_ns: lengths()
+                .filter(|lengths| lengths.count > 0)
+                .map(|lengths| lengths.max_ns)
+                .max(),
+        })
+    }
+
+    /// Why it can't be said whether its limit was kept, if so: what was not seen may have taken
+    /// longer.
+    pub(in crate::record) fn not_judged(&self) -> Option<String> {
+        self.limit_ns?;
+        let name = &self.name;
+        if let Some(why) = &self.refused {
+            return Some(format!("{name} was limited and not seen: {why}"));
+        }
+        let lost = self.sum(|thread| thread.lost);
+        if lost > 0 {
+            return Some(format!("the lengths of {lost} passes of {name} were lost"));
+        }
+        if self.beyond > 0 {
+            let beyond = self.beyond;
+            return Some(format!(
+                "{beyond} passes of {name} were by threads that found no room"
+            ));
+        }
+        if self.sum(|thread| thread.lengths.count) > 0 {
+            return None;
+        }
+        Some(match (self.unwatched, self.sum(|thread| thread.count)) {
+            (0, 0) => format!("{name} was limited and never passed"),
+            (0, _) => format!("{name} was limited, and not one length of it was measured"),
+            _ => format!(
+                "{name} was limited, and threads of ordinary priority alone passed it (--all \
+                 watches them too)"
+            ),
+        })
+    }
+
+    fn sum(&self, of: impl Fn(&MarkedThread) -> u64) -> u64 {
+        let each = self.threads.iter().map(of);
+        each.fold(0, u64::saturating_add)
+    }
 }
 
 /// A thread at a mark.
@@ -57,6 +112,9 @@ pub struct MarkedThread {
     /// Passes whose lengths were overwritten before they were read.
     #[serde(default)]
     pub lost: u64,
+    /// Those that took longer than the mark's limit. Exact.
+    #[serde(default)]
+    pub longer: u64,
     /// The longest, the longest first.
     pub worst: Vec<WorstLength>,
 }
@@ -88,6 +146,11 @@ pub(super) fn check(marks: &[WatchedMark]) -> Result<(), Broken> {
         for (index, thread) in mark.threads.iter().enumerate() {
             let place = format!("{place}[{index}]");
             histogram(&thread.lengths, &format!("{place}.lengths"))?;
+            ensure(
+                thread.longer <= thread.lengths.count,
+                format!("{place}.longer"),
+                "more than there are lengths",
+            )?;
             let worst = thread.worst.len();
             at_most(worst, WatchedMark::WORST, format!("{place}.worst"))?;
         }
@@ -100,7 +163,8 @@ pub(super) fn check(marks: &[WatchedMark]) -> Result<(), Broken> {
 pub(super) fn add_up(sum: &mut Vec<WatchedMark>, marks: &[WatchedMark]) {
     for mark in marks {
         let same = |known: &WatchedMark| {
-            known.name == mark.name && known.place == mark.place && known.point == mark.point
+            (&known.name, &known.place, known.point, known.limit_ns)
+                == (&mark.name, &mark.place, mark.point, mark.limit_ns)
         };
         match sum.iter().position(same) {
             Some(at) => sum[at].add(mark),
@@ -145,6 +209,7 @@ impl MarkedThread {
             (&mut self.unfinished, other.unfinished),
             (&mut self.unmatched, other.unmatched),
             (&mut self.lost, other.lost),
+            (&mut self.longer, other.longer),
         ] {
             *sum = sum.saturating_add(term);
         }

@@ -1,11 +1,14 @@
 //! What ran when around one late wake-up: lanes of each CPU over time, from the instant
 //! asked for to the reading of the clock.
 
+use std::cmp::Reverse;
+
 use super::{Form, opened};
+use crate::record::Run;
 use crate::record::explanation::{Bill, Lane, Picture, Span};
 use crate::report::draw::svg::Svg;
 use crate::report::draw::text;
-use crate::report::explain::lane_name;
+use crate::report::explain::{around, intervals, lane_name};
 use crate::report::terms::Terms;
 use crate::report::words;
 
@@ -13,11 +16,29 @@ const ROW: f64 = 24.0;
 const GAP: f64 = 4.0;
 const TOP: f64 = 40.0;
 
+/// What rows of the picture are about: the CPUs first.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum About {
+    Cpu(u32, Lane),
+    /// The marks that a thread passed.
+    Marks(String),
+}
+
+impl About {
+    fn name(&self, form: Form, terms: Terms) -> String {
+        match (self, form) {
+            (Self::Cpu(_, lane), Form::Narrow) => lane_name(*lane, terms).to_owned(),
+            (Self::Cpu(cpu, lane), _) => format!("CPU {cpu} {}", lane_name(*lane, terms)),
+            (Self::Marks(_), Form::Narrow) => "marks".to_owned(),
+            (Self::Marks(thread), _) => text::shorten(thread, 18),
+        }
+    }
+}
+
 /// Where a row of the picture lies.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
-    cpu: u32,
-    lane: Lane,
+    about: About,
     /// Spans within others lie below them.
     depth: usize,
 }
@@ -28,48 +49,70 @@ struct Placed<'a> {
     row: Row,
 }
 
+/// The intervals of marks as spans, from where the picture begins to where it ends.
+fn passed(run: &Run, bill: &Bill, picture: &Picture) -> Vec<(String, Span)> {
+    let (from, to) = range(picture, bill);
+    let near = around(&intervals(run), bill, picture);
+    let within = |at_ns: u64| {
+        let offset = i128::from(at_ns) - i128::from(bill.due_ns);
+        (offset as f64).clamp(from, to) as i64
+    };
+    let shown = near.into_iter().map(|interval| {
+        let span = Span {
+            lane: Lane::Probe,
+            cpu: 0,
+            from_ns: within(interval.from_ns),
+            to_ns: within(interval.to_ns()),
+            label: interval.label(),
+            in_the_way: false,
+        };
+        (interval.thread, span)
+    });
+    shown
+        .filter(|(_, span)| span.from_ns < span.to_ns)
+        .collect()
+}
+
 /// Deeper nesting than this is not drawn.
 const DEEPEST: usize = 2;
 
-fn place(picture: &Picture) -> Vec<Placed<'_>> {
+fn place<'a>(picture: &'a Picture, passed: &'a [(String, Span)]) -> Vec<Placed<'a>> {
     let mut placed: Vec<Placed<'_>> = Vec::new();
-    let mut spans: Vec<&Span> = picture.spans.iter().collect();
-    spans.sort_by_key(|span| {
-        (
-            span.cpu,
-            span.lane,
-            span.from_ns,
-            std::cmp::Reverse(span.to_ns),
-        )
+    let ran = picture.spans.iter();
+    let ran = ran.map(|span| (About::Cpu(span.cpu, span.lane), span));
+    let passed = passed.iter();
+    let passed = passed.map(|(thread, span)| (About::Marks(thread.clone()), span));
+    let mut spans: Vec<(About, &Span)> = ran.chain(passed).collect();
+    spans.sort_by(|(a, one), (b, other)| {
+        (a, one.from_ns, Reverse(one.to_ns)).cmp(&(b, other.from_ns, Reverse(other.to_ns)))
     });
-    let mut open: Vec<&Span> = Vec::new();
-    for span in spans {
-        open.retain(|outer| {
-            (outer.cpu, outer.lane) == (span.cpu, span.lane) && outer.to_ns > span.from_ns
-        });
+    let mut open: Vec<(About, &Span)> = Vec::new();
+    for (about, span) in spans {
+        open.retain(|(other, outer)| *other == about && outer.to_ns > span.from_ns);
         let depth = open.len();
         if depth <= DEEPEST {
             let row = Row {
-                cpu: span.cpu,
-                lane: span.lane,
+                about: about.clone(),
                 depth,
             };
             placed.push(Placed { span, row });
-            open.push(span);
+            open.push((about, span));
         }
     }
     placed
 }
 
-/// Draws the picture of a bill; `None` where the record holds none.
+/// Draws the picture of a bill of a run; `None` where the record holds none.
 #[must_use]
-pub fn draw(bill: &Bill, terms: Terms, heading: &str, form: Form, id: &str) -> Option<String> {
+pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Option<String> {
+    let terms = Terms::of(run);
     let picture = bill
         .picture
         .as_ref()
         .filter(|picture| !picture.spans.is_empty())?;
-    let placed = place(picture);
-    let mut rows: Vec<Row> = placed.iter().map(|placed| placed.row).collect();
+    let passed = passed(run, bill, picture);
+    let placed = place(picture, &passed);
+    let mut rows: Vec<Row> = placed.iter().map(|placed| placed.row.clone()).collect();
     rows.sort_unstable();
     rows.dedup();
     let (width, left, right) = match form {
@@ -112,17 +155,12 @@ pub fn draw(bill: &Bill, terms: Terms, heading: &str, form: Form, id: &str) -> O
     let mut before = None;
     for (index, row) in rows.iter().enumerate() {
         let y = top + (ROW + GAP) * index as f64;
-        let named = (row.cpu, row.lane);
-        if before != Some(named) {
-            let name = if form == Form::Narrow {
-                lane_name(row.lane).to_owned()
-            } else {
-                format!("CPU {} {}", row.cpu, lane_name(row.lane))
-            };
+        if before != Some(&row.about) {
+            let name = row.about.name(form, terms);
             svg.label("tick", "end", left - 8.0, y + 16.0, &name);
             svg.line("grid", (left, y - GAP / 2.0), (right, y - GAP / 2.0));
         }
-        before = Some(named);
+        before = Some(&row.about);
         for placed in placed.iter().filter(|placed| placed.row == *row) {
             let span = placed.span;
             let (start, end) = (x(span.from_ns), x(span.to_ns));

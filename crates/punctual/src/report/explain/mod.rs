@@ -2,12 +2,14 @@
 //! about each cause, two runs by cause, and traces for Perfetto.
 
 mod against;
+mod intervals;
 mod mend;
 mod names;
 pub mod perfetto;
 mod text;
 
 pub use against::{Change, Difference, against, against_text};
+pub use intervals::{Interval, around, intervals};
 pub use mend::mend;
 pub use names::name;
 pub use perfetto::lane_name;

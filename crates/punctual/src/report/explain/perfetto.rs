@@ -1,9 +1,12 @@
 //! A trace for Perfetto (its page is ui.perfetto.dev), written by hand: the few messages of its
 //! protobuf that slices on tracks need.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::record::explanation::{Lane, Picture, Span};
+use super::Interval;
+use crate::record::explanation::{Bill, Lane, Picture, Span};
+use crate::report::terms::Terms;
 
 /// The wire's ways of writing a field.
 const VARINT: u64 = 0;
@@ -67,24 +70,55 @@ fn event(kind: u64, track: u64, name: Option<&str>) -> Message {
     }
 }
 
-/// The trace of one wake-up that was due at `due_ns`, CLOCK_MONOTONIC.
-#[must_use]
-pub fn trace(picture: &Picture, due_ns: u64, latency_ns: u64) -> Vec<u8> {
-    let at = |offset: i64| due_ns.saturating_add_signed(offset);
-    let mut out = Message::default();
+/// What a trace begins with: the clock that its instants are of.
+fn opened(at_ns: u64) -> Message {
     let clock = Message::default()
         .number(1, CLOCK_MONOTONIC)
-        .number(2, due_ns);
+        .number(2, at_ns);
     let snapshot = Message::default()
         .message(1, &clock)
         .number(2, CLOCK_MONOTONIC);
-    let first = packet(due_ns)
+    let first = packet(at_ns)
         .number(13, STATE_CLEARED)
         .message(6, &snapshot);
-    out = out.message(1, &first);
+    Message::default().message(1, &first)
+}
 
+/// What one bill is about: a wake-up, or a gap.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlier {
+    /// The instant that it counts from, CLOCK_MONOTONIC.
+    pub due_ns: u64,
+    /// The latency, or the length.
+    pub latency_ns: u64,
+    /// What it is called.
+    pub terms: Terms,
+}
+
+impl Outlier {
+    /// That of a bill.
+    #[must_use]
+    pub fn of(bill: &Bill, terms: Terms) -> Self {
+        Self {
+            due_ns: bill.due_ns,
+            latency_ns: bill.latency_ns,
+            terms,
+        }
+    }
+}
+
+/// The trace of one outlier: what ran, and the intervals of marks around it.
+#[must_use]
+pub fn trace(picture: &Picture, outlier: Outlier, intervals: &[Interval<'_>]) -> Vec<u8> {
+    let Outlier {
+        due_ns,
+        latency_ns,
+        terms,
+    } = outlier;
+    let at = |offset: i64| due_ns.saturating_add_signed(offset);
+    let mut out = opened(due_ns);
     let wake_up = 1;
-    out = describe(out, wake_up, None, "wake-up");
+    out = describe(out, wake_up, None, terms.one);
     let tracks = tracks(picture);
     for (index, (cpu, lanes)) in tracks.iter().enumerate() {
         let parent = cpu_track(index);
@@ -94,40 +128,110 @@ pub fn trace(picture: &Picture, due_ns: u64, latency_ns: u64) -> Vec<u8> {
                 out,
                 lane_track(index, *lane),
                 Some(parent),
-                lane_name(*lane),
+                lane_name(*lane, terms),
             );
         }
     }
     // The latency itself, and the marks.
-    out = out.message(
-        1,
-        &packet(due_ns).message(11, &event(SLICE_BEGIN, wake_up, Some("late"))),
-    );
     for mark in &picture.marks {
         let event = event(INSTANT, wake_up, Some(&mark.label));
         out = out.message(1, &packet(at(mark.at_ns)).message(11, &event));
     }
-    let woken = due_ns.saturating_add(latency_ns);
-    out = out.message(
+    let late = event(SLICE_BEGIN, wake_up, Some(&terms.outlier(latency_ns)));
+    let end_ns = due_ns.saturating_add(latency_ns);
+    out = out.message(1, &packet(due_ns).message(11, &late)).message(
         1,
-        &packet(woken).message(11, &event(SLICE_END, wake_up, None)),
+        &packet(end_ns).message(11, &event(SLICE_END, wake_up, None)),
     );
 
     for (index, lanes) in tracks.values().enumerate() {
         for (lane, spans) in lanes {
             let track = lane_track(index, *lane);
-            for (offset, name) in nested(spans) {
-                let kind = if name.is_some() {
-                    SLICE_BEGIN
-                } else {
-                    SLICE_END
+            for (offset, which) in nested(spans, |span| (span.from_ns, span.to_ns)) {
+                let event = match which {
+                    Some(span) => event(SLICE_BEGIN, track, Some(&span.label)),
+                    None => event(SLICE_END, track, None),
                 };
-                let event = event(kind, track, name);
                 out = out.message(1, &packet(at(offset)).message(11, &event));
             }
         }
     }
-    out.0
+    with_intervals(out, intervals).0
+}
+
+/// The trace of all intervals of marks that are kept, and of the wake-ups with a bill beside
+/// them: each slice of these bears the number of its bill. None where there are no intervals.
+#[must_use]
+pub fn marks_trace(intervals: &[Interval<'_>], bills: &[Bill], terms: Terms) -> Option<Vec<u8>> {
+    let first_ns = intervals.iter().map(|it| it.from_ns).min()?;
+    let mut out = opened(first_ns);
+    let mut tracks: BTreeMap<u32, Vec<(usize, &Bill)>> = BTreeMap::new();
+    for (number, bill) in (1..).zip(bills) {
+        tracks.entry(bill.cpu).or_default().push((number, bill));
+    }
+    for (track, (cpu, bills)) in (1..).zip(&tracks) {
+        out = describe(out, track, None, &format!("{} on CPU {cpu}", terms.many));
+        let stretch = |(_, bill): &(usize, &Bill)| {
+            let end_ns = bill.due_ns.saturating_add(bill.latency_ns);
+            (bill.due_ns, end_ns)
+        };
+        for (at_ns, which) in nested(bills, stretch) {
+            let name = which
+                .map(|(number, bill)| format!("bill {number}: {}", terms.outlier(bill.latency_ns)));
+            let event = match &name {
+                Some(name) => event(SLICE_BEGIN, track, Some(name)),
+                None => event(SLICE_END, track, None),
+            };
+            out = out.message(1, &packet(at_ns).message(11, &event));
+        }
+    }
+    Some(with_intervals(out, intervals).0)
+}
+
+/// Adds a track for each thread, and below it one for each of its marks.
+fn with_intervals(mut out: Message, intervals: &[Interval<'_>]) -> Message {
+    // Beyond the tracks of all CPUs.
+    let mut next = 1 << 32;
+    for thread in intervals.chunk_by(|a, b| a.thread == b.thread) {
+        let parent = next;
+        next += 1;
+        out = describe(out, parent, None, &format!("marks of {}", thread[0].thread));
+        for mark in thread.chunk_by(|a, b| a.mark == b.mark) {
+            let track = next;
+            next += 1;
+            out = describe(out, track, Some(parent), mark[0].mark);
+            for (at_ns, which) in nested(mark, |it| (it.from_ns, it.to_ns())) {
+                let event = match which {
+                    Some(interval) => {
+                        annotated(event(SLICE_BEGIN, track, Some(&interval.label())), interval)
+                    }
+                    None => event(SLICE_END, track, None),
+                };
+                out = out.message(1, &packet(at_ns).message(11, &event));
+            }
+        }
+    }
+    out
+}
+
+/// What the thread went through meanwhile, shown when the slice is clicked on.
+fn annotated(event: Message, interval: &Interval<'_>) -> Message {
+    let worst = interval.worst;
+    let figures = [
+        ("without a CPU, ns", worst.waited_ns),
+        ("preempted", Some(worst.preempted)),
+        ("slept", Some(worst.slept)),
+        ("page faults", Some(worst.faults)),
+    ];
+    let known = figures
+        .into_iter()
+        .filter_map(|(name, it)| Some((name, it?)));
+    known.fold(event, |event, (name, value)| {
+        let annotation = Message::default()
+            .bytes(10, name.as_bytes())
+            .number(3, value);
+        event.message(4, &annotation)
+    })
 }
 
 type Tracks<'a> = BTreeMap<u32, BTreeMap<Lane, Vec<&'a Span>>>;
@@ -151,12 +255,12 @@ fn lane_track(index: usize, lane: Lane) -> u64 {
 
 /// What a lane is called.
 #[must_use]
-pub fn lane_name(lane: Lane) -> &'static str {
+pub fn lane_name(lane: Lane, terms: Terms) -> &'static str {
     match lane {
         Lane::Interrupt => "interrupts",
         Lane::Softirq => "softirqs",
         Lane::Thread => "threads",
-        Lane::Probe => "the probe",
+        Lane::Probe => terms.who,
     }
 }
 
@@ -173,27 +277,23 @@ fn describe(out: Message, track: u64, parent: Option<u64>, name: &str) -> Messag
     out.message(1, &packet)
 }
 
-/// Beginnings (with a name) and ends, in order, each end after what lies within it.
-/// Spans that overlap without nesting are cut: a track can't show them otherwise.
-fn nested<'a>(spans: &[&'a Span]) -> Vec<(i64, Option<&'a str>)> {
-    let mut spans = spans.to_vec();
-    spans.sort_by(|a, b| {
-        (a.from_ns, std::cmp::Reverse(a.to_ns), &a.label).cmp(&(
-            b.from_ns,
-            std::cmp::Reverse(b.to_ns),
-            &b.label,
-        ))
+/// Beginnings (with what begins) and ends, in order, each end after what lies within it.
+/// What overlaps without nesting is cut: a track can't show it otherwise.
+fn nested<S, T: Copy + Ord>(all: &[S], stretch: impl Fn(&S) -> (T, T)) -> Vec<(T, Option<&S>)> {
+    let mut all: Vec<&S> = all.iter().collect();
+    all.sort_by_key(|one| {
+        let (from, to) = stretch(one);
+        (from, Reverse(to))
     });
-    let mut events = Vec::with_capacity(2 * spans.len());
-    let mut open: Vec<i64> = Vec::new();
-    for span in spans {
-        while let Some(end) = open.pop_if(|end| *end <= span.from_ns) {
+    let mut events = Vec::with_capacity(2 * all.len());
+    let mut open: Vec<T> = Vec::new();
+    for one in all {
+        let (from, to) = stretch(one);
+        while let Some(end) = open.pop_if(|end| *end <= from) {
             events.push((end, None));
         }
-        let end = open
-            .last()
-            .map_or(span.to_ns, |outer| span.to_ns.min(*outer));
-        events.push((span.from_ns, Some(span.label.as_str())));
+        let end = open.last().map_or(to, |outer| to.min(*outer));
+        events.push((from, Some(one)));
         open.push(end);
     }
     while let Some(end) = open.pop() {

@@ -3,6 +3,7 @@
 //! `FAIL`, INCONCLUSIVE a failure of type `INCONCLUSIVE` (what was to be shown was
 //! not shown), INVALID an error of type `INVALID`.
 
+use punctual_stats::lengths::LengthResult;
 use punctual_stats::verdict::{Outcome, RequirementResult};
 
 use super::xml::Xml;
@@ -141,6 +142,7 @@ fn cases(run: &Run) -> Vec<Case> {
                     .iter()
                     .map(|result| requirement(result, run)),
             );
+            cases.extend(verdict.lengths.iter().map(|result| length(result, run)));
         }
         None => cases.extend(run.request.requirements.iter().map(|requirement| Case {
             class: "requirement",
@@ -169,8 +171,21 @@ fn cases(run: &Run) -> Vec<Case> {
 }
 
 fn requirement(result: &RequirementResult, run: &Run) -> Case {
-    let word = result.outcome.word();
-    let sentence = result.sentence.clone();
+    judged(
+        result.requirement.to_string(),
+        result.outcome,
+        &result.sentence,
+        run,
+    )
+}
+
+fn length(result: &LengthResult, run: &Run) -> Case {
+    judged(result.required(), result.outcome, &result.sentence, run)
+}
+
+fn judged(name: String, outcome: Outcome, sentence: &str, run: &Run) -> Case {
+    let word = outcome.word();
+    let sentence = sentence.to_owned();
     let reasons = || {
         run.verdict
             .as_ref()
@@ -178,8 +193,8 @@ fn requirement(result: &RequirementResult, run: &Run) -> Case {
     };
     Case {
         class: "requirement",
-        name: result.requirement.to_string(),
-        result: match result.outcome {
+        name,
+        result: match outcome {
             Outcome::Pass => Found::Good,
             Outcome::Fail | Outcome::Inconclusive => Found::Failure(word, sentence.clone()),
             Outcome::Invalid => Found::Error(word, reasons()),

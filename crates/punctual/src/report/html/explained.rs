@@ -126,7 +126,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
         "Time counts from the instant asked for. What stands in the bill is coloured."
     };
     figure(html, &format!("bill-{number}"), caption, |form, id| {
-        outlier::draw(bill, terms, &title, form, id)
+        outlier::draw(run, bill, &title, form, id)
     });
     let mut rows: Vec<(&str, Vec<Td>)> = bill
         .rows

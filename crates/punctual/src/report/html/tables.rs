@@ -1,5 +1,6 @@
 //! The tables of figures: what was required, each CPU, the worst samples.
 
+use punctual_stats::lengths::LengthResult;
 use punctual_stats::verdict::{Outcome, Verdict};
 
 use super::page::class;
@@ -18,7 +19,7 @@ const MOST_ROWS: usize = 512;
 const MOST_WORST: usize = 12;
 
 pub(super) fn requirements(html: &mut Html, run: &Run) {
-    if run.request.requirements.is_empty() {
+    if !run.is_judged() {
         return;
     }
     html.heading("required", "What was required");
@@ -27,7 +28,7 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
         .as_ref()
         .map(|v| v.requirements.as_slice())
         .unwrap_or_default();
-    let rows: Vec<(&str, Vec<Td>)> = run
+    let mut rows: Vec<(&str, Vec<Td>)> = run
         .request
         .requirements
         .iter()
@@ -66,6 +67,8 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
             )
         })
         .collect();
+    let lengths = run.verdict.iter().flat_map(|verdict| &verdict.lengths);
+    rows.extend(lengths.map(length));
     let confidence = words::percent(run.request.confidence);
     html.table(
         "wide stack",
@@ -79,6 +82,23 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
         ],
         &rows,
     );
+}
+
+/// What was required of a mark. No bound is made of it.
+fn length(result: &LengthResult) -> (&'static str, Vec<Td>) {
+    let longest = result.max_ns.map(words::duration);
+    let cells = vec![
+        td(words::clean(&result.required())),
+        td_in("word", result.outcome.word()),
+        td(format!(
+            "{} in {}",
+            words::count(result.longer),
+            words::count(result.count)
+        )),
+        td(longest.map_or_else(String::new, |longest| format!("the longest {longest}"))),
+        td(""),
+    ];
+    (class(Some(result.outcome)), cells)
 }
 
 pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {

@@ -48,6 +48,9 @@ pub(super) fn lengths(_: &Run, watch: &Watch) -> Table {
     if unfinished > 0 {
         heads.push("unpaired");
     }
+    if watch.limits() {
+        heads.push("too long");
+    }
     if lost > 0 {
         heads.push("lost");
     }
@@ -70,6 +73,10 @@ pub(super) fn lengths(_: &Run, watch: &Watch) -> Table {
                 cells.push(some_count(
                     thread.unfinished.saturating_add(thread.unmatched),
                 ));
+            }
+            if watch.limits() {
+                let longer = mark.limit_ns.map(|_| words::count(thread.longer));
+                cells.push(longer.unwrap_or_else(none));
             }
             if lost > 0 {
                 cells.push(some_count(thread.lost));

@@ -1,0 +1,106 @@
+//! The verdict on how long parts of a program took: none may take longer than its limit.
+//!
+//! What follows on one another in a program is no sequence of trials: an interval that was too
+//! long makes the next one short. So no probability is made of how many were too long. A limit
+//! was kept while it was watched, or it was not.
+
+use crate::format;
+use crate::verdict::{Outcome, Verdict, decided};
+use serde::{Deserialize, Serialize};
+
+/// How long a part of a program took, and may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LengthEvidence<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// None may take longer, in ns.
+    pub limit_ns: u64,
+    /// How many were measured.
+    pub count: u64,
+    /// How many of them took longer.
+    pub longer: u64,
+    /// The longest, in ns; absent where none was measured.
+    pub max_ns: Option<u64>,
+}
+
+/// The verdict on how long a part of a program took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LengthResult {
+    /// What it is called.
+    pub name: String,
+    /// None may take longer, in ns.
+    pub limit_ns: u64,
+    /// How many were measured.
+    pub count: u64,
+    /// How many of them took longer.
+    pub longer: u64,
+    /// The longest, in ns; absent where none was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ns: Option<u64>,
+    /// The verdict on it.
+    pub outcome: Outcome,
+    /// The verdict in a sentence, without the word of the outcome.
+    pub sentence: String,
+}
+
+impl LengthResult {
+    /// What was required: `step() at most 500 µs`.
+    pub fn required(&self) -> String {
+        format!("{} at most {}", self.name, format::duration(self.limit_ns))
+    }
+
+    fn of(evidence: &LengthEvidence<'_>) -> Self {
+        let name = evidence.name;
+        let limit = format::duration(evidence.limit_ns);
+        let count = format::count(evidence.count);
+        let longest = evidence.max_ns.filter(|max| *max > evidence.limit_ns);
+        let (outcome, sentence) = match longest {
+            // What was not measured kept no limit.
+            None if evidence.count == 0 => (
+                Outcome::Inconclusive,
+                format!("not one {name} was measured."),
+            ),
+            None => (
+                Outcome::Pass,
+                format!("none of {count} {name} took longer than {limit}."),
+            ),
+            Some(longest) => (
+                Outcome::Fail,
+                format!(
+                    "{} of {count} {name} took longer than {limit} (the longest {}); none may.",
+                    format::count(evidence.longer.max(1)),
+                    format::duration(longest)
+                ),
+            ),
+        };
+        Self {
+            name: name.to_owned(),
+            limit_ns: evidence.limit_ns,
+            count: evidence.count,
+            longer: evidence.longer,
+            max_ns: evidence.max_ns,
+            outcome,
+            sentence,
+        }
+    }
+}
+
+impl Verdict {
+    /// The verdict with what parts of the program took: FAIL where one took longer than its
+    /// limit, whatever was required beside. An invalid run stays invalid.
+    #[must_use]
+    pub fn with_lengths(mut self, lengths: &[LengthEvidence<'_>]) -> Self {
+        if lengths.is_empty() {
+            return self;
+        }
+        let mut results: Vec<LengthResult> = lengths.iter().map(LengthResult::of).collect();
+        if self.outcome == Outcome::Invalid {
+            for result in &mut results {
+                result.outcome = Outcome::Invalid;
+            }
+            self.lengths = results;
+            return self;
+        }
+        decided(self.requirements, results, self.confidence)
+    }
+}

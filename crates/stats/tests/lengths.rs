@@ -1,0 +1,124 @@
+//! The verdict on how long parts of a program took: alone, and beside wake-ups.
+
+use punctual_stats::lengths::LengthEvidence;
+use punctual_stats::verdict::judge;
+use punctual_stats::{
+    Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
+};
+
+const LIMIT: u64 = 500_000;
+
+/// A run of 1000 wake-ups of 20 µs, under these requirements.
+fn wake_ups(requirements: &[Requirement], invalid: &[String]) -> Verdict {
+    let mut histogram = Histogram::new();
+    histogram.record_n(20_000, 1000);
+    let peaks = Peaks::new();
+    let limit_ns = requirements.first().map(Requirement::limit_ns);
+    let late = limit_ns.is_some_and(|limit| limit < 20_000);
+    let thread = ThreadEvidence {
+        cpu: 0,
+        histogram: &histogram,
+        late: if late { 1000 } else { 0 },
+        missed: 0,
+        missed_late: 0,
+        lost: 0,
+        may_be_empty: false,
+        peaks: &peaks,
+    };
+    let evidence = RunEvidence {
+        threads: vec![thread],
+        duration_ns: 1_000_000_000,
+        deadline_ns: limit_ns,
+        seconds: 1,
+        seconds_with_miss: u64::from(late),
+        halves: None,
+        load: None,
+    };
+    judge(requirements, &evidence, invalid, 0.95)
+}
+
+fn step(longer: u64, max_ns: u64) -> LengthEvidence<'static> {
+    LengthEvidence {
+        name: "step()",
+        limit_ns: LIMIT,
+        count: 2_402,
+        longer,
+        max_ns: Some(max_ns),
+    }
+}
+
+#[test]
+fn a_limit_that_was_kept_is_a_pass_to_the_nanosecond() {
+    let verdict = wake_ups(&[], &[]).with_lengths(&[step(0, LIMIT)]);
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!(
+        verdict.sentence,
+        "PASS: none of 2,402 step() took longer than 500 µs."
+    );
+    assert!(verdict.reasons.is_empty());
+    let verdict = wake_ups(&[], &[]).with_lengths(&[step(1, LIMIT + 1)]);
+    assert_eq!(verdict.outcome, Outcome::Fail);
+}
+
+#[test]
+fn one_that_took_longer_is_a_fail_beside_wake_ups_that_are_good() {
+    let good = Requirement::Max { limit_ns: 50_000 };
+    let verdict = wake_ups(&[good], &[]).with_lengths(&[step(3, 1_370_000)]);
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(
+        verdict.sentence,
+        "FAIL: 3 of 2,402 step() took longer than 500 µs (the longest 1.37 ms); none may."
+    );
+    assert_eq!(
+        verdict.reasons,
+        ["PASS: maximum at most 50 µs", "FAIL: step() at most 500 µs"]
+    );
+    assert_eq!(verdict.requirements.len(), 1);
+}
+
+#[test]
+fn wake_ups_that_are_late_stay_a_fail_and_both_are_said_where_both_are() {
+    let bad = Requirement::Max { limit_ns: 10_000 };
+    let verdict = wake_ups(&[bad], &[]).with_lengths(&[step(0, 1)]);
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert!(!verdict.sentence.contains("step"), "{}", verdict.sentence);
+    let verdict = wake_ups(&[bad], &[]).with_lengths(&[step(3, 1_370_000)]);
+    for part in ["missed 10 µs", "3 of 2,402 step()"] {
+        assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
+    }
+}
+
+#[test]
+fn a_run_that_is_open_stays_open_and_says_how_long_it_takes() {
+    let rare = Requirement::MissProbability {
+        deadline_ns: 50_000,
+        allowed: 1e-6,
+    };
+    let open = wake_ups(&[rare], &[]);
+    let verdict = open.clone().with_lengths(&[step(0, 1)]);
+    assert_eq!(verdict.outcome, Outcome::Inconclusive);
+    assert_eq!(verdict.needed_seconds, open.needed_seconds);
+    assert!(verdict.needed_seconds.is_some());
+}
+
+#[test]
+fn an_invalid_run_stays_invalid_and_what_was_not_measured_kept_no_limit() {
+    let reasons = ["the clock stood still".to_owned()];
+    let verdict = wake_ups(&[], &reasons).with_lengths(&[step(0, 1)]);
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    assert_eq!(verdict.lengths[0].outcome, Outcome::Invalid);
+    assert!(verdict.sentence.contains(&reasons[0]));
+    let nothing = LengthEvidence {
+        count: 0,
+        max_ns: None,
+        ..step(0, 0)
+    };
+    let verdict = wake_ups(&[], &[]).with_lengths(&[nothing]);
+    assert_eq!(verdict.outcome, Outcome::Inconclusive);
+    assert!(
+        wake_ups(&[], &[])
+            .with_lengths(&[])
+            .sentence
+            .ends_with("nothing was required")
+    );
+}
