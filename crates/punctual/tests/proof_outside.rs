@@ -35,17 +35,24 @@ fn no_page_fault_in_the_loop_of_any_wait_source() {
     }
 }
 
-/// System calls of the probe thread inside its loop, under strace, and the
-/// summary of the run.
-fn calls_in_loop(flags: &[&str]) -> (Vec<String>, serde_json::Value) {
+/// What strace wrote of all threads of a measurement, and its record.
+fn under_strace(what: &[&str], flags: &[&str]) -> (String, serde_json::Value) {
     let place = Place::new();
     let mut command = place.command("strace");
-    command.args(["-f", "-o", "trace"]).arg(common::program());
+    command.args(["-f", "-o", "trace"]).args(what);
+    command.arg(common::program());
     command.args(["measure", "-o", "run", "-q"]).args(flags);
     let _ = Going::start(command).end();
     let record = read_json(&place.path().join("run/run.json"));
-    let tid = each(&record, "tid")[0];
     let trace = fs::read_to_string(place.path().join("trace")).expect("the trace");
+    (trace, record)
+}
+
+/// System calls of the probe thread inside its loop, under strace, and the
+/// summary of the run.
+fn calls_in_loop(flags: &[&str]) -> (Vec<String>, serde_json::Value) {
+    let (trace, record) = under_strace(&[], flags);
+    let tid = each(&record, "tid")[0];
     // A call that another thread's line interrupts stands there twice.
     let calls: Vec<&str> = trace
         .lines()
@@ -122,17 +129,10 @@ fn the_heap_does_not_grow_while_probes_run() {
     if !has("strace") {
         skip!("no strace");
     }
-    let place = Place::new();
-    let mut command = place.command("strace");
-    command.args(["-f", "-o", "trace", "-e", "trace=brk,mlockall"]);
-    command.arg(common::program());
-    command.args(["measure", "-o", "run", "-q", "-D", "2", "--no-explain"]);
-    let _ = Going::start(command).end();
-    let record = read_json(&place.path().join("run/run.json"));
+    let (trace, record) = under_strace(&["-e", "trace=brk,mlockall"], &["-D", "2", "--no-explain"]);
     if !in_force(&record, "locked-memory") {
         skip!("memory may not be locked");
     }
-    let trace = fs::read_to_string(place.path().join("trace")).expect("the trace");
     // Until the first of the threads, a probe, is at its end.
     let running = trace
         .lines()

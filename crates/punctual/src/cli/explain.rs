@@ -164,9 +164,10 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
                 record::save_whole(&file, &trace).map_err(Failure::setup)?;
             }
         }
-        let bills = run.explanation.iter().flat_map(|e| &e.bills).cloned();
-        let bills: Vec<_> = bills.collect();
-        if let (Some(trace), None) = (perfetto::marks_trace(&marked, &bills, terms), only) {
+        let bills = run.explanation.as_ref().map_or(&[][..], |it| &it.bills);
+        if only.is_none()
+            && let Some(trace) = perfetto::marks_trace(&marked, bills, terms)
+        {
             let file = directory.join("marks.pftrace");
             record::save_whole(&file, &trace).map_err(Failure::setup)?;
         }

@@ -202,16 +202,23 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
 /// Threads of a watched program that ran, live, and were never woken: they may wait for the
 /// CPU. Those that have ended had no wake-up left to be late; and where not one thread was
 /// woken, that is said of all.
-fn never_woke(run: &Run) -> Vec<String> {
+fn never_woke(run: &Run) -> impl Iterator<Item = String> {
+    let labels = unwoken(run, false).into_iter();
+    labels.map(|label| format!("the thread {label} never woke up"))
+}
+
+/// The labels of a watch's threads that were never woken while others were: of those that have
+/// ended, or of those that live.
+pub(crate) fn unwoken(run: &Run, ended: bool) -> Vec<String> {
     let woke = |thread: &Thread| thread.latency.count > 0;
-    let watched = run.watch.iter().flat_map(|watch| &watch.threads);
-    let threads = watched.zip(&run.threads).enumerate();
     if !run.threads.iter().any(woke) {
         return Vec::new();
     }
+    let watched = run.watch.iter().flat_map(|watch| &watch.threads);
+    let threads = watched.zip(&run.threads).enumerate();
     threads
-        .filter(|(_, (watched, thread))| !watched.ended && !woke(thread))
-        .map(|(index, _)| format!("the thread {} never woke up", run.thread_label(index)))
+        .filter(|(_, (watched, thread))| watched.ended == ended && !woke(thread))
+        .map(|(index, _)| run.thread_label(index))
         .collect()
 }
 

@@ -6,6 +6,7 @@ use super::WatchPlan;
 use super::followed::Followed;
 use crate::conduct::compose::{empty, thread_of};
 use crate::probe::tally::Tally;
+use crate::record::evidence::unwoken;
 use crate::record::watch::{Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
 use crate::record::{Demand, Faults, Interval, Request, Run, SystemState, Thread};
 use crate::report::live::LiveRow;
@@ -126,12 +127,8 @@ const NAMED: usize = 8;
 
 /// That threads ended before they were woken, where others were: nothing of these was measured.
 pub fn never_woken(run: &Run) -> Option<String> {
-    let watched = run.watch.iter().flat_map(|watch| &watch.threads);
-    let threads = || watched.clone().zip(&run.threads).enumerate();
-    let woke = |thread: &Thread| thread.latency.count > 0;
-    let unwoken = threads().filter(|(_, (watched, thread))| watched.ended && !woke(thread));
-    let labels: Vec<String> = unwoken.map(|(at, _)| run.thread_label(at)).collect();
-    if labels.is_empty() || !run.threads.iter().any(woke) {
+    let labels = unwoken(run, true);
+    if labels.is_empty() {
         return None;
     }
     let mut named = labels[..labels.len().min(NAMED)].join(", ");
