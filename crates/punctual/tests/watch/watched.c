@@ -108,7 +108,8 @@ struct attributes {
 	unsigned long long runtime, deadline, period;
 };
 
-/* Jobs of 1 ms, which are to be done within 6 of each 20 ms: every fifth takes 8. */
+/* Jobs of 1 ms, which are to be done within 6 of each 20 ms: every fifth takes 12, so that
+ * wherever it begins between ticks, which may be 4 ms apart, one finds it beyond its runtime. */
 static void *deadline(void *nothing)
 {
 	long ended = 0, late = 0;
@@ -121,7 +122,7 @@ static void *deadline(void *nothing)
 	}
 	sched_yield();
 	for (; ended < jobs; ended++) {
-		long long begun = now(), until = begun + (ended % 5 == 4 ? 8 : 1) * PERIOD;
+		long long begun = now(), until = begun + (ended % 5 == 4 ? 12 : 1) * PERIOD;
 		while (now() < until)
 			;
 		late += now() > begun + 6 * PERIOD;
