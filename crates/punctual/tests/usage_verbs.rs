@@ -296,13 +296,26 @@ fn completions_are_good_for_their_shells() {
             assert_eq!(checked.stderr, "", "{shell}");
         }
     }
-    let mut command = place.command("bash");
-    let script = "source ./script; COMP_WORDS=(punctual measure --dead); COMP_CWORD=2; \
-                  _punctual punctual --dead measure; echo \"${COMPREPLY[@]}\"";
     let text = place.run(&["completions", "bash"]).expect(0).stdout;
     fs::write(place.path().join("script"), text).unwrap();
-    command.args(["-c", script]);
-    assert_eq!(Going::start(command).end().expect(0).stdout, "--deadline\n");
+    for (verb, begun, completed) in [
+        ("measure", "--dead", "--deadline"),
+        ("measure", "timer-", "timer-signal"),
+        ("measure", "hardw", "hardware"),
+        ("qualify", "--source time", "timerfd timer-signal"),
+    ] {
+        let (before, last) = begun.rsplit_once(' ').unwrap_or((verb, begun));
+        let words = format!("punctual {verb} {begun}");
+        let at = words.split(' ').count() - 1;
+        let script = format!(
+            "source ./script; COMP_WORDS=({words}); COMP_CWORD={at}; \
+             _punctual punctual {last} {before}; echo \"${{COMPREPLY[@]}}\""
+        );
+        let mut command = place.command("bash");
+        command.args(["-c", &script]);
+        let said = Going::start(command).end().expect(0).stdout;
+        assert_eq!(said.trim_end(), completed, "{words}");
+    }
 }
 
 #[test]

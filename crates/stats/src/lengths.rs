@@ -43,10 +43,15 @@ pub struct LengthResult {
     pub sentence: String,
 }
 
+/// What is required: `step() at most 500 µs`.
+pub fn required(name: &str, limit_ns: u64) -> String {
+    format!("{name} at most {}", format::duration(limit_ns))
+}
+
 impl LengthResult {
-    /// What was required: `step() at most 500 µs`.
+    /// What was required.
     pub fn required(&self) -> String {
-        format!("{} at most {}", self.name, format::duration(self.limit_ns))
+        required(&self.name, self.limit_ns)
     }
 
     fn of(evidence: &LengthEvidence<'_>) -> Self {
@@ -83,6 +88,13 @@ impl LengthResult {
             sentence,
         }
     }
+}
+
+/// The verdict on a program of which nothing but these was required, whether it ever slept or not.
+#[must_use]
+pub fn judge_lengths(lengths: &[LengthEvidence<'_>], confidence: f64) -> Verdict {
+    let results = lengths.iter().map(LengthResult::of).collect();
+    decided(Vec::new(), results, confidence)
 }
 
 impl Verdict {

@@ -1,6 +1,6 @@
 //! The verdict on how long parts of a program took: alone, and beside wake-ups.
 
-use punctual_stats::lengths::LengthEvidence;
+use punctual_stats::lengths::{LengthEvidence, judge_lengths};
 use punctual_stats::verdict::judge;
 use punctual_stats::{
     Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
@@ -121,4 +121,16 @@ fn an_invalid_run_stays_invalid_and_what_was_not_measured_kept_no_limit() {
             .sentence
             .ends_with("nothing was required")
     );
+}
+
+#[test]
+fn a_program_that_never_slept_is_judged_by_its_limits_alone() {
+    let verdict = judge_lengths(&[step(0, LIMIT)], 0.95);
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!(
+        verdict.sentence,
+        "PASS: none of 2,402 step() took longer than 500 µs."
+    );
+    let verdict = judge_lengths(&[step(3, 1_370_000)], 0.95);
+    assert_eq!(verdict.outcome, Outcome::Fail);
 }

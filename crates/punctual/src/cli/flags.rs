@@ -3,6 +3,7 @@
 
 mod explain;
 mod gaps;
+mod names;
 mod requirement;
 mod watch;
 
@@ -17,7 +18,7 @@ use super::lab::{LAB_EXAMPLES, LabFlags};
 use super::units;
 use crate::launch::Stacks;
 use crate::load::{LoadClass, LoadSpec};
-use crate::probe::kinds::{KINDS, Kind};
+use crate::probe::kinds::Kind;
 use crate::report::formats::Format;
 use crate::system::cpus;
 use explain::EXPLAIN_EXAMPLES;
@@ -117,7 +118,7 @@ What the program's children start is run in the same way. The exit status is the
 #[derive(Debug, Args)]
 pub struct QualifyFlags {
     /// The wait source
-    #[arg(long, value_name = "PROBE", default_value = "nanosleep", value_parser = source)]
+    #[arg(long, value_name = "PROBE", default_value = "nanosleep", value_parser = names::source(), hide_possible_values = true)]
     pub source: Kind,
     /// What is measured, and how.
     #[command(flatten)]
@@ -128,7 +129,7 @@ pub struct QualifyFlags {
 #[derive(Debug, Args)]
 pub struct MeasureFlags {
     /// The wait source: nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex; or noise, hardware: gaps in a thread that polls the clock
-    #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = gaps::probe)]
+    #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = names::probe(), hide_possible_values = true)]
     pub probe: Probe,
     /// What is looked for where gaps are.
     #[command(flatten)]
@@ -410,13 +411,6 @@ pub struct CompletionsFlags {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
-}
-
-fn source(name: &str) -> Result<Kind, String> {
-    Kind::named(name).ok_or_else(|| {
-        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        format!("accepted are {}", known.join(", "))
-    })
 }
 
 fn priority(text: &str) -> Result<u32, String> {

@@ -1,7 +1,7 @@
 //! Under which conditions a run was made, one by one, so that two runs can be held
 //! against each other.
 
-use punctual_stats::format::duration;
+use punctual_stats::lengths::required;
 
 use super::cpus::cpu_list;
 use super::gaps::{Gaps, Method, Subject};
@@ -78,10 +78,7 @@ fn method(run: &Run) -> Vec<(&'static str, Value)> {
     };
     let requirements = || {
         let marks = run.watch.iter().flat_map(|watch| &watch.marks);
-        let limits = marks.filter_map(|mark| {
-            let limit = duration(mark.limit_ns?);
-            Some(format!("{} at most {limit}", mark.name))
-        });
+        let limits = marks.filter_map(|mark| Some(required(&mark.name, mark.limit_ns?)));
         let wake_ups = request.requirements.iter().map(ToString::to_string);
         let list: Vec<_> = wake_ups.chain(limits).collect();
         if list.is_empty() {

@@ -11,6 +11,7 @@ mod formats_write;
 mod fuzz;
 #[path = "../common/labs.rs"]
 mod labs;
+mod limits;
 mod merge;
 mod read;
 mod samples;

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::super::units;
-use crate::probe::kinds::{KINDS, Kind};
+use crate::probe::kinds::Kind;
 use crate::record::{Method, Subject};
 
 /// What `measure` measures.
@@ -13,19 +13,6 @@ pub enum Probe {
     Wait(Kind),
     /// Gaps in a thread that polls the clock.
     Gaps(Subject),
-}
-
-/// A probe by its name.
-pub fn probe(name: &str) -> Result<Probe, String> {
-    for subject in [Subject::Noise, Subject::Hardware] {
-        if name == subject.name() {
-            return Ok(Probe::Gaps(subject));
-        }
-    }
-    Kind::named(name).map(Probe::Wait).ok_or_else(|| {
-        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        format!("accepted are {}, noise, hardware", known.join(", "))
-    })
 }
 
 const GAPS: &str = "Gaps (noise and hardware)";
