@@ -46,6 +46,8 @@ pub enum LabError {
     BootLimit {
         /// Seconds of the host's processor time that were allowed.
         seconds: u64,
+        /// It took less, and stood still for several times as long.
+        halted: bool,
         /// The console's last words.
         console: String,
     },
@@ -126,12 +128,22 @@ impl fmt::Display for LabError {
                 "the guest was ended after {seconds} s of the host's time (--host-limit); {}",
                 said(console)
             ),
-            Self::BootLimit { seconds, console } => write!(
-                f,
-                "the guest's first process did not run within {seconds} s of processor time \
-                 (--boot-limit); {}",
-                said(console)
-            ),
+            Self::BootLimit {
+                seconds,
+                halted,
+                console,
+            } => {
+                let within = if *halted {
+                    format!("and the guest stood still for more than {seconds} s")
+                } else {
+                    format!("within {seconds} s of processor time")
+                };
+                let said = said(console);
+                write!(
+                    f,
+                    "the guest's first process did not run {within} (--boot-limit); {said}"
+                )
+            }
             Self::VirtualLimit { seconds, tail } => {
                 write!(
                     f,

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::channel::{ChannelError, sha256};
 use super::error::LabError;
+use super::processor;
 use super::qemu::Qemu;
 use super::sys;
 use super::work::WorkFolder;
 
 /// More is not read of what a guest hands out.
 const MOST_BYTES: u64 = 512 << 20;
-/// The kernel's clock ticks in a second, as it tells them to programs.
-const TICKS: u64 = 100;
 /// So many times its limit may a boot last that takes no processor time.
 const HALTED: u32 = 5;
 /// What is told of a console.
@@ -188,14 +187,10 @@ impl Machine<'_> {
                 });
             }
             lives = lives || fs::metadata(&out).is_ok_and(|data| data.len() > 0);
-            // A guest that halts for ever takes no processor time.
-            let silent = || {
-                let took = processor_time(running.0.id());
-                took >= self.boot_limit || begin.elapsed() >= self.boot_limit * HALTED
-            };
-            if !lives && silent() {
+            if let Some(halted) = (!lives).then(|| self.is_silent(&running, begin)).flatten() {
                 return Err(LabError::BootLimit {
                     seconds: self.boot_limit.as_secs(),
+                    halted,
                     console: console(),
                 });
             }
@@ -222,6 +217,25 @@ impl Machine<'_> {
             console: read_text(&folder.join("console")),
             took: begin.elapsed(),
         })
+    }
+}
+
+impl Machine<'_> {
+    /// Whether a boot took too long, and then whether it was for standing still: a guest that halts
+    /// for ever takes no processor time, as one doesn't that a busy host leaves waiting for some.
+    fn is_silent(&self, running: &Running, begin: Instant) -> Option<bool> {
+        let process = running.0.id();
+        let late = processor::ran(process) >= self.boot_limit;
+        let halted = || {
+            let limit = self.boot_limit * HALTED;
+            let passed = begin.elapsed();
+            passed >= limit && passed.saturating_sub(processor::waited(process)) >= limit
+        };
+        if late {
+            Some(false)
+        } else {
+            halted().then_some(true)
+        }
     }
 }
 
@@ -263,8 +277,11 @@ impl Machine<'_> {
             return LabError::Panic { line };
         }
         match error {
-            LabError::BootLimit { seconds, .. } => LabError::BootLimit {
+            LabError::BootLimit {
+                seconds, halted, ..
+            } => LabError::BootLimit {
                 seconds,
+                halted,
                 console: tail(&said),
             },
             LabError::NoResult {
@@ -310,22 +327,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Processor time of a process, nothing where it can't be read.
-fn processor_time(process: u32) -> Duration {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let ticks = stat_ticks(&text).unwrap_or(0);
-    Duration::from_millis(ticks.saturating_mul(1000 / TICKS))
-}
-
-/// The ticks in user space and in the kernel. A process's name may hold anything, so the fields are
-/// counted from the last bracket on.
-fn stat_ticks(text: &str) -> Option<u64> {
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    ticks()?.checked_add(ticks()?)
 }
 
 fn read_text(path: &Path) -> String {
@@ -415,16 +416,6 @@ mod tests {
         fs::remove_file(folder.path().join("kernel")).unwrap();
         let error = machine(&qemu, 1).run(&folder, &|| true).unwrap_err();
         assert!(matches!(error, LabError::Interrupted));
-    }
-
-    #[test]
-    fn ticks_are_found_behind_any_name() {
-        let text = "7 (a) b) R 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 1";
-        assert_eq!(stat_ticks(text), Some(300));
-        for text in ["", "7 (a", "7 (a) R 1", "7 (a) R 1 2 3 4 5 6 7 8 9 10 x 1"] {
-            assert_eq!(stat_ticks(text), None, "{text}");
-        }
-        assert!(processor_time(0).is_zero());
     }
 
     #[test]

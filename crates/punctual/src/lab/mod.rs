@@ -14,6 +14,7 @@ pub mod kernel;
 pub mod libraries;
 pub mod machine;
 pub mod observer;
+mod processor;
 pub mod qemu;
 mod sys;
 pub mod work;
