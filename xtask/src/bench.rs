@@ -18,6 +18,7 @@ mod peers;
 mod rate;
 mod row;
 mod rtla;
+mod table;
 mod tools;
 mod truth;
 
@@ -45,17 +46,18 @@ const FIGURES: &[Figure] = &[
     ("run", library::run),
     ("sync", library::sync),
     ("lab", lab::rows),
+    ("table", table::rows),
     ("peers", peers::rows),
 ];
 
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict] [--all]
   --only    instructions, latency, noise, explain, truth, rate, hackbench, collector,
-            memory, merge, stack, run, sync, peers, lab
+            memory, merge, stack, run, sync, peers, lab, table
   --all     every load of the laboratory, not a few of them
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
-            page faults, peers, the laboratory's bytes";
+            page faults, peers, the laboratory's bytes and table";
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {

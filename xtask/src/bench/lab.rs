@@ -85,14 +85,14 @@ fn alike(sums: &[String]) -> bool {
     sums.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-fn cells(lab: &Value) -> Result<&Vec<Value>, String> {
+pub fn cells(lab: &Value) -> Result<&Vec<Value>, String> {
     lab["cells"]
         .as_array()
         .ok_or("lab.json has no cells".to_owned())
 }
 
 /// Makes a lab: its record, and the seconds that it took.
-fn made(tools: &Tools, words: &[&str]) -> Result<(Value, f64), String> {
+pub fn made(tools: &Tools, words: &[&str]) -> Result<(Value, f64), String> {
     let place = tools.place("lab");
     let mut command = Command::new(&tools.punctual);
     command.args(["lab", "-q", "-o"]).arg(&place).args(words);
