@@ -103,7 +103,10 @@ mod tests {
     fn the_page_s_table_is_read_and_held_against_a_lab() {
         let text = std::fs::read_to_string(root().join(PAGE)).unwrap();
         let written = written(&text).unwrap();
-        assert!(written.len() >= 32 && written.len() % 2 == 0, "{written:?}");
+        assert!(
+            written.len() >= 32 && written.len().is_multiple_of(2),
+            "{written:?}"
+        );
         assert!(written.values().all(|ns| *ns > 1_000), "{written:?}");
         let page = format!("{HEAD}\n|---|\n| exit | 4,949 | 4,147,942 | 838 | |\n\n| x | y |");
         let lab = json!({"cells": [
