@@ -14,6 +14,8 @@ const PAGE: &str = "docs/lab.md";
 /// Its columns.
 const HEAD: &str = "| load | rt | standard | ratio | |";
 
+const KERNELS: [&str; 2] = ["rt", "standard"];
+
 /// The worst wake-up, in virtual ns, by load and kernel.
 type Worst = BTreeMap<(String, &'static str), u64>;
 
@@ -27,9 +29,9 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
     let found = found(&lab)?;
     let differ: Vec<String> = written
         .iter()
-        .filter(|(key, ns)| found.get(*key) != Some(*ns))
-        .map(|((load, kernel), ns)| {
-            let now = found.get(&(load.clone(), kernel));
+        .map(|(key, ns)| (key, ns, found.get(key)))
+        .filter(|(_, ns, now)| *now != Some(ns))
+        .map(|((load, kernel), ns, now)| {
             let now = now.map_or("nothing".to_owned(), u64::to_string);
             format!("{kernel} {load} {ns} now {now}")
         })
@@ -57,12 +59,12 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
 
 /// What a page says.
 fn written(page: &str) -> Option<Worst> {
-    let mut lines = page.lines().skip_while(|line| *line != HEAD).skip(2);
+    let lines = page.lines().skip_while(|line| *line != HEAD).skip(2);
     let mut worst = Worst::new();
-    for line in lines.by_ref().take_while(|line| line.starts_with('|')) {
+    for line in lines.take_while(|line| line.starts_with('|')) {
         let mut cells = line.split('|').skip(1).map(str::trim);
         let load = cells.next()?.to_owned();
-        for kernel in ["rt", "standard"] {
+        for kernel in KERNELS {
             let ns = cells.next()?.replace(',', "").parse().ok()?;
             worst.insert((load.clone(), kernel), ns);
         }
@@ -73,11 +75,7 @@ fn written(page: &str) -> Option<Worst> {
 /// What a lab says.
 fn found(lab: &Value) -> Result<Worst, String> {
     let worst = cells(lab)?.iter().filter_map(|cell| {
-        let kernel = match cell["kernel"].as_str()? {
-            "rt" => "rt",
-            "standard" => "standard",
-            _ => return None,
-        };
+        let kernel = KERNELS.into_iter().find(|name| cell["kernel"] == *name)?;
         let load = cell["load"].as_str()?.to_owned();
         Some(((load, kernel), cell["figures"]["max_ns"].as_u64()?))
     });
