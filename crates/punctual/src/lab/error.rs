@@ -6,6 +6,15 @@ use std::path::PathBuf;
 
 use super::channel::ChannelError;
 
+/// What a guest did whose first process never ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// It used up its share of the host's processor time.
+    Busy,
+    /// It took less, and stood still for several times as long.
+    Halted,
+}
+
 /// Why a cell gave no result.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -46,8 +55,8 @@ pub enum LabError {
     BootLimit {
         /// Seconds of the host's processor time that were allowed.
         seconds: u64,
-        /// It took less, and stood still for several times as long.
-        halted: bool,
+        /// What it did meanwhile.
+        silence: Silence,
         /// The console's last words.
         console: String,
     },
@@ -130,13 +139,14 @@ impl fmt::Display for LabError {
             ),
             Self::BootLimit {
                 seconds,
-                halted,
+                silence,
                 console,
             } => {
-                let within = if *halted {
-                    format!("and the guest stood still for more than {seconds} s")
-                } else {
-                    format!("within {seconds} s of processor time")
+                let within = match silence {
+                    Silence::Busy => format!("within {seconds} s of processor time"),
+                    Silence::Halted => {
+                        format!("and the guest stood still for more than {seconds} s")
+                    }
                 };
                 let said = said(console);
                 write!(

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::channel::{ChannelError, sha256};
-use super::error::LabError;
+use super::error::{LabError, Silence};
 use super::processor;
 use super::qemu::Qemu;
 use super::sys;
@@ -187,10 +187,10 @@ impl Machine<'_> {
                 });
             }
             lives = lives || fs::metadata(&out).is_ok_and(|data| data.len() > 0);
-            if let Some(halted) = (!lives).then(|| self.is_silent(&running, begin)).flatten() {
+            if !lives && let Some(silence) = self.silence(&running, begin) {
                 return Err(LabError::BootLimit {
                     seconds: self.boot_limit.as_secs(),
-                    halted,
+                    silence,
                     console: console(),
                 });
             }
@@ -221,21 +221,17 @@ impl Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// Whether a boot took too long, and then whether it was for standing still: a guest that halts
-    /// for ever takes no processor time, as one doesn't that a busy host leaves waiting for some.
-    fn is_silent(&self, running: &Running, begin: Instant) -> Option<bool> {
+    /// Whether a boot took too long, and why. A guest that halts for ever takes no processor time,
+    /// as one doesn't that a busy host leaves waiting for some.
+    fn silence(&self, running: &Running, begin: Instant) -> Option<Silence> {
         let process = running.0.id();
-        let late = processor::ran(process) >= self.boot_limit;
-        let halted = || {
-            let limit = self.boot_limit * HALTED;
-            let passed = begin.elapsed();
-            passed >= limit && passed.saturating_sub(processor::waited(process)) >= limit
-        };
-        if late {
-            Some(false)
-        } else {
-            halted().then_some(true)
+        if processor::ran(process) >= self.boot_limit {
+            return Some(Silence::Busy);
         }
+        let limit = self.boot_limit * HALTED;
+        let passed = begin.elapsed();
+        let halted = passed >= limit && passed.saturating_sub(processor::waited(process)) >= limit;
+        halted.then_some(Silence::Halted)
     }
 }
 
@@ -278,10 +274,10 @@ impl Machine<'_> {
         }
         match error {
             LabError::BootLimit {
-                seconds, halted, ..
+                seconds, silence, ..
             } => LabError::BootLimit {
                 seconds,
-                halted,
+                silence,
                 console: tail(&said),
             },
             LabError::NoResult {

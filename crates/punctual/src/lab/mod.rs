@@ -20,5 +20,5 @@ mod sys;
 pub mod work;
 
 pub use cell::{CellPlan, Made, Watcher};
-pub use error::LabError;
+pub use error::{LabError, Silence};
 pub use qemu::Qemu;

@@ -32,6 +32,7 @@ pub mod process;
 mod processor;
 mod root;
 mod scheduler;
+mod stat;
 mod survey;
 mod tasks;
 mod virtualisation;

@@ -2,6 +2,7 @@
 
 use super::cpus::parse_kernel;
 use super::root::{Reader, decimal};
+use super::stat::Stat;
 use super::thread::{Policy, scheduling_policy};
 use crate::record::system::TaskAbove;
 
@@ -111,24 +112,21 @@ fn competitor(
     (!task.cpus.is_empty()).then_some(task)
 }
 
-/// A line of `/proc/PID/task/TID/stat`, if it is a real-time task's. The name
-/// stands in parentheses and may hold any character: the last one closes it.
-fn parse_stat(stat: &str) -> Option<TaskAbove> {
-    let open = stat.find('(')?;
-    let close = stat.rfind(')')?;
-    let name = stat.get(open + 1..close)?;
-    // The first word here is field 3 of proc(5), the state.
-    let words: Vec<&str> = stat.get(close + 1..)?.split_whitespace().collect();
-    let field = |number: usize| words.get(number - 3)?.parse::<u64>().ok();
-    let policy = Policy::from_number(u32::try_from(field(41)?).ok()?);
+/// A line of `/proc/PID/task/TID/stat`, if it is a real-time task's.
+fn parse_stat(line: &str) -> Option<TaskAbove> {
+    let stat = Stat::parse(line)?;
+    let policy = Policy::from_number(u32::try_from(stat.count(41)?).ok()?);
     policy.is_real_time().then(|| TaskAbove {
         tid: 0,
-        name: name.to_owned(),
+        name: stat.name.to_owned(),
         policy: policy.name().to_owned(),
-        priority: field(40)
+        priority: stat
+            .count(40)
             .and_then(|priority| u32::try_from(priority).ok())
             .unwrap_or(0),
-        kernel: field(9).is_some_and(|flags| flags & KERNEL_THREAD != 0),
+        kernel: stat
+            .count(9)
+            .is_some_and(|flags| flags & KERNEL_THREAD != 0),
         cpus: Vec::new(),
     })
 }

@@ -160,43 +160,14 @@ impl Files {
     }
 
     fn sites(&mut self, place: &Place, role: Role) -> Result<Vec<Site>, NotFound> {
-        if let What::Probe { provider, name } = &place.what {
-            return self.probes(provider, name, role);
-        }
-        let index = self.which(place.file.as_deref())?;
-        let (path, reached) = {
-            let file = &self.loaded[index];
-            (file.path.clone(), file.reached.clone())
+        let file = place.file.as_deref();
+        let (index, offset) = match &place.what {
+            What::Probe { provider, name } => return self.probes(provider, name, role),
+            What::Offset(offset) => self.code(file, *offset)?,
+            What::Function(wanted) => self.function(file, wanted)?,
         };
-        let image = self.image(index)?;
-        let offset = match &place.what {
-            What::Offset(offset) if image.is_code(*offset) => *offset,
-            What::Offset(offset) => {
-                return Err(NotFound::Wrong(format!(
-                    "{path} has no code at +{offset:#x}"
-                )));
-            }
-            What::Function(wanted) => match function(image, wanted) {
-                Ok(offset) => offset,
-                Err(why) => {
-                    let elsewhere = self.elsewhere(index, wanted);
-                    return Err(NotFound::Wrong(format!(
-                        "{path} {}",
-                        elsewhere.unwrap_or(why)
-                    )));
-                }
-            },
-            What::Probe { .. } => return Ok(Vec::new()),
-        };
-        // The mark of an indirect call's target does nothing here, and the kernel can't imitate
-        // it: a probe on it costs the program ten times as much as one behind it.
-        let begins =
-            matches!(place.what, What::Function(_)) && begins_with(&reached, offset, &ENDBR64);
-        let offset = if begins {
-            offset + ENDBR64.len() as u64
-        } else {
-            offset
-        };
+        let path = self.loaded[index].path.clone();
+        let reached = self.loaded[index].reached.clone();
         let site = |role| Site {
             path: reached.clone(),
             offset,
@@ -213,6 +184,37 @@ impl Files {
             )));
         }
         Ok(vec![site(Role::Call), site(Role::Return)])
+    }
+
+    /// Which file has this code, and where.
+    fn code(&mut self, file: Option<&str>, offset: u64) -> Result<(usize, u64), NotFound> {
+        let index = self.which(file)?;
+        if self.image(index)?.is_code(offset) {
+            return Ok((index, offset));
+        }
+        let path = &self.loaded[index].path;
+        Err(NotFound::Wrong(format!(
+            "{path} has no code at +{offset:#x}"
+        )))
+    }
+
+    /// Which file has this function, and where a mark of its begin belongs.
+    fn function(&mut self, file: Option<&str>, wanted: &str) -> Result<(usize, u64), NotFound> {
+        let index = self.which(file)?;
+        match function(self.image(index)?, wanted) {
+            Ok(offset) => {
+                // The mark of an indirect call's target does nothing here, and the kernel can't
+                // imitate it: a probe on it costs the program ten times as much as one behind it.
+                let marked = begins_with(&self.loaded[index].reached, offset, &ENDBR64);
+                let behind = if marked { ENDBR64.len() as u64 } else { 0 };
+                Ok((index, offset + behind))
+            }
+            Err(why) => {
+                let why = self.elsewhere(index, wanted).unwrap_or(why);
+                let path = &self.loaded[index].path;
+                Err(NotFound::Wrong(format!("{path} {why}")))
+            }
+        }
     }
 
     /// Says it where another of the files has that function.
