@@ -88,6 +88,37 @@ fn signals_end_a_run_cleanly() {
     }
 }
 
+/// While the tracer is set up the probe threads wait for their start.
+#[test]
+fn a_signal_before_the_start_ends_it_and_nothing_is_left() {
+    let place = Place::new();
+    for _ in 0..3 {
+        let going = place.start(&arguments(&["-D", "600", "-o", "run"]));
+        until("a probe", || {
+            going
+                .threads()
+                .iter()
+                .any(|(_, name)| name.starts_with("probe/"))
+        });
+        going.signal(libc::SIGINT);
+        let ended = going.end();
+        if place.path().join("run").exists() {
+            // Where nothing is traced the threads hardly wait.
+            let record = read_json(&place.path().join("run/run.json"));
+            assert_eq!(record["state"]["state"], "stopped");
+            fs::remove_dir_all(place.path().join("run")).expect("the run goes");
+        } else {
+            assert_eq!(ended.code(), 1, "{ended:#?}");
+            assert!(
+                ended.stderr.contains("before anything was measured"),
+                "{}",
+                ended.stderr
+            );
+        }
+        place.await_silence();
+    }
+}
+
 #[test]
 fn many_signals_at_once_end_a_run_once() {
     let place = Place::new();

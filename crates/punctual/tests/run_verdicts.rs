@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, counts, cpus, each, in_force, is_root, read_json, skip};
+use common::{Place, counts, cpus, each, event_kinds, in_force, is_root, read_json, skip};
 
 /// A hundred times less often than usual, so that a busy machine hardly ever
 /// misses a period, which counts as a miss of any deadline.
@@ -385,9 +385,9 @@ fn samples_are_all_written() {
         "{:?}",
         place.entries()
     );
-    assert_eq!(
-        record["events"].as_array().unwrap().len(),
-        0,
+    // What the host takes is no fault of the writer's.
+    assert!(
+        event_kinds(&record).iter().all(|kind| *kind == "steal"),
         "{}",
         record["events"]
     );

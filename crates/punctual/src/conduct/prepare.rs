@@ -79,7 +79,6 @@ pub fn line_up(plan: &Plan, feed: Option<Arc<dyn GapFeed>>) -> Result<Lined, Con
         match Probe::start(request, producer, &lined.line, &lined.halt, tell.clone()) {
             Ok(probe) => lined.probes.push(probe),
             Err(error) => {
-                lined.line.call_off();
                 return Err(ConductError::Probe {
                     cpu,
                     reason: error.to_string(),
@@ -93,7 +92,6 @@ pub fn line_up(plan: &Plan, feed: Option<Arc<dyn GapFeed>>) -> Result<Lined, Con
         match told.recv_timeout(Duration::from_secs(30)) {
             Ok(ready) => lined.ready.push(ready),
             Err(_) => {
-                lined.line.call_off();
                 return Err(ConductError::NotReady {
                     ready: lined.ready.len(),
                 });

@@ -60,9 +60,13 @@ impl StartLine {
         self.0.store(start_ns, Ordering::Release);
     }
 
-    /// Calls it off.
-    pub fn call_off(&self) {
-        self.0.store(u64::MAX, Ordering::Release);
+    /// Calls it off for all who wait there; whether nobody was let go before.
+    fn call_off(&self) -> bool {
+        let (never, off) = (0, u64::MAX);
+        let was = self
+            .0
+            .compare_exchange(never, off, Ordering::AcqRel, Ordering::Acquire);
+        matches!(was, Ok(_) | Err(u64::MAX))
     }
 
     /// How long before the start the threads must be let go for their warm-up.
@@ -105,9 +109,12 @@ pub struct Outcome {
     pub cpu_ns: u64,
 }
 
-/// A probe thread that runs.
+/// A probe thread that runs. Dropped, it ends the measurement of all that share its line.
 pub struct Probe {
-    handle: Handle<Option<Outcome>>,
+    /// Until its outcome is taken.
+    handle: Option<Handle<Option<Outcome>>>,
+    line: Arc<StartLine>,
+    halt: Arc<Halt>,
     over: Arc<AtomicBool>,
 }
 
@@ -124,7 +131,8 @@ impl Probe {
         ready: mpsc::Sender<Ready>,
     ) -> Result<Self, SpawnError> {
         let over = Arc::new(AtomicBool::new(false));
-        let (line, halt, over_too) = (Arc::clone(line), Arc::clone(halt), Arc::clone(&over));
+        let (its_line, its_halt, its_over) =
+            (Arc::clone(line), Arc::clone(halt), Arc::clone(&over));
         let handle = Builder::new()
             .name(&format!("probe/{}", request.cpu))
             .stack_size(STACK_BYTES)
@@ -143,12 +151,17 @@ impl Probe {
                 };
                 let listening = ready.send(told).is_ok();
                 drop(ready);
-                let start_ns = if listening { line.wait() } else { None };
-                let outcome = start_ns.map(|start_ns| measure(&request, start_ns, ring, &halt));
-                over_too.store(true, Ordering::Release);
+                let start_ns = if listening { its_line.wait() } else { None };
+                let outcome = start_ns.map(|start_ns| measure(&request, start_ns, ring, &its_halt));
+                its_over.store(true, Ordering::Release);
                 outcome
             })?;
-        Ok(Self { handle, over })
+        Ok(Self {
+            handle: Some(handle),
+            line: Arc::clone(line),
+            halt: Arc::clone(halt),
+            over,
+        })
     }
 
     /// Whether the thread has come to its end.
@@ -160,12 +173,28 @@ impl Probe {
     /// Takes the outcome of a thread that is over; one that still waits for a far
     /// instant is left to itself and has none.
     #[must_use]
-    pub fn finish(self) -> Option<Outcome> {
+    pub fn finish(mut self) -> Option<Outcome> {
+        let handle = self.handle.take()?;
         if self.is_over() {
-            self.handle.join().ok().flatten()
+            handle.join().ok().flatten()
         } else {
-            self.handle.leave();
+            handle.leave();
             None
+        }
+    }
+}
+
+impl Drop for Probe {
+    /// Nobody will let a thread go that waits at the line: it would be waited for for ever.
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else {
+            return;
+        };
+        if self.line.call_off() {
+            drop(handle);
+        } else {
+            self.halt.now();
+            handle.leave();
         }
     }
 }
@@ -322,4 +351,64 @@ fn poll(
             break_ns,
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_rt::affinity;
+    use punctual_rt::ring::ring;
+
+    use super::*;
+
+    /// Two threads at one line, told to be ready.
+    fn lined_up(line: &Arc<StartLine>, halt: &Arc<Halt>) -> Vec<Probe> {
+        let cpu = affinity::of(0).expect("the CPUs of this thread")[0];
+        let (tell, told) = mpsc::channel();
+        let start = |index| {
+            let request = ProbeRequest {
+                index,
+                cpu,
+                kind: Kind::named("nanosleep").expect("a wait source"),
+                interval: Interval::Fixed {
+                    interval_ns: 1_000_000,
+                },
+                policy: Policy::Other,
+                bounds: Bounds {
+                    cycles: u64::MAX,
+                    break_ns: u64::MAX,
+                },
+                polling: None,
+            };
+            let (producer, _) = ring(16);
+            Probe::start(request, producer, line, halt, tell.clone()).expect("a thread")
+        };
+        let probes: Vec<Probe> = (0..2).map(start).collect();
+        for _ in &probes {
+            told.recv().expect("it is ready");
+        }
+        probes
+    }
+
+    #[test]
+    fn threads_at_the_line_end_with_who_would_have_let_them_go() {
+        let (line, halt) = (Arc::default(), Arc::new(Halt::at(u64::MAX)));
+        let probes = lined_up(&line, &halt);
+        let over: Vec<_> = probes.iter().map(|probe| Arc::clone(&probe.over)).collect();
+        drop(probes);
+        assert!(over.iter().all(|over| over.load(Ordering::Acquire)));
+        assert!(!halt.called());
+    }
+
+    #[test]
+    fn threads_under_way_are_told_to_end_and_not_waited_for() {
+        let (line, halt) = (Arc::<StartLine>::default(), Arc::new(Halt::at(u64::MAX)));
+        let probes = lined_up(&line, &halt);
+        line.go(clock::now_ns() + StartLine::run_up_ns());
+        let over: Vec<_> = probes.iter().map(|probe| Arc::clone(&probe.over)).collect();
+        drop(probes);
+        assert!(halt.called());
+        while !over.iter().all(|over| over.load(Ordering::Acquire)) {
+            std::thread::yield_now();
+        }
+    }
 }

@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -202,6 +202,14 @@ pub struct Going {
 impl Going {
     pub fn start(mut command: Command) -> Self {
         let words = format!("{command:?}");
+        // Where the tests themselves were started by nohup, the signal is ignored by all.
+        let hear = || {
+            // SAFETY: between fork and exec; a system call alone.
+            unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: as above.
+        unsafe { command.pre_exec(hear) };
         let begin = Instant::now();
         let mut child = loop {
             match command.spawn() {

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual::record::watch::{Subject, WatchedThread};
+use punctual::record::watch::{Subject, WatchedThread, WorstWakeUp};
 use punctual::record::{Run, State};
 use punctual_rt::affinity;
 use punctual_rt::sched::{Policy, set_current};
@@ -222,15 +222,19 @@ pub fn who_was_in_the_way_is_named(cpu: usize) {
     let watch = run.watch.as_ref().expect("a watch");
     assert_eq!(watch.subject, Subject::System);
     let of_hog = |task: &punctual::record::watch::WatchedTask| task.tid == hog;
+    // A timer that expires just before the hog goes to sleep makes it a short one.
+    let is_long = |worst: &&WorstWakeUp| worst.latency_ns > 10_000_000;
+    let of_victim = |worst: &&WorstWakeUp| worst.task.tid == victim;
     let named: Vec<_> = watch
         .worst
         .iter()
-        .filter(|worst| worst.task.tid == victim && worst.before.as_ref().is_some_and(of_hog))
+        .filter(is_long)
+        .filter(of_victim)
+        .filter(|worst| worst.before.as_ref().is_some_and(of_hog))
         .collect();
     assert!(named.len() >= 3, "{:?}", watch.worst);
     for worst in named {
         assert!(worst.by_timer);
-        assert!(worst.latency_ns > 10_000_000, "{worst:?}");
         assert_eq!(worst.before.as_ref().map(|task| task.priority), Some(97));
     }
     let cost = watch.cost.expect("its cost");
