@@ -91,7 +91,6 @@ fn begin(
     root: Root,
     mut run: Run,
 ) -> Result<Run, ConductError> {
-    let loads = start_loads(plan, &signals, observer)?;
     observer.stage("setting up the probe threads");
     let feed = Hwlat::begin(plan)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
     let lined = prepare::line_up(plan, feed)?;
@@ -111,8 +110,10 @@ fn begin(
         rings,
         accounts,
     } = lined;
+    // Before the loads: beside hundreds of busy processes it would take many seconds.
     let explaining = explain(plan, &ready, &mut sinks, &mut run);
     go_on(&signals)?;
+    let loads = start_loads(plan, &signals, observer)?;
     let deadline_ns = plan.deadline_ns().unwrap_or(u64::MAX);
     let peaks = (PEAKS / plan.cpus.len().max(1)).clamp(256, 4096);
     let lanes = plan
