@@ -53,7 +53,7 @@ pub struct LabFlags {
     /// How it is done on the host.
     #[command(flatten)]
     pub host: HostFlags,
-    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1000 -l 4000]
+    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -11,14 +11,16 @@ use crate::lab::cell::{OWN_NAME, Work};
 use crate::launch::Program;
 use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 
-/// What `measure` does in the guest where no words say it.
+/// What `measure` does in the guest where no words say it. The interval shares no measure with the
+/// tick's (4 ms in Debian's kernels): 4,000 wake-ups come at each whole microsecond of it once. At
+/// 1 ms it would be chance whether a run met the tick each fourth time or never.
 const MEASURE: [&str; 8] = [
     "measure",
     "nanosleep",
     "-p",
     "80",
     "-i",
-    "1000",
+    "1013",
     "-l",
     "4000",
 ];
@@ -216,6 +218,8 @@ fn check_load(load: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn planned(arguments: &[&str]) -> Result<Vec<Part>, Failure> {
@@ -230,6 +234,20 @@ mod tests {
         match &part.work {
             Work::Own(words) => words.join(" "),
             Work::Program { .. } => panic!("not ours"),
+        }
+    }
+
+    #[test]
+    fn the_default_meets_the_tick_at_each_of_its_phases_equally_often() {
+        let after = |flag: &str| {
+            let mut words = MEASURE.iter().skip_while(|word| **word != flag);
+            words.nth(1).and_then(|word| word.parse::<u64>().ok())
+        };
+        let (interval, cycles) = (after("-i").expect("us"), after("-l").expect("wake-ups"));
+        // CONFIG_HZ is 1000, 250 or 100.
+        for tick in [1000, 4000, 10_000] {
+            let phases: BTreeSet<u64> = (0..cycles).map(|cycle| cycle * interval % tick).collect();
+            assert_eq!(phases.len() as u64, cycles.min(tick), "{tick}");
         }
     }
 
@@ -252,7 +270,7 @@ mod tests {
         );
         assert_eq!(
             own(&parts[0]),
-            "measure nanosleep -p 80 -i 1000 -l 4000 --no-explain --load none"
+            "measure nanosleep -p 80 -i 1013 -l 4000 --no-explain --load none"
         );
         assert!(own(&parts[1]).ends_with("--load hackbench"));
         let paths = planned(&["--load", "kernel-paths"]).unwrap();
