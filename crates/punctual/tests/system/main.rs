@@ -2,6 +2,7 @@
 
 mod cpus;
 mod demands;
+mod process;
 mod support;
 mod survey;
 mod watch;
