@@ -34,6 +34,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "a thread leaves what the C library registered it for",
     ),
     (
+        "crates/punctual/src/conduct/signals.rs",
+        "a handler that ends the probes before the kernel kills them",
+    ),
+    (
         "crates/punctual/src/launch/library.rs",
         "a file in memory that a program can load",
     ),

@@ -62,7 +62,9 @@ fn main() {
             state: cpu * 2 + 1,
         });
         let halves = Halves::At(samples / cpus * INTERVAL_NS / 2);
-        let tally = Tally::new(0, DEADLINE_NS, halves, PEAKS).with_shortest_interval(INTERVAL_NS);
+        let tally = Tally::new(0, DEADLINE_NS, halves, PEAKS)
+            .with_shortest_interval(INTERVAL_NS)
+            .with_interval(INTERVAL_NS);
         lanes.push(Lane::new(cpu as usize, 0, consumer, tally));
     }
     let mut collector = Collector::new(lanes, 0, Vec::new());

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use punctual::record::{self, Run, TimelineRow};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
-use punctual_stats::peaks::Peaks;
+use punctual_stats::peaks::{Peak, Peaks};
 
 /// Cycles of each thread: a minute at 1 kHz.
 const CYCLES: u64 = 60_000;
@@ -52,7 +52,7 @@ fn varied(model: &Run, number: u64, state: &mut u64) -> Run {
             if cycle < CYCLES / 2 {
                 first_half.record(latency_ns);
             }
-            peaks.offer(cycle, begin_ns + cycle * INTERVAL_NS, latency_ns);
+            peaks.offer(Peak::new(cycle, begin_ns + cycle * INTERVAL_NS, latency_ns));
             let row = &mut rows[cycle as usize * ROWS / CYCLES as usize];
             row.add(1, latency_ns, (latency_ns, latency_ns));
         }

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod conduct;
+pub mod files;
 pub mod lab;
 pub mod launch;
 pub mod load;

@@ -89,7 +89,7 @@ fn the_block_is_redrawn_in_place_and_ctrl_c_leaves_nothing_of_it() {
     assert!(!after.contains("^C"), "{after}");
     assert!(!after.contains(" left") && !after.contains('━'), "{after}");
     assert!(
-        after.contains("Conditions") && after.contains("Report"),
+        after.contains("Latency in") && after.contains("Report"),
         "{after}"
     );
     assert!(
@@ -117,7 +117,7 @@ fn no_color_is_honoured_on_a_terminal() {
     until("the end", || terminal.screen().contains("status "));
     let text = terminal.coloured();
     assert!(
-        text.contains("Conditions") && !text.contains('\x1b'),
+        text.contains("Latency in") && !text.contains('\x1b'),
         "{text}"
     );
 }

@@ -130,7 +130,10 @@ fn an_inconclusive_verdict_says_how_long_to_run() {
         "{verdict}"
     );
     assert!(
-        verdict["sentence"].as_str().unwrap().contains(" longer."),
+        verdict["sentence"]
+            .as_str()
+            .unwrap()
+            .contains(" longer if "),
         "{verdict}"
     );
 }
@@ -149,39 +152,6 @@ fn without_a_requirement_there_is_no_verdict_and_no_failure() {
         "{line}"
     );
     assert!(record["verdict"].is_null());
-}
-
-#[test]
-fn without_privilege_the_verdict_is_invalid_with_figures_and_mends() {
-    let Some((place, user)) = unprivileged() else {
-        skip!("only root can become another user, with setpriv");
-    };
-    let ended = user(&place, &["measure", "-D", "1", "--deadline", "1s"]).expect(4);
-    for words in [
-        "INVALID: priority: asked for fifo 80",
-        "operation not permitted",
-        "Not in force",
-        "setcap cap_sys_nice",
-        "memlock",
-        "--as-deployed",
-        "these figures were measured, but under other conditions",
-        "Latency in µs",
-    ] {
-        let whole = ended
-            .stdout
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        assert!(whole.contains(words), "no {words:?} in {}", ended.stdout);
-    }
-    let record = place.record();
-    assert_eq!(record["verdict"]["outcome"], "INVALID");
-    assert!(counts(&record).iter().all(|count| *count > 0));
-    let demands = record["demands"].as_array().unwrap();
-    let unmet = demands.iter().filter(|d| d["standing"] == "not-in-force");
-    let mends: Vec<&serde_json::Value> = unmet.map(|demand| &demand["mend"]).collect();
-    assert!(mends.len() >= 2, "{demands:?}");
-    assert!(mends.iter().all(|mend| mend.is_string()), "{mends:?}");
 }
 
 #[test]

@@ -7,9 +7,12 @@ mod exact;
 #[path = "watch/known.rs"]
 #[macro_use]
 mod known;
+#[path = "watch/periods.rs"]
+mod periods;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Going, Place, has, is_root, skip, until};
 use exact::{thread, times};
@@ -27,6 +30,46 @@ fn what_a_program_does_is_counted_exactly() {
 fn waits_that_begin_too_late_are_overruns_and_instants_that_passed_are_missed() {
     needed!();
     exact::late_waits_and_passed_instants_are_counted();
+}
+
+#[test]
+fn periods_that_a_thread_skips_itself_miss_the_deadline() {
+    needed!();
+    periods::periods_that_a_thread_skips_itself_miss_the_deadline();
+}
+
+#[test]
+fn a_thread_that_sleeps_for_lengths_has_no_period() {
+    needed!();
+    periods::a_thread_that_sleeps_for_lengths_has_no_period();
+}
+
+#[test]
+fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
+    needed!();
+    periods::a_thread_that_computes_its_sleeps_from_the_clock_has_a_period();
+}
+
+/// A crowd of real-time threads is in the way of every other one: those that it would spoil
+/// wait for it.
+static CROWD: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    CROWD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn threads_without_room_make_no_pass() {
+    needed!();
+    let _alone = alone();
+    periods::threads_without_room_make_no_pass("300", 256);
+}
+
+#[test]
+fn threads_without_room_in_the_kernel_make_no_pass() {
+    needed!();
+    let _alone = alone();
+    periods::threads_without_room_make_no_pass("4300", 256);
 }
 
 #[test]
@@ -143,6 +186,7 @@ fn a_program_without_real_time_threads_gives_no_figures_and_says_so() {
 #[test]
 fn the_worst_wake_up_of_the_system_names_who_was_in_the_way() {
     needed!();
+    let _alone = alone();
     exact::who_was_in_the_way_is_named(common::cpus()[0]);
 }
 

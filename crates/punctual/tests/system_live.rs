@@ -283,6 +283,7 @@ fn child_asks_for_a_priority() {
         priority: 80,
         lock_memory: false,
         dma_latency_us: None,
+        explain: false,
         executable: system::executable(),
     };
     let probe = ProbeFound {
@@ -334,7 +335,7 @@ fn without_rights_the_mend_is_one_that_helps() {
         mend.contains("setcap cap_sys_nice,cap_ipc_lock=ep"),
         "{mend}"
     );
-    assert!(mend.contains("rtprio 80"), "{mend}");
+    assert!(mend.contains("rtprio 99"), "{mend}");
     // What the mend's limit would give.
     if output("prlimit --rtprio=80 echo done") != "done" {
         return eprintln!("SKIPPED: half of it: the limit can't be raised here");

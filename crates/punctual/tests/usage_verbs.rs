@@ -8,12 +8,13 @@ use std::sync::LazyLock;
 
 use common::{Going, Place, counts, cpus, has, in_force, read_json, skip};
 
-const FORMATS: [&str; 6] = [
+const FORMATS: [&str; 7] = [
     "cyclictest",
     "rt-tests-json",
     "jitterdebugger",
     "junit",
     "openmetrics",
+    "prometheus",
     "csv",
 ];
 
@@ -36,8 +37,12 @@ fn total(run: &str) -> u64 {
 #[test]
 fn report_shows_what_the_run_showed() {
     let shown = RUNS.run(&["report", "one"]).expect(0).stdout;
-    for words in ["Conditions", "Latency in µs", "Statistics", "Worst samples"] {
+    for words in ["Machine", "Latency in µs", "Bound", "Worst", "Details"] {
         assert!(shown.contains(words), "{shown}");
+    }
+    let whole = RUNS.run(&["report", "-v", "one"]).expect(0).stdout;
+    for words in ["Conditions", "Latency in µs", "Statistics", "Worst samples"] {
+        assert!(whole.contains(words), "{whole}");
     }
     // A run is also named by its record.
     let same = RUNS.run(&["report", "one/run.json"]).expect(0).stdout;
@@ -108,7 +113,7 @@ fn every_format_is_written_and_what_can_be_read_is_read_back() {
             text,
             "{format}"
         );
-        if ["junit", "openmetrics", "csv"].contains(&format) {
+        if ["junit", "openmetrics", "prometheus", "csv"].contains(&format) {
             continue;
         }
         let summary = place.run(&["report", "file", "--json"]).expect(0).json();
@@ -119,7 +124,7 @@ fn every_format_is_written_and_what_can_be_read_is_read_back() {
         );
         let compared = place.run(&["compare", run, "file"]).expect(0);
         assert!(
-            compared.stdout.contains("No difference shown"),
+            compared.stdout.contains("in 50.0 % of pairs"),
             "{format}: {}",
             compared.stdout
         );
@@ -193,8 +198,99 @@ fn merging_adds_up() {
 
 #[test]
 fn a_run_is_no_different_from_itself() {
+    // 200 cycles are no eight stretches of time: what there is, is the same.
     let text = RUNS.run(&["compare", "one", "one"]).expect(0).stdout;
-    assert!(text.contains("No difference shown"), "{text}");
+    assert!(text.contains("in 50.0 % of pairs"), "{text}");
+    assert!(
+        !text.contains("differ in p") && !text.contains("slower"),
+        "{text}"
+    );
+}
+
+/// A run of cyclictest's, every latency `us`, begun at a minute of the hour.
+fn theirs(place: &Place, name: &str, us: u64, minute: usize) {
+    let text = format!(
+        r#"{{"file_version": 1, "cmdline:": "cyclictest -h 400", "rt_test_version:": "2.40",
+        "start_time": "Sun, 22 Nov 2026 17:{minute:02}:50 +0000",
+        "end_time": "Sun, 22 Nov 2026 17:{minute:02}:53 +0000", "return_code": 0,
+        "num_threads": 1, "resolution_in_ns": 0, "thread": {{"0": {{
+        "histogram": {{"{us}": 500, "{}": 1500}}, "cycles": 2000,
+        "min": {us}, "max": {}, "avg": {us}.0, "cpu": 0, "node": 0}}}}}}"#,
+        us + 1,
+        us + 1
+    );
+    fs::write(place.path().join(name), text).unwrap();
+}
+
+#[test]
+fn several_runs_are_compared_side_by_side() {
+    let place = Place::new();
+    for (minute, (name, us)) in ["a1", "b1", "b2", "a2", "a3", "b3", "b4", "a4"]
+        .into_iter()
+        .zip([50, 70, 71, 51, 52, 72, 70, 50])
+        .enumerate()
+    {
+        theirs(&place, name, us, minute);
+    }
+    let all = [
+        "compare", "a1", "a2", "a3", "a4", "--", "b1", "b2", "b3", "b4",
+    ];
+    let text = place.run(&all).expect(0).stdout;
+    assert!(
+        text.starts_with("B is slower than A at p50 and p99."),
+        "{text}"
+    );
+    assert!(text.contains("p 0.029"), "{text}");
+    let json = [&["compare", "--json"], &all[1..]].concat();
+    let json = place.run(&json).expect(0).json();
+    assert_eq!(json["format"], "punctual-compare");
+    assert_eq!(
+        (&json["kind"], &json["version"]),
+        (&"runs".into(), &1.into())
+    );
+    assert_eq!(json["headline"], "B is slower than A at p50 and p99.");
+    let found = &json["statistics"];
+    assert_eq!(found["conclusion"]["is"], "second-slower");
+    assert_eq!(found["basis"]["unit"], "run");
+    assert_eq!(found["order"], "pairs");
+    assert!(json["first"]["missed"].is_null(), "cyclictest does not say");
+    // Three of each can't reach 95 %, and one of each names nobody.
+    let three = ["compare", "a1", "a2", "a3", "--", "b1", "b2", "b3"];
+    let text = place.run(&three).expect(0).stdout;
+    assert!(text.starts_with("Too few runs"), "{text}");
+    let text = place.run(&["compare", "a1", "b1"]).expect(0).stdout;
+    assert!(text.starts_with("Not tested"), "{text}");
+    let twice = place
+        .run(&["compare", "a1", "a1", "--", "b1", "b2"])
+        .expect(1);
+    assert!(
+        twice.stderr.contains("A2 is the same run as A1"),
+        "{}",
+        twice.stderr
+    );
+    let flag = ["compare", "--confidence", "0.9"];
+    let text = place.run(&[&flag, &three[1..]].concat()).expect(0).stdout;
+    assert!(text.starts_with("B is slower than A"), "{text}");
+}
+
+#[test]
+fn of_one_run_the_cpus_are_compared() {
+    if cpus().len() < 2 {
+        skip!("one CPU");
+    }
+    let json = RUNS.run(&["compare", "one", "--json"]).expect(0).json();
+    assert_eq!(json["kind"], "cpus");
+    assert_eq!(json["cpus"].as_array().unwrap().len(), cpus().len());
+    // 200 cycles are no eight stretches of time.
+    assert!(json["headline"].as_str().unwrap().starts_with("Not tested"));
+    let place = Place::new();
+    theirs(&place, "alone", 50, 0);
+    let ended = place.run(&["compare", "alone"]).expect(1);
+    assert!(
+        ended.stderr.contains("one probe thread"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

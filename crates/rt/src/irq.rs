@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -298,16 +299,34 @@ fn write_journal(path: &Path, journal: &Journal) -> io::Result<()> {
         let name = irq.map_or(DEFAULT.to_owned(), |irq| irq.to_string());
         text.push_str(&format!("{name} {value}\n"));
     }
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let mut file = fs::File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let (mut file, new) = begin(path)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&new, path));
+    if let Err(error) = written {
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// A file beside another that nobody can have prepared: no link is followed.
+fn begin(path: &Path) -> io::Result<(fs::File, PathBuf)> {
+    for _ in 0..100 {
+        let random = RandomState::new().build_hasher().finish();
+        let mut new = path.as_os_str().to_owned();
+        new.push(format!(".{random:016x}.new"));
+        let new = PathBuf::from(new);
+        match fs::File::create_new(&new) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return Ok((made?, new)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Priority inversion: a thread of low priority holds a lock that one of high priority waits
 //! for, while one in between computes. With inheritance the wait is the holder's work alone.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use punctual_rt::clock::{now_ns, sleep_until};
@@ -47,8 +48,19 @@ fn compute(ns: u64) {
 fn waited(lock: impl Lock) -> Result<u64, SpawnError> {
     let lock = Arc::new(lock);
     let cpu = current_cpu();
-    // All three are there before the first of them is on duty.
-    let begin = now_ns() + 50 * MS;
+    // How many of the others are there; when the lock was then taken, and they begin from that.
+    let there = Arc::new(AtomicU64::new(0));
+    let taken = Arc::new(AtomicU64::new(0));
+    let after_that = {
+        let (there, taken) = (Arc::clone(&there), Arc::clone(&taken));
+        move |ms: u64| {
+            there.fetch_add(1, Ordering::Release);
+            while taken.load(Ordering::Acquire) == 0 {
+                sleep_until(now_ns() + MS).unwrap();
+            }
+            sleep_until(taken.load(Ordering::Acquire) + ms * MS).unwrap();
+        }
+    };
     fn at<R: Send + 'static>(
         priority: u32,
         cpu: usize,
@@ -60,18 +72,24 @@ fn waited(lock: impl Lock) -> Result<u64, SpawnError> {
     let low = {
         let lock = Arc::clone(&lock);
         at(10, cpu, move || {
-            sleep_until(begin).unwrap();
-            lock.under(&|| compute(WORK));
+            while there.load(Ordering::Acquire) < 2 {
+                sleep_until(now_ns() + MS).unwrap();
+            }
+            lock.under(&|| {
+                taken.store(now_ns(), Ordering::Release);
+                compute(WORK);
+            });
         })?
     };
+    let then = after_that.clone();
     let high = at(30, cpu, move || {
-        sleep_until(begin + 5 * MS).unwrap();
+        then(5);
         let begun = now_ns();
         lock.under(&|| ());
         now_ns() - begun
     })?;
     let between = at(20, cpu, move || {
-        sleep_until(begin + 10 * MS).unwrap();
+        after_that(10);
         compute(BETWEEN);
     })?;
     let waited = high.join().unwrap();

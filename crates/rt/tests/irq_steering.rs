@@ -67,6 +67,26 @@ fn one_that_is_gone_is_listed() {
 }
 
 #[test]
+fn a_planted_link_is_not_written_through() {
+    let (folder, interrupts) = made_up("planted");
+    let journal = folder.join("journal");
+    let victim = folder.join("victim");
+    fs::write(&victim, "precious").expect("a file");
+    for planted in ["journal.new", "journal"] {
+        std::os::unix::fs::symlink(&victim, folder.join(planted)).expect("a link");
+    }
+    // The journal itself is read first, and this is none.
+    assert!(interrupts.steer(&[9], &[0], &journal).is_err());
+    fs::remove_file(&journal).expect("the link");
+    interrupts.steer(&[9], &[0], &journal).expect("steered");
+    let found = fs::symlink_metadata(&journal).expect("a journal");
+    assert!(found.is_file());
+    let victim = fs::read_to_string(&victim).expect("it");
+    assert_eq!(victim, "precious");
+    interrupts.restore(&journal).expect("restored");
+}
+
+#[test]
 fn without_a_journal_nothing_is_changed() {
     let (folder, interrupts) = made_up("no-journal");
     let nowhere = folder.join("no/such/folder/journal");

@@ -1,7 +1,8 @@
 //! What a run hands over to be judged.
 
 use crate::histogram::Histogram;
-use crate::miss::MissEvidence;
+use crate::miss::definition::misses_of;
+use crate::miss::{MissEvent, MissEvidence, MissRows};
 use crate::peaks::Peaks;
 
 /// The evidence of one measuring thread.
@@ -14,14 +15,17 @@ pub struct ThreadEvidence<'a> {
     /// Samples later than [`RunEvidence::deadline_ns`], counted exactly by the
     /// collector. Ignored when there is no deadline.
     pub late: u64,
-    /// Periods that passed while the thread was late.
+    /// The interval that wake-ups are due at, in ns: the nominal one where intervals vary.
+    pub interval_ns: Option<u64>,
+    /// Periods that were skipped because the thread was late.
     pub missed: u64,
-    /// Those of them that a sample later than [`RunEvidence::deadline_ns`] passed
-    /// over: with a deadline longer than the period, a period may pass and the
-    /// deadline be kept. Ignored when there is no deadline.
+    /// Those of them that miss [`RunEvidence::deadline_ns`]
+    /// ([`crate::miss::definition`]). Ignored when there is no deadline.
     pub missed_late: u64,
     /// Samples that were lost on their way to the collector.
     pub lost: u64,
+    /// Wake-ups that are known to have been, and of which nothing else is known.
+    pub unseen: u64,
     /// Whether it may be without a sample, as a thread that ended before its first wake-up.
     /// Of any other that means that it was never woken, and nothing was measured.
     pub may_be_empty: bool,
@@ -30,9 +34,39 @@ pub struct ThreadEvidence<'a> {
 }
 
 impl ThreadEvidence<'_> {
-    /// Cycles: samples and missed periods.
+    /// Cycles: samples, skipped periods, and wake-ups that went unseen.
     pub fn cycles(&self) -> u64 {
-        self.histogram.count().saturating_add(self.missed)
+        let seen = self.histogram.count().saturating_add(self.missed);
+        seen.saturating_add(self.unseen)
+    }
+
+    /// The misses of `limit_ns` that the peaks hold.
+    fn events(&self, limit_ns: u64, count_skipped: bool) -> impl Iterator<Item = MissEvent> {
+        // A record may say how many periods were skipped, and not by which wake-up.
+        let skips = self.peaks.skips();
+        let skips_known = self.missed == 0
+            || !skips.is_empty()
+            || self.peaks.samples().iter().any(|p| p.skipped > 0);
+        let of_wake_ups = self.peaks.samples().iter().map(move |peak| {
+            let skipped = match self.interval_ns {
+                _ if !count_skipped => 0,
+                Some(interval_ns) if !skips_known => peak.latency_ns / interval_ns.max(1),
+                _ => peak.skipped,
+            };
+            let misses = misses_of(peak.latency_ns, skipped, self.interval_ns, limit_ns);
+            (peak.asked_ns, misses)
+        });
+        let of_skips = skips
+            .iter()
+            .filter(move |_| count_skipped)
+            .map(move |skip| (skip.at_ns, skip.later(limit_ns).1));
+        of_wake_ups
+            .chain(of_skips)
+            .filter(|(_, misses)| *misses > 0)
+            .map(|(at_ns, misses)| MissEvent {
+                at_ns,
+                weight: misses as f64,
+            })
     }
 }
 
@@ -41,7 +75,7 @@ impl ThreadEvidence<'_> {
 pub struct HalfEvidence<'a> {
     /// The latencies of all threads in this half.
     pub histogram: &'a Histogram,
-    /// Late samples and missed periods of all threads in this half.
+    /// Late samples, and skipped periods that miss, of all threads in this half.
     pub misses: u64,
 }
 
@@ -56,8 +90,10 @@ pub struct RunEvidence<'a> {
     pub deadline_ns: Option<u64>,
     /// Whole seconds of the run.
     pub seconds: u64,
-    /// Seconds with a late sample or a missed period on any thread.
+    /// Seconds with a miss on any thread.
     pub seconds_with_miss: u64,
+    /// The misses of the deadline by rows of time, where they were kept.
+    pub rows: Option<MissRows>,
     /// The two halves of the run, when the collector kept them.
     pub halves: Option<[HalfEvidence<'a>; 2]>,
     /// What loaded the machine, in words: "standard load v1".
@@ -70,12 +106,12 @@ impl RunEvidence<'_> {
         self.threads.iter().map(|t| t.histogram.count()).sum()
     }
 
-    /// Missed periods of all threads.
+    /// Skipped periods of all threads.
     pub fn missed(&self) -> u64 {
         self.threads.iter().map(|t| t.missed).sum()
     }
 
-    /// Samples and missed periods of all threads.
+    /// Samples and skipped periods of all threads.
     pub fn cycles(&self) -> u64 {
         self.threads.iter().map(ThreadEvidence::cycles).sum()
     }
@@ -85,9 +121,20 @@ impl RunEvidence<'_> {
         self.threads.iter().map(|t| t.lost).sum()
     }
 
+    /// Wake-ups that are known to have been, and of which nothing else is known.
+    pub fn unseen(&self) -> u64 {
+        self.threads.iter().map(|t| t.unseen).sum()
+    }
+
     /// Exact maximum of all threads in ns, `None` without samples.
     pub fn max_ns(&self) -> Option<u64> {
         self.threads.iter().filter_map(|t| t.histogram.max()).max()
+    }
+
+    /// How late the latest cycle was in ns: a wake-up, or a skipped period of a watched thread.
+    pub fn worst_ns(&self) -> Option<u64> {
+        let skips = self.threads.iter().flat_map(|t| t.peaks.skips().iter());
+        skips.map(|skip| skip.most_ns).chain(self.max_ns()).max()
     }
 
     /// The peaks of all threads under their common threshold.
@@ -121,25 +168,35 @@ impl RunEvidence<'_> {
             .fold((0, 0), |(low, high), (l, h)| (low + l, high + h))
     }
 
-    /// Periods that a sample later than `limit_ns` passed over: fewest and most
-    /// that agree with what was kept. They are equal for the deadline that the
-    /// collector counted.
+    /// Skipped periods that miss `limit_ns`: fewest and most that agree with what was kept.
+    /// They are equal for the deadline that the collector counted, where the limit is not above
+    /// the interval, and where it is kept how late each of them was.
     pub fn missed_late(&self, limit_ns: u64) -> (u64, u64) {
-        let all = self.missed();
-        let counted = self.threads.iter().map(|t| t.missed_late).sum();
-        match self.deadline_ns {
-            Some(deadline_ns) if limit_ns == deadline_ns => (counted, counted),
-            Some(deadline_ns) if limit_ns < deadline_ns => (counted, all),
-            Some(_) => (0, counted),
-            None => (0, all),
-        }
+        let of = |thread: &ThreadEvidence<'_>| {
+            let skips = thread.peaks.skips();
+            let within = thread
+                .interval_ns
+                .is_some_and(|interval_ns| limit_ns <= interval_ns);
+            match self.deadline_ns {
+                Some(deadline_ns) if limit_ns == deadline_ns => {
+                    (thread.missed_late, thread.missed_late)
+                }
+                _ if thread.missed > 0 && skips.count() == thread.missed => skips.later(limit_ns),
+                _ if within => (thread.missed, thread.missed),
+                Some(deadline_ns) if limit_ns < deadline_ns => (thread.missed_late, thread.missed),
+                Some(_) => (0, thread.missed_late),
+                None => (0, thread.missed),
+            }
+        };
+        let each = self.threads.iter().map(of);
+        each.fold((0, 0), |(low, high), (l, h)| (low + l, high + h))
     }
 
     /// The evidence on misses of `limit_ns`.
     ///
     /// `peaks` are those of [`RunEvidence::peaks`]; `late` is a count out of
     /// [`RunEvidence::late`]; `missed` is one out of [`RunEvidence::missed_late`],
-    /// or `None` where a missed period is no cycle.
+    /// or `None` where a skipped period is no cycle.
     pub fn misses<'p>(
         &self,
         limit_ns: u64,
@@ -148,8 +205,28 @@ impl RunEvidence<'_> {
         peaks: &'p Peaks,
     ) -> MissEvidence<'p> {
         let counted = self.deadline_ns == Some(limit_ns) && missed.is_some();
+        let mut events: Vec<MissEvent> = self
+            .threads
+            .iter()
+            .flat_map(|thread| thread.events(limit_ns, missed.is_some()))
+            .collect();
+        events.sort_by_key(|event| event.at_ns);
+        let total = late.saturating_add(missed.unwrap_or(0)) as f64;
+        let mut known: f64 = events.iter().map(|event| event.weight).sum();
+        if known > total {
+            // The wake-ups that skipped periods are not known: in proportion.
+            let scale = total / known;
+            events.iter_mut().for_each(|event| event.weight *= scale);
+            events.retain(|event| event.weight > 0.0);
+            known = total;
+        }
+        let rows = self.rows.as_ref().filter(|rows| {
+            let sum: u64 = rows.misses.iter().fold(0, |sum, n| sum.saturating_add(*n));
+            counted && sum as f64 == total
+        });
         MissEvidence {
             limit_ns,
+            interval_ns: self.threads.iter().filter_map(|t| t.interval_ns).min(),
             cycles: if missed.is_some() {
                 self.cycles()
             } else {
@@ -157,8 +234,10 @@ impl RunEvidence<'_> {
             },
             late,
             missed: missed.unwrap_or(0),
+            events,
+            events_complete: known + 0.5 >= total,
+            rows: rows.cloned(),
             peaks,
-            threads: self.threads.len(),
             duration_ns: self.duration_ns,
             seconds: self.seconds,
             seconds_with_miss: counted.then_some(self.seconds_with_miss),

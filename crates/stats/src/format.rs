@@ -1,7 +1,10 @@
 //! Figures as people read them, the same everywhere.
 
-/// A latency or duration: `850 ns`, `99.4 µs`, `1.52 ms`, `3.2 s`, `25 min`,
-/// `4.5 h`, `12 d`. Three significant digits.
+use crate::shares::Shares;
+
+/// A latency or duration: `850 ns`, `99.4 µs`, `1.52 ms`, `25 min`, `4.5 h`. Three
+/// significant digits; fewer only where they say it exactly: 8,000 µs is `8 ms`, 8,002 µs
+/// is `8.00 ms`.
 pub fn duration(ns: u64) -> String {
     duration_f64(ns as f64)
 }
@@ -39,7 +42,22 @@ pub fn duration_f64(ns: f64) -> String {
     if unit == 1.0 {
         return format!("{:.0} ns", ns);
     }
-    format!("{} {name}", three_digits(ns / unit))
+    format!("{} {name}", exact_or_three_digits(ns / unit))
+}
+
+fn exact_or_three_digits(value: f64) -> String {
+    if value >= 999.5 {
+        return count(value.round() as u64);
+    }
+    let short = three_digits(value);
+    let exact = short
+        .parse()
+        .is_ok_and(|read: f64| (read - value).abs() <= value * 1e-12);
+    if exact {
+        short
+    } else {
+        format!("{value:.*}", decimals(value))
+    }
 }
 
 /// Rounds to three significant digits, whole numbers above.
@@ -125,4 +143,11 @@ fn one_digit(value: f64, unit: f64) -> i32 {
 pub fn percent(share: f64) -> String {
     let percent = (share * 1e8).round() / 1e6;
     format!("{percent} %")
+}
+
+/// A measured share or probability, two significant digits: `4.0 %`, `0.35 %`,
+/// `0.010 %`, below 0.01 % as `3.2e-6`; "0" for nothing. [`Shares`] is for several of one
+/// sentence.
+pub fn share(share: f64) -> String {
+    Shares::of(&[share]).text(share)
 }

@@ -82,6 +82,7 @@ pub fn judge_gaps(
                 .misses(limit_ns, most, None, &peaks)
                 .bound(confidence),
             needed_seconds: None,
+            needed_without_miss_seconds: None,
             never: None,
         }
     };

@@ -8,17 +8,17 @@
 //! says all there is to say, or [`judge`] the verdict alone:
 //!
 //! ```
-//! use punctual_stats::{Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, judge};
+//! use punctual_stats::{Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence, judge};
 //!
 //! let (mut histogram, mut peaks) = (Histogram::new(), Peaks::new());
 //! for cycle in 0..100_000u64 {
 //!     let latency_ns = 3_000 + cycle * 2_654_435_761 % 4_001;
 //!     histogram.record(latency_ns);
-//!     peaks.offer(cycle, cycle * 1_000_000, latency_ns);
+//!     peaks.offer(Peak::new(cycle, cycle * 1_000_000, latency_ns));
 //! }
 //! let thread = ThreadEvidence {
-//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0,
-//!     may_be_empty: false, peaks: &peaks,
+//!     cpu: 0, histogram: &histogram, late: 0, missed: 0, missed_late: 0, lost: 0, unseen: 0,
+//!     interval_ns: Some(1_000_000), may_be_empty: false, peaks: &peaks,
 //! };
 //! let run = RunEvidence {
 //!     threads: vec![thread],
@@ -26,6 +26,7 @@
 //!     deadline_ns: Some(100_000),
 //!     seconds: 100,
 //!     seconds_with_miss: 0,
+//!     rows: None,
 //!     halves: None,
 //!     load: Some("no load"),
 //! };
@@ -39,6 +40,7 @@
 //! |---|---|
 //! | [`histogram`] | every sample, to three digits; exact minimum, maximum, sum |
 //! | [`peaks`] | the highest samples with their time |
+//! | [`skips`] | the periods that a thread skipped, with how late they were |
 //! | [`binomial`] | exact bounds for independent cycles |
 //! | [`extremal`] | how far high samples come in bursts |
 //! | [`miss`] | bounds on the probability of a miss that hold in bursts |
@@ -48,7 +50,7 @@
 //! | [`gaps`] | the verdict where gaps were looked for and not wake-ups |
 //! | [`lengths`] | the same for what parts of a program took |
 //! | [`requirement`], [`verdict`] | what is asked, and the answer in a sentence |
-//! | [`mod@format`] | figures as people read them |
+//! | [`mod@format`], [`shares`] | figures as people read them |
 #![forbid(unsafe_code)]
 
 pub mod analysis;
@@ -63,6 +65,8 @@ pub mod lengths;
 pub mod miss;
 pub mod peaks;
 pub mod requirement;
+pub mod shares;
+pub mod skips;
 pub mod stationarity;
 pub mod tail;
 pub mod verdict;
@@ -76,4 +80,5 @@ pub use evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
 pub use histogram::{Histogram, HistogramRecord};
 pub use peaks::{Peak, Peaks};
 pub use requirement::Requirement;
+pub use skips::{Skip, Skips};
 pub use verdict::{Outcome, Verdict, judge};

@@ -2,10 +2,11 @@
 //! their confidence when misses come in bursts.
 //!
 //! # Definition
-//! A wake-up that comes too late is one miss; if it is so late that N further
-//! periods pass, these are N more. Misses = late samples + missed periods,
-//! cycles = samples + missed periods, and the probability is misses/cycles in
-//! the long run.
+//! Each due instant is a cycle. A wake-up later than the limit is a miss. A period that was
+//! skipped is a miss as [`definition`] says: always where the limit is not above the interval,
+//! else if the thread ran later than the limit after the instant at which that period was due.
+//! misses = late wake-ups + skipped periods that miss, cycles = wake-ups + skipped periods, and
+//! the probability is misses/cycles in the long run.
 //!
 //! # Bounds
 //! Were cycles independent, Clopper and Pearson's interval would do
@@ -19,20 +20,30 @@
 //! bound one more burst, as heavy as the heaviest, is put in as Fay and Feuer
 //! do; with unit weights that gives Clopper-Pearson exactly.
 //!
-//! `D` is the largest of:
+//! For the upper bound `D` is the largest of:
 //! 1. the dispersion of the bursts that the intervals estimator separates;
 //! 2. the dispersion of misses per block of time, for blocks from a few cycles
 //!    to 1/20 of the run: this sees bursts of bursts;
 //! 3. with fewer than 30 bursts, 1/θ, where θ is a lower limit of the extremal
 //!    index at levels below the deadline: with no miss at all this is all that
 //!    is known of bursts;
-//! 4. when there were more misses than peaks are kept, the dispersion of the
-//!    kept ones scaled up to all, and that of the seconds with a miss.
+//! 4. when there were more misses than peaks are kept, the dispersion of misses per row of the
+//!    timeline, or where that is not known that of the kept ones scaled up to all, and that of
+//!    the seconds with a miss.
+//!
+//! With fewer than 30 bursts, the burst that is put in weighs at least limit/interval: a stall
+//! that breaks a deadline of many intervals makes many misses at once, and one that breaks it
+//! by as much again is to be expected. So the evidence of a run without a miss is the number of
+//! stretches as long as the deadline, however short the interval; a twentieth of the run at most.
+//!
+//! The lower bound takes the part of the misses that shows most, so that more misses never
+//! lower it: `miss/lower.rs`.
 //!
 //! # What it can't know
 //! Without a miss, the size of the bursts is that of the highest samples that
-//! were seen. Should misses, when they come, come in larger bursts than these,
-//! the bound holds for bursts ([`MissBound::burst_upper`]), not for cycles.
+//! were seen, or that above. Should misses, when they come, come in larger bursts than these,
+//! the bound holds for bursts ([`MissBound::burst_upper`]), not for cycles: a stall that comes
+//! twice in a run's length is absent from one run in seven.
 //! The same goes for a run with a handful of bursts whose sizes differ wildly.
 //! And a machine that changes between good and bad states less often than
 //! twenty times in a run shows too few of them: run longer, or look at
@@ -41,37 +52,63 @@
 //! too often.
 
 mod bursts;
+pub mod definition;
+mod lower;
+mod time;
 
 use crate::binomial;
 use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
-use bursts::{Event, dispersion_at, separate};
+use bursts::{Bursts, FEW_BURSTS, dispersion_at, per_block, separate};
+use lower::Blocks;
 use serde::{Deserialize, Serialize};
+pub use time::{TimeNeeded, TimeUnknown};
 
 /// Bursts from which on the misses themselves say enough about their bursts.
 const ENOUGH_BURSTS: usize = 30;
-/// Strength of the correction for few bursts: with this many, what the
-/// dispersion has above 1 is doubled.
-const FEW_BURSTS: f64 = 3.0;
 /// Fewest blocks whose dispersion is looked at.
 const MIN_BLOCKS: f64 = 20.0;
+
+/// A late wake-up with the skipped periods that miss with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MissEvent {
+    /// The instant that was asked for, in ns of the run's clock.
+    pub at_ns: u64,
+    /// Its misses, above 0.
+    pub weight: f64,
+}
+
+/// The misses of all threads by rows of time: none is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissRows {
+    /// Width of a row in ns.
+    pub width_ns: u64,
+    /// Misses of each row, from the start of the run.
+    pub misses: Vec<u64>,
+}
 
 /// What is known about misses of one limit.
 #[derive(Clone, Debug)]
 pub struct MissEvidence<'a> {
     /// Later than this (ns) is a miss.
     pub limit_ns: u64,
-    /// Samples and missed periods of all threads.
+    /// The shortest interval of a thread in ns, where there is one.
+    pub interval_ns: Option<u64>,
+    /// Samples and skipped periods of all threads.
     pub cycles: u64,
     /// Samples later than the limit, counted exactly.
     pub late: u64,
-    /// Periods that passed while a thread was late.
+    /// Skipped periods that miss the limit.
     pub missed: u64,
+    /// The misses that the peaks hold, in order of time.
+    pub events: Vec<MissEvent>,
+    /// Whether these are all.
+    pub events_complete: bool,
+    /// The misses by rows of time, where they were counted for this limit.
+    pub rows: Option<MissRows>,
     /// The highest samples of all threads.
     pub peaks: &'a Peaks,
-    /// Measuring threads.
-    pub threads: usize,
     /// Duration of the run in ns.
     pub duration_ns: u64,
     /// Whole seconds of the run.
@@ -90,13 +127,13 @@ pub struct MissBound {
     pub limit_ns: u64,
     /// One-sided confidence of each bound, within (0, 1).
     pub confidence: f64,
-    /// Samples and missed periods of all threads.
+    /// Samples and skipped periods of all threads.
     pub cycles: u64,
-    /// Late samples and missed periods.
+    /// Late samples, and skipped periods that miss.
     pub misses: u64,
     /// Late samples alone.
     pub late: u64,
-    /// Missed periods alone.
+    /// Skipped periods that miss, alone.
     pub missed: u64,
     /// misses/cycles; 0 without cycles.
     pub observed_probability: f64,
@@ -133,32 +170,6 @@ pub struct MissBound {
     pub duration_ns: u64,
 }
 
-/// Why more time would not show the claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum TimeUnknown {
-    /// Nothing is allowed, and no finite run shows that.
-    NothingAllowed,
-    /// Misses were as frequent as allowed, or more so.
-    RateTooHigh,
-    /// There were no cycles to extrapolate from.
-    NoCycles,
-    /// More than a thousand years.
-    TooLong,
-}
-
-impl std::fmt::Display for TimeUnknown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            TimeUnknown::NothingAllowed => "no finite run shows that nothing is ever late",
-            TimeUnknown::RateTooHigh => "misses were as frequent as allowed or more so",
-            TimeUnknown::NoCycles => "there were no cycles",
-            TimeUnknown::TooLong => "it would take more than a thousand years",
-        })
-    }
-}
-
 impl MissEvidence<'_> {
     /// Late samples and missed periods.
     pub fn misses(&self) -> u64 {
@@ -174,39 +185,26 @@ impl MissEvidence<'_> {
     pub fn bound(&self, confidence: f64) -> MissBound {
         let misses = self.misses();
         let (k, n) = (misses as f64, self.cycles as f64);
-        let spacing = self.cycle_spacing_ns();
         let theta = extremal_index(self.peaks, self.cycles, self.duration_ns, self.limit_ns);
-        let theta_weight = theta.as_ref().map_or(1.0, |index| 1.0 / index.theta_lower);
-
-        let events = self.events();
-        let known: f64 = events.iter().map(|event| event.weight).sum();
-        let complete = self.peaks.threshold() <= self.event_floor();
-        let bursts = separate(&events, spacing, self.duration_ns);
-        let mut dispersion: f64 = 1.0;
-        if misses > 0 {
-            dispersion = dispersion
-                .max(bursts.dispersion)
-                .max(self.block_dispersion(&events));
-            // Few bursts know little of how they differ: at least as much as
-            // geometric sizes do, and more the fewer there are.
-            let geometric = 2.0 * known / (bursts.count.max(1) as f64) - 1.0;
-            dispersion = dispersion.max(geometric);
-            let effective_bursts = (known / dispersion).max(1.0);
-            dispersion = 1.0 + (dispersion - 1.0) * (1.0 + FEW_BURSTS / effective_bursts);
-            if !complete {
-                let share = (known / k).clamp(f64::MIN_POSITIVE, 1.0);
-                dispersion = 1.0 + (dispersion - 1.0) / share;
-                dispersion = dispersion.max(self.seconds_dispersion()).min(k);
-            }
+        let bursts = separate(&self.events, self.cycle_spacing_ns(), self.duration_ns);
+        let mut dispersion = if misses > 0 {
+            self.dispersion(&bursts)
+        } else {
+            1.0
+        };
+        let mut burst_weight = dispersion.max(bursts.largest);
+        if bursts.count < ENOUGH_BURSTS {
+            let weight = theta.as_ref().map_or(1.0, |index| 1.0 / index.theta_lower);
+            dispersion = dispersion.max(weight);
+            burst_weight = burst_weight.max(weight).max(self.unseen_weight());
         }
-        let enough = bursts.count >= ENOUGH_BURSTS;
-        if !enough {
-            dispersion = dispersion.max(theta_weight);
-        }
-        let burst_weight = dispersion.max(bursts.largest);
         let independent_upper = binomial::upper(k, n, confidence);
         let independent_lower = binomial::lower(k, n, confidence);
-        let (k_effective, n_effective) = (k / dispersion, n / dispersion);
+        let complete = self.events_complete;
+        let mut lower = self.lower(confidence);
+        if !complete && self.rows.is_none() {
+            lower = lower.max(self.lower_at(dispersion, confidence));
+        }
         MissBound {
             limit_ns: self.limit_ns,
             confidence,
@@ -217,7 +215,7 @@ impl MissEvidence<'_> {
             observed_probability: if self.cycles > 0 { k / n } else { 0.0 },
             independent_upper,
             independent_lower,
-            effective_cycles: n_effective,
+            effective_cycles: n / dispersion,
             dispersion,
             burst_weight,
             extremal_index: theta,
@@ -226,74 +224,97 @@ impl MissEvidence<'_> {
             burst_upper: complete.then(|| binomial::upper(bursts.count as f64, n, confidence)),
             upper: burst_aware_upper(k, n, dispersion, burst_weight, confidence)
                 .max(independent_upper),
-            lower: binomial::lower(k_effective, n_effective, confidence).min(independent_lower),
+            lower: lower.min(independent_lower),
             seconds: self.seconds,
             seconds_with_miss: self.seconds_with_miss,
             duration_ns: self.duration_ns,
         }
     }
 
-    /// Mean interval of one thread in ns.
-    fn interval_ns(&self) -> f64 {
-        self.cycle_spacing_ns() * self.threads.max(1) as f64
+    /// Weight of a stall that breaks the limit by as much again.
+    fn unseen_weight(&self) -> f64 {
+        let interval_ns = self.interval_ns.filter(|interval_ns| *interval_ns > 0);
+        // Nor do blocks of more than a twentieth of the run say anything of bursts.
+        let most = self.cycles as f64 / MIN_BLOCKS;
+        interval_ns.map_or(1.0, |interval_ns| {
+            (self.limit_ns as f64 / interval_ns as f64)
+                .min(most)
+                .max(1.0)
+        })
     }
 
-    /// Samples above this latency may carry a miss.
-    fn event_floor(&self) -> u64 {
-        if self.missed > 0 {
-            self.limit_ns.min(self.interval_ns() as u64)
-        } else {
-            self.limit_ns
+    /// Index of dispersion of the misses, of which there are some.
+    fn dispersion(&self, bursts: &Bursts) -> f64 {
+        let k = self.misses() as f64;
+        let known: f64 = self.events.iter().map(|event| event.weight).sum();
+        let mut dispersion = bursts.dispersion.max(self.block_dispersion());
+        // Few bursts know little of how they differ: at least as much as
+        // geometric sizes do, and more the fewer there are.
+        let geometric = 2.0 * known / (bursts.count.max(1) as f64) - 1.0;
+        dispersion = dispersion.max(geometric);
+        let effective_bursts = (known / dispersion).max(1.0);
+        dispersion = 1.0 + (dispersion - 1.0) * (1.0 + FEW_BURSTS / effective_bursts);
+        if self.events_complete {
+            return dispersion;
         }
+        if let Some(by_rows) = self.row_dispersion() {
+            return by_rows.min(k).max(1.0);
+        }
+        let share = (known / k).clamp(f64::MIN_POSITIVE, 1.0);
+        dispersion = 1.0 + (dispersion - 1.0) / share;
+        dispersion.max(self.seconds_dispersion()).min(k).max(1.0)
     }
 
-    /// The misses that the peaks hold, in order of time. The missed periods
-    /// are put down to the late wake-ups in proportion to their latency.
-    fn events(&self) -> Vec<Event> {
-        let interval = self.interval_ns();
-        let periods = |latency: u64| {
-            if self.missed > 0 && interval > 0.0 {
-                (latency as f64 / interval).floor()
-            } else {
-                0.0
-            }
-        };
-        let in_order = self.peaks.in_order();
-        let passed: f64 = in_order.iter().map(|p| periods(p.latency_ns)).sum();
-        let scale = if passed > 0.0 {
-            self.missed as f64 / passed
-        } else {
-            0.0
-        };
-        let mut events: Vec<Event> = in_order
-            .iter()
-            .map(|peak| Event {
-                at_ns: peak.asked_ns,
-                weight: f64::from(peak.latency_ns > self.limit_ns)
-                    + scale * periods(peak.latency_ns),
-            })
-            .filter(|event| event.weight > 0.0)
-            .collect();
-        if passed == 0.0 && self.missed > 0 {
-            // Nothing explains the missed periods: the worst case is one stall.
-            match events
-                .iter_mut()
-                .max_by(|a, b| a.weight.total_cmp(&b.weight))
-            {
-                Some(event) => event.weight += self.missed as f64,
-                None => events.push(Event {
-                    at_ns: 0,
-                    weight: self.missed as f64,
-                }),
+    /// The lower bound: that of the least favourable length of a block.
+    fn lower(&self, confidence: f64) -> f64 {
+        let misses = self.misses() as f64;
+        if misses <= 0.0 {
+            return 0.0;
+        }
+        let whole = |rows: &MissRows| Blocks::new(rows.weights(1), rows.misses.len() as f64);
+        let mut structures: Vec<Blocks> = Vec::new();
+        if self.events_complete || self.rows.is_none() {
+            // What is known of some misses is a lower bound for all.
+            structures.extend(self.block_lengths().map(|length| {
+                let blocks = self.duration_ns as f64 / length;
+                Blocks::new(per_block(&self.events, length), blocks)
+            }));
+        } else if let Some(rows) = &self.rows {
+            structures.extend(rows.foldings().map(|fold| {
+                let blocks = (rows.misses.len() / fold) as f64;
+                Blocks::new(rows.weights(fold), blocks)
+            }));
+            if structures.is_empty() {
+                structures.push(whole(rows));
             }
         }
-        events
+        if structures.is_empty() {
+            let all: f64 = self.events.iter().map(|event| event.weight).sum();
+            structures.push(Blocks::new(vec![all], 1.0));
+        }
+        let of = |blocks: &Blocks| blocks.lower(misses, self.cycles as f64, confidence);
+        structures.iter().map(of).fold(1.0, f64::min)
+    }
+
+    /// Lower bound where only the highest of many misses are known: that of all of them, at the
+    /// dispersion that the known ones have.
+    fn lower_at(&self, dispersion: f64, confidence: f64) -> f64 {
+        let (misses, cycles) = (self.misses() as f64, self.cycles as f64);
+        binomial::lower(misses / dispersion, cycles / dispersion, confidence)
+    }
+
+    /// Lengths of blocks that depend on the length of the run alone, up to a twentieth of it.
+    fn block_lengths(&self) -> impl Iterator<Item = f64> {
+        const SHORTEST_NS: f64 = 1e9 / 256.0;
+        let longest = self.duration_ns as f64 / MIN_BLOCKS;
+        std::iter::successors(Some(SHORTEST_NS), |length| Some(length * 2.0))
+            .take_while(move |length| *length <= longest)
     }
 
     /// Largest index of dispersion of misses per block, over block lengths
     /// from four cycles to a twentieth of the run.
-    fn block_dispersion(&self, events: &[Event]) -> f64 {
-        let total: f64 = events.iter().map(|event| event.weight).sum();
+    fn block_dispersion(&self) -> f64 {
+        let total: f64 = self.events.iter().map(|event| event.weight).sum();
         let duration = self.duration_ns as f64;
         let mut length = 4.0 * self.cycle_spacing_ns();
         let mut worst: f64 = 1.0;
@@ -302,13 +323,32 @@ impl MissEvidence<'_> {
         }
         let longest = duration / MIN_BLOCKS;
         while length <= longest {
-            worst = worst.max(dispersion_at(events, total, duration / length, length));
+            worst = worst.max(dispersion_at(
+                &self.events,
+                total,
+                duration / length,
+                length,
+            ));
             if length == longest {
                 break;
             }
             length = (length * 4.0).min(longest);
         }
         worst
+    }
+
+    /// Largest index of dispersion of misses per row, and per several rows.
+    fn row_dispersion(&self) -> Option<f64> {
+        let rows = self.rows.as_ref()?;
+        let of = |fold: usize| {
+            let weights = rows.weights(fold);
+            let (sum, squares) = weights
+                .iter()
+                .fold((0.0, 0.0), |(s, q), w| (s + w, q + w * w));
+            let blocks = (rows.misses.len() / fold) as f64;
+            (squares - sum * sum / blocks) / (sum * (1.0 - 1.0 / blocks))
+        };
+        rows.foldings().map(of).reduce(f64::max)
     }
 
     /// Index of dispersion that the share of seconds with a miss hints at, for
@@ -343,40 +383,16 @@ fn burst_aware_upper(k: f64, n: f64, dispersion: f64, weight: f64, confidence: f
     beta_quantile(confidence, shape, rest)
 }
 
-impl MissBound {
-    /// How much longer the run has to be, in ns, until it shows that a miss is
-    /// no more probable than `allowed`, if misses come as they did.
-    pub fn time_needed(&self, allowed: f64) -> Result<u64, TimeUnknown> {
-        if allowed.is_nan() || allowed <= 0.0 {
-            return Err(TimeUnknown::NothingAllowed);
-        }
-        if self.cycles == 0 || self.duration_ns == 0 {
-            return Err(TimeUnknown::NoCycles);
-        }
-        if self.observed_probability >= allowed {
-            return Err(TimeUnknown::RateTooHigh);
-        }
-        let enough = |times: f64| {
-            let (k, n) = (self.misses as f64 * times, self.cycles as f64 * times);
-            burst_aware_upper(k, n, self.dispersion, self.burst_weight, self.confidence) <= allowed
-        };
-        let longest = 1000.0 * 365.25 * 86_400e9 / self.duration_ns as f64;
-        let mut high = 1.0;
-        while !enough(high) {
-            if high > longest {
-                return Err(TimeUnknown::TooLong);
-            }
-            high *= 2.0;
-        }
-        let mut low = if high > 1.0 { high / 2.0 } else { 1.0 };
-        while high - low > 1e-4 * high {
-            let middle = 0.5 * (low + high);
-            if enough(middle) {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        Ok(((high - 1.0) * self.duration_ns as f64) as u64)
+impl MissRows {
+    /// How many rows may be taken as one block: so many that 20 blocks remain.
+    fn foldings(&self) -> impl Iterator<Item = usize> {
+        let longest = self.misses.len() / MIN_BLOCKS as usize;
+        std::iter::successors(Some(1), |fold| Some(fold * 2)).take_while(move |f| *f <= longest)
+    }
+
+    /// The misses of each block of `fold` rows.
+    fn weights(&self, fold: usize) -> Vec<f64> {
+        let sum = |rows: &[u64]| rows.iter().map(|misses| *misses as f64).sum();
+        self.misses.chunks(fold.max(1)).map(sum).collect()
     }
 }

@@ -5,6 +5,7 @@
 //! threshold that starts at zero and rises when the room is used up, so what is
 //! above the threshold is complete, never a selection.
 
+use crate::skips::Skips;
 use serde::{Deserialize, Serialize};
 
 /// One sample with its place in the stream.
@@ -16,6 +17,30 @@ pub struct Peak {
     pub asked_ns: u64,
     /// Latency in ns.
     pub latency_ns: u64,
+    /// Periods that were skipped because of it.
+    #[serde(default)]
+    pub skipped: u64,
+}
+
+impl Peak {
+    /// A sample that skipped no period.
+    #[inline]
+    #[must_use]
+    pub fn new(cycle: u64, asked_ns: u64, latency_ns: u64) -> Self {
+        Peak {
+            cycle,
+            asked_ns,
+            latency_ns,
+            skipped: 0,
+        }
+    }
+
+    /// The same sample with the periods that were skipped because of it.
+    #[inline]
+    #[must_use]
+    pub fn with_skipped(self, skipped: u64) -> Self {
+        Peak { skipped, ..self }
+    }
 }
 
 /// Room of [`Peaks::new`], in samples.
@@ -33,6 +58,9 @@ pub struct Peaks {
     /// as high that the threshold passed them.
     worst: Option<Peak>,
     samples: Vec<Peak>,
+    /// What a watched thread skipped; a probe's late samples tell what they skipped.
+    #[serde(default, skip_serializing_if = "Skips::is_empty")]
+    skips: Skips,
 }
 
 #[derive(Deserialize)]
@@ -41,6 +69,8 @@ struct PeaksRecord {
     capacity: usize,
     worst: Option<Peak>,
     samples: Vec<Peak>,
+    #[serde(default)]
+    skips: Skips,
 }
 
 /// Why peaks could not be read back.
@@ -80,6 +110,7 @@ impl TryFrom<PeaksRecord> for Peaks {
             capacity: record.capacity.max(2),
             worst: record.worst,
             samples: record.samples,
+            skips: record.skips,
         })
     }
 }
@@ -104,7 +135,20 @@ impl Peaks {
             capacity,
             worst: None,
             samples: Vec::with_capacity(capacity),
+            skips: Skips::default(),
         }
+    }
+
+    /// With the periods that a watched thread skipped.
+    #[must_use]
+    pub fn with_skips(mut self, skips: Skips) -> Self {
+        self.skips = skips;
+        self
+    }
+
+    /// The periods that a watched thread skipped.
+    pub fn skips(&self) -> &Skips {
+        &self.skips
     }
 
     /// Peaks as they stood when they were written down, complete above `threshold_ns`:
@@ -114,7 +158,7 @@ impl Peaks {
         let mut peaks = Self::with_capacity(samples.len());
         peaks.threshold_ns = threshold_ns;
         for peak in samples {
-            peaks.offer(peak.cycle, peak.asked_ns, peak.latency_ns);
+            peaks.offer(*peak);
         }
         peaks
     }
@@ -122,13 +166,9 @@ impl Peaks {
     /// Offers a sample; it is kept when it lies above the threshold. One
     /// comparison for all others. Never allocates.
     #[inline]
-    pub fn offer(&mut self, cycle: u64, asked_ns: u64, latency_ns: u64) {
-        if latency_ns > self.threshold_ns {
-            self.keep(Peak {
-                cycle,
-                asked_ns,
-                latency_ns,
-            });
+    pub fn offer(&mut self, peak: Peak) {
+        if peak.latency_ns > self.threshold_ns {
+            self.keep(peak);
         }
     }
 
@@ -242,6 +282,7 @@ impl Peaks {
         if let Some(worst) = other.worst {
             self.note_worst(worst);
         }
+        self.skips.merge(&other.skips);
     }
 
     /// The peaks of all of `threads` in one.

@@ -27,10 +27,4 @@ impl Random {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
-
-    /// Standard normal (Box and Muller).
-    pub(crate) fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.unit().ln()).sqrt();
-        radius * (2.0 * std::f64::consts::PI * self.unit()).cos()
-    }
 }

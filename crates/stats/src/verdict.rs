@@ -9,9 +9,10 @@
 use crate::evidence::RunEvidence;
 use crate::format;
 use crate::lengths::LengthResult;
-use crate::miss::{MissBound, TimeUnknown};
+use crate::miss::{MissBound, TimeNeeded, TimeUnknown};
 use crate::peaks::Peaks;
 use crate::requirement::Requirement;
+use crate::shares::Shares;
 use serde::{Deserialize, Serialize};
 
 /// What a run says about a requirement.
@@ -67,9 +68,12 @@ pub struct RequirementResult {
     pub sentence: String,
     /// The bounds it rests on.
     pub bound: MissBound,
-    /// Further seconds of measuring until it can be shown; `None` when it was
-    /// decided, or when no time would do.
+    /// Further seconds of measuring after which 9 in 10 runs pass if misses come as they did;
+    /// `None` when it was decided, or when no time would do.
     pub needed_seconds: Option<u64>,
+    /// Further seconds after which it is shown if no further miss comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed_without_miss_seconds: Option<u64>,
     /// Why no time would do.
     pub never: Option<TimeUnknown>,
 }
@@ -172,6 +176,7 @@ pub(crate) fn invalid(
     for result in &mut results {
         result.outcome = Outcome::Invalid;
         result.needed_seconds = None;
+        result.needed_without_miss_seconds = None;
     }
     Verdict {
         outcome: Outcome::Invalid,
@@ -248,43 +253,48 @@ fn judge_one(
         }
         _ => fewest + passed,
     };
+    // Wake-ups that went unseen may all have been late.
+    let unseen = evidence.unseen();
+    let unseen_share = unseen as f64 / evidence.cycles().max(1) as f64;
     let outcome = if allowed <= 0.0 {
         match (surely, bound.misses) {
             (1.., _) => Outcome::Fail,
-            (0, 0) => Outcome::Pass,
+            (0, 0) if unseen == 0 => Outcome::Pass,
             // At most the width of a bucket over the limit.
             (0, _) => Outcome::Inconclusive,
         }
-    } else if bound.upper <= allowed {
+    } else if bound.upper + unseen_share <= allowed {
         Outcome::Pass
     } else if bound.lower > allowed {
         Outcome::Fail
     } else {
         Outcome::Inconclusive
     };
-    let (mut needed_seconds, mut never) = (None, None);
+    let (mut needed, mut never) = (None, None);
     if outcome == Outcome::Inconclusive {
-        match bound.time_needed(allowed) {
-            Ok(ns) => needed_seconds = Some(ns.div_ceil(1_000_000_000).max(1)),
+        let time = match bound.upper + unseen_share <= allowed || bound.upper > allowed {
+            false => Err(TimeUnknown::Unseen),
+            true => bound.time_needed(allowed),
+        };
+        match time {
+            Ok(time) => needed = Some(time),
             Err(reason) => never = Some(reason),
         }
     }
-    let sentence = sentence(
-        &requirement,
-        outcome,
-        &bound,
-        evidence,
-        needed_seconds,
-        never,
-    );
+    let sentence = sentence(&requirement, outcome, &bound, evidence, needed, never);
     RequirementResult {
         requirement,
         outcome,
         sentence,
         bound,
-        needed_seconds,
+        needed_seconds: needed.map(|time| seconds(time.likely_ns)),
+        needed_without_miss_seconds: needed.map(|time| seconds(time.without_miss_ns)),
         never,
     }
+}
+
+fn seconds(ns: u64) -> u64 {
+    ns.div_ceil(1_000_000_000).max(1)
 }
 
 fn sentence(
@@ -292,68 +302,121 @@ fn sentence(
     outcome: Outcome,
     bound: &MissBound,
     evidence: &RunEvidence<'_>,
-    needed_seconds: Option<u64>,
+    needed: Option<TimeNeeded>,
     never: Option<TimeUnknown>,
 ) -> String {
-    let limit = format::duration(bound.limit_ns);
-    let cycles = format::count(bound.cycles);
+    let (observed, allowed) = (bound.observed_probability, requirement.allowed());
+    let named = match outcome {
+        Outcome::Fail => bound.lower,
+        _ => bound.upper,
+    };
+    let shares = Shares::of(&[observed, named, allowed]);
     let load = evidence
         .load
         .map_or_else(String::new, |load| format!(" under {load}"));
     let confidence = format::percent(bound.confidence);
-    let mut text = if bound.misses == 0 {
-        format!("no wake-up in {cycles} was later than {limit}{load}")
-    } else {
-        let misses = misses_in_words(bound, evidence);
-        format!("{misses} in {cycles} cycles missed {limit}{load}")
-    };
-    let upper = format::probability(bound.upper);
-    let lower = format::probability(bound.lower);
-    let allowed = format::probability(requirement.allowed());
+    let mut text = what_was_seen(bound, evidence, shares) + &load;
+    let upper = shares.at_most(bound.upper);
+    let allowance = shares.exactly(allowed);
     match outcome {
-        Outcome::Pass => {
-            let verb = if bound.misses == 0 { "are" } else { "do" };
-            text += &format!("; with {confidence} confidence fewer than {upper} {verb}.");
+        Outcome::Fail if allowed <= 0.0 => text += "; none is allowed.",
+        Outcome::Pass | Outcome::Inconclusive if allowed <= 0.0 => {
+            text += &format!("; with {confidence} confidence fewer than {upper}, none is allowed.");
         }
-        Outcome::Fail if requirement.allowed() <= 0.0 => text += "; none may.",
-        Outcome::Fail => {
+        Outcome::Pass => {
             text +=
-                &format!("; with {confidence} confidence more than {lower} do, and {allowed} may.");
+                &format!("; with {confidence} confidence fewer than {upper}, allowed {allowance}.");
+        }
+        Outcome::Fail => {
+            let lower = shares.at_least(bound.lower);
+            text +=
+                &format!("; with {confidence} confidence at least {lower}, allowed {allowance}.");
         }
         Outcome::Inconclusive => {
             text += &format!(
-                "; that shows fewer than {upper} with {confidence} confidence, and {allowed} may."
+                "; that shows fewer than {upper} with {confidence} confidence, allowed {allowance}."
             );
-            if let Some(seconds) = needed_seconds {
-                let time = format::duration_f64(seconds as f64 * 1e9);
-                text += &format!(" Run {time} longer.");
-            } else if let Some(reason) = never {
-                text += &format!(" A longer run will not show it as things are: {reason}.");
-            }
         }
         Outcome::Invalid => {}
     }
-    text
+    text + &how_to_show_it(bound, needed, never)
 }
 
-/// "12 (worst 1.52 ms, in 3 bursts, 9 of them periods that passed)".
-fn misses_in_words(bound: &MissBound, evidence: &RunEvidence<'_>) -> String {
-    let mut details = Vec::new();
-    if let Some(max) = evidence.max_ns() {
-        details.push(format!("worst {}", format::duration(max)));
+/// "4.0 % of 120,126 cycles missed 100 µs (4,494 late, 284 skipped; worst 99.4 ms)".
+fn what_was_seen(bound: &MissBound, evidence: &RunEvidence<'_>, shares: Shares) -> String {
+    let limit = format::duration(bound.limit_ns);
+    let skipped = evidence.missed();
+    if bound.misses == 0 {
+        let seen = format!(
+            "no wake-up in {} was later than {limit}",
+            format::count(evidence.samples())
+        );
+        return match skipped {
+            0 => seen,
+            1 => seen + " (1 skipped period)",
+            _ => format!("{seen} ({} skipped periods)", format::count(skipped)),
+        };
     }
+    let cycles = format::count(bound.cycles);
+    let how_many = match shares {
+        Shares::Percent => format!("{} of {cycles}", shares.text(bound.observed_probability)),
+        Shares::Scientific => format!("{} of {cycles}", format::count(bound.misses)),
+    };
+    let mut counts = vec![format!("{} late", format::count(bound.late))];
+    match bound.missed {
+        0 => {}
+        missed if missed == skipped => {
+            counts.push(format!("{} skipped", format::count(missed)));
+        }
+        missed => counts.push(format!(
+            "{} of {} skipped",
+            format::count(missed),
+            format::count(skipped)
+        )),
+    }
+    let mut details = vec![counts.join(", ")];
     match bound.bursts {
-        Some(1) if bound.misses > 1 => details.push("in one burst".to_owned()),
+        Some(1) if bound.misses > 1 => details.push("1 burst".to_owned()),
         Some(bursts) if bound.misses > 1 => {
-            details.push(format!("in {} bursts", format::count(bursts)));
+            details.push(format!("{} bursts", format::count(bursts)));
         }
         _ => {}
     }
-    if bound.missed > 0 {
-        details.push(match bound.missed {
-            1 => "1 of them a period that passed".to_owned(),
-            missed => format!("{} of them periods that passed", format::count(missed)),
-        });
+    let worst_ns = if bound.missed > 0 {
+        evidence.worst_ns()
+    } else {
+        evidence.max_ns()
+    };
+    if let Some(max) = worst_ns {
+        details.push(format!("worst {}", format::duration(max)));
     }
-    format!("{} ({})", format::count(bound.misses), details.join(", "))
+    format!("{how_many} cycles missed {limit} ({})", details.join("; "))
+}
+
+/// How much longer to run, or why no time would do.
+fn how_to_show_it(
+    bound: &MissBound,
+    needed: Option<TimeNeeded>,
+    never: Option<TimeUnknown>,
+) -> String {
+    let time = |ns: u64| format::duration_f64(seconds(ns) as f64 * 1e9);
+    match (needed, never) {
+        (Some(needed), _) => {
+            let (likely, least) = (time(needed.likely_ns), time(needed.without_miss_ns));
+            match bound.misses {
+                0 => format!(
+                    " Run {least} longer if no miss comes; after {likely}, 9 in 10 machines pass \
+                     that miss half as often as is allowed."
+                ),
+                _ => format!(
+                    " Run {likely} longer: 9 in 10 such runs then pass if misses come as they did \
+                     ({least} if none comes)."
+                ),
+            }
+        }
+        (None, Some(reason)) => {
+            format!(" A longer run will not show it as things are: {reason}.")
+        }
+        (None, None) => String::new(),
+    }
 }

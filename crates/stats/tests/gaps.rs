@@ -2,7 +2,7 @@
 
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::{
-    Histogram, Outcome, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
+    Histogram, Outcome, Peak, Peaks, Requirement, RunEvidence, ThreadEvidence, Verdict,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -12,7 +12,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
     let mut peaks = Peaks::new();
     for (at, ns) in gaps.iter().enumerate() {
         histogram.record(*ns);
-        peaks.offer(at as u64, at as u64 * 1_000_000, *ns);
+        peaks.offer(Peak::new(at as u64, at as u64 * 1_000_000, *ns));
     }
     let limit_ns = requirements.first().map(Requirement::limit_ns);
     let above = |ns: &&u64| limit_ns.is_some_and(|limit| **ns > limit);
@@ -22,7 +22,9 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
         late: gaps.iter().filter(above).count() as u64,
         missed: 0,
         missed_late: 0,
+        interval_ns: Some(1_000_000),
         lost,
+        unseen: 0,
         may_be_empty: false,
         peaks: &peaks,
     };
@@ -33,6 +35,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
         seconds: 10,
         seconds_with_miss: 0,
         halves: None,
+        rows: None,
         load: Some("standard load v1"),
     };
     let watched = WatchedTime {

@@ -1,9 +1,9 @@
-//! Comparisons: of the halves of one run, and of two runs.
+//! Comparisons of the halves of one run, and Cliff's delta.
 
 mod support;
 
 use proptest::prelude::*;
-use punctual_stats::compare::{Comparand, ComparisonStatement, Resampling, cliffs_delta, compare};
+use punctual_stats::compare::cliffs_delta;
 use punctual_stats::stationarity::{StationarityStatement, stationarity};
 use punctual_stats::{HalfEvidence, Histogram};
 use support::Rng;
@@ -64,78 +64,6 @@ fn drift_is_seen_and_named() {
     assert_eq!(
         halves(&few, &b, [0, 9]),
         StationarityStatement::TooFewSamples
-    );
-}
-
-fn plain(histogram: &Histogram) -> Comparand<'_> {
-    Comparand {
-        total: histogram,
-        blocks: &[],
-    }
-}
-
-#[test]
-fn equal_sides_show_no_difference_and_unequal_ones_do() {
-    let (a, b) = (exponential(1, 50_000, 4e3), exponential(2, 50_000, 4e3));
-    let same = compare(plain(&a), plain(&b), 0.95);
-    assert_eq!(same.statement, ComparisonStatement::NoDifferenceShown);
-    assert_eq!(same.resampling, Resampling::Independent);
-    assert!(same.delta_interval.0 < 0.0 && same.delta_interval.1 > 0.0);
-    assert_eq!(same.quantiles.len(), 3);
-
-    let c = exponential(3, 50_000, 6e3);
-    assert_eq!(
-        compare(plain(&a), plain(&c), 0.95).statement,
-        ComparisonStatement::FirstEarlier
-    );
-    assert_eq!(
-        compare(plain(&c), plain(&a), 0.95).statement,
-        ComparisonStatement::SecondEarlier
-    );
-    let few = exponential(4, 50, 6e3);
-    assert_eq!(
-        compare(plain(&few), plain(&a), 0.95).statement,
-        ComparisonStatement::TooFewSamples
-    );
-}
-
-#[test]
-fn blocks_keep_bursts_from_looking_like_a_difference() {
-    // Seconds are slow or fast as a whole; both sides draw from one lottery.
-    let side = |seed: u64| {
-        let mut rng = Rng::new(seed);
-        let blocks: Vec<Histogram> = (0..60)
-            .map(|i| {
-                let mean = if rng.unit() < 0.3 { 40e3 } else { 4e3 };
-                exponential(seed * 1000 + i, 500, mean)
-            })
-            .collect();
-        (Histogram::merged(&blocks), blocks)
-    };
-    let (mut by_blocks, mut by_samples) = (0, 0);
-    let pairs = 20;
-    for pair in 0..pairs {
-        let ((a, a_blocks), (b, b_blocks)) = (side(2 * pair + 1), side(2 * pair + 2));
-        let shown = |c: punctual_stats::compare::Comparison| {
-            u32::from(c.statement != ComparisonStatement::NoDifferenceShown)
-        };
-        by_samples += shown(compare(plain(&a), plain(&b), 0.95));
-        let one = Comparand {
-            total: &a,
-            blocks: &a_blocks,
-        };
-        let two = Comparand {
-            total: &b,
-            blocks: &b_blocks,
-        };
-        let with_blocks = compare(one, two, 0.95);
-        assert_eq!(with_blocks.resampling, Resampling::Blocks);
-        by_blocks += shown(with_blocks);
-    }
-    assert!(by_blocks <= 4, "{by_blocks} of {pairs}");
-    assert!(
-        by_samples >= 8,
-        "samples as independent cry wolf: {by_samples} of {pairs}"
     );
 }
 

@@ -21,7 +21,9 @@ fn wake_ups(requirements: &[Requirement], invalid: &[String]) -> Verdict {
         late: if late { 1000 } else { 0 },
         missed: 0,
         missed_late: 0,
+        interval_ns: Some(1_000_000),
         lost: 0,
+        unseen: 0,
         may_be_empty: false,
         peaks: &peaks,
     };
@@ -32,6 +34,7 @@ fn wake_ups(requirements: &[Requirement], invalid: &[String]) -> Verdict {
         seconds: 1,
         seconds_with_miss: u64::from(late),
         halves: None,
+        rows: None,
         load: None,
     };
     judge(requirements, &evidence, invalid, 0.95)

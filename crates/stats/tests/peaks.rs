@@ -6,7 +6,7 @@ use punctual_stats::{Peak, Peaks};
 fn offered(latencies: &[u64], capacity: usize) -> Peaks {
     let mut peaks = Peaks::with_capacity(capacity);
     for (cycle, latency) in latencies.iter().enumerate() {
-        peaks.offer(cycle as u64, cycle as u64 * 1000, *latency);
+        peaks.offer(Peak::new(cycle as u64, cycle as u64 * 1000, *latency));
     }
     peaks
 }
@@ -30,7 +30,7 @@ proptest! {
             .iter()
             .enumerate()
             .filter(|(_, latency)| **latency > peaks.threshold())
-            .map(|(i, latency)| Peak { cycle: i as u64, asked_ns: i as u64 * 1000, latency_ns: *latency })
+            .map(|(i, latency)| Peak::new(i as u64, i as u64 * 1000, *latency))
             .collect();
         prop_assert_eq!(peaks.in_order(), expected);
         // Distinct values: at least a third of the room is in use once full.
@@ -79,14 +79,7 @@ proptest! {
 fn ties_neither_fill_nor_lose_the_worst() {
     let peaks = offered(&[7; 1000], 8);
     assert!(peaks.len() <= 8);
-    assert_eq!(
-        peaks.worst(3)[0],
-        Peak {
-            cycle: 0,
-            asked_ns: 0,
-            latency_ns: 7
-        }
-    );
+    assert_eq!(peaks.worst(3)[0], Peak::new(0, 0, 7));
     assert_eq!(peaks.threshold(), 7);
     assert_eq!(peaks.count_above(7), Some(0));
     assert_eq!(peaks.count_above(6), None);

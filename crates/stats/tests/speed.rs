@@ -34,7 +34,9 @@ fn two_cpus_with_full_peaks() {
                 late: run.late,
                 missed: 0,
                 missed_late: 0,
+                interval_ns: Some(1_000_000),
                 lost: 0,
+                unseen: 0,
                 may_be_empty: false,
                 peaks: &run.peaks,
             })
@@ -44,6 +46,7 @@ fn two_cpus_with_full_peaks() {
         seconds: cycles / 1000,
         seconds_with_miss: 0,
         halves: None,
+        rows: None,
         load: None,
     };
     let settings = Settings {

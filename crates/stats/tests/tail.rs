@@ -2,8 +2,8 @@
 
 mod support;
 
-use punctual_stats::Peaks;
 use punctual_stats::tail::{RETURN_CYCLES, TailEstimate, TailRefusal, extrapolate};
+use punctual_stats::{Peak, Peaks};
 use support::{PERIOD, Rng};
 
 const CYCLES: u64 = 2_000_000;
@@ -11,7 +11,7 @@ const CYCLES: u64 = 2_000_000;
 fn run(rng: &mut Rng, latency: impl Fn(&mut Rng) -> f64) -> Peaks {
     let mut peaks = Peaks::new();
     for cycle in 0..CYCLES {
-        peaks.offer(cycle, cycle * PERIOD, latency(rng) as u64);
+        peaks.offer(Peak::new(cycle, cycle * PERIOD, latency(rng) as u64));
     }
     peaks
 }

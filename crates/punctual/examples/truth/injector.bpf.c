@@ -6,20 +6,35 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 static long (*const bpf_loop)(u32 times, void *step, void *context, u64 flags) = (void *)181;
-static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
+
+/* Between two readings of the clock nothing else came if less passed. */
+#define GAP_NS 1000
+/* Gaps that are kept; a power of two. */
+#define GAPS 32
 
 /* What is to be done; the culprit takes it, and leaves when it was there. */
 struct order {
 	u64 length_ns; /* of each time */
+	u64 until_ns;  /* or this is the end of it, if it is given */
 	u64 times;     /* so often still */
-	u64 who;       /* a thread's or an interrupt's number */
+	u64 who;       /* an interrupt's number, a timer's instant, a thread's number */
 	u64 begin_ns;  /* of the first time */
 	u64 end_ns;    /* of the last */
-	u64 left;      /* of an interrupt: it is over; of a timer: whose callback still runs */
+	u64 left;      /* of a timer: whose callback still runs; of a softirq: it is over */
+	u64 cpu;       /* of interrupts that are off: where */
+	u64 last_ns;   /* they were on again by then */
+	u64 gaps;      /* so often something ran over it */
+	u64 gap[GAPS][2];
 };
 
 /* By what holds the CPU up. */
 enum { HERE_OR_THERE, IRQS_OFF, INTERRUPT, TIMERS, PACKET, KINDS };
+
+struct spinning {
+	u64 until_ns;
+	u64 last_ns;
+	u64 kind;
+};
 
 struct {
 	MAP_UINT(type, MAP_ARRAY);
@@ -28,23 +43,28 @@ struct {
 	MAP_TYPE(value, struct order);
 } orders SEC(".maps");
 
-/* Timers of the sleepers that are to be woken together. */
-struct {
-	MAP_UINT(type, MAP_HASH);
-	MAP_UINT(max_entries, 1024);
-	MAP_TYPE(key, u64);
-	MAP_TYPE(value, u32);
-} storm SEC(".maps");
-struct {
-	MAP_UINT(type, MAP_HASH);
-	MAP_UINT(max_entries, 1024);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u32);
-} sleepers SEC(".maps");
-
-static long step(u32 index, u64 *until_ns)
+static NOINLINE long note(u32 kind, u64 from_ns, u64 to_ns)
 {
-	return bpf_ktime_get_ns() >= *until_ns;
+	struct order *order = bpf_map_lookup_elem(&orders, &kind);
+	if (!order)
+		return 0;
+	if (order->gaps < GAPS) {
+		u64 at = order->gaps & (GAPS - 1);
+		order->gap[at][0] = from_ns;
+		order->gap[at][1] = to_ns;
+	}
+	order->gaps++;
+	return 0;
+}
+
+static long step(u32 index, struct spinning *it)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+	u64 last_ns = it->last_ns;
+	it->last_ns = now_ns;
+	if (now_ns - last_ns > GAP_NS)
+		note(it->kind, last_ns, now_ns);
+	return now_ns >= it->until_ns;
 }
 
 static ALWAYS_INLINE struct order *order_of(u32 kind)
@@ -53,14 +73,15 @@ static ALWAYS_INLINE struct order *order_of(u32 kind)
 	return order && order->times ? order : 0;
 }
 
-static ALWAYS_INLINE void spin(struct order *order)
+static ALWAYS_INLINE void spin(struct order *order, u32 kind)
 {
 	u64 begin_ns = bpf_ktime_get_ns();
-	u64 until_ns = begin_ns + order->length_ns;
+	u64 until_ns = order->until_ns ? order->until_ns : begin_ns + order->length_ns;
+	struct spinning it = {until_ns, begin_ns, kind};
 	if (!order->begin_ns)
 		order->begin_ns = begin_ns;
 	order->times--;
-	bpf_loop(1 << 22, step, &until_ns, 0);
+	bpf_loop(1 << 22, step, &it, 0);
 	order->end_ns = bpf_ktime_get_ns();
 }
 
@@ -69,35 +90,47 @@ SEC("raw_tp/sched_switch") int here_or_there(void *ctx)
 {
 	struct order *order = order_of(HERE_OR_THERE);
 	if (order)
-		spin(order);
+		spin(order, HERE_OR_THERE);
 	return 0;
 }
 
-/* The kernel arms a timer with interrupts off. */
+/* Whether a timer is to expire at an instant. Its own number for that is one of the words
+ * behind those that hang it into its tree, on any kernel. */
+static ALWAYS_INLINE int is_due(u64 timer, u64 at_ns)
+{
+	u64 words[3] = {};
+	if (bpf_probe_read_kernel(words, sizeof(words), (void *)(timer + 24)))
+		return 0;
+	return words[0] == at_ns || words[1] == at_ns || words[2] == at_ns;
+}
+
+/* The kernel arms a timer with interrupts off. The tick, that may come upon the same thread,
+ * arms another one. */
 SEC("raw_tp/hrtimer_start") int at_arming(u64 *args)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct order *order = order_of(IRQS_OFF);
-	if (order && order->who == tid) {
-		spin(order);
-		return 0;
-	}
-	if (bpf_map_lookup_elem(&sleepers, &tid)) {
-		u64 timer = args[0];
-		bpf_map_update_elem(&storm, &timer, &tid, UPDATE_ANY);
-	}
+	if (order && is_due(args[0], order->who))
+		spin(order, IRQS_OFF);
+	return 0;
+}
+
+/* The first interrupt of that CPU after interrupts were off. */
+SEC("raw_tp/local_timer_entry") int at_timer(void *ctx)
+{
+	u32 kind = IRQS_OFF;
+	struct order *order = bpf_map_lookup_elem(&orders, &kind);
+	if (order && order->end_ns && !order->last_ns && order->cpu == bpf_get_smp_processor_id())
+		order->last_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
 SEC("raw_tp/hrtimer_expire_entry") int at_expiry(u64 *args)
 {
-	u64 timer = args[0];
 	struct order *order = order_of(TIMERS);
-	if (!order || !bpf_map_lookup_elem(&storm, &timer))
+	if (!order || !is_due(args[0], order->who))
 		return 0;
-	bpf_map_delete_elem(&storm, &timer);
-	spin(order);
-	order->left = timer;
+	spin(order, TIMERS);
+	order->left = args[0];
 	return 0;
 }
 
@@ -117,7 +150,7 @@ SEC("raw_tp/irq_handler_entry") int at_interrupt(u64 *args)
 {
 	struct order *order = order_of(INTERRUPT);
 	if (order && order->who == (u32)args[0])
-		spin(order);
+		spin(order, INTERRUPT);
 	return 0;
 }
 
@@ -137,6 +170,33 @@ SEC("socket") int at_packet(void *ctx)
 {
 	struct order *order = order_of(PACKET);
 	if (order)
-		spin(order);
+		spin(order, PACKET);
+	return 0;
+}
+
+/* What the softirq does before and after is the packet's too. */
+static ALWAYS_INLINE struct order *packets(u64 *args)
+{
+	u32 kind = PACKET;
+	struct order *order = bpf_map_lookup_elem(&orders, &kind);
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	return order && order->who == tid && args[0] == 3 ? order : 0;
+}
+
+SEC("raw_tp/softirq_entry") int at_softirq(u64 *args)
+{
+	struct order *order = packets(args);
+	if (order && order->times)
+		order->begin_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("raw_tp/softirq_exit") int after_softirq(u64 *args)
+{
+	struct order *order = packets(args);
+	if (order && order->end_ns && !order->left) {
+		order->left = 1;
+		order->end_ns = bpf_ktime_get_ns();
+	}
 	return 0;
 }

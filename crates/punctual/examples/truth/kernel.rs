@@ -2,9 +2,11 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use aya::maps::{Array, HashMap, MapData};
+use aya::maps::{Array, MapData};
 use aya::programs::{RawTracePoint, SocketFilter};
 use aya::{Ebpf, EbpfLoader, Pod};
+
+use super::stint::{GAPS, Gaps, Was};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/injector.bpf.o"));
 
@@ -23,13 +25,18 @@ pub enum Place {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Order {
     pub length_ns: u64,
+    pub until_ns: u64,
     pub times: u64,
     pub who: u64,
     pub begin_ns: u64,
     pub end_ns: u64,
     pub left: u64,
+    pub cpu: u64,
+    pub last_ns: u64,
+    pub gaps: u64,
+    pub gap: [[u64; 2]; GAPS],
 }
-// SAFETY: six words without padding, of which every pattern is a value.
+// SAFETY: words without padding, of which every pattern is a value.
 unsafe impl Pod for Order {}
 
 pub struct Kernel {
@@ -77,13 +84,6 @@ impl Kernel {
         filter.attach(socket).map(|_| ()).map_err(text)
     }
 
-    /// Timers that this thread arms from now on are the storm's.
-    pub fn add_sleeper(&mut self, tid: u32) {
-        let map = self.programs.map_mut("sleepers").expect("it has the map");
-        let mut sleepers: HashMap<&mut MapData, u32, u32> = HashMap::try_from(map).expect("a hash");
-        sleepers.insert(tid, 1, 0).expect("room for it");
-    }
-
     pub fn order(&mut self, place: Place, order: Order) {
         let map = self.programs.map_mut("orders").expect("it has the map");
         let mut orders: Array<&mut MapData, Order> = Array::try_from(map).expect("an array");
@@ -91,12 +91,15 @@ impl Kernel {
     }
 
     /// When the culprit was there, if it was; it is called off.
-    pub fn take(&mut self, place: Place) -> Option<(u64, u64)> {
+    pub fn take(&mut self, place: Place) -> Option<Was> {
         let map = self.programs.map("orders").expect("it has the map");
         let orders: Array<&MapData, Order> = Array::try_from(map).expect("an array");
         let order = orders.get(&(place as u32), 0).expect("its entry");
         self.order(place, Order::default());
-        (order.end_ns > order.begin_ns).then_some((order.begin_ns, order.end_ns))
+        let mut was = Was::between(order.begin_ns, order.end_ns);
+        was.last_ns = order.last_ns.max(order.end_ns);
+        was.gaps = Gaps::of(order.gaps as usize, order.gap.map(|[from, to]| (from, to)));
+        (order.end_ns > order.begin_ns).then_some(was)
     }
 
     /// Runs the spinning program on this CPU, or on another one in an interrupt.

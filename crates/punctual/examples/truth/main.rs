@@ -28,6 +28,8 @@ mod scene;
 mod score;
 #[cfg(feature = "trace")]
 mod stint;
+#[cfg(feature = "trace")]
+mod strike;
 
 #[cfg(feature = "trace")]
 fn main() -> std::process::ExitCode {
@@ -207,7 +209,7 @@ mod played {
     fn keep(folder: &Path, name: &str, kept: &[super::score::Kept<'_>]) {
         for (number, (window, truth)) in kept.iter().take(4).enumerate() {
             let name = name.replace(": ", "-");
-            let text = json!({"window": window, "truth": [truth.begin_ns, truth.end_ns]});
+            let text = json!({"window": window, "truth": truth.was, "gaps": truth.was.gaps.all()});
             let path = folder.join(format!("{name}-{number}.json"));
             let text = serde_json::to_string_pretty(&text).expect("plain data");
             if let Err(why) = std::fs::write(&path, text) {

@@ -119,8 +119,8 @@ fn once(
         return Ok(None);
     };
     let within = |truth: &Truth| {
-        let begin = truth.begin_ns.max(hit.due_ns);
-        truth.end_ns.min(hit.end_ns).saturating_sub(begin)
+        let begin = truth.was.begin_ns.max(hit.due_ns);
+        truth.was.end_ns.min(hit.end_ns).saturating_sub(begin)
     };
     let within_ns = truths.iter().map(within).max().unwrap_or(0);
     // Less of a culprit is none.

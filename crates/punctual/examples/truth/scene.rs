@@ -11,6 +11,7 @@ use punctual_rt::{affinity, clock};
 use super::culprit::{Culprit, Injection, LEAD_NS, Scene, Truth, is_preempt_rt};
 use super::device::{Device, cpus};
 use super::probe::{Beat, Habit, Probe, Sample};
+use super::stint::Was;
 
 /// Of no common measure with the tick: in turn it comes before, within and after what is injected.
 pub const PERIOD_NS: u64 = 1_019_000;
@@ -113,8 +114,7 @@ impl Stage {
             let of_probe = seen.samples.iter().filter(|sample| sample.to_ns > 0);
             seen.truths.extend(of_probe.map(|sample| Truth {
                 culprit: *culprit,
-                begin_ns: sample.from_ns,
-                end_ns: sample.to_ns,
+                was: Was::between(sample.from_ns, sample.to_ns),
             }));
         }
         Ok(seen)

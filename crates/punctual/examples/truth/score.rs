@@ -1,6 +1,6 @@
 //! Bills against the truth: who was in the way, and for how long.
 
-use punctual::record::explanation::Cause;
+use punctual::record::explanation::{Cause, Stage};
 use punctual::trace::attribute::event::Window;
 use punctual::trace::attribute::{self, Held};
 use serde::Serialize;
@@ -20,15 +20,19 @@ pub struct Score {
     pub culprit: String,
     /// Times that one was in the way.
     pub injected: usize,
-    /// Times that events were lost there: nothing is said of these.
+    /// Times that events were lost there, or that more ran over it than it could note: nothing is
+    /// said of these.
     pub blind: usize,
     /// Times that it was named.
     pub named: usize,
     /// Times that its duration was right by 2 % or 5 µs.
     pub timed: usize,
-    /// Of what the bill says less what was true, in ns: the median and the worst.
+    /// By how much the bill says less than was at least true, or more than was at most, in ns: the
+    /// median and the worst.
     pub off_by_ns: i64,
     pub worst_ns: i64,
+    /// Bills of which at most a tenth is unexplained or blind.
+    pub explained: usize,
     /// Time of all these bills, and what of it is unexplained or blind.
     pub total_ns: u64,
     pub residue_ns: u64,
@@ -54,37 +58,40 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
         let latency_ns = window.woken_ns - window.due_ns;
         assert_eq!(bill.rows.iter().map(|row| row.ns).sum::<u64>(), latency_ns);
         assert_eq!(account.iter().map(|held| held.ns).sum::<u64>(), latency_ns);
-        let within = |truth: &Truth| {
-            let begin = truth.begin_ns.max(window.due_ns);
-            truth.end_ns.min(window.woken_ns).saturating_sub(begin)
+        let its = |cause: &Cause| is(culprit, cause, seen.preempt_rt);
+        let within = |truth: &&Truth| {
+            let sure = clip(truth.was.begin_ns, truth.was.end_ns, window);
+            truth.culprit == culprit && sure.1.saturating_sub(sure.0) >= LEAST_NS
         };
-        let of_this = |truth: &&Truth| truth.culprit == culprit && within(truth) >= LEAST_NS;
-        let Some(truth) = seen.truths.iter().find(of_this) else {
+        let Some(truth) = seen.truths.iter().find(within) else {
             continue;
         };
-        if window.lost > 0 {
+        let own = own(truth, window, &account, its);
+        let Some(own) = own.filter(|_| window.lost == 0) else {
             score.blind += 1;
             continue;
+        };
+        if own.least_ns < LEAST_NS {
+            continue;
         }
-        let its = |cause: &Cause| is(culprit, cause, seen.preempt_rt);
+        // Where another one has the same name, what it did at another time is not meant.
+        let (first_ns, last_ns) = if culprit.has_namesakes() {
+            (truth.was.first_ns, truth.was.last_ns)
+        } else {
+            (0, u64::MAX)
+        };
         let billed: u64 = account
             .iter()
             .filter(|held| its(&held.cause))
-            .map(|held| held.ns)
+            .map(|held| overlap(held, first_ns, last_ns))
             .sum();
-        // What ran over it, or had to be before it could be in the way.
-        let over: u64 = account
-            .iter()
-            .filter(|held| !its(&held.cause) && lies_over(&held.cause))
-            .map(|held| overlap(held, truth))
-            .sum();
-        let own = within(truth).saturating_sub(over);
-        let off = billed as i64 - own as i64;
-        let named = billed * 10 >= own * 9;
-        let timed = off.unsigned_abs() <= OFF_BY_NS.max(within(truth) / 50);
+        let off = own.off_by(billed);
+        let named = billed * 10 >= own.least_ns * 9;
+        let timed = off.unsigned_abs() <= OFF_BY_NS.max(own.most_ns / 50);
         score.injected += 1;
         score.named += usize::from(named);
         score.timed += usize::from(timed);
+        score.explained += usize::from(bill.is_explained());
         score.total_ns += bill.latency_ns;
         score.residue_ns += bill.residue_ns();
         off_by.push(off);
@@ -96,7 +103,7 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
                     .collect();
                 score
                     .instead
-                    .push(format!("of {own} ns ({off:+}): {}", rows.join(", ")));
+                    .push(format!("of {own} ({off:+}): {}", rows.join(", ")));
             }
             wrong.push((window, *truth));
         } else if right.is_empty() {
@@ -113,11 +120,95 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
     (score, if wrong.is_empty() { right } else { wrong })
 }
 
-fn overlap(held: &Held, truth: &Truth) -> u64 {
-    let begin = held.from_ns.max(truth.begin_ns);
+/// A culprit's own time in a wake-up: so much at least, so much at most.
+struct Own {
+    least_ns: u64,
+    most_ns: u64,
+}
+
+impl Own {
+    fn off_by(&self, billed_ns: u64) -> i64 {
+        let billed = billed_ns as i64;
+        billed - billed.clamp(self.least_ns as i64, self.most_ns.max(self.least_ns) as i64)
+    }
+}
+
+impl std::fmt::Display for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} to {} ns", self.least_ns, self.most_ns)
+    }
+}
+
+fn clip(from_ns: u64, to_ns: u64, window: &Window) -> (u64, u64) {
+    (from_ns.max(window.due_ns), to_ns.min(window.woken_ns))
+}
+
+/// What of the wake-up was the culprit's own; nothing where it can't tell.
+fn own(
+    truth: &Truth,
+    window: &Window,
+    account: &[Held],
+    its: impl Fn(&Cause) -> bool,
+) -> Option<Own> {
+    let was = &truth.was;
+    let gaps = was.gaps.all()?;
+    let over = |from: u64, to: u64| -> u64 {
+        let others = account.iter().filter(|held| lies_over(&held.cause));
+        let others = others.filter(|held| !its(&held.cause));
+        others.map(|held| overlap(held, from, to)).sum()
+    };
+    let (mut sure, mut possible) = (
+        clip(was.begin_ns, was.end_ns, window),
+        clip(was.first_ns, was.last_ns, window),
+    );
+    let length = |(from, to): (u64, u64)| to.saturating_sub(from);
+    if !truth.culprit.reads_the_clock() {
+        // Where most of its time is said to be others', it is not believed.
+        let over = over(sure.0, sure.1);
+        let over = if over * 2 > length(sure) { 0 } else { over };
+        return Some(Own {
+            least_ns: length(sure).saturating_sub(over),
+            most_ns: length(possible).saturating_sub(over),
+        });
+    }
+    if truth.culprit.lets_interrupts_in() {
+        // What holds nothing up before the timer's interrupt comes is in nobody's way until then.
+        // It saw the interrupt itself.
+        let of_stage = account.iter().filter(|held| held.stage == Stage::Interrupt);
+        let came = of_stage.map(|held| held.to_ns).max().unwrap_or(0);
+        let saw = gaps.iter().any(|(from, to)| (*from..=*to).contains(&came));
+        if saw || came <= was.begin_ns || came >= was.end_ns {
+            sure.0 = sure.0.max(came);
+            possible.0 = possible.0.max(came);
+        }
+    }
+    let (mut least_ns, mut most_ns) = (length(sure), length(possible));
+    for (from, to) in gaps {
+        least_ns = least_ns.saturating_sub(length((sure.0.max(*from), sure.1.min(*to))));
+        let gap = (possible.0.max(*from), possible.1.min(*to));
+        let here = window
+            .events
+            .iter()
+            .filter(|event| event.cpu == window.cpu && (gap.0..=gap.1).contains(&event.at_ns));
+        let (first, last) = here.fold((u64::MAX, 0), |(first, last), event| {
+            (first.min(event.at_ns), last.max(event.at_ns))
+        });
+        // A hypervisor may take the CPU and say nothing; so it does on an interrupt's way to its
+        // first event and from its last. Between these it must be others', or the bill is wrong.
+        let (seen, over) = (length((first, last)), over(gap.0, gap.1));
+        most_ns = most_ns.saturating_sub(if over * 2 < seen { seen } else { over });
+    }
+    // Nor is it its own before it surely came, and after.
+    for (from, to) in [(possible.0, sure.0), (sure.1, possible.1)] {
+        most_ns = most_ns.saturating_sub(over(from, to));
+    }
+    Some(Own { least_ns, most_ns })
+}
+
+fn overlap(held: &Held, from: u64, to: u64) -> u64 {
     held.to_ns
-        .min(truth.end_ns)
-        .saturating_sub(begin)
+        .min(to)
+        .saturating_sub(held.from_ns.max(from))
         .min(held.ns)
 }
 

@@ -1,15 +1,76 @@
-//! When a thread was on its CPU.
+//! When a culprit was there, and when something else ran over it.
 
 use punctual_rt::clock;
 use punctual_rt::sys::time;
+use serde::Serialize;
 
-/// A thread's time on the CPU, with its way there and away, which no clock that it reads itself
-/// can tell: the scheduler's account of its time does.
+/// Gaps that are kept of one time.
+pub const GAPS: usize = 32;
+/// Between two readings of the clock nothing else came if less passed.
+const GAP_NS: u64 = 1_000;
+/// The way from the CPU is no longer. The probe, which comes next, reads the clock and bounds it.
+const AWAY_NS: u64 = 50_000;
+/// Who shall have the CPU for a while gives up after so many times as long.
+const PATIENCE: u64 = 5;
+
+/// When something ran over a culprit, by the clock that it read all the time: the gaps between
+/// two readings.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gaps {
+    count: usize,
+    spans: [(u64, u64); GAPS],
+}
+
+impl Gaps {
+    pub fn of(count: usize, spans: [(u64, u64); GAPS]) -> Self {
+        Self { count, spans }
+    }
+
+    fn push(&mut self, from_ns: u64, to_ns: u64) {
+        if let Some(span) = self.spans.get_mut(self.count) {
+            *span = (from_ns, to_ns);
+        }
+        self.count += 1;
+    }
+
+    /// All of them; nothing if there were more than could be kept.
+    pub fn all(&self) -> Option<&[(u64, u64)]> {
+        self.spans.get(..self.count)
+    }
+}
+
+/// When a culprit was there. From `begin_ns` to `end_ns` for sure; it may have been from
+/// `first_ns` on, and to `last_ns`.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Was {
+    pub first_ns: u64,
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    pub last_ns: u64,
+    #[serde(skip)]
+    pub gaps: Gaps,
+}
+
+impl Was {
+    /// Exactly so.
+    pub fn between(begin_ns: u64, end_ns: u64) -> Self {
+        Self {
+            first_ns: begin_ns,
+            begin_ns,
+            end_ns,
+            last_ns: end_ns,
+            gaps: Gaps::default(),
+        }
+    }
+}
+
+/// A thread's time on the CPU. Of its way there and away, which no clock that it reads itself can
+/// tell, the scheduler's account of its time says how long both are together.
 pub struct Stint {
-    /// As long as it is mostly.
+    /// Half of that, mostly.
     way_ns: u64,
-    /// Beginning and end by the clock, and the account at the end.
-    before: Option<(u64, u64, u64)>,
+    /// The time before, and the account at its end.
+    before: Option<(Was, u64)>,
 }
 
 fn used_ns() -> u64 {
@@ -34,37 +95,68 @@ impl Stint {
         }
     }
 
-    /// Spins, and says when it was there the time before.
-    pub fn spin(&mut self, length_ns: u64) -> Option<(u64, u64)> {
+    /// Has the CPU for so long, and says when it was there the time before.
+    pub fn spin(&mut self, length_ns: u64) -> Option<Was> {
         self.work(|| spin(length_ns))
     }
 
-    /// Works from and to an instant, and says when it was there the time before.
-    pub fn work(&mut self, work: impl FnOnce() -> (u64, u64)) -> Option<(u64, u64)> {
-        let was = self.before.map(|(begin_ns, end_ns, before_ns)| {
-            // Half of it is the way there, as far as one can tell. The kernel may count it from
-            // when the thread was woken, and not from when it came: then it is too long.
+    /// Works, and says when it was there the time before.
+    pub fn work(&mut self, work: impl FnOnce() -> Was) -> Option<Was> {
+        let was = self.before.map(|(was, before_ns)| {
             let way_ns = (used_ns() - before_ns) / 2;
+            // The kernel may count it from when the thread was woken, and not from when it came:
+            // then it is too long.
             let way_ns = if way_ns > 2 * self.way_ns {
                 self.way_ns
             } else {
                 way_ns
             };
-            (begin_ns - way_ns, end_ns + way_ns)
+            Was {
+                first_ns: was.begin_ns - 2 * way_ns,
+                last_ns: was.end_ns + AWAY_NS.max(2 * way_ns),
+                ..was
+            }
         });
-        let (begin_ns, end_ns) = work();
-        self.before = Some((begin_ns, end_ns, used_ns()));
+        let now = work();
+        self.before = Some((now, used_ns()));
         was
     }
 }
 
-/// Keeps the CPU, from when to when.
-pub fn spin(length_ns: u64) -> (u64, u64) {
+/// Keeps the CPU until it had it for so long, without what ran over it.
+pub fn spin(length_ns: u64) -> Was {
     let begin_ns = clock::now_ns();
+    let (mut last_ns, mut left_ns) = (begin_ns, length_ns);
+    let mut gaps = Gaps::default();
     loop {
         let now_ns = clock::now_ns();
-        if now_ns >= begin_ns + length_ns {
-            return (begin_ns, now_ns);
+        match now_ns - last_ns {
+            passed_ns @ ..=GAP_NS => left_ns = left_ns.saturating_sub(passed_ns),
+            _ => gaps.push(last_ns, now_ns),
+        }
+        last_ns = now_ns;
+        if left_ns == 0 || now_ns - begin_ns > PATIENCE * length_ns {
+            let was = Was::between(begin_ns, now_ns);
+            return Was { gaps, ..was };
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Keeps the CPU until an instant.
+pub fn spin_until(until_ns: u64) -> Was {
+    let begin_ns = clock::now_ns();
+    let mut last_ns = begin_ns;
+    let mut gaps = Gaps::default();
+    loop {
+        let now_ns = clock::now_ns();
+        if now_ns - last_ns > GAP_NS {
+            gaps.push(last_ns, now_ns);
+        }
+        last_ns = now_ns;
+        if now_ns >= until_ns {
+            let was = Was::between(begin_ns, now_ns);
+            return Was { gaps, ..was };
         }
         std::hint::spin_loop();
     }

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::flags::ExplainFlags;
-use super::looking::{read, write};
+use super::looking::{folder, read, write_in};
 use super::out;
+use crate::files::Folder;
 use crate::record::explanation::{Explanation, Picture};
 use crate::record::{self, Run};
 use crate::report::chart::{Form, outlier};
@@ -152,7 +153,7 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
         }
     }
     let (terms, marked) = (Terms::of(run), intervals(run));
-    filled(directory, || {
+    filled(directory, |folder| {
         for (number, bill) in chosen(run, only) {
             let picture = whole
                 .get(&(bill.cpu, bill.due_ns))
@@ -160,23 +161,21 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
             if let Some(picture) = picture {
                 let near = around(&marked, bill, picture);
                 let trace = perfetto::trace(picture, Outlier::of(bill, terms), &near);
-                let file = directory.join(format!("outlier-{number}.pftrace"));
-                record::save_whole(&file, &trace).map_err(Failure::setup)?;
+                write_in(folder, &format!("outlier-{number}.pftrace"), &trace)?;
             }
         }
         let bills = run.explanation.as_ref().map_or(&[][..], |it| &it.bills);
         if only.is_none()
             && let Some(trace) = perfetto::marks_trace(&marked, bills, terms)
         {
-            let file = directory.join("marks.pftrace");
-            record::save_whole(&file, &trace).map_err(Failure::setup)?;
+            write_in(folder, "marks.pftrace", &trace)?;
         }
         Ok(())
     })
 }
 
 fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Failure> {
-    filled(directory, || {
+    filled(directory, |folder| {
         for (number, bill) in chosen(run, only) {
             let heading = format!(
                 "Bill {number} of {} on {}: CPU {}",
@@ -184,7 +183,7 @@ fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Fail
             );
             let svg = outlier::draw(run, bill, &heading, Form::File, "outlier");
             if let Some(svg) = svg {
-                write(&directory.join(format!("outlier-{number}.svg")), &svg)?;
+                write_in(folder, &format!("outlier-{number}.svg"), svg.as_bytes())?;
             }
         }
         Ok(())
@@ -198,11 +197,12 @@ fn chosen(run: &Run, only: Option<usize>) -> impl Iterator<Item = (usize, &recor
 }
 
 /// Makes a directory and fills it; one that stays empty is taken away again.
-fn filled(directory: &Path, fill: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+fn filled(
+    directory: &Path,
+    fill: impl FnOnce(&Folder) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let is_new = !directory.exists();
-    fs::create_dir_all(directory)
-        .map_err(|error| Failure::setup(format!("{}: {error}", directory.display())))?;
-    let done = fill();
+    let done = fill(&folder(directory)?);
     if done.is_err() && is_new {
         let _ = fs::remove_dir(directory);
     }

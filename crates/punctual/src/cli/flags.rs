@@ -3,14 +3,15 @@
 
 mod explain;
 mod gaps;
-mod names;
+pub mod names;
 mod requirement;
 mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use punctual_rt::sched::Policy;
 
@@ -69,16 +70,18 @@ pub enum Verb {
     /// The same questions on a real kernel in virtual time: the same figures on any host
     #[command(after_help = LAB_EXAMPLES)]
     Lab(LabFlags),
-    /// Look at what was recorded
+    /// Show what was recorded
     Report(ReportFlags),
-    /// Hold two runs against each other, also those of other tools
+    /// Compare two runs, several on each side, or the CPUs of one; also runs of other tools
     Compare(CompareFlags),
-    /// Add runs of the same kind up to one
+    /// Merge runs of the same kind
     Merge(MergeFlags),
-    /// Hand a run on in another format
+    /// Export a run in another format
     Export(ExportFlags),
     /// Print shell completions
     Completions(CompletionsFlags),
+    /// Print this help, or that of a verb
+    Help(HelpFlags),
     /// Print the man page
     #[command(hide = true)]
     Man,
@@ -117,7 +120,7 @@ What the program's children start is run in the same way. The exit status is the
 /// Flags of `qualify`.
 #[derive(Debug, Args)]
 pub struct QualifyFlags {
-    /// The wait source
+    /// Wait by this source
     #[arg(long, value_name = "PROBE", default_value = "nanosleep", value_parser = names::source(), hide_possible_values = true)]
     pub source: Kind,
     /// What is measured, and how.
@@ -128,7 +131,7 @@ pub struct QualifyFlags {
 /// Flags of `measure`.
 #[derive(Debug, Args)]
 pub struct MeasureFlags {
-    /// The wait source: nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex; or noise, hardware: gaps in a thread that polls the clock
+    /// Measure this: a wait source (nanosleep, nanosleep-relative, timerfd, timer-signal, condvar, futex), or gaps in a thread that polls the clock (noise, hardware)
     #[arg(value_name = "PROBE", default_value = "nanosleep", value_parser = names::probe(), hide_possible_values = true)]
     pub probe: Probe,
     /// What is looked for where gaps are.
@@ -142,34 +145,34 @@ pub struct MeasureFlags {
 /// Flags of every measuring verb. What has no default here has one by verb.
 #[derive(Debug, Args)]
 pub struct RunFlags {
-    /// Real-time priority of the probe threads, 1 to 99 [default: 80; none with --policy other]
+    /// Set the real-time priority of the probe threads, 1 to 99 [default: 80; none with --policy other]
     #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_hyphen_values = true, help_heading = PROBE)]
     pub priority: Option<u32>,
-    /// Scheduling policy of the probe threads
+    /// Set the scheduling policy of the probe threads
     #[arg(long, value_name = "POLICY", default_value = "fifo", help_heading = PROBE)]
     pub policy: PolicyName,
-    /// Interval between wake-ups, in us [default: 1000]
+    /// Set the interval between wake-ups, in us or with a unit: 1000, 250us, 1ms [default: 1000]
     #[arg(short, value_name = "US", value_parser = units::interval, allow_hyphen_values = true, help_heading = PROBE)]
     pub interval: Option<u64>,
-    /// Every interval the same, or drawn from 24 primes around it [default: primes for qualify, fixed for measure]
-    #[arg(long = "interval", value_name = "KIND", help_heading = PROBE)]
-    pub interval_kind: Option<IntervalKind>,
-    /// Seed of the draw of intervals [default: from the clock; it stands in the record]
+    /// Keep every interval the same, or draw each from 24 primes around -i; a time is taken as -i takes it [default: primes for qualify, fixed for measure]
+    #[arg(long = "interval", value_name = "KIND", value_parser = names::interval(), allow_hyphen_values = true, help_heading = PROBE)]
+    pub interval_word: Option<IntervalWord>,
+    /// Set the seed of the draw of intervals, a whole number [default: from the clock; the record states it]
     #[arg(long, value_name = "N", value_parser = seed, allow_hyphen_values = true, help_heading = PROBE)]
     pub seed: Option<u64>,
-    /// CPUs to probe: 3-5,0 or !1-2 [default: all allowed; one is spared where there are 4 or more]
-    #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_hyphen_values = true, help_heading = PROBE)]
-    pub affinity: Option<String>,
-    /// Number of probe threads [default: one for each CPU]
-    #[arg(short, long, value_name = "N", value_parser = threads, allow_hyphen_values = true, help_heading = PROBE)]
-    pub threads: Option<usize>,
-    /// How long to measure: 60, 5m, 1h, 1d [default: 60 for qualify; measure goes on until Ctrl-C]
+    /// Probe these CPUs: 3-5,0 or !1-2 [default: the isolated CPUs, or all allowed; one is spared where there are 4 or more]
+    #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_negative_numbers = true, help_heading = PROBE)]
+    pub affinity: Option<Option<String>>,
+    /// Start this number of probe threads [default: one for each CPU]
+    #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true, help_heading = PROBE)]
+    pub threads: Option<Option<usize>>,
+    /// Measure for this time, in s or with a unit: 60, 5m, 1h, 1d [default: 60 for qualify; until Ctrl-C for measure]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true, help_heading = PROBE)]
     pub duration: Option<u64>,
-    /// Cycles of each thread
+    /// Measure this number of cycles of each thread [default: no limit]
     #[arg(short, long, value_name = "N", value_parser = loops, allow_hyphen_values = true, help_heading = PROBE)]
     pub loops: Option<u64>,
-    /// Stop at the first latency above, in us
+    /// Stop at the first latency above this, in us or with a unit [default: don't stop]
     #[arg(short, long = "breaktrace", value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = PROBE)]
     pub break_value: Option<u64>,
 
@@ -177,20 +180,23 @@ pub struct RunFlags {
     #[command(flatten)]
     pub required: RequirementFlags,
 
-    /// standard, kernel-paths, none, a list of loads, or a command [default: standard for qualify, none for measure]
-    #[arg(long, value_name = "LOAD", value_parser = LoadSpec::parse, help_heading = CONDITIONS)]
+    /// Run this load: standard, kernel-paths, none, a list of loads, or a command [default: standard for qualify, none for measure]
+    #[arg(long, value_name = "LOAD", value_parser = names::load(), hide_possible_values = true, help_heading = CONDITIONS)]
     pub load: Option<LoadSpec>,
-    /// Scheduling class of the load: other, batch or idle
-    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = str::parse::<LoadClass>, help_heading = CONDITIONS)]
+    /// Set the scheduling class of the load: other, batch or idle
+    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = names::load_class(), hide_possible_values = true, help_heading = CONDITIONS)]
     pub load_class: LoadClass,
+    /// Set the least CPU time per second of a command given to --load that counts as work, in us or with a unit; 0 turns the check off [default: 1000]
+    #[arg(long, value_name = "US", value_parser = units::least_cpu, allow_hyphen_values = true, help_heading = CONDITIONS)]
+    pub load_work: Option<u64>,
     /// Change nothing about the machine: cpu_dma_latency is left alone
     #[arg(long, help_heading = CONDITIONS)]
     pub as_deployed: bool,
-    /// Judge even what was measured without the conditions asked for, and say so
+    /// Measure and judge even where a requested condition is not in force; the verdict says so [default: refuse]
     #[arg(long, help_heading = CONDITIONS)]
     pub best_effort: bool,
 
-    /// The run directory [default: punctual-VERB-TIME here]
+    /// Write the run into this directory [default: punctual-VERB-TIME here]
     #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Print the summary of the run as JSON
@@ -199,20 +205,20 @@ pub struct RunFlags {
     /// Print cyclictest's lines while the run goes
     #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub live: bool,
-    /// Times in cyclictest's lines in ns
+    /// Print times in cyclictest's lines in ns [default: us]
     #[arg(short = 'N', long = "nsecs", help_heading = OUTPUT)]
     pub nanoseconds: bool,
     /// Print nothing but the verdict
     #[arg(short, long, help_heading = OUTPUT)]
     pub quiet: bool,
-    /// Say what is being done
+    /// Print what is being done, on standard error, and the whole summary
     #[arg(short, long, help_heading = OUTPUT)]
     pub verbose: bool,
     /// Write every sample as well (Parquet files in the run directory)
     #[arg(long, help_heading = OUTPUT)]
     pub samples: bool,
 
-    /// Explain wake-ups later than this, in us; the worst are explained anyway [default: the deadline]
+    /// Explain wake-ups later than this, in us or with a unit; the worst are explained anyway [default: the deadline]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with = "no_explain", help_heading = EXPLAIN)]
     pub explain_above: Option<u64>,
     /// Don't trace the kernel: late wake-ups stay unexplained
@@ -225,6 +231,36 @@ pub struct RunFlags {
     /// Accepted: one thread for each CPU is the default
     #[arg(short = 'S', long = "smp", hide = true)]
     pub every_cpu: bool,
+    /// Accepted: standard output is never buffered
+    #[arg(short = 'u', long = "unbuffered", hide = true)]
+    pub unbuffered: bool,
+    /// Accepted with the source nanosleep, which is the default
+    #[arg(short = 'n', long = "nanosleep", hide = true)]
+    pub nanosleep: bool,
+    /// Accepted with 0: every thread has the same interval
+    #[arg(short = 'd', long = "distance", value_name = "US", value_parser = distance, allow_hyphen_values = true, hide = true)]
+    pub distance: Option<u64>,
+}
+
+impl RunFlags {
+    /// The nominal interval in ns, if one was given.
+    #[must_use]
+    pub fn interval_ns(&self) -> Option<u64> {
+        let long = match self.interval_word {
+            Some(IntervalWord::Every(ns)) => Some(ns),
+            _ => None,
+        };
+        self.interval.or(long)
+    }
+
+    /// The kind of interval, if one was given.
+    #[must_use]
+    pub fn interval_kind(&self) -> Option<IntervalKind> {
+        match self.interval_word {
+            Some(IntervalWord::Kind(kind)) => Some(kind),
+            _ => None,
+        }
+    }
 }
 
 const PROBE: &str = "Probe";
@@ -269,25 +305,34 @@ pub enum IntervalKind {
     Primes,
 }
 
+/// What `--interval` says: a kind, or as with cyclictest a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IntervalWord {
+    /// How intervals are made.
+    Kind(IntervalKind),
+    /// The nominal interval in ns.
+    Every(u64),
+}
+
 /// Flags of `load`.
 #[derive(Debug, Args)]
 pub struct LoadFlags {
-    /// standard, kernel-paths, a list of loads with parameters (name:key=value), or a command
-    #[arg(value_name = "LOAD", default_value = "standard", value_parser = LoadSpec::parse)]
+    /// Run this load: standard, kernel-paths, a list of loads with parameters (name:key=value), or a command
+    #[arg(value_name = "LOAD", default_value = "standard", value_parser = names::load(), hide_possible_values = true)]
     pub load: LoadSpec,
-    /// How long: 60, 5m, 1h [default: until Ctrl-C, or until a finite load is done]
+    /// Run it for this time, in s or with a unit: 60, 5m, 1h [default: until Ctrl-C, or until a finite load is done]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
-    /// CPUs that the load may use: 3-5,0 or !1-2 [default: all allowed]
+    /// Let the load use these CPUs: 3-5,0 or !1-2 [default: the affinity at start, without isolated CPUs]
     #[arg(short, long, value_name = "CPUS", value_parser = cpu_list, allow_hyphen_values = true)]
     pub affinity: Option<String>,
-    /// Scheduling class: other, batch or idle
-    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = str::parse::<LoadClass>)]
+    /// Set its scheduling class: other, batch or idle
+    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = names::load_class(), hide_possible_values = true)]
     pub load_class: LoadClass,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// For hackbench: the arguments of rt-tests' program of that name
+    /// Give hackbench these arguments, as rt-tests' program of that name takes them
     #[arg(last = true, value_name = "HACKBENCH-ARGS")]
     pub classic: Vec<String>,
 }
@@ -295,16 +340,16 @@ pub struct LoadFlags {
 /// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunProgramFlags {
-    /// Stacks of the program's threads
+    /// Choose the stacks of the program's threads
     #[arg(long, value_name = "KIND", default_value = "pool")]
     pub stack: Stacks,
-    /// Stack of a thread that names no size, 32K to 2M
+    /// Set the stack size of a thread that names none, in bytes or with K or M, 32K to 2M
     #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = stack_size, allow_negative_numbers = true)]
     pub stack_size: usize,
     /// Lock the memory of the program, present and future
     #[arg(long)]
     pub lock: bool,
-    /// CPUs of the program: 3-5,0 or !1-2 [default: all allowed]
+    /// Let the program use these CPUs: 3-5,0 or !1-2 [default: as punctual itself]
     #[arg(
         short = 'a',
         long = "cpus",
@@ -313,16 +358,16 @@ pub struct RunProgramFlags {
         allow_hyphen_values = true
     )]
     pub cpus: Option<String>,
-    /// Real-time priority, 1 to 99 [default: scheduled as punctual is]
+    /// Set the real-time priority, 1 to 99 [default: scheduled as punctual is]
     #[arg(short, long, value_name = "PRIO", value_parser = priority, allow_negative_numbers = true)]
     pub priority: Option<u32>,
-    /// Scheduling policy: fifo or rr at that priority, other without one [default: fifo with -p]
+    /// Set the scheduling policy: fifo or rr at that priority, other without one [default: fifo with -p]
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<PolicyName>,
-    /// At the end of each process, say on standard error how many threads got which stack
+    /// Print on standard error at the end of each process how many threads got which stack
     #[arg(short, long)]
     pub verbose: bool,
-    /// The program and its arguments
+    /// Run this program with its arguments
     #[arg(value_name = "PROGRAM", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
 }
@@ -346,7 +391,7 @@ fn stack_size(text: &str) -> Result<usize, String> {
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// A run directory, a run.json, the directory of a lab, or the output of cyclictest, jitterdebugger or rtla timerlat
+    /// Show this: a run directory, a run.json, the directory of a lab, or the output of cyclictest, jitterdebugger or rtla timerlat
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file; - for standard output
@@ -361,82 +406,123 @@ pub struct ReportFlags {
     /// Print the summary as JSON
     #[arg(long, conflicts_with = "html")]
     pub json: bool,
+    /// Print the whole summary
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
 }
 
 /// Flags of `compare`.
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "punctual compare [FLAGS] A B\n       punctual compare [FLAGS] A1 A2 ... -- B1 B2 ...\n       punctual compare [FLAGS] RUN"
+)]
 pub struct CompareFlags {
-    /// The first run: ours, or the output of cyclictest, jitterdebugger or rtla timerlat
+    /// Compare these runs: ours, or the output of cyclictest, jitterdebugger or rtla timerlat. Two
+    /// without `--` are A and B; of one the CPUs are compared
     #[arg(value_name = "A")]
-    pub first: PathBuf,
-    /// The second run
-    #[arg(value_name = "B")]
-    pub second: PathBuf,
+    pub first: Vec<PathBuf>,
+    /// Compare them with these runs, after `--`
+    #[arg(value_name = "B", last = true)]
+    pub second: Vec<PathBuf>,
+    /// Set the confidence of the conclusion and the intervals [default: the lowest of the runs]
+    #[arg(long, value_name = "LEVEL", value_parser = units::confidence, allow_hyphen_values = true)]
+    pub confidence: Option<f64>,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of `merge`.
 #[derive(Debug, Args)]
 pub struct MergeFlags {
-    /// The runs
+    /// Merge these runs
     #[arg(value_name = "RUN", required = true, num_args = 1..)]
     pub runs: Vec<PathBuf>,
-    /// The run directory for the sum [default: punctual-merge-TIME here]
+    /// Write the merged run into this directory [default: punctual-merge-TIME here]
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Add up also what differs in kernel, machine, load or requirement
+    /// Merge also runs that differ in kernel, machine, load or requirement
     #[arg(long)]
     pub force: bool,
     /// Print nothing but the verdict
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// Print the whole summary
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// Flags of `export`.
 #[derive(Debug, Args)]
 pub struct ExportFlags {
-    /// A run directory or a file that `report` reads
+    /// Export this: a run directory or a file that `report` reads
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics or csv
-    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<Format>)]
+    /// Write this format: cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics, prometheus or csv
+    #[arg(long, value_name = "FORMAT", value_parser = names::format(), hide_possible_values = true)]
     pub format: Format,
-    /// The file to write [default: standard output]
+    /// Write this file [default: standard output]
     #[arg(short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// Flags of `help`.
+#[derive(Debug, Args)]
+pub struct HelpFlags {
+    /// Print the help of this verb, or of a verb's verb: lab run
+    #[arg(value_name = "VERB", value_parser = names::text(verbs), hide_possible_values = true)]
+    pub verbs: Vec<String>,
 }
 
 /// Flags of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsFlags {
-    /// The shell
+    /// Print the completions for this shell
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
+}
+
+/// The names of the verbs, for the shells to complete.
+fn verbs() -> Vec<&'static str> {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let cli = Cli::command();
+        let listed = cli.get_subcommands().filter(|verb| !verb.is_hide_set());
+        listed.map(|verb| verb.get_name().to_owned()).collect()
+    });
+    NAMES.iter().map(String::as_str).collect()
 }
 
 fn priority(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(priority @ 1..=99) => Ok(priority),
-        _ => Err("accepted is a real-time priority from 1 to 99".to_owned()),
+        _ => Err("expected a real-time priority from 1 to 99".to_owned()),
     }
 }
 
 fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(threads @ 1..=4096) => Ok(threads),
-        _ => Err("accepted is a number of threads from 1 to 4096".to_owned()),
+        _ => Err("expected a number of threads from 1 to 4096".to_owned()),
+    }
+}
+
+fn distance(text: &str) -> Result<u64, String> {
+    match text {
+        "0" => Ok(0),
+        _ => Err("every thread has the same interval: leave it out, or give 0".to_owned()),
     }
 }
 
 fn loops(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(loops @ 1..) => Ok(loops),
-        _ => Err("accepted is a number of cycles from 1".to_owned()),
+        _ => Err("expected a number of cycles from 1".to_owned()),
     }
 }
 
 fn seed(text: &str) -> Result<u64, String> {
     text.parse()
-        .map_err(|_| format!("accepted is a whole number from 0 to {}", u64::MAX))
+        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
 /// Refused here if it is no list at all; held against the machine later.

@@ -10,7 +10,8 @@ use crate::conduct::Signals;
 use crate::lab::job::load_seed;
 use crate::load::{self, LoadReport, LoadSettings, LoadSpec};
 use crate::report::words;
-use crate::system::{self, Root, cpus};
+use crate::system::cpus::{self, Place};
+use crate::system::{self, Root};
 
 /// Runs the loads and says what they did.
 ///
@@ -30,7 +31,7 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
     }
     let settings = LoadSettings {
         class: flags.load_class,
-        cpus: flags.affinity.as_deref().map(chosen_cpus).transpose()?,
+        cpus: Some(cpus_of(flags.affinity.as_deref())?),
         seed: load_seed(),
         ..LoadSettings::default()
     };
@@ -69,10 +70,15 @@ fn classic_spec(flags: &LoadFlags) -> Result<LoadSpec, Failure> {
     }
 }
 
-fn chosen_cpus(list: &str) -> Result<Vec<usize>, Failure> {
+/// Those that were named, or those that other programs have.
+fn cpus_of(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let root = Root::live();
+    let (topology, place) = (system::topology(&root), Place::read(&root));
+    let Some(list) = list else {
+        return Ok(cpus::for_load(&topology, &place));
+    };
     cpus::parse(list)
-        .and_then(|parsed| cpus::select(&parsed, &system::topology(&root), &system::allowed(&root)))
+        .and_then(|parsed| cpus::select(&parsed, &topology, &place))
         .map(|choice| choice.probed)
         .map_err(|error| Failure::usage(format!("invalid value '{list}' for --affinity: {error}")))
 }

@@ -1,19 +1,19 @@
-//! `report`, `compare`, `merge` and `export`: what becomes of records.
+//! `report`, `merge` and `export`: what becomes of records.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use super::failure::Failure;
-use super::flags::{CompareFlags, ExportFlags, MergeFlags, ReportFlags};
-use super::measuring::exit_code;
+use super::failure::{Failure, SETUP};
+use super::flags::{ExportFlags, MergeFlags, ReportFlags};
+use super::measuring::conclude;
 use super::out;
+use crate::files::Folder;
 use crate::record::lab::{is_lab, read_lab};
 use crate::record::merge::{Decoded, Merger};
-use crate::record::{self, Run, RunDirectory};
-use crate::report::compare::{TextStyle, compare, compare_text};
-use crate::report::explain::against_text;
+use crate::record::{self, RecordError, Run, RunDirectory};
 use crate::report::formats;
 use crate::report::{self, gnuplot, html, summary_json, svg, terminal};
 
@@ -27,8 +27,9 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     }
     let run = read(&flags.run)?;
     let mut written = false;
+    let mut unsaved = Vec::new();
     if let Some(file) = &flags.html {
-        write(file, &html::page(&run))?;
+        unsaved.extend(write(file, &html::page(&run)).err().map(|it| it.line));
         written = true;
     }
     for (directory, files) in [
@@ -36,20 +37,30 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
         (&flags.gnuplot, gnuplot::files(&run)),
     ] {
         if let Some(directory) = directory {
-            fs::create_dir_all(directory)
-                .map_err(|error| Failure::setup(format!("{}: {error}", directory.display())))?;
+            folder(directory)?;
+            let folder = RunDirectory::existing(directory).map_err(Failure::setup)?;
             for (name, text) in files {
-                write(&directory.join(name), &text)?;
+                // What lacks is told below, all of it.
+                let _ = folder.save_file(name, text.as_bytes());
             }
+            unsaved.extend(folder.unsaved());
             written = true;
         }
     }
     if flags.json {
         out::print(&summary_json::summary(&run));
     } else if !written {
-        out::print(&terminal::summary(&run, &out::style()));
+        out::print(&terminal::summary(
+            &run,
+            &out::style().verbose(flags.verbose),
+        ));
     }
-    Ok(ExitCode::SUCCESS)
+    unsaved.iter().for_each(|line| out::complain(line));
+    Ok(if unsaved.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(SETUP)
+    })
 }
 
 /// `report` of a lab: its table, or its page.
@@ -90,29 +101,6 @@ fn base(page: &Path, directory: &Path) -> Result<String, Failure> {
     Ok(directory.to_string_lossy().into_owned())
 }
 
-/// `compare`: two runs side by side.
-///
-/// # Errors
-/// What can't be read.
-pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
-    let first = read(&flags.first)?;
-    let second = read(&flags.second)?;
-    let comparison = compare(&first, &second).map_err(Failure::setup)?;
-    let style = out::style();
-    let style = TextStyle {
-        colour: style.colour,
-        ..TextStyle::default()
-    };
-    let mut text = compare_text(&comparison, style);
-    let causes = against_text(&first, &second, &out::style());
-    if !causes.is_empty() {
-        text.push('\n');
-        causes.iter().for_each(|line| text.extend([line, "\n"]));
-    }
-    out::print(&text);
-    Ok(ExitCode::SUCCESS)
-}
-
 /// `merge`: adds runs up.
 ///
 /// # Errors
@@ -142,18 +130,17 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     files.extend(svg::files(&run));
     files.push(("report.html", html::page(&run)));
     for (name, text) in files {
-        directory
-            .save_file(name, text.as_bytes())
-            .map_err(Failure::setup)?;
+        // What lacks is told below: the sum is made, and says something.
+        let _ = directory.save_file(name, text.as_bytes());
     }
-    let style = out::style();
+    let style = out::style().verbose(flags.verbose);
     if flags.quiet {
         out::print(&terminal::verdict_line(&run, &style));
     } else {
         let place = directory.path().join("report.html").display().to_string();
         out::print(&terminal::summary(&run, &style.with_report(place)));
     }
-    Ok(exit_code(&run))
+    Ok(conclude(&run, &directory))
 }
 
 /// `export`: hands a run on.
@@ -174,6 +161,19 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
         run.analysis = record::analyse_record(&run).ok();
     }
     Ok(run)
+}
+
+/// A directory for files, held open; it is made where it lacks.
+pub(super) fn folder(path: &Path) -> Result<Folder, Failure> {
+    Folder::make_all(path).map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
+}
+
+/// Writes a file of a directory whole or not at all.
+pub(super) fn write_in(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    folder.replace(OsStr::new(name), bytes).map_err(|source| {
+        let path = folder.path().join(name);
+        Failure::setup(RecordError::Save { path, source })
+    })
 }
 
 /// Writes a file whole or not at all; `-` is standard output.

@@ -6,12 +6,13 @@ use std::time::SystemTime;
 
 use punctual_stats::verdict::Outcome;
 
-use super::failure::{Failure, USAGE};
+use super::failure::{Failure, SETUP, USAGE};
 use super::flags::RunFlags;
 use super::out;
 use super::screen::Screen;
 use crate::conduct::{self, ConductError, Plan};
-use crate::record::{RecordError, Run, RunDirectory, State};
+use crate::record::{Demand, RecordError, Run, RunDirectory, State};
+use crate::report::refusal::refusal;
 use crate::report::{summary_json, terminal};
 
 /// Makes the run and shows it.
@@ -36,8 +37,19 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
             punctual_stats::format::duration(limit_ns)
         ));
     }
-    show(&run, flags.json, flags.quiet, &directory);
-    Ok(exit_code(&run))
+    show(&run, flags.json, flags.quiet, flags.verbose, &directory);
+    Ok(conclude(&run, &directory))
+}
+
+/// Tells what could not be saved. The exit status is the verdict's where all is there.
+pub(super) fn conclude(run: &Run, directory: &RunDirectory) -> ExitCode {
+    let unsaved = directory.unsaved();
+    unsaved.iter().for_each(|line| out::complain(line));
+    if unsaved.is_empty() {
+        exit_code(run)
+    } else {
+        ExitCode::from(SETUP)
+    }
 }
 
 /// The directory of a run that is to be made.
@@ -47,8 +59,10 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
 pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDirectory, Failure> {
     RunDirectory::create(output, verb, SystemTime::now()).map_err(|error| {
         let status = match error {
-            RecordError::Exists { .. } | RecordError::Create { .. } => USAGE,
-            _ => super::failure::SETUP,
+            RecordError::Exists { .. }
+            | RecordError::Foreign { .. }
+            | RecordError::Create { .. } => USAGE,
+            _ => SETUP,
         };
         Failure {
             line: format!("-o: {error}"),
@@ -64,24 +78,36 @@ pub(super) fn settled(
     directory: &RunDirectory,
 ) -> Result<Run, Failure> {
     screen.clear();
-    if let Some(trouble) = &screen.trouble {
-        out::complain(trouble);
-    }
     outcome.map_err(|error| {
         directory.discard_if_empty();
-        Failure::setup(error)
+        match error {
+            ConductError::NotInForce(demands) => not_in_force(&demands),
+            error => Failure::setup(error),
+        }
     })
 }
 
+/// Says why nothing was measured, all but the last line.
+fn not_in_force(demands: &[Demand]) -> Failure {
+    let mut lines = refusal(demands);
+    let line = lines.pop().unwrap_or_default();
+    lines.iter().for_each(|line| out::complain(line));
+    Failure {
+        line,
+        status: Outcome::Invalid.exit_code(),
+    }
+}
+
 /// Prints what came of a run.
-pub(super) fn show(run: &Run, json: bool, quiet: bool, directory: &RunDirectory) {
+pub(super) fn show(run: &Run, json: bool, quiet: bool, verbose: bool, directory: &RunDirectory) {
     let place = directory.path().join("report.html").display().to_string();
     if json {
         out::print(&summary_json::summary(run));
     } else if quiet {
         out::print(&terminal::verdict_line(run, &out::style()));
     } else {
-        out::print(&terminal::summary(run, &out::style().with_report(place)));
+        let style = out::style().verbose(verbose).with_report(place);
+        out::print(&terminal::summary(run, &style));
     }
 }
 

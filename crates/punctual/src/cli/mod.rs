@@ -1,14 +1,19 @@
 //! The command line: flags as plain data first, effects later; one file for each
 //! verb or family of verbs; exit codes.
 
+mod compare;
+mod completions;
+mod cyclictest;
 mod explain;
 mod failure;
 mod flags;
+mod help;
 mod lab;
 mod load;
 mod looking;
 mod manual;
 mod measuring;
+mod nearest;
 mod out;
 mod plan;
 mod run;
@@ -19,7 +24,7 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 pub use failure::Failure;
 pub use flags::{Cli, Verb};
@@ -49,22 +54,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return crate::lab::guest::main(arguments.into_iter().skip(2));
     }
-    let (status, keeps_record) = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => {
-            let status = act(&cli.verb).unwrap_or_else(|failure| end(&failure));
-            let keeps_record = matches!(
-                cli.verb,
-                Verb::Qualify(_)
-                    | Verb::Measure(_)
-                    | Verb::Watch(_)
-                    | Verb::Merge(_)
-                    | Verb::Lab(_)
-            );
-            (status, keeps_record)
-        }
+    crate::conduct::survive_long_files();
+    if let Some(failure) = cyclictest::refused(&arguments) {
+        return end(&failure);
+    }
+    let status = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => act(&cli.verb).unwrap_or_else(|failure| end(&failure)),
         Err(error) if !error.use_stderr() => {
             out::print(&error.render().to_string());
-            (ExitCode::SUCCESS, false)
+            ExitCode::SUCCESS
         }
         Err(error) => {
             let verb = arguments.get(1).map(OsString::as_os_str);
@@ -74,14 +72,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(trouble) = out::trouble() else {
         return status;
     };
+    // What was asked for is not there, whatever the verdict.
     out::complain(trouble);
-    // A run has its record on disk, and its status is the verdict's; what other
-    // verbs print is all that they do.
-    if keeps_record {
-        status
-    } else {
-        ExitCode::from(failure::SETUP)
-    }
+    ExitCode::from(failure::SETUP)
 }
 
 fn end(failure: &Failure) -> ExitCode {
@@ -102,15 +95,14 @@ fn act(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Watch(flags) => watch::run(flags),
         Verb::Lab(flags) => lab::run(flags),
         Verb::Report(flags) => looking::report(flags),
-        Verb::Compare(flags) => looking::compare_runs(flags),
+        Verb::Compare(flags) => compare::compare_runs(flags),
         Verb::Merge(flags) => looking::merge(flags),
         Verb::Export(flags) => looking::export(flags),
         Verb::Completions(flags) => {
-            let mut text = Vec::new();
-            clap_complete::generate(flags.shell, &mut Cli::command(), "punctual", &mut text);
-            out::print(&String::from_utf8_lossy(&text));
+            out::print(&completions::script(flags.shell));
             Ok(ExitCode::SUCCESS)
         }
+        Verb::Help(flags) => help::run(flags),
         Verb::Man => {
             out::print(&manual::page().map_err(Failure::setup)?);
             Ok(ExitCode::SUCCESS)

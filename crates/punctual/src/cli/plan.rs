@@ -2,6 +2,7 @@
 
 mod gaps;
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_rt::periodic::Primes;
@@ -11,10 +12,11 @@ use punctual_stats::requirement::Requirement;
 use super::failure::Failure;
 use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RequirementFlags, RunFlags};
 use crate::conduct::Plan;
-use crate::load::LoadSpec;
-use crate::probe::kinds::Kind;
-use crate::record::Interval;
-use crate::system::cpus::{self, Choice};
+use crate::lab::job::JOB_FILE;
+use crate::load::{LEAST_CPU_NS, LoadSpec};
+use crate::probe::kinds::{KINDS, Kind};
+use crate::record::{Interval, Placement};
+use crate::system::cpus::{self, Choice, Place, Topology};
 use crate::system::{self, Root};
 
 /// What a verb does where the flags say nothing.
@@ -86,16 +88,30 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
         return Err(Failure::usage(PolicyName::NO_PRIORITY));
     }
     if flags.seed.is_some()
-        && flags.interval_kind.unwrap_or(defaults.interval) == IntervalKind::Fixed
+        && flags.interval_kind().unwrap_or(defaults.interval) == IntervalKind::Fixed
     {
         return Err(Failure::usage(
             "--seed goes with --interval primes: intervals that are all the same are not drawn",
         ));
     }
+    if flags.interval.is_some() && flags.interval_word.is_some() && flags.interval_kind().is_none()
+    {
+        return Err(Failure::usage(
+            "-i and --interval both give an interval: give one",
+        ));
+    }
+    if flags.nanosleep && kind.name != KINDS[0].name {
+        return Err(Failure::usage(format!(
+            "-n is the source nanosleep, and {} was given: give one",
+            kind.name
+        )));
+    }
     let root = Root::live();
-    let allowed = system::allowed(&root);
-    let choice = choose_cpus(flags, &root, &allowed)?;
-    let threads = flags.threads.unwrap_or(choice.probed.len());
+    let place = Place::read(&root);
+    let topology = system::topology(&root);
+    let choice = choose_cpus(flags, &topology, &place)?;
+    let load_cpus = cpus::for_load(&topology, &place);
+    let threads = flags.threads.flatten().unwrap_or(choice.probed.len());
     let duration_ns = match (flags.duration, flags.loops, flags.break_value) {
         (Some(duration_ns), _, _) => Some(duration_ns),
         (None, None, None) => defaults.duration_ns,
@@ -124,8 +140,14 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
             .cycle()
             .take(threads)
             .collect(),
-        housekeeping: choice.housekeeping,
-        load_cpus: allowed,
+        placement: Placement {
+            chosen: choice.chosen,
+            inherited: place.inherited,
+            reachable: place.reachable,
+            partition: place.partition,
+            housekeeping: choice.housekeeping,
+            load: load_cpus,
+        },
         policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
         duration_ns,
         loops: flags.loops,
@@ -136,11 +158,14 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
             LoadSpec::None
         }),
         load_class: flags.load_class,
+        load_least_cpu_ns: least_cpu_ns(flags)?,
         requirements: required(&flags.required, defaults.deadline_ns),
         confidence: flags.required.confidence,
         as_deployed: flags.as_deployed,
         lock_memory: true,
         best_effort: flags.best_effort,
+        // A guest of the laboratory has its place in a table: an INVALID says more there than none.
+        measure_unmet: flags.best_effort || Path::new(JOB_FILE).exists(),
         samples: flags.samples,
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
@@ -149,19 +174,31 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
     })
 }
 
-fn choose_cpus(flags: &RunFlags, root: &Root, allowed: &[usize]) -> Result<Choice, Failure> {
-    let topology = system::topology(root);
-    let Some(list) = &flags.affinity else {
-        return Ok(cpus::default_probed(&topology, allowed));
+fn choose_cpus(flags: &RunFlags, topology: &Topology, place: &Place) -> Result<Choice, Failure> {
+    let Some(list) = flags.affinity.as_ref().and_then(Option::as_ref) else {
+        return Ok(cpus::default_probed(topology, place));
     };
     cpus::parse(list)
-        .and_then(|list| cpus::select(&list, &topology, allowed))
+        .and_then(|list| cpus::select(&list, topology, place))
         .map_err(|error| Failure::usage(format!("invalid value '{list}' for --affinity: {error}")))
 }
 
+/// CPU time that a command as load must use in each second.
+fn least_cpu_ns(flags: &RunFlags) -> Result<u64, Failure> {
+    let Some(least_ns) = flags.load_work else {
+        return Ok(LEAST_CPU_NS);
+    };
+    match flags.load {
+        Some(LoadSpec::Command(_)) => Ok(least_ns),
+        _ => Err(Failure::usage(
+            "--load-work goes with a command as --load: the loads of punctual count their work",
+        )),
+    }
+}
+
 fn interval(flags: &RunFlags, defaults: Defaults) -> Interval {
-    let interval_ns = flags.interval.unwrap_or(INTERVAL_NS);
-    match flags.interval_kind.unwrap_or(defaults.interval) {
+    let interval_ns = flags.interval_ns().unwrap_or(INTERVAL_NS);
+    match flags.interval_kind().unwrap_or(defaults.interval) {
         IntervalKind::Fixed => Interval::Fixed { interval_ns },
         IntervalKind::Primes => {
             let seed = flags.seed.unwrap_or_else(seed_from_clock);

@@ -1,10 +1,11 @@
 //! `run`: an unmodified program, made fit for real time.
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use punctual_rt::sched::Policy;
 
-use super::failure::Failure;
+use super::failure::{Failure, unknown_flag};
 use super::flags::{PolicyName, RunProgramFlags};
 use crate::launch::Launch;
 use crate::system::{self, Root, cpus};
@@ -19,10 +20,8 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
     };
     // What stands before the program's name and is no flag of ours is taken for the program.
     if program.as_encoded_bytes().starts_with(b"-") {
-        return Err(Failure::usage(format!(
-            "unknown flag '{}': `punctual run --help` lists what is accepted",
-            program.display()
-        )));
+        let flag = program.to_string_lossy();
+        return Err(Failure::usage(unknown_flag(&flag, Some(OsStr::new("run")))));
     }
     let launch = Launch {
         stacks: flags.stack,
@@ -57,7 +56,9 @@ fn chosen(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     };
     let root = Root::live();
     cpus::parse(list)
-        .and_then(|parsed| cpus::select(&parsed, &system::topology(&root), &system::allowed(&root)))
+        .and_then(|parsed| {
+            cpus::select(&parsed, &system::topology(&root), &cpus::Place::read(&root))
+        })
         .map(|choice| choice.probed)
         .map_err(|error| Failure::usage(format!("invalid value '{list}' for --cpus: {error}")))
 }

@@ -33,8 +33,6 @@ pub struct Screen {
     verbose: bool,
     nanoseconds: bool,
     next_line: Instant,
-    /// Why a picture could not be written.
-    pub trouble: Option<String>,
 }
 
 impl Screen {
@@ -55,7 +53,6 @@ impl Screen {
             verbose,
             nanoseconds,
             next_line: Instant::now() + PLAIN_EVERY,
-            trouble: None,
         }
     }
 
@@ -66,12 +63,11 @@ impl Screen {
             *lines = 0;
         }
     }
+}
 
-    fn picture(&mut self, directory: &RunDirectory, name: &str, text: &str) {
-        if let Err(error) = directory.save_file(name, text.as_bytes()) {
-            self.trouble.get_or_insert(error.to_string());
-        }
-    }
+/// What becomes of it is noted in the directory.
+fn picture(directory: &RunDirectory, name: &str, text: &str) {
+    let _ = directory.save_file(name, text.as_bytes());
 }
 
 /// Moves up over the lines that stand there, and writes others in their place.
@@ -151,13 +147,19 @@ impl Observer for Screen {
 
     fn saved(&mut self, run: &Run, directory: &RunDirectory) {
         for (name, text) in gnuplot::files(run) {
-            self.picture(directory, name, &text);
+            picture(directory, name, &text);
         }
         if run.state != State::Unfinished {
-            self.picture(directory, "report.html", &html::page(run));
+            picture(directory, "report.html", &html::page(run));
             for (name, text) in svg::files(run) {
-                self.picture(directory, name, &text);
+                picture(directory, name, &text);
             }
+        }
+    }
+
+    fn make_room(&mut self, directory: &RunDirectory) {
+        for name in [gnuplot::HISTOGRAM, gnuplot::TIMELINE, gnuplot::SCRIPT] {
+            directory.remove(name);
         }
     }
 

@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 10] = [
 
 fn time(text: &str, bare_unit_ns: u64, accepted: &str) -> Result<u64, String> {
     let text = text.trim();
-    let refused = || format!("accepted is {accepted}");
+    let refused = || format!("expected {accepted}");
     let digits_end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -63,6 +63,15 @@ pub fn latency(text: &str) -> Result<u64, String> {
     )
 }
 
+/// CPU time per second: as [`latency`], or 0.
+pub fn least_cpu(text: &str) -> Result<u64, String> {
+    if text.trim() == "0" {
+        return Ok(0);
+    }
+    let expected = "0, or a CPU time such as 500us or 10ms per second; a bare number is in us";
+    time(text, 1_000, expected)
+}
+
 /// The length of a run: `60`, `90s`, `5m`, `1h`, `1d`; a bare number is in seconds.
 pub fn duration(text: &str) -> Result<u64, String> {
     time(
@@ -79,7 +88,7 @@ pub fn interval(text: &str) -> Result<u64, String> {
     if (1_000..=3_600_000_000_000).contains(&ns) {
         Ok(ns)
     } else {
-        Err(format!("accepted is {accepted}"))
+        Err(format!("expected {accepted}"))
     }
 }
 
@@ -87,9 +96,9 @@ pub fn interval(text: &str) -> Result<u64, String> {
 pub fn miss(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(allowed) if (0.0..1.0).contains(&allowed) => Ok(allowed),
-        _ => Err(
-            "accepted is a probability from 0 (no miss seen) to below 1, such as 1e-4".to_owned(),
-        ),
+        _ => {
+            Err("expected a probability from 0 (no miss seen) to below 1, such as 1e-4".to_owned())
+        }
     }
 }
 
@@ -97,13 +106,13 @@ pub fn miss(text: &str) -> Result<f64, String> {
 pub fn confidence(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(level) if (0.5..=0.999_999).contains(&level) => Ok(level),
-        _ => Err("accepted is a level from 0.5 to 0.999999, such as 0.95".to_owned()),
+        _ => Err("expected a level from 0.5 to 0.999999, such as 0.95".to_owned()),
     }
 }
 
 /// `99.99=50us`.
 pub fn percentile(text: &str) -> Result<Requirement, String> {
-    let refused = || "accepted is a percentile and its limit, such as 99.99=50us".to_owned();
+    let refused = || "expected a percentile and its limit, such as 99.99=50us".to_owned();
     let (percentile, limit) = text.split_once('=').ok_or_else(refused)?;
     let percentile: f64 = percentile.trim().parse().map_err(|_| refused())?;
     if !(percentile > 0.0 && percentile < 100.0) {
@@ -117,7 +126,7 @@ pub fn percentile(text: &str) -> Result<Requirement, String> {
 
 /// `step()=500us`: a mark's name, which may hold anything but `=`, and its limit in ns.
 pub fn mark_limit(text: &str) -> Result<(String, u64), String> {
-    let refused = || "accepted is a mark's name and its limit, such as 'step()=500us'".to_owned();
+    let refused = || "expected a mark's name and its limit, such as 'step()=500us'".to_owned();
     let (name, limit) = text.rsplit_once('=').ok_or_else(refused)?;
     let limit_ns = latency(limit).map_err(|_| refused())?;
     match name.trim() {
@@ -166,10 +175,7 @@ mod tests {
             "100000d",
             "nan",
         ] {
-            assert!(
-                latency(text).unwrap_err().starts_with("accepted is"),
-                "{text}"
-            );
+            assert!(latency(text).unwrap_err().starts_with("expected"), "{text}");
             assert!(duration(text).is_err(), "{text}");
         }
         for text in ["0.5us", "2h", "999ns"] {

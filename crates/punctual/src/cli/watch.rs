@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::flags::WatchFlags;
-use super::measuring::{exit_code, make_directory, settled, show};
+use super::measuring::{conclude, make_directory, settled, show};
 use super::plan::required;
 use super::screen::Screen;
 use crate::conduct::{self, WatchPlan};
@@ -23,8 +23,8 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
     let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
     let outcome = conduct::watch(&plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
-    show(&run, flags.json, flags.quiet, &directory);
-    Ok(exit_code(&run))
+    show(&run, flags.json, flags.quiet, flags.verbose, &directory);
+    Ok(conclude(&run, &directory))
 }
 
 fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {

@@ -14,6 +14,8 @@ const FIRST_NS: u64 = 250_000_000;
 pub struct Stretches {
     blocking: Blocking,
     seen: Histogram,
+    /// Of each thread, where they are kept apart.
+    seen_by_thread: Vec<Histogram>,
     /// When the stretch under way is over, counted from the start of the run.
     until_ns: u64,
 }
@@ -23,6 +25,7 @@ impl Stretches {
         Self {
             blocking: Blocking::of(FIRST_NS),
             seen: Histogram::new(),
+            seen_by_thread: Vec::new(),
             until_ns: FIRST_NS,
         }
     }
@@ -30,7 +33,22 @@ impl Stretches {
     /// Ends a block if it is time. Stretches are cut when somebody comes to look, and
     /// so are equal to a few ms.
     pub fn look(&mut self, collector: &Collector, elapsed_ns: u64) {
-        self.look_at(collector.lanes.iter().map(|lane| &lane.tally), elapsed_ns);
+        if elapsed_ns < self.until_ns {
+            return;
+        }
+        let lanes = &collector.lanes;
+        if lanes.len() > Blocks::MOST_THREADS {
+            self.look_at(lanes.iter().map(|lane| &lane.tally), elapsed_ns);
+            return;
+        }
+        let of = |tally: &Tally| Histogram::merged(tally.parts());
+        let threads: Vec<Histogram> = lanes.iter().map(|lane| of(&lane.tally)).collect();
+        let seen = &mut self.seen_by_thread;
+        seen.resize_with(threads.len(), Histogram::new);
+        let added = |(now, seen): (&Histogram, &Histogram)| now.without(seen);
+        let new: Vec<Histogram> = threads.iter().zip(&*seen).map(added).collect();
+        *seen = threads;
+        self.end(&Histogram::merged(&new), &new, elapsed_ns);
     }
 
     /// The same, of tallies that nobody collects.
@@ -47,10 +65,14 @@ impl Stretches {
             return;
         }
         let now = now();
-        let width_ns = self.blocking.width_ns();
-        self.blocking
-            .add(&now.without(&self.seen), width_ns / FIRST_NS);
+        let new = now.without(&self.seen);
         self.seen = now;
+        self.end(&new, &[], elapsed_ns);
+    }
+
+    fn end(&mut self, new: &Histogram, threads: &[Histogram], elapsed_ns: u64) {
+        let width_ns = self.blocking.width_ns();
+        self.blocking.add_with(new, threads, width_ns / FIRST_NS);
         let width_ns = self.blocking.width_ns();
         self.until_ns = (elapsed_ns / width_ns + 1) * width_ns;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_stats::histogram::HistogramRecord;
 
 use super::plan::Plan;
-use crate::load::{LoadReport, LoadStatus};
+use crate::load::{LoadReport, LoadSpec, LoadStatus, Pause};
 use crate::probe::collector::{Collector, Lane, Sifted};
 use crate::probe::cycle::Ended;
 use crate::probe::gaps::{Account, Told};
@@ -13,8 +13,8 @@ use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use crate::record::{
-    self, FORMAT, Faults, Load, OwnCost, Request, Run, State, SystemState, Thread, Timeline, Tool,
-    VERSION, Watched,
+    self, Event, FORMAT, Faults, Load, OwnCost, Placement, Request, Run, State, SystemState,
+    Thread, Timeline, Tool, VERSION, Watched,
 };
 use crate::system::watch::Watch;
 
@@ -26,6 +26,8 @@ pub struct LaneCopy {
     lost: u64,
     tally: Tally,
     sifted: Sifted,
+    /// Time in stops, of one that polls.
+    stopped_ns: u64,
     /// For a thread that polls: how far it has come.
     polled: Option<Told>,
 }
@@ -38,6 +40,7 @@ pub fn copy(collector: &Collector, accounts: &[Arc<Account>]) -> Vec<LaneCopy> {
         lost: lane.lost(),
         tally: lane.tally.clone(),
         sifted: lane.sifted,
+        stopped_ns: lane.stopped.ns,
         polled: accounts.get(index).map(|account| account.told()),
     };
     collector.lanes.iter().enumerate().map(copy).collect()
@@ -63,6 +66,13 @@ pub fn begun(plan: &Plan, started: String, system: SystemState) -> Run {
     };
     Run {
         gaps: plan.gaps.clone(),
+        placement: Some(Placement {
+            load: match plan.load {
+                LoadSpec::None => Vec::new(),
+                _ => plan.placement.load.clone(),
+            },
+            ..plan.placement.clone()
+        }),
         ..empty(&plan.verb, plan.command.clone(), request, started, system)
     }
 }
@@ -88,6 +98,7 @@ pub fn empty(
         start_ns: None,
         state: State::Unfinished,
         request,
+        placement: None,
         system,
         demands: Vec::new(),
         measured_ns: 0,
@@ -112,6 +123,7 @@ pub fn empty(
         gaps: None,
         cross_check: None,
         watch: None,
+        stops: None,
     }
 }
 
@@ -133,6 +145,16 @@ pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
         .max()
         .unwrap_or(0);
     run.timeline = timeline::merged(lanes.iter().map(|lane| lane.tally.rows()), run.measured_ns);
+    // Seconds within stops are neither good nor bad.
+    let stopped = run
+        .stops
+        .as_ref()
+        .map_or(0, |stops| stops.total_ns / 1_000_000_000);
+    let timeline = &mut run.timeline;
+    timeline.seconds = timeline
+        .seconds
+        .saturating_sub(stopped)
+        .max(timeline.seconds_with_miss);
     if let Ok(usage) = punctual_rt::sys::task::process_usage() {
         run.own_cost.peak_resident_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
     }
@@ -165,12 +187,15 @@ pub fn last_conditions(run: &mut Run, watch: &mut Watch, elapsed_ns: u64) {
     if let Some(stolen) = watch.stolen() {
         run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
         run.system.virtualisation.stolen_share = Some(stolen.share);
+        run.system.virtualisation.stolen_grain_ns = Some(crate::system::stolen::tick_ns());
     }
 }
 
 /// The time of a thread that polls, in parts that sum to it.
 fn watched(start_ns: u64, lane: &LaneCopy) -> Watched {
-    let told = lane.polled.unwrap_or_default();
+    let mut told = lane.polled.unwrap_or_default();
+    // A stop was not watched.
+    told.gap_ns = told.gap_ns.saturating_sub(lane.stopped_ns);
     let in_loop_ns = told.polled_ns + told.gap_ns;
     let span_ns = told.last_ns.saturating_sub(start_ns).max(in_loop_ns);
     Watched {
@@ -232,6 +257,21 @@ pub fn load(report: LoadReport) -> Load {
         unit: report.unit,
         rate: report.rate,
         failed: report.failed,
+        check: report.check,
+    }
+}
+
+/// A time in which a load did no work.
+pub fn pause(pause: &Pause, start_ns: u64) -> Event {
+    Event {
+        at_ns: pause.begin_ns.saturating_sub(start_ns),
+        kind: "load-idle".to_owned(),
+        text: format!(
+            "the load {} did no work for {:.1} s",
+            pause.load,
+            pause.length_ns as f64 / 1e9
+        ),
+        invalidates: false,
     }
 }
 
@@ -245,6 +285,7 @@ pub fn load_under_way(status: &LoadStatus) -> Load {
         unit: status.unit.clone(),
         rate: status.rate,
         failed: status.error.clone(),
+        check: (status.check.looked_ns > 0).then_some(status.check),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use crate::record::Demand;
 use crate::trace::capture::Unavailable;
 
 /// Why a run could not be begun.
@@ -30,8 +31,17 @@ pub enum ConductError {
     Tracer(String),
     /// Nothing can be watched here.
     Watch(Unavailable),
+    /// The kernel would kill the probes.
+    TimeLimit {
+        /// How long they run without sleeping, in µs; absent where they never do.
+        needs_us: Option<u64>,
+        /// RLIMIT_RTTIME, hard, in µs.
+        hard_us: u64,
+    },
     /// Signals can't be listened to.
     Signals(io::Error),
+    /// What was requested and is not in force: the run would be INVALID whatever it measured.
+    NotInForce(Vec<Demand>),
     /// A signal ended it, by the reason that a record would give.
     Interrupted(&'static str),
 }
@@ -50,7 +60,24 @@ impl fmt::Display for ConductError {
             Self::Tracer(reason) => write!(f, "the kernel's tracer: {reason}"),
             Self::Collector(error) => write!(f, "can't start a thread: {error}"),
             Self::Watch(why) => write!(f, "nothing can be watched: {}; {}", why.reason, why.mend),
+            Self::TimeLimit { needs_us, hard_us } => {
+                let length = match needs_us {
+                    Some(us) => format!("for {us} µs in each period"),
+                    None => "all the time".to_owned(),
+                };
+                write!(
+                    f,
+                    "RLIMIT_RTTIME is {hard_us} µs: the kernel kills a real-time thread that runs \
+                     so long without sleeping, and the probe polls {length}. Raise the limit \
+                     (`ulimit -R unlimited`, or LimitRTTIME=infinity in a systemd unit), poll for \
+                     less than half of it with --runtime, or use --policy other"
+                )
+            }
             Self::Signals(error) => write!(f, "can't listen to signals: {error}"),
+            Self::NotInForce(demands) => {
+                let names: Vec<&str> = demands.iter().map(|demand| &*demand.name).collect();
+                write!(f, "requested and not in force: {}", names.join(", "))
+            }
             Self::Interrupted(reason) => write!(
                 f,
                 "ended by a signal ({reason}) before anything was measured: nothing is kept"

@@ -177,6 +177,18 @@ impl Explaining {
         lock(&self.capture).smi_count(u32::try_from(cpu).ok()?)
     }
 
+    /// Stolen time counts from this instant on.
+    pub fn count_stolen_from(&self, start_ns: u64) {
+        lock(&self.capture).count_stolen_from(start_ns);
+    }
+
+    /// Time that the host took from a CPU since then, by the hypervisor's account; absent where
+    /// it has none.
+    #[must_use]
+    pub fn stolen_ns(&self, cpu: usize) -> Option<u64> {
+        lock(&self.capture).stolen_ns(u32::try_from(cpu).ok()?)
+    }
+
     /// What it has cost so far, outside the kernel.
     #[must_use]
     pub fn cost(&self) -> TracerCost {

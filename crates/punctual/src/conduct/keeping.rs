@@ -50,10 +50,15 @@ impl<'a> Keeping<'a> {
         });
     }
 
-    /// Saves what there is so far, once `beside` is: a disk that is full for a while does not
+    /// Saves what there is so far, the record first: a disk that is full for a while does not
     /// end the run, but stands in the record.
-    pub fn save_under_way(&mut self, beside: Result<(), RecordError>, observer: &mut dyn Observer) {
-        match self.save(beside) {
+    pub fn save_under_way(
+        &mut self,
+        beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
+        observer: &mut dyn Observer,
+    ) {
+        let saved = self.directory.save(&self.run);
+        match saved.and_then(|()| beside(self.directory)) {
             Ok(()) => {
                 self.save_failed = false;
                 observer.saved(&self.run, self.directory);
@@ -67,22 +72,49 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Saves it for the last time, and gives it away.
+    /// Saves it for the last time, and gives it away. The record comes first, and has the space
+    /// of what can be drawn from it again.
     pub fn save_last(
         mut self,
-        beside: Result<(), RecordError>,
+        beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
         observer: &mut dyn Observer,
     ) -> Run {
-        if let Err(error) = self.save(beside) {
-            self.event("save-failed", error.to_string());
+        let directory = self.directory;
+        if let Err(error) = directory.save(&self.run)
+            && error.is_full()
+        {
+            directory.release();
+            observer.make_room(directory);
+            self.save_what_fits();
         }
-        observer.saved(&self.run, self.directory);
+        directory.release();
+        // This too.
+        let _ = beside(directory);
+        observer.saved(&self.run, directory);
+        let unsaved = directory.unsaved();
+        if !unsaved.is_empty() {
+            unsaved
+                .into_iter()
+                .for_each(|line| self.event("save-failed", line));
+            // Of a record that lacks a part, all of it has no room now either.
+            directory.amend(&self.run);
+        }
         self.run
     }
 
-    /// Both are tried, and the first that failed is told.
-    fn save(&self, beside: Result<(), RecordError>) -> Result<(), RecordError> {
-        let saved = self.directory.save(&self.run);
-        beside.and(saved)
+    /// The record where there is no room for all of it: the verdict, the histograms and the
+    /// conditions are worth more than what explains single wake-ups. What comes of it is noted
+    /// in the directory.
+    fn save_what_fits(&self) {
+        if self.directory.save(&self.run).is_ok() || self.run.explanation.is_none() {
+            return;
+        }
+        let mut run = self.run.clone();
+        run.explanation = None;
+        if self.directory.save(&run).is_ok() {
+            let why = "there is no space left for it".to_owned();
+            self.directory
+                .note_unsaved("the explanation in run.json", why);
+        }
     }
 }

@@ -18,6 +18,10 @@ pub trait Observer {
     }
     /// What was just saved: every 5 s, and once at the end.
     fn saved(&mut self, run: &Run, directory: &RunDirectory);
+    /// The disk is full, and the record wants room: what can be made again is removed.
+    fn make_room(&mut self, directory: &RunDirectory) {
+        let _ = directory;
+    }
     /// What is being done before and after the measurement, in a few words.
     fn stage(&mut self, words: &str);
 }

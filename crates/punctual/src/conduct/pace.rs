@@ -52,6 +52,16 @@ impl Pace {
         let _ = clock::sleep_until(self.between(due_ns, clock::now_ns().saturating_add(length_ns)));
     }
 
+    /// The instant at which such a nap ends.
+    pub fn after(&self, length_ns: u64) -> u64 {
+        let at_ns = clock::now_ns().saturating_add(length_ns);
+        let due_ns = self.due_ns.load(Ordering::Relaxed);
+        if due_ns == 0 || self.interval_ns == 0 || self.interval_ns > length_ns / 2 {
+            return at_ns;
+        }
+        self.between(due_ns, at_ns)
+    }
+
     /// The first instant from `from_ns` on that lies halfway between two wake-ups.
     fn between(&self, due_ns: u64, from_ns: u64) -> u64 {
         let phase = due_ns.wrapping_add(self.interval_ns / 2) % self.interval_ns;

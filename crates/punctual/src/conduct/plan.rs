@@ -7,7 +7,7 @@ use punctual_stats::requirement::Requirement;
 
 use crate::load::{LoadClass, LoadSpec};
 use crate::probe::kinds::Kind;
-use crate::record::{Gaps, Interval};
+use crate::record::{Gaps, Interval, Method, Placement};
 
 /// A run that can be begun.
 #[derive(Debug, Clone)]
@@ -24,10 +24,8 @@ pub struct Plan {
     pub interval: Interval,
     /// The CPU of each probe thread, in their order.
     pub cpus: Vec<usize>,
-    /// Where the tool's own work is done; anywhere if there is no CPU to spare.
-    pub housekeeping: Option<usize>,
-    /// CPUs that the load may use.
-    pub load_cpus: Vec<usize>,
+    /// Where everything else runs, and why these CPUs are probed.
+    pub placement: Placement,
     /// Policy of the probe threads.
     pub policy: Policy,
     /// Length of the measurement in ns.
@@ -40,6 +38,8 @@ pub struct Plan {
     pub load: LoadSpec,
     /// Its scheduling class.
     pub load_class: LoadClass,
+    /// CPU time in ns that a command as load must use in each second; 0 for no check.
+    pub load_least_cpu_ns: u64,
     /// What must hold.
     pub requirements: Vec<Requirement>,
     /// Level of confidence, in (0, 1).
@@ -50,6 +50,8 @@ pub struct Plan {
     pub lock_memory: bool,
     /// Conditions not in force are stated and don't make the run invalid.
     pub best_effort: bool,
+    /// Measure also where a condition is known beforehand not to be in force.
+    pub measure_unmet: bool,
     /// Write every sample.
     pub samples: bool,
     /// Explain late wake-ups, where the kernel allows it.
@@ -70,6 +72,13 @@ impl Plan {
             Some(gaps) => gaps.subject.name(),
             None => self.kind.name,
         }
+    }
+
+    /// Whether threads of ours poll the clock.
+    #[must_use]
+    pub fn polls(&self) -> bool {
+        let method = self.gaps.as_ref().map(|gaps| gaps.method);
+        method == Some(Method::Polling)
     }
 
     /// The deadline that late wake-ups are counted by, in ns.

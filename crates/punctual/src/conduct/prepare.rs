@@ -14,8 +14,9 @@ use crate::probe::collector::Collector;
 use crate::probe::cycle::{Bounds, Halt, Sample};
 use crate::probe::gaps::{Account, GapFeed, Polling};
 use crate::probe::thread::{Probe, ProbeRequest, Ready, StartLine};
-use crate::record::{Demand, SystemState};
+use crate::record::{Demand, Standing, SystemState};
 use crate::system::demands::{self, Asked, Found, ProbeFound};
+use crate::system::dma_latency::HoldError;
 use crate::system::{self, DmaLatency, Root};
 
 /// Probe threads at the start line.
@@ -143,7 +144,10 @@ pub fn hold(
                 held.dma_latency = Some(bound);
                 in_force
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => {
+                found.dma_latency_forbidden = matches!(error, HoldError::Forbidden);
+                Err(error.to_string())
+            }
         });
     }
     state.power.cpu_dma_latency_held_us = held.dma_latency.as_ref().map(DmaLatency::asked_us);
@@ -168,9 +172,26 @@ pub fn hold(
         priority: plan.policy.priority(),
         lock_memory: plan.lock_memory,
         dma_latency_us: (!plan.as_deployed).then_some(0),
+        explain: plan.explain,
         executable: system::executable(),
     };
     (held, demands::judge(&asked, &found, state))
+}
+
+/// Tells a run that would be INVALID from its first moment before it is made, where the plan
+/// has it so.
+///
+/// # Errors
+/// What is requested and not in force.
+pub fn refuse_unmet(plan: &Plan, demands: &[Demand]) -> Result<(), ConductError> {
+    let unmet = demands
+        .iter()
+        .filter(|it| it.standing == Standing::NotInForce);
+    let unmet: Vec<Demand> = unmet.cloned().collect();
+    if plan.measure_unmet || unmet.is_empty() {
+        return Ok(());
+    }
+    Err(ConductError::NotInForce(unmet))
 }
 
 fn refused(ready: &Ready, step: &str) -> Option<i32> {
@@ -179,7 +200,7 @@ fn refused(ready: &Ready, step: &str) -> Option<i32> {
 }
 
 /// Bytes that a run of some seconds takes of the heap beside what was there when it began.
-const HEAP_ROOM: usize = 1 << 20;
+const HEAP_ROOM: usize = 3 << 20;
 
 /// Locks the future as well only where nothing limits it: under a limit, the next
 /// large allocation of this program would fail instead.

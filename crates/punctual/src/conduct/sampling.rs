@@ -1,12 +1,13 @@
 //! `--samples`: every sample to disk, by a thread that nothing waits for.
 
-use std::path::Path;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 
 use super::error::ConductError;
+use crate::files::Folder;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle;
+use crate::record::RecordError;
 use crate::record::samples::{Sample, SampleWriter};
 
 /// Samples that are handed over at once.
@@ -16,7 +17,31 @@ const WAITING: usize = 1024;
 
 /// The writing thread. Ends, and closes the files, when the sink is dropped.
 pub struct Sampling {
-    thread: JoinHandle<Result<u64, String>>,
+    thread: JoinHandle<Written>,
+}
+
+/// What came of the samples.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Those that stand in the files.
+    pub samples: u64,
+    /// What first went wrong.
+    pub trouble: Option<String>,
+}
+
+impl Written {
+    /// What lacks of so many, and why.
+    #[must_use]
+    pub fn lacks(&self, measured: u64) -> Option<String> {
+        let Self { samples, trouble } = self;
+        if *samples == measured && trouble.is_none() {
+            return None;
+        }
+        let why = trouble.as_deref().unwrap_or("the disk was too slow");
+        Some(format!(
+            "{samples} of {measured} samples were written: {why}"
+        ))
+    }
 }
 
 /// The collector's end.
@@ -32,21 +57,32 @@ impl Sampling {
     ///
     /// # Errors
     /// When the files can't be made.
-    pub fn begin(directory: &Path) -> Result<(Self, Box<dyn SampleSink>), ConductError> {
-        let mut writer = SampleWriter::create(directory)
+    pub fn begin(directory: &Folder) -> Result<(Self, Box<dyn SampleSink>), ConductError> {
+        let mut writer = SampleWriter::create_in(directory)
             .map_err(|error| ConductError::Record(error.to_string()))?;
         let (batches, incoming) = mpsc::sync_channel::<Vec<Sample>>(WAITING);
         let thread = std::thread::Builder::new()
             .name("samples".to_owned())
             .stack_size(512 << 10)
             .spawn(move || {
+                let mut first = None;
+                let mut note = |done: Result<(), RecordError>| {
+                    // A disk may have room again: what comes later is tried.
+                    if let (Err(error), None) = (done, &first) {
+                        first = Some(error.to_string());
+                    }
+                };
                 for batch in incoming {
                     for sample in batch {
-                        writer.push(sample).map_err(|error| error.to_string())?;
+                        note(writer.push(sample));
                     }
-                    writer.checkpoint().map_err(|error| error.to_string())?;
+                    note(writer.checkpoint());
                 }
-                writer.finish().map_err(|error| error.to_string())
+                note(writer.end());
+                Written {
+                    samples: writer.written(),
+                    trouble: first,
+                }
             })
             .map_err(ConductError::Collector)?;
         let sink = Sink {
@@ -59,13 +95,11 @@ impl Sampling {
     }
 
     /// Waits for the files to be closed; how many samples stand in them.
-    ///
-    /// # Errors
-    /// Why not all could be written, in words.
-    pub fn end(self) -> Result<u64, String> {
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err("the writing thread failed".to_owned()))
+    pub fn end(self) -> Written {
+        self.thread.join().unwrap_or_else(|_| Written {
+            samples: 0,
+            trouble: Some("the writing thread failed".to_owned()),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run from its first to its last moment.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,18 +16,20 @@ use super::pace::Pace;
 use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
-use super::setup::{explain, go_on, halves, sieve, start_loads};
-use super::signals::Signals;
+use super::setup::{explain, go_on, halves, sieve, start_loads, stop_watch};
+use super::signals::{Signals, TIME_LIMIT};
+use super::stops::StopWatch;
+use super::time_limit::TimeLimit;
 use super::tracers::{self, Hwlat};
 use super::{compose, view};
-use crate::load::LoadSet;
+use crate::load::{LoadSet, Pause};
 use crate::probe::collector::{Collector, Lane};
 use crate::probe::cycle::Ended;
 use crate::probe::gaps::GapFeed;
 use crate::probe::tally::Tally;
 use crate::probe::thread::{Outcome, Probe, StartLine};
 use crate::record::samples::SAMPLES_DIRECTORY;
-use crate::record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
+use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
 
@@ -44,6 +46,10 @@ pub(super) const PEAKS: usize = 8192;
 
 /// The reason of a run that a latency above the break value stopped.
 pub const BREAK_VALUE: &str = "break-value";
+
+/// The reason of a run that a stop of the process ended: longer than the break value, and no
+/// latency.
+const PROCESS_STOPPED: &str = "process-stopped";
 
 /// Makes a run in a directory that exists already, and returns its record, judged
 /// and saved.
@@ -68,16 +74,20 @@ pub fn conduct(
         system::survey(&root, &request),
     );
     save(directory, &run)?;
+    directory.reserve();
     let mut outcome = begin(plan, directory, observer, signals, root, run);
     if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
         run.cross_check = Some(tracers::cross_check(plan, run, observer));
-        save(directory, run)?;
-        observer.saved(run, directory);
+        // It was measured, and what stands of it is noted in the directory.
+        if directory.save(run).is_ok() {
+            observer.saved(run, directory);
+        }
     }
     if outcome.is_err() {
         // Nothing was measured: nothing is left behind.
-        let _ = fs::remove_file(directory.path().join(RUN_FILE));
-        let _ = fs::remove_dir(directory.path().join(SAMPLES_DIRECTORY));
+        directory.release();
+        directory.remove(RUN_FILE);
+        directory.remove_empty(SAMPLES_DIRECTORY);
     }
     outcome
 }
@@ -87,16 +97,25 @@ fn begin(
     plan: &Plan,
     directory: &RunDirectory,
     observer: &mut dyn Observer,
-    signals: Signals,
+    mut signals: Signals,
     root: Root,
     mut run: Run,
 ) -> Result<Run, ConductError> {
+    let time_limit = TimeLimit::begin(plan)?;
     observer.stage("setting up the probe threads");
     let feed = Hwlat::begin(plan)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
     let lined = prepare::line_up(plan, feed)?;
+    signals
+        .end_at_time_limit(&lined.halt)
+        .map_err(ConductError::Signals)?;
+    if !plan.measure_unmet {
+        // Before anything else is set up; what was changed to find out is put back at once.
+        let (_held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
+        prepare::refuse_unmet(plan, &demands)?;
+    }
     let mut sinks = Vec::new();
     let sampling = if plan.samples {
-        let (sampling, sink) = Sampling::begin(directory.path())?;
+        let (sampling, sink) = Sampling::begin(directory.folder())?;
         sinks.push(sink);
         Some(sampling)
     } else {
@@ -123,14 +142,21 @@ fn begin(
         .zip(rings)
         .map(|((&cpu, ready), ring)| {
             let tally = Tally::new(u64::MAX, deadline_ns, halves(plan), peaks)
-                .with_shortest_interval(plan.interval.shortest_ns());
-            Lane::new(cpu, ready.tid, ring, tally)
+                .with_shortest_interval(plan.interval.shortest_ns())
+                .with_interval(plan.interval.nominal_ns());
+            Lane::new(cpu, ready.tid, ring, tally).with_interval(match plan.gaps {
+                Some(_) => 0,
+                None => plan.interval.nominal_ns(),
+            })
         })
         .collect();
     let pace = Arc::new(Pace::of(&plan.interval));
     let sieve = sieve(&explaining, &mut run);
-    let collector = Collector::new(lanes, u64::MAX, sinks).with_sieve(sieve);
-    let gathering = Gathering::begin(collector, plan.housekeeping, &pace)?;
+    let stops = stop_watch(plan, &signals, &pace)?;
+    let collector = Collector::new(lanes, u64::MAX, sinks)
+        .with_sieve(sieve)
+        .with_evidence(stops.as_ref().map(StopWatch::evidence));
+    let gathering = Gathering::begin(collector, plan.placement.housekeeping, &pace)?;
     let lined = Lined {
         line,
         halt,
@@ -141,6 +167,7 @@ fn begin(
     };
     // Memory is locked when all of it is there, and before anything is measured.
     let (held, demands) = prepare::hold(plan, &lined, &root, &mut run.system);
+    prepare::refuse_unmet(plan, &demands)?;
     run.demands = demands;
     let watched: Vec<watch::Probe> = plan
         .cpus
@@ -161,6 +188,9 @@ fn begin(
     }
     pace.begin(start_ns);
     lined.line.go(start_ns);
+    if let Some(explaining) = &explaining {
+        explaining.count_stolen_from(start_ns);
+    }
     let mut session = Session {
         plan,
         observer,
@@ -169,6 +199,9 @@ fn begin(
         lined,
         gathering,
         stretches: Stretches::new(),
+        stops,
+        stops_told: 0,
+        time_limit,
         loads,
         watch,
         held: Some(held),
@@ -195,6 +228,10 @@ struct Session<'a> {
     lined: Lined,
     gathering: Gathering,
     stretches: Stretches,
+    /// Ended before the rings are emptied for the last time.
+    stops: Option<StopWatch>,
+    stops_told: usize,
+    time_limit: TimeLimit,
     loads: Option<LoadSet>,
     watch: Watch,
     /// Given back before the run is judged.
@@ -208,12 +245,22 @@ impl Session<'_> {
     /// Waits for the end, whatever brings it, and keeps the record meanwhile.
     fn measure(&mut self) -> State {
         let mut next_watch = Instant::now() + WATCH_EVERY;
+        let accounts_every = self.watch.throttling_every();
+        let nap = TICK
+            .min(accounts_every)
+            .min(self.time_limit.look.unwrap_or(TICK));
+        let mut next_account = Instant::now() + accounts_every;
         let mut next_save = Instant::now() + SAVE_EVERY;
-        let mut last_tick = Instant::now();
         loop {
             if let Some(reason) = self.signals.end() {
-                self.kept
-                    .event("signal", format!("ended by a signal ({reason})"));
+                let text = match reason {
+                    TIME_LIMIT => "ended by SIGXCPU: a real-time thread of this run came to \
+                                   RLIMIT_RTTIME without sleeping, or the process to RLIMIT_CPU; \
+                                   `ulimit -R unlimited` raises the first"
+                        .to_owned(),
+                    reason => format!("ended by a signal ({reason})"),
+                };
+                self.kept.event("signal", text);
                 return State::Stopped {
                     reason: reason.to_owned(),
                 };
@@ -222,15 +269,10 @@ impl Session<'_> {
                 // The threads themselves say whether it was for a break value.
                 return State::Finished;
             }
-            let stood_still = last_tick.elapsed();
-            last_tick = Instant::now();
-            if self.signals.take_continued() {
-                // Nobody is told when a stop begins; the last tick bounds it.
-                let text = format!(
-                    "continued (SIGCONT) after a stop of at most {:.2} s",
-                    stood_still.as_secs_f64()
-                );
-                self.kept.event("continued", text);
+            self.tell_stops();
+            if Instant::now() >= next_account {
+                next_account = Instant::now() + accounts_every;
+                self.look_at_accounts();
             }
             if Instant::now() >= next_watch {
                 next_watch = Instant::now() + WATCH_EVERY;
@@ -241,11 +283,55 @@ impl Session<'_> {
                 self.save_under_way();
                 next_save = Instant::now() + SAVE_EVERY;
             }
+            self.look_at_loads();
             let elapsed_ns = self.kept.elapsed_ns();
             self.stretches.look(&self.gathering.look(), elapsed_ns);
             self.tick();
-            self.pace.nap(TICK.min(self.until_end()));
+            self.pace.nap(nap.min(self.until_end()));
         }
+    }
+
+    /// Keeps the times in which a load did no work.
+    fn look_at_loads(&mut self) {
+        if let Some(loads) = &mut self.loads {
+            let pauses = loads.look();
+            self.tell_pauses(&pauses);
+        }
+    }
+
+    fn tell_pauses(&mut self, pauses: &[Pause]) {
+        let events = pauses.iter().map(|p| compose::pause(p, self.kept.start_ns));
+        let events: Vec<_> = events.collect();
+        self.kept.run.events.extend(events);
+    }
+
+    fn look_at_accounts(&mut self) {
+        let events = self.watch.poll_throttling(self.kept.elapsed_ns());
+        self.kept.run.events.extend(events);
+    }
+
+    /// Stops of the process that have come to be known.
+    fn tell_stops(&mut self) {
+        let stops = self.gathering.look().stops.clone();
+        for stop in stops.list.iter().skip(self.stops_told) {
+            let whose = match stop.cpu {
+                Some(cpu) => format!("the probe of CPU {cpu}"),
+                None => "this process".to_owned(),
+            };
+            let text = format!(
+                "{whose} was stopped for {:.3} s {}: its cycles count neither as late nor as on time",
+                stop.length_ns as f64 / 1e9,
+                stop.cause.words()
+            );
+            self.kept.run.events.push(Event {
+                at_ns: stop.at_ns,
+                kind: "stopped".to_owned(),
+                text,
+                invalidates: false,
+            });
+        }
+        self.stops_told = stops.list.len();
+        self.kept.run.stops = (stops.count > 0).then_some(stops);
     }
 
     /// Time until the run should be over, at least a little.
@@ -301,30 +387,34 @@ impl Session<'_> {
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         self.kept.run.loads = loads.iter().map(compose::load_under_way).collect();
         self.put_explanation();
-        let beside = self.save_windows();
+        let beside = windows_of(&self.explaining);
         self.kept.save_under_way(beside, self.observer);
-    }
-
-    fn save_windows(&self) -> Result<(), RecordError> {
-        let windows = self.explaining.as_ref();
-        windows.map_or(Ok(()), |it| it.save(self.kept.directory))
     }
 
     /// Ends everything in order, judges, and saves.
     fn close(mut self, state: State) -> Run {
         self.observer.stage("ending the run");
+        // While the probes can still be asked.
+        self.look_at_accounts();
         self.lined.halt.now();
         let outcomes = self.end_probes();
+        if let Some(stops) = &mut self.stops {
+            stops.end();
+        }
         self.gathering.end();
+        self.tell_stops();
         if let Some(explaining) = &mut self.explaining {
             explaining.end();
         }
+        let pauses = self.loads.as_mut().map(LoadSet::look_last);
+        self.tell_pauses(&pauses.unwrap_or_default());
         let loads = self.loads.take().map(LoadSet::stop).unwrap_or_default();
         self.kept.run.loads = loads.into_iter().map(compose::load).collect();
         self.tell_failed_loads();
         // Probe threads that are gone by now are no event to the watch.
         let elapsed_ns = self.kept.elapsed_ns();
         compose::last_conditions(&mut self.kept.run, &mut self.watch, elapsed_ns);
+        self.put_stolen(elapsed_ns);
         let lanes = compose::copy(&self.gathering.look(), &self.lined.accounts);
         compose::fill(&mut self.kept.run, self.kept.start_ns, &lanes);
         self.kept.run.blocks = self.stretches.blocks();
@@ -335,7 +425,12 @@ impl Session<'_> {
             .any(|o| matches!(o.ended, Ended::Broke));
         self.tell_failed_probes(&outcomes);
         compose::finish_threads(&mut self.kept.run, outcomes);
+        let highest_ns = self.kept.run.threads.iter().map(|t| t.latency.max_ns).max();
+        let by_stop = self.kept.run.stops.is_some() && highest_ns <= self.plan.break_ns;
         self.kept.run.state = match state {
+            State::Finished if broke && by_stop => State::Stopped {
+                reason: PROCESS_STOPPED.to_owned(),
+            },
             State::Finished if broke => State::Stopped {
                 reason: BREAK_VALUE.to_owned(),
             },
@@ -346,7 +441,7 @@ impl Session<'_> {
         self.held = None;
         self.observer.stage("analysing");
         compose::judge(&mut self.kept.run);
-        let beside = self.save_windows();
+        let beside = windows_of(&self.explaining);
         self.kept.save_last(beside, self.observer)
     }
 
@@ -403,6 +498,23 @@ impl Session<'_> {
         }
     }
 
+    /// The hypervisor's own account, by which bills are made, where the tracer saw it.
+    fn put_stolen(&mut self, elapsed_ns: u64) {
+        let Some(explaining) = &self.explaining else {
+            return;
+        };
+        let cpus: BTreeSet<usize> = self.plan.cpus.iter().copied().collect();
+        let each: Option<Vec<u64>> = cpus.iter().map(|cpu| explaining.stolen_ns(*cpu)).collect();
+        if let Some(each) = each {
+            let total_ns: u64 = each.iter().sum();
+            let span_ns = elapsed_ns.saturating_mul(cpus.len() as u64).max(1);
+            let virtualisation = &mut self.kept.run.system.virtualisation;
+            virtualisation.stolen_ns = Some(total_ns);
+            virtualisation.stolen_share = Some((total_ns as f64 / span_ns as f64).min(1.0));
+            virtualisation.stolen_grain_ns = Some(1);
+        }
+    }
+
     fn end_sampling(&mut self) {
         // The sinks' end is what tells the writer to close its files.
         self.gathering.look().end_sinks();
@@ -414,14 +526,22 @@ impl Session<'_> {
                 .iter()
                 .map(|thread| thread.latency.count)
                 .sum();
-            match sampling.end() {
-                Ok(written) if written == measured => {}
-                Ok(written) => self.kept.event(
-                    "samples",
-                    format!("{written} of {measured} samples were written: the disk was too slow"),
-                ),
-                Err(reason) => self.kept.event("samples", reason),
+            let written = sampling.end();
+            if let Some(text) = written.lacks(measured) {
+                let why = text.clone();
+                self.kept.directory.note_unsaved(SAMPLES_DIRECTORY, why);
+                self.kept.event("samples", text);
             }
         }
+    }
+}
+
+/// What saves the windows beside the record.
+fn windows_of(
+    explaining: &Option<Explaining>,
+) -> impl FnOnce(&RunDirectory) -> Result<(), RecordError> {
+    |directory| {
+        let windows = explaining.as_ref();
+        windows.map_or(Ok(()), |it| it.save(directory))
     }
 }

@@ -1,12 +1,15 @@
 //! The pieces of a run, set up one by one before anything is measured.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::ConductError;
 use super::explain::{Explaining, Wanted};
 use super::observer::Observer;
+use super::pace::Pace;
 use super::plan::Plan;
 use super::signals::Signals;
+use super::stops::StopWatch;
 use crate::lab::job::load_seed;
 use crate::load::{LoadSet, LoadSettings, LoadSpec};
 use crate::probe::collector::{SampleSink, Sieve};
@@ -49,7 +52,7 @@ pub fn explain(
         threads: probes,
         above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
         polling: plan.gaps.as_ref().map(|_| plan.policy),
-        housekeeping: plan.housekeeping,
+        housekeeping: plan.placement.housekeeping,
     };
     match Explaining::begin(&wanted) {
         Ok((explaining, feed)) => {
@@ -89,6 +92,22 @@ pub fn sieve(explaining: &Option<Explaining>, run: &mut Run) -> Option<Box<dyn S
     gaps.sifted.then(|| explaining.sieve())
 }
 
+/// What knows of stops of this process; nothing where the kernel finds the gaps by itself.
+///
+/// # Errors
+/// When no thread can be had.
+pub fn stop_watch(
+    plan: &Plan,
+    signals: &Signals,
+    pace: &Arc<Pace>,
+) -> Result<Option<StopWatch>, ConductError> {
+    let by_kernel = plan.gaps.as_ref().map(|gaps| gaps.method) == Some(Method::Hwlat);
+    match by_kernel {
+        true => Ok(None),
+        false => StopWatch::begin(signals, plan.placement.housekeeping, pace).map(Some),
+    }
+}
+
 /// Starts the loads, and waits until they are at work.
 ///
 /// # Errors
@@ -104,9 +123,10 @@ pub fn start_loads(
     observer.stage(&format!("starting {}", plan.load.label()));
     let settings = LoadSettings {
         class: plan.load_class,
-        cpus: Some(plan.load_cpus.clone()),
-        allowed_cpus: plan.load_cpus.len(),
+        cpus: Some(plan.placement.load.clone()),
+        allowed_cpus: plan.placement.load.len(),
         seed: load_seed(),
+        least_cpu_ns: plan.load_least_cpu_ns,
         ..LoadSettings::default()
     };
     let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());

@@ -4,8 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
+
+use crate::probe::cycle::Halt;
+
+/// The reason of a run that SIGXCPU ended.
+pub const TIME_LIMIT: &str = "time-limit";
 
 /// What signals have come. Handlers only set flags, and any number of signals ends
 /// the run once: a session's end may send SIGTERM and SIGHUP in one go.
@@ -25,7 +30,7 @@ impl Signals {
         let ending = Arc::new(AtomicUsize::new(0));
         let continued = Arc::new(AtomicBool::new(false));
         let mut ids = Vec::new();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGXCPU] {
             // Under nohup a hang-up is to be survived.
             if signal == SIGHUP && is_ignored(SIGHUP) {
                 continue;
@@ -44,6 +49,19 @@ impl Signals {
         })
     }
 
+    /// Has SIGXCPU end the probes at once: nobody else may get a processor before the kernel
+    /// kills a thread that keeps one.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn end_at_time_limit(&mut self, halt: &Arc<Halt>) -> io::Result<()> {
+        let halt = Arc::clone(halt);
+        // SAFETY: the handler stores to an atomic that it owns a share of, and nothing else.
+        let id = unsafe { signal_hook::low_level::register(SIGXCPU, move || halt.now()) }?;
+        self.ids.push(id);
+        Ok(())
+    }
+
     /// The reason to end, if a signal gave one.
     #[must_use]
     pub fn end(&self) -> Option<&'static str> {
@@ -51,14 +69,24 @@ impl Signals {
             SIGINT => Some("interrupt"),
             SIGTERM => Some("terminate"),
             SIGHUP => Some("hang-up"),
+            SIGXCPU => Some(TIME_LIMIT),
             _ => None,
         }
     }
 
-    /// Whether the process was stopped and continued since the last call.
+    /// Set by SIGCONT: whether the process was stopped before is another question.
     #[must_use]
-    pub fn take_continued(&self) -> bool {
-        self.continued.swap(false, Ordering::Relaxed)
+    pub fn continued(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.continued)
+    }
+}
+
+/// From here on a file that may not grow any more (RLIMIT_FSIZE) is an error of who writes it,
+/// and does not end the process. Programs that this one becomes or starts are not concerned.
+pub fn survive_long_files() {
+    if !is_ignored(SIGXFSZ) {
+        // It can't fail for a signal that may be caught.
+        let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     }
 }
 

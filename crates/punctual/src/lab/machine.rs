@@ -146,13 +146,14 @@ impl Machine<'_> {
         // QEMU splits some of its arguments at commas: a short name has none.
         let kernel =
             fs::canonicalize(self.kernel).map_err(|source| LabError::file(self.kernel, source))?;
-        for left in ["kernel", "console", "out"] {
+        for left in ["kernel", "console", "out", "emulator"] {
             let _ = fs::remove_file(folder.join(left));
         }
         std::os::unix::fs::symlink(&kernel, folder.join("kernel"))
             .map_err(|source| LabError::file(folder, source))?;
         let words = folder.join("emulator");
-        let errors = fs::File::create(&words).map_err(|source| LabError::file(&words, source))?;
+        let errors =
+            fs::File::create_new(&words).map_err(|source| LabError::file(&words, source))?;
         let mut command = Command::new(&self.qemu.path);
         command
             .args(self.arguments())

@@ -307,6 +307,18 @@ impl Board {
         self.used().iter().map(work).fold(0, u64::wrapping_add)
     }
 
+    /// All that was counted, of whatever kind: it grows as long as there is work.
+    pub fn counts(&self) -> u64 {
+        (0..ALSO)
+            .map(|which| self.also(which))
+            .fold(self.work(), u64::wrapping_add)
+    }
+
+    /// Whether the load is done, or has failed.
+    pub fn is_over(&self) -> bool {
+        self.state() >= state::FINISHED
+    }
+
     /// The other work number `which` of all workers together.
     pub fn also(&self, which: usize) -> u64 {
         let also = |slot: &Slot| slot.also[which].load(Ordering::Relaxed);

@@ -153,10 +153,10 @@ fn churn(context: &Context<'_>, slot: &Slot, directory: &Path) -> io::Result<()>
     context.board().arrive();
     loop {
         for name in &names {
-            File::create(name)?.write_all(&data[..SMALL_BYTES])?;
+            File::create_new(name)?.write_all(&data[..SMALL_BYTES])?;
             slot.add_also(0, 1);
         }
-        let mut large = File::create(&large_name)?;
+        let mut large = File::create_new(&large_name)?;
         large.write_all(&data)?;
         large.set_len(0)?;
         slot.add_also(0, 1);

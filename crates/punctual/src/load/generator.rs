@@ -57,6 +57,13 @@ pub fn find(name: &str) -> Option<&'static Generator> {
 /// The values of a generator's parameters.
 pub type Values = BTreeMap<String, u64>;
 
+/// The longest time without work that such values mean, where they mean one.
+pub fn pause_ns(values: &Values) -> u64 {
+    values
+        .get("period_us")
+        .map_or(0, |us| us.saturating_mul(1000))
+}
+
 /// One number that can be set: `--load name:key=value`.
 #[derive(Debug)]
 pub struct Parameter {

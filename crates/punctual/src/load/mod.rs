@@ -30,6 +30,7 @@ mod cpu;
 mod files;
 mod fork;
 mod hackbench;
+mod look;
 mod mmap;
 mod net;
 mod paths;
@@ -42,6 +43,7 @@ mod tree;
 
 pub use generator::{ALL, Generator, Parameter};
 pub use hackbench::{classic_item, classic_line};
+pub use look::{LEAST_CPU_NS, Pause};
 pub use paths::{KERNEL_PATHS, KERNEL_PATHS_NAME};
 pub use set::{
     LoadClass, LoadError, LoadReport, LoadSet, LoadSettings, LoadStatus, allowed_cpus, standalone,

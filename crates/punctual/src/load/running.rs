@@ -12,6 +12,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use super::board::{Board, state};
+use super::look::Look;
 use super::set::{LoadError, LoadReport, LoadSettings, LoadStatus, rate, unique};
 use super::worker::{COMMAND, Job};
 use super::{command, generator, sys, tree};
@@ -27,6 +28,7 @@ const MARKER: &str = "PUNCTUAL_LOAD";
 pub(super) struct Running {
     pub job: Job,
     pub board: Board,
+    pub look: Look,
     control: UnixStream,
     supervisor: Option<Child>,
     marker: String,
@@ -52,11 +54,14 @@ impl Running {
             .spawn()
             .map_err(failed)?;
         let supervisor = Some(supervisor);
+        let least_ns = (job.name == COMMAND).then_some(settings.least_cpu_ns);
+        let look = Look::new(least_ns, generator::pause_ns(&job.values));
         let marker = format!("{MARKER}={marker}");
         control.set_nonblocking(true).map_err(failed)?;
         Ok(Running {
             job,
             board,
+            look,
             control,
             supervisor,
             marker,
@@ -81,6 +86,11 @@ impl Running {
                 "its supervisor is gone without a word (killed, or not a punctual binary)".into()
             })
         })
+    }
+
+    /// The supervisor's process id, until it was waited for.
+    pub fn supervisor_id(&self) -> Option<i32> {
+        Some(self.supervisor.as_ref()?.id() as i32)
     }
 
     /// Seconds of work, until now if it goes on.
@@ -115,6 +125,7 @@ impl Running {
             also: self.also(),
             seconds,
             rate: rate(work, seconds),
+            check: self.look.check,
             finished: self.board.state() == state::FINISHED,
             error: self.error(),
         }
@@ -129,6 +140,7 @@ impl Running {
             also,
             seconds,
             rate,
+            check,
             error,
             ..
         } = self.status();
@@ -144,6 +156,7 @@ impl Running {
             unit,
             seconds,
             rate,
+            check: (check.looked_ns > 0 || check.is_off()).then_some(check),
         }
     }
 

@@ -377,6 +377,24 @@ pub fn reaped_milliseconds() -> u64 {
     milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime)
 }
 
+/// Processor time of all threads that a process has and had, in nanoseconds; none of its
+/// children's.
+pub fn processor_time(pid: i32) -> Option<u64> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the pointer is to a live integer that the call fills.
+    if unsafe { libc::clock_getcpuclockid(pid, &mut clock) } != 0 {
+        return None;
+    }
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a live timespec that the kernel fills; of a process that has
+    // ended the call fails.
+    check(unsafe { libc::clock_gettime(clock, &mut time) }).ok()?;
+    Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
 /// Drops what the page cache has of a file.
 pub fn drop_cached(fd: BorrowedFd<'_>) -> io::Result<()> {
     let advice = libc::POSIX_FADV_DONTNEED;

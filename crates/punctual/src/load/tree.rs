@@ -1,10 +1,15 @@
 //! All that descends from a process: found, counted and killed to the last.
 
+use std::collections::HashMap;
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::sys;
+
+/// A clock tick. Linux shows user space 100 of them per second on every architecture but
+/// alpha and ia64.
+const TICK_NS: u64 = 10_000_000;
 
 /// The descendants of `root`, parents before children.
 ///
@@ -62,6 +67,10 @@ pub struct Stat {
     /// Processor time of the process and of children that it waited for, in
     /// clock ticks.
     pub ticks: u64,
+    /// That of those children alone.
+    pub reaped_ticks: u64,
+    /// When it was started, in clock ticks since the machine was.
+    pub start: u64,
     /// The scheduling policy's number.
     pub policy: i32,
 }
@@ -82,6 +91,8 @@ impl Stat {
             state: field(3)?.chars().next()?,
             parent: field(4)?.parse().ok()?,
             ticks: ticks(14)? + ticks(15)? + ticks(16)? + ticks(17)?,
+            reaped_ticks: ticks(16)? + ticks(17)?,
+            start: ticks(22)?,
             policy: field(41)?.parse().ok()?,
         })
     }
@@ -97,9 +108,51 @@ pub fn usage() -> (u64, u64) {
         .collect();
     let alive = stats.iter().filter(|stat| stat.state != 'Z').count() as u64;
     let ticks: u64 = stats.iter().map(|stat| stat.ticks).sum();
-    // Linux shows user space 100 ticks per second on every architecture but
-    // alpha and ia64.
-    (alive, ticks * 10 + sys::reaped_milliseconds())
+    (
+        alive,
+        ticks * (TICK_NS / 1_000_000) + sys::reaped_milliseconds(),
+    )
+}
+
+/// CPU time of a supervisor's descendants, those that are and those that were.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// Of all together, in nanoseconds.
+    total_ns: u64,
+    /// Of each that there is, without its children: by process id and instant of its start.
+    own_ns: HashMap<(i32, u64), u64>,
+}
+
+impl Used {
+    /// CPU time since an earlier look.
+    pub fn since(&self, before: &Used) -> u64 {
+        // A process that ignores SIGCHLD loses the time of its children: then the sum shrinks.
+        let grown = |(process, now_ns): (&(i32, u64), &u64)| {
+            now_ns.saturating_sub(before.own_ns.get(process).copied().unwrap_or(0))
+        };
+        let of_living: u64 = self.own_ns.iter().map(grown).sum();
+        of_living.max(self.total_ns.saturating_sub(before.total_ns))
+    }
+}
+
+/// What the descendants of a supervisor have used. The time of those that ended is known in
+/// clock ticks, that of the others to the nanosecond.
+pub fn used(supervisor: i32) -> Used {
+    let reaped_ns = |stat: &Stat| stat.reaped_ticks * TICK_NS;
+    let mut used = Used {
+        total_ns: Stat::read(supervisor).as_ref().map_or(0, reaped_ns),
+        own_ns: HashMap::new(),
+    };
+    for pid in descendants(supervisor) {
+        let Some(stat) = Stat::read(pid) else {
+            continue;
+        };
+        let in_ticks_ns = stat.ticks.saturating_sub(stat.reaped_ticks) * TICK_NS;
+        let own_ns = sys::processor_time(pid).unwrap_or(in_ticks_ns);
+        used.total_ns += own_ns + reaped_ns(&stat);
+        used.own_ns.insert((pid, stat.start), own_ns);
+    }
+    used
 }
 
 /// Kills all descendants of this process, which must be a subreaper, and
@@ -160,6 +213,8 @@ mod tests {
             state: 'S',
             parent: 7,
             ticks: 10,
+            reaped_ticks: 7,
+            start: 5,
             policy: 5,
         };
         assert_eq!(Stat::parse(text), Some(expected));

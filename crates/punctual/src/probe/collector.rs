@@ -1,9 +1,19 @@
 //! Empties the rings of all probe threads into their tallies.
 
+use punctual_rt::clock;
 use punctual_rt::ring::Consumer;
 
 use super::cycle::Sample;
+use super::stops::{self, Excluded, StopEvidence, StopWindow, Waiting};
 use super::tally::Tally;
+use crate::record::{StopCause, Stops};
+
+/// A thread whose samples stop coming for this long and two intervals is looked at.
+const SILENT_NS: u64 = 200_000_000;
+/// For so long and two intervals after a stop a thread may have its sample yet to come.
+const RECENT_NS: u64 = 5_000_000_000;
+/// How often one that polls is: it has no sample where nothing happens.
+const POLLING_NS: u64 = 500_000_000;
 
 /// One probe thread's ring and tally.
 pub struct Lane {
@@ -16,6 +26,16 @@ pub struct Lane {
     pub tally: Tally,
     /// What was taken out before it was counted.
     pub sifted: Sifted,
+    /// What lay within stops of the process.
+    pub stopped: Excluded,
+    /// Samples of which it is not known yet whether they lie within a stop.
+    waiting: Vec<Sample>,
+    /// The nominal interval; 0 where the thread polls.
+    interval_ns: u64,
+    /// When it was seen to make progress, or looked at.
+    seen_ns: u64,
+    /// An instant at which it was seen to be stopped, and what comes after is not known yet.
+    stopped_at_ns: Option<u64>,
 }
 
 /// Samples that were taken out before they were counted.
@@ -58,7 +78,19 @@ impl Lane {
             ring,
             tally,
             sifted: Sifted::default(),
+            stopped: Excluded::default(),
+            waiting: Vec::new(),
+            interval_ns: 1_000_000,
+            seen_ns: 0,
+            stopped_at_ns: None,
         }
+    }
+
+    /// Says how long its interval is; 0 for a thread that polls.
+    #[must_use]
+    pub fn with_interval(mut self, interval_ns: u64) -> Self {
+        self.interval_ns = interval_ns;
+        self
     }
 
     /// Samples that found the ring full.
@@ -84,6 +116,16 @@ fn count(
     }
 }
 
+/// How many of these samples came before an instant.
+fn known(samples: &[Sample], settled_ns: u64) -> usize {
+    match samples.last() {
+        Some(last) if last.woke_ns() > settled_ns => {
+            samples.partition_point(|sample| sample.woke_ns() <= settled_ns)
+        }
+        _ => samples.len(),
+    }
+}
+
 /// Takes all measured samples with the CPU of their thread.
 pub trait SampleSink: Send {
     /// Takes samples of the thread on a CPU, in their order.
@@ -100,6 +142,11 @@ pub struct Collector {
     start_ns: u64,
     sinks: Vec<Box<dyn SampleSink>>,
     sieve: Option<Box<dyn Sieve>>,
+    evidence: Option<Box<dyn StopEvidence>>,
+    /// Stops of the process so far.
+    pub stops: Stops,
+    /// The last of them: a thread that came late to a processor has its sample yet to come.
+    recent: Vec<(u64, u64)>,
 }
 
 impl Collector {
@@ -112,7 +159,17 @@ impl Collector {
             start_ns,
             sinks,
             sieve: None,
+            evidence: None,
+            stops: Stops::default(),
+            recent: Vec::new(),
         }
+    }
+
+    /// Has samples wait until it is known whether they lie within a stop of the process.
+    #[must_use]
+    pub fn with_evidence(mut self, evidence: Option<Box<dyn StopEvidence>>) -> Self {
+        self.evidence = evidence;
+        self
     }
 
     /// Has every sample looked at before it is counted.
@@ -140,18 +197,36 @@ impl Collector {
 
     /// Takes what has come since the last call, and returns how many samples.
     pub fn collect(&mut self) -> usize {
-        if self.sieve.is_some() {
-            return self.collect_sifted();
+        let (settled_ns, windows) = match &mut self.evidence {
+            // The instant first: what began before it is among those taken after.
+            Some(evidence) => (evidence.settled_ns(), evidence.take()),
+            None => (u64::MAX, Vec::new()),
+        };
+        let at_rest = self.recent.is_empty() && !self.any_stopped();
+        if self.sieve.is_some() || !windows.is_empty() || !at_rest {
+            return self.collect_slowly(settled_ns, &windows);
         }
         let mut taken = 0;
         for lane in &mut self.lanes {
             let tally = &mut lane.tally;
             let (probe, start_ns) = ((lane.cpu, lane.tid), self.start_ns);
             let sinks = &mut self.sinks;
-            taken += lane
-                .ring
-                .drain_slices(|samples| count(tally, probe, samples, start_ns, sinks));
+            let waiting = &mut lane.waiting;
+            if !waiting.is_empty() {
+                let known = known(waiting, settled_ns);
+                count(tally, probe, &waiting[..known], start_ns, sinks);
+                waiting.drain(..known);
+            }
+            taken += lane.ring.drain_slices(|samples| {
+                let known = match waiting.is_empty() {
+                    true => known(samples, settled_ns),
+                    false => 0,
+                };
+                count(tally, probe, &samples[..known], start_ns, sinks);
+                waiting.extend_from_slice(&samples[known..]);
+            });
         }
+        self.look_at_silent();
         for sink in &mut self.sinks {
             sink.collected();
         }
@@ -159,34 +234,30 @@ impl Collector {
     }
 
     /// As [`Collector::collect`]. Samples are taken from all rings first: what is known when
-    /// the sieve prepares itself covers all of them.
-    fn collect_sifted(&mut self) -> usize {
+    /// stops are looked for, and when the sieve prepares itself, covers all of them.
+    fn collect_slowly(&mut self, settled_ns: u64, windows: &[StopWindow]) -> usize {
+        let mut taken = 0;
+        for lane in &mut self.lanes {
+            let waiting = &mut lane.waiting;
+            taken += lane
+                .ring
+                .drain_slices(|samples| waiting.extend_from_slice(samples));
+        }
+        for window in windows {
+            self.find(window);
+        }
+        self.exclude();
+        self.exclude_single();
         let mut batches: Vec<Vec<Sample>> = Vec::with_capacity(self.lanes.len());
         for lane in &mut self.lanes {
-            let mut batch = Vec::new();
-            lane.ring.drain(|sample| batch.push(sample));
-            batches.push(batch);
+            let stopped_ns = match settled_ns {
+                u64::MAX => u64::MAX,
+                _ => lane.stopped_at_ns.unwrap_or(u64::MAX),
+            };
+            let known = known(&lane.waiting, settled_ns.min(stopped_ns));
+            batches.push(lane.waiting.drain(..known).collect());
         }
-        let taken = batches.iter().map(Vec::len).sum();
-        if let Some(sieve) = &mut self.sieve {
-            sieve.prepare();
-            for (lane, batch) in self.lanes.iter_mut().zip(&mut batches) {
-                let (cpu, start_ns) = (lane.cpu, self.start_ns);
-                let sifted = &mut lane.sifted;
-                batch.retain(|sample| {
-                    let sorted = match sample.asked_ns < start_ns {
-                        true => Sorted::Keep,
-                        false => sieve.sort(cpu, sample),
-                    };
-                    if sorted != Sorted::Keep {
-                        sifted.set_aside += 1;
-                        sifted.set_aside_ns += sample.latency_ns();
-                        sifted.untold += u64::from(sorted == Sorted::Untold);
-                    }
-                    sorted == Sorted::Keep
-                });
-            }
-        }
+        self.sift(&mut batches);
         for (lane, batch) in self.lanes.iter_mut().zip(&batches) {
             let probe = (lane.cpu, lane.tid);
             count(
@@ -197,10 +268,142 @@ impl Collector {
                 &mut self.sinks,
             );
         }
+        self.look_at_silent();
         for sink in &mut self.sinks {
             sink.collected();
         }
         taken
+    }
+
+    fn sift(&mut self, batches: &mut [Vec<Sample>]) {
+        let Some(sieve) = &mut self.sieve else {
+            return;
+        };
+        sieve.prepare();
+        for (lane, batch) in self.lanes.iter_mut().zip(batches) {
+            let (cpu, start_ns) = (lane.cpu, self.start_ns);
+            let sifted = &mut lane.sifted;
+            batch.retain(|sample| {
+                let sorted = match sample.asked_ns < start_ns {
+                    true => Sorted::Keep,
+                    false => sieve.sort(cpu, sample),
+                };
+                if sorted != Sorted::Keep {
+                    sifted.set_aside += 1;
+                    sifted.set_aside_ns += sample.latency_ns();
+                    sifted.untold += u64::from(sorted == Sorted::Untold);
+                }
+                sorted == Sorted::Keep
+            });
+        }
+    }
+
+    /// Finds the stop of the whole process in a window.
+    fn find(&mut self, window: &StopWindow) {
+        let lanes: Vec<Waiting<'_>> = self
+            .lanes
+            .iter()
+            .map(|lane| Waiting {
+                samples: &lane.waiting,
+                polls: lane.interval_ns == 0,
+            })
+            .collect();
+        let shortest = self.lanes.iter().map(|lane| lane.interval_ns).min();
+        // The source of the stops looks at intervals itself.
+        let usual_ns = shortest.unwrap_or(0).min(stops::LOOK_NS);
+        let Some(stop) = stops::standstill(window, &lanes, usual_ns) else {
+            return;
+        };
+        if stop.1 <= self.start_ns {
+            return;
+        }
+        self.stops
+            .add(stops::recorded(stop, window.cause, None, self.start_ns));
+        self.recent.push(stop);
+    }
+
+    /// Takes out what lies within the last stops of the whole process.
+    fn exclude(&mut self) {
+        for stop in &self.recent {
+            for lane in &mut self.lanes {
+                let excluded =
+                    stops::exclude(&mut lane.waiting, *stop, lane.interval_ns, self.start_ns);
+                lane.stopped.cycles += excluded.cycles;
+                lane.stopped.ns += excluded.ns;
+                self.stops.cycles += excluded.cycles;
+                // Its end is known now.
+                lane.stopped_at_ns = lane.stopped_at_ns.filter(|at_ns| *at_ns > stop.1);
+            }
+        }
+        let longest_ns = self.lanes.iter().map(|lane| lane.interval_ns).max();
+        let patience_ns = RECENT_NS.saturating_add(longest_ns.unwrap_or(0).saturating_mul(2));
+        let now_ns = clock::now_ns();
+        self.recent
+            .retain(|(_, to_ns)| now_ns.saturating_sub(*to_ns) < patience_ns);
+    }
+
+    fn any_stopped(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.stopped_at_ns.is_some())
+    }
+
+    /// Takes out the wake-ups in which single threads were seen to be stopped.
+    fn exclude_single(&mut self) {
+        for lane in &mut self.lanes {
+            let Some(seen_ns) = lane.stopped_at_ns else {
+                continue;
+            };
+            let Some(stop) = stops::of_thread(&lane.waiting, seen_ns) else {
+                if lane
+                    .waiting
+                    .last()
+                    .is_some_and(|last| last.asked_ns > seen_ns)
+                {
+                    lane.stopped_at_ns = None;
+                }
+                continue;
+            };
+            lane.stopped_at_ns = None;
+            if stop.1 <= self.start_ns {
+                continue;
+            }
+            let (interval_ns, start_ns) = (lane.interval_ns, self.start_ns);
+            let excluded = stops::exclude(&mut lane.waiting, stop, interval_ns, start_ns);
+            lane.stopped.cycles += excluded.cycles;
+            lane.stopped.ns += excluded.ns;
+            self.stops.cycles += excluded.cycles;
+            let cpu = Some(lane.cpu);
+            self.stops
+                .add(stops::recorded(stop, StopCause::Debugger, cpu, start_ns));
+        }
+    }
+
+    /// A thread of which nothing comes any more may be in the hands of a debugger.
+    fn look_at_silent(&mut self) {
+        let Some(evidence) = &mut self.evidence else {
+            return;
+        };
+        let now_ns = clock::now_ns();
+        if now_ns < self.start_ns {
+            return;
+        }
+        for lane in &mut self.lanes {
+            let woke_ns = lane.waiting.last().map_or(0, Sample::woke_ns);
+            let counted_ns = lane.tally.last_asked_ns;
+            lane.seen_ns = lane.seen_ns.max(woke_ns).max(counted_ns);
+            let patience_ns = match lane.interval_ns {
+                0 => POLLING_NS,
+                ns => SILENT_NS.saturating_add(ns.saturating_mul(2)),
+            };
+            if lane.stopped_at_ns.is_some() || now_ns.saturating_sub(lane.seen_ns) < patience_ns {
+                continue;
+            }
+            // Time goes on between the two, and so the thread was stopped at this instant.
+            let at_ns = clock::now_ns();
+            if evidence.is_stopped(lane.tid) {
+                lane.stopped_at_ns = Some(at_ns);
+            }
+            lane.seen_ns = at_ns;
+        }
     }
 
     /// How many values a ring should hold: half a minute of samples, for the
@@ -297,6 +500,79 @@ mod tests {
             untold: 1,
         };
         assert_eq!(lane.sifted, sifted);
+    }
+
+    /// Tells of one stop, and sees a thread in the hands of a debugger.
+    struct Told {
+        settled_ns: u64,
+        windows: Vec<StopWindow>,
+    }
+
+    impl StopEvidence for Arc<Mutex<Told>> {
+        fn settled_ns(&self) -> u64 {
+            self.lock().unwrap().settled_ns
+        }
+
+        fn take(&mut self) -> Vec<StopWindow> {
+            std::mem::take(&mut self.lock().unwrap().windows)
+        }
+
+        fn is_stopped(&mut self, _: i32) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn samples_wait_until_it_is_known_whether_they_lie_in_a_stop() {
+        const MS: u64 = 1_000_000;
+        let now_ns = clock::now_ns();
+        let told = Arc::new(Mutex::new(Told {
+            settled_ns: now_ns + 2 * MS,
+            windows: Vec::new(),
+        }));
+        let (mut rings, lanes): (Vec<_>, Vec<_>) = (0..2)
+            .map(|cpu| {
+                let (producer, consumer) = ring(64);
+                let tally = Tally::new(now_ns, 10 * MS, Halves::At(u64::MAX), 8);
+                (producer, Lane::new(cpu, 77, consumer, tally))
+            })
+            .unzip();
+        let evidence: Box<dyn StopEvidence> = Box::new(Arc::clone(&told));
+        let mut collector = Collector::new(lanes, now_ns, Vec::new()).with_evidence(Some(evidence));
+        let sample = |ms: u64, late_ms: u64| Sample {
+            asked_ns: now_ns + ms * MS,
+            late_ns: (late_ms * MS) as i64,
+            missed: late_ms,
+        };
+        for ring in &mut rings {
+            ring.push(sample(1, 0));
+            ring.push(sample(2, 0));
+            ring.push(sample(3, 0));
+        }
+        rings[0].push(sample(4, 300));
+        assert_eq!(collector.collect(), 7);
+        assert_eq!(collector.lanes[0].tally.count(), 2, "the others wait");
+        *told.lock().unwrap() = Told {
+            settled_ns: now_ns + 400 * MS,
+            windows: vec![StopWindow {
+                from_ns: now_ns + 2 * MS,
+                to_ns: now_ns + 310 * MS,
+                cause: StopCause::Signal,
+            }],
+        };
+        collector.collect();
+        // The second thread had no processor until now.
+        rings[1].push(sample(4, 303));
+        rings[1].push(sample(308, 0));
+        collector.collect();
+        let counts = collector.lanes.iter().map(|lane| {
+            let tally = &lane.tally;
+            (tally.count(), tally.late, tally.missed, lane.stopped.cycles)
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), [(3, 0, 0, 301), (4, 0, 0, 304)]);
+        let stops = &collector.stops;
+        assert_eq!((stops.count, stops.cycles), (1, 605));
+        assert_eq!(stops.total_ns, 301 * MS);
     }
 
     #[test]

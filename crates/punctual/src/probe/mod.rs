@@ -15,6 +15,7 @@ pub mod nanosleep_relative;
 pub mod rseq;
 pub mod scripted;
 pub mod source;
+pub mod stops;
 pub mod tally;
 pub mod thread;
 pub mod timeline;

@@ -1,8 +1,11 @@
 //! What the collector keeps of one probe thread: in constant memory, every
 //! sample counted, the maximum exact, the highest kept whole.
 
+mod skips;
+
 use punctual_stats::histogram::{Batch, Extremes, Histogram};
-use punctual_stats::peaks::Peaks;
+use punctual_stats::miss::definition::skipped_misses;
+use punctual_stats::peaks::{Peak, Peaks};
 
 use super::cycle::Sample;
 use super::timeline::Rows;
@@ -69,13 +72,15 @@ pub struct Tally {
     /// Of the row under way, as far as it lies in one half.
     extremes: Extremes,
     shortest_interval_ns: u64,
+    /// The nominal interval, where there is one.
+    interval_ns: Option<u64>,
     peaks: Peaks,
     rows: Rows,
     /// Wake-ups later than the deadline.
     pub late: u64,
-    /// Periods that passed while the thread was late.
+    /// Periods that were skipped because the thread was late.
     pub missed: u64,
-    /// Those of them that a late wake-up passed over.
+    /// Those of them that miss the deadline: [`skipped_misses`].
     pub missed_late: u64,
     /// Wake-ups before their time.
     pub early: u64,
@@ -104,6 +109,7 @@ impl Tally {
             ordinary_ns: 0,
             extremes: Extremes::default(),
             shortest_interval_ns: 1,
+            interval_ns: None,
             peaks: Peaks::with_capacity(peaks),
             rows: Rows::default(),
             late: 0,
@@ -122,6 +128,13 @@ impl Tally {
     #[must_use]
     pub fn with_shortest_interval(mut self, interval_ns: u64) -> Self {
         self.shortest_interval_ns = interval_ns.max(1);
+        self
+    }
+
+    /// Says how long the nominal interval is: it decides which skipped periods miss a deadline.
+    #[must_use]
+    pub fn with_interval(mut self, interval_ns: u64) -> Self {
+        self.interval_ns = Some(interval_ns.max(1));
         self
     }
 
@@ -254,7 +267,8 @@ impl Tally {
     /// Looks at a sample that is counted and is more than a figure.
     fn note(&mut self, sample: &Sample, cycle: u64) {
         let latency_ns = sample.latency_ns();
-        self.peaks.offer(cycle, sample.asked_ns, latency_ns);
+        let peak = Peak::new(cycle, sample.asked_ns, latency_ns);
+        self.peaks.offer(peak.with_skipped(sample.missed));
         self.early += u64::from(sample.late_ns < 0);
         if latency_ns > self.deadline_ns || sample.missed != 0 {
             self.miss(sample, latency_ns);
@@ -267,16 +281,24 @@ impl Tally {
         self.late += late;
         self.missed += sample.missed;
         self.cycle += sample.missed;
-        // A period that passed misses the deadline if the wake-up that passed over
-        // it did: with a deadline longer than the interval both may be kept.
-        let missed_late = late * sample.missed;
+        let missed_late = if self.deadline_ns == u64::MAX {
+            0
+        } else {
+            skipped_misses(
+                latency_ns,
+                sample.missed,
+                self.interval_ns,
+                self.deadline_ns,
+            )
+        };
         self.missed_late += missed_late;
         self.part_misses[self.part] += late + missed_late;
         if let Some(row) = self.rows.last() {
             row.late += late;
             row.missed += sample.missed;
+            row.misses += late + missed_late;
         }
-        if late != 0 {
+        if late + missed_late != 0 {
             let from_ns = sample.asked_ns - self.start_ns;
             self.rows
                 .mark_miss(from_ns, sample.woke_ns().saturating_sub(self.start_ns));

@@ -105,10 +105,32 @@ fn join(row: &mut TimelineRow, other: &TimelineRow) {
     row.max_ns = row.max_ns.max(other.max_ns);
     row.late += other.late;
     row.missed += other.missed;
+    row.misses += other.misses;
+}
+
+/// Seconds of a run, and those that held a miss.
+///
+/// A run of 10 s measures from its first to its last instant, a little less or more than
+/// 10 s: it has 10 seconds. So the last second takes what remains of the run, half a second
+/// to one and a half, and the misses that ended after it.
+fn count_seconds(missed: &[u64], measured_ns: u64) -> (u64, u64) {
+    let any = missed.iter().any(|word| *word != 0);
+    let rounded = measured_ns.saturating_add(SECOND_NS / 2) / SECOND_NS;
+    let seconds = rounded.max(u64::from(any || measured_ns > 0));
+    let mut beyond = false;
+    let mut with_miss = 0;
+    for (index, word) in (0u64..).zip(missed) {
+        // Bits of this word from the last second on.
+        let last = seconds.saturating_sub(1).saturating_sub(index * 64);
+        let before = if last >= 64 { !0 } else { (1u64 << last) - 1 };
+        with_miss += u64::from((word & before).count_ones());
+        beyond |= word & !before != 0;
+    }
+    (seconds, with_miss + u64::from(beyond))
 }
 
 /// Lays the timelines of all threads over each other. `measured_ns` says how many
-/// whole seconds there were.
+/// seconds there were.
 #[must_use]
 pub fn merged<'a>(threads: impl IntoIterator<Item = &'a Rows>, measured_ns: u64) -> Timeline {
     let threads: Vec<&Rows> = threads.into_iter().collect();
@@ -139,9 +161,7 @@ pub fn merged<'a>(threads: impl IntoIterator<Item = &'a Rows>, measured_ns: u64)
             *word |= other;
         }
     }
-    let seconds_with_miss = missed.iter().map(|word| u64::from(word.count_ones())).sum();
-    // A run's last, incomplete second counts as one if anything was missed in it.
-    let seconds = (measured_ns / SECOND_NS).max(seconds_with_miss);
+    let (seconds, seconds_with_miss) = count_seconds(&missed, measured_ns);
     Timeline {
         row_ns,
         rows,
@@ -227,5 +247,30 @@ mod tests {
         two.mark_miss(7 * SECOND_NS + 1, 7 * SECOND_NS + 2);
         let timeline = merged([&one, &two], 10 * SECOND_NS);
         assert_eq!((timeline.seconds, timeline.seconds_with_miss), (10, 4));
+    }
+
+    #[test]
+    fn a_run_of_ten_seconds_has_ten() {
+        let counted = |measured_ns, misses: &[(u64, u64)]| {
+            let mut rows = Rows::default();
+            for &(from_ns, to_ns) in misses {
+                rows.mark_miss(from_ns, to_ns);
+            }
+            let timeline = merged([&rows], measured_ns);
+            (timeline.seconds, timeline.seconds_with_miss)
+        };
+        // From the first to the last instant it is a little less, or more.
+        assert_eq!(counted(9_999_537_000, &[]), (10, 0));
+        assert_eq!(counted(10_000_400_000, &[]), (10, 0));
+        // What ends after the last second belongs to it.
+        let last = (9_999_000_000, 10_001_000_000);
+        assert_eq!(counted(9_999_537_000, &[last]), (10, 1));
+        assert_eq!(counted(9_999_537_000, &[(0, 30 * SECOND_NS)]), (10, 10));
+        let late = (64 * SECOND_NS, 64 * SECOND_NS + 5);
+        assert_eq!(counted(64 * SECOND_NS, &[(0, 1), late]), (64, 2));
+        assert_eq!(counted(63 * SECOND_NS, &[(0, 1), late]), (63, 2));
+        assert_eq!(counted(65 * SECOND_NS, &[(0, 1), late]), (65, 2));
+        assert_eq!(counted(20_000_000, &[(0, 1)]), (1, 1));
+        assert_eq!(counted(0, &[]), (0, 0));
     }
 }

@@ -1,6 +1,7 @@
 //! Latencies by stretches of time, so that two runs can be compared with their
 //! bursts kept whole.
 
+use punctual_stats::compare::BlockFigures;
 use punctual_stats::histogram::{DecodeError, Histogram, HistogramRecord};
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +14,17 @@ pub struct Blocks {
     pub width_ns: u64,
     /// One histogram for each.
     pub latency: Vec<HistogramRecord>,
+    /// The figures of each thread in each of them, in the order of the run's threads; empty
+    /// where they were not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<Vec<BlockFigures>>,
 }
 
 impl Blocks {
     /// The most there are.
     pub const MOST: usize = 64;
+    /// Threads whose own figures are kept at most: of more, those of none.
+    pub const MOST_THREADS: usize = 32;
 
     /// The histograms, decoded.
     ///
@@ -34,9 +41,45 @@ impl Blocks {
 pub struct Blocking {
     unit_ns: u64,
     units: u64,
+    all: Lane,
+    /// One for each thread, where the threads are kept apart.
+    threads: Vec<Lane>,
+    /// Of how many units the block is that was begun.
+    begun: u64,
+}
+
+/// The blocks of all threads together, or of one.
+#[derive(Debug, Clone, Default)]
+struct Lane {
     latency: Vec<HistogramRecord>,
-    /// Less than a block, and of how many units.
-    begun: (Histogram, u64),
+    figures: Vec<BlockFigures>,
+    /// Less than a block.
+    begun: Histogram,
+}
+
+impl Lane {
+    fn end_block(&mut self) {
+        let block = std::mem::take(&mut self.begun);
+        self.push(&block);
+    }
+
+    fn push(&mut self, block: &Histogram) {
+        self.latency.push(HistogramRecord::from(block));
+        self.figures.push(BlockFigures::of(block));
+    }
+
+    /// Each two neighbours become one.
+    fn fold(&mut self) {
+        let halves = std::mem::take(&mut self.latency);
+        self.figures.clear();
+        for pair in halves.chunks(2) {
+            let decoded = pair
+                .iter()
+                .filter_map(|block| Histogram::try_from(block).ok());
+            let parts: Vec<_> = decoded.collect();
+            self.push(&Histogram::merged(&parts));
+        }
+    }
 }
 
 impl Blocking {
@@ -46,8 +89,9 @@ impl Blocking {
         Self {
             unit_ns: unit_ns.max(1),
             units: 1,
-            latency: Vec::new(),
-            begun: (Histogram::new(), 0),
+            all: Lane::default(),
+            threads: Vec::new(),
+            begun: 0,
         }
     }
 
@@ -60,40 +104,53 @@ impl Blocking {
     /// Adds the latencies of the next stretch, as many units long. One without
     /// samples is no evidence of anything, and none.
     pub fn add(&mut self, latency: &Histogram, units: u64) {
+        self.add_with(latency, &[], units);
+    }
+
+    /// The same, with those of each thread. Where their number changes, none are kept.
+    pub fn add_with(&mut self, latency: &Histogram, threads: &[Histogram], units: u64) {
         if latency.is_empty() {
             return;
         }
-        let (begun, of) = &mut self.begun;
-        begun.merge(latency);
-        *of += units;
-        if *of < self.units {
+        let first = self.begun == 0 && self.all.latency.is_empty();
+        if first && threads.len() <= Blocks::MOST_THREADS {
+            self.threads.resize_with(threads.len(), Lane::default);
+        }
+        if self.threads.len() != threads.len() {
+            self.threads.clear();
+        }
+        self.all.begun.merge(latency);
+        for (lane, latency) in self.threads.iter_mut().zip(threads) {
+            lane.begun.merge(latency);
+        }
+        self.begun += units;
+        if self.begun < self.units {
             return;
         }
-        self.latency.push(HistogramRecord::from(&*begun));
-        self.begun = (Histogram::new(), 0);
-        if self.latency.len() == Blocks::MOST {
-            self.fold();
+        self.begun = 0;
+        let fold = self.all.latency.len() + 1 == Blocks::MOST;
+        for lane in std::iter::once(&mut self.all).chain(&mut self.threads) {
+            lane.end_block();
+            if fold {
+                lane.fold();
+            }
         }
-    }
-
-    fn fold(&mut self) {
-        let join = |pair: &[HistogramRecord]| {
-            let decoded = pair
-                .iter()
-                .filter_map(|block| Histogram::try_from(block).ok());
-            let parts: Vec<_> = decoded.collect();
-            HistogramRecord::from(&Histogram::merged(&parts))
-        };
-        self.latency = self.latency.chunks(2).map(join).collect();
-        self.units = self.units.saturating_mul(2);
+        if fold {
+            self.units = self.units.saturating_mul(2);
+        }
     }
 
     /// The whole blocks so far, if any.
     #[must_use]
     pub fn blocks(&self) -> Option<Blocks> {
-        (!self.latency.is_empty()).then(|| Blocks {
+        (!self.all.latency.is_empty()).then(|| Blocks {
             width_ns: self.width_ns(),
-            latency: self.latency.clone(),
+            latency: self.all.latency.clone(),
+            threads: self
+                .threads
+                .iter()
+                .map(|lane| lane.figures.clone())
+                .collect(),
         })
     }
 }
@@ -125,6 +182,28 @@ mod tests {
         assert!(histograms.iter().all(|block| block.count() == 32));
         let second = of((16..32).flat_map(|second| [second, second + 5]));
         assert_eq!(histograms[1], second);
+    }
+
+    #[test]
+    fn the_figures_of_each_thread_are_kept_beside_them() {
+        let mut blocking = Blocking::of(10);
+        for second in 0..100 {
+            let threads = [of([second; 3]), of([])];
+            blocking.add_with(&of([second; 3]), &threads, 1);
+        }
+        let blocks = blocking.blocks().unwrap();
+        assert_eq!(blocks.threads.len(), 2);
+        for (at, (one, none)) in blocks.threads[0].iter().zip(&blocks.threads[1]).enumerate() {
+            assert_eq!((one.count, none.count), (6, 0), "two seconds each");
+            assert_eq!(one.quantiles_ns[2], at as u64 * 2 + 1);
+        }
+        assert_eq!(blocks.threads[0].len(), blocks.latency.len());
+        // A thread more: whose figures are whose is no longer known.
+        blocking.add_with(&of([1]), &[of([1]), of([]), of([])], 2);
+        assert_eq!(blocking.blocks().unwrap().threads, Vec::<Vec<_>>::new());
+        let mut many = Blocking::of(10);
+        many.add_with(&of([1]), &vec![of([1]); Blocks::MOST_THREADS + 1], 1);
+        assert!(many.blocks().unwrap().threads.is_empty());
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //! against each other.
 
 use punctual_stats::lengths::required;
+use serde::Serialize;
 
 use super::cpus::cpu_list;
 use super::gaps::{Gaps, Method, Subject};
 use super::run::{Interval, Run};
 
 /// What a condition is to two runs side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// How it was measured: where it differs, the figures don't compare like with like.
     Method,
@@ -19,7 +21,7 @@ pub enum Role {
 }
 
 /// A condition in which two runs differ.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// e.g. `kernel`.
     pub name: &'static str,

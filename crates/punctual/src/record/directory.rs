@@ -1,24 +1,34 @@
 //! The run directory: made before anything is measured, saved into while the run
 //! goes, whole at every moment.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::error::RecordError;
 use super::run::Run;
 use super::time;
+use crate::files::{self, Fault, Folder, Reserve};
 
 /// The record's name in its directory.
 pub const RUN_FILE: &str = "run.json";
 
-/// A directory that one run is saved into.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A directory that one run is saved into. It is held open: what is put in its place is not
+/// written to.
+#[derive(Debug)]
 pub struct RunDirectory {
-    path: PathBuf,
-    /// Whether it was made for this run: what was there before is never taken away.
-    is_new: bool,
+    folder: Folder,
+    /// The directory that it was made in, and its name there: what was there before is never
+    /// removed.
+    made_in: Option<(Folder, OsString)>,
+    /// Space for the next version of the record, under that name.
+    reserve: Mutex<Option<(&'static str, Reserve)>>,
+    /// What could not be saved and is not there, or not as it should be, and why.
+    unsaved: Mutex<BTreeMap<String, String>>,
 }
 
 impl RunDirectory {
@@ -26,10 +36,12 @@ impl RunDirectory {
     ///
     /// Without a `path` it is `punctual-VERB-TIME` in the working directory, with
     /// `-2`, `-3` and so on where that exists. A `path` that exists is taken if it
-    /// is an empty directory, and refused otherwise; its parent must exist.
+    /// is an empty directory, and refused otherwise; its parent must exist. Root does
+    /// not take a directory that other users may change.
     ///
     /// # Errors
-    /// [`RecordError::Exists`], or [`RecordError::Create`] with the system's reason.
+    /// [`RecordError::Exists`], [`RecordError::Foreign`], or [`RecordError::Create`] with the
+    /// system's reason.
     pub fn create(path: Option<&Path>, verb: &str, now: SystemTime) -> Result<Self, RecordError> {
         match path {
             Some(path) => Self::create_named(path)?,
@@ -52,72 +64,157 @@ impl RunDirectory {
             path: path.to_owned(),
             source,
         };
-        let is_new = match fs::create_dir(path) {
-            Ok(()) => true,
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                let empty = match fs::read_dir(path) {
-                    Ok(mut entries) => entries.next().is_none(),
-                    Err(e) if e.kind() == io::ErrorKind::NotADirectory => false,
-                    Err(e) => return Err(error(e)),
-                };
-                if !empty {
-                    return Err(RecordError::Exists {
-                        path: path.to_owned(),
-                    });
-                }
-                false
-            }
-            Err(e) => return Err(error(e)),
+        // `.` and `/` are there.
+        let Some(name) = path.file_name() else {
+            return Self::taken(path, Folder::open(path).map_err(error)?);
         };
-        Ok(Self {
+        let parent = Folder::open(path.parent().unwrap_or(Path::new(""))).map_err(error)?;
+        match parent.make(name) {
+            Ok(folder) => Ok(Self::of(folder, Some((parent, name.to_owned())))),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                let found = parent.metadata_of(name).map_err(error)?;
+                let folder = if found.is_symlink() {
+                    refuse(path, parent.fault_of_link(found.uid()))?;
+                    Folder::open(path)
+                } else {
+                    parent.enter(name)
+                };
+                match folder {
+                    Ok(folder) => Self::taken(path, folder),
+                    Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+                        Err(RecordError::Exists {
+                            path: path.to_owned(),
+                        })
+                    }
+                    Err(e) => Err(error(e)),
+                }
+            }
+            Err(e) => Err(error(e)),
+        }
+    }
+
+    /// An empty directory that was there before.
+    fn taken(path: &Path, folder: Folder) -> Result<Self, RecordError> {
+        let error = |source| RecordError::Create {
             path: path.to_owned(),
-            is_new,
-        })
+            source,
+        };
+        refuse(path, folder.fault().map_err(error)?)?;
+        if !folder.is_empty().map_err(error)? {
+            return Err(RecordError::Exists {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Self::of(folder, None))
     }
 
     fn create_default(parent: &Path, verb: &str, now: SystemTime) -> Result<Self, RecordError> {
         // As many runs as may begin within one second.
         const MOST: u32 = 1000;
-        let name = format!("punctual-{verb}-{}", time::compact(now));
-        let mut path = parent.join(&name);
+        let first = format!("punctual-{verb}-{}", time::compact(now));
+        let error = |name: &str| {
+            let path = parent.join(name);
+            move |source| RecordError::Create { path, source }
+        };
+        let within = Folder::open(parent).map_err(error(&first))?;
+        let mut name = first.clone();
         for attempt in 2.. {
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path, is_new: true }),
+            match within.make(OsStr::new(&name)) {
+                Ok(folder) => return Ok(Self::of(folder, Some((within, name.into())))),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt <= MOST => {
-                    path = parent.join(format!("{name}-{attempt}"));
+                    name = format!("{first}-{attempt}");
                 }
-                Err(source) => return Err(RecordError::Create { path, source }),
+                Err(source) => return Err(error(&name)(source)),
             }
         }
         unreachable!("the loop ends by returning")
     }
 
+    fn of(folder: Folder, made_in: Option<(Folder, OsString)>) -> Self {
+        Self {
+            folder,
+            made_in,
+            reserve: Mutex::new(None),
+            unsaved: Mutex::new(BTreeMap::new()),
+        }
+    }
+
     /// Permission bits don't tell (read-only mounts, quotas): a file does.
     fn proved_writable(self) -> Result<Self, RecordError> {
-        let probe = temporary(&self.path, RUN_FILE);
-        match File::create(&probe).and_then(|_| fs::remove_file(&probe)) {
-            Ok(()) => Ok(self),
+        let begun = self.folder.begin(OsStr::new(RUN_FILE));
+        match begun {
+            Ok((_, unfinished)) => {
+                self.folder.abandon(unfinished);
+                Ok(self)
+            }
             Err(source) => {
-                let path = self.path.clone();
+                let path = self.path().to_owned();
                 self.discard_if_empty();
                 Err(RecordError::Create { path, source })
             }
         }
     }
 
-    /// A directory that was made by a run before.
-    #[must_use]
-    pub fn existing(path: &Path) -> Self {
-        Self {
+    /// A directory that is there.
+    ///
+    /// # Errors
+    /// [`RecordError::Create`] where it can't be opened.
+    pub fn existing(path: &Path) -> Result<Self, RecordError> {
+        let folder = Folder::open(path).map_err(|source| RecordError::Create {
             path: path.to_owned(),
-            is_new: false,
+            source,
+        })?;
+        Ok(Self::of(folder, None))
+    }
+
+    /// One in this one, which is made where it lacks.
+    ///
+    /// # Errors
+    /// [`RecordError::Create`].
+    pub fn within(&self, name: &Path) -> Result<Self, RecordError> {
+        let error = |source| RecordError::Create {
+            path: self.path().join(name),
+            source,
+        };
+        let mut folder = None;
+        for part in name.iter() {
+            let within = folder.as_ref().unwrap_or(&self.folder);
+            folder = Some(within.enter_or_make(part).map_err(error)?);
         }
+        let folder = folder.ok_or_else(|| error(io::ErrorKind::InvalidInput.into()))?;
+        Ok(Self::of(folder, None))
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
+    }
+
+    /// The directory, held open.
+    #[must_use]
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Keeps space for the record as it will be: nothing else that is saved takes it.
+    pub fn reserve(&self) {
+        self.reserve_for(RUN_FILE);
+    }
+
+    /// The same for another file that matters more than what lies beside it.
+    pub fn reserve_for(&self, name: &'static str) {
+        let found = self.folder.metadata_of(OsStr::new(name));
+        let length = found.map_or(0, |found| found.len());
+        let reserve = Reserve::begin(&self.folder, OsStr::new(name), length);
+        *held(&self.reserve) = reserve.ok().map(|reserve| (name, reserve));
+    }
+
+    /// Gives that space back.
+    pub fn release(&self) {
+        if let Some((_, mut reserve)) = held(&self.reserve).take() {
+            reserve.release(&self.folder);
+        }
     }
 
     /// Saves the record. At every moment, also after a crash, `run.json` is whole:
@@ -127,11 +224,19 @@ impl RunDirectory {
     /// [`RecordError::Save`]. What was saved before still stands and nothing else
     /// is left behind, so that a run on a full disk can go on.
     pub fn save(&self, run: &Run) -> Result<(), RecordError> {
-        let bytes = encode(run).map_err(|source| RecordError::Save {
-            path: self.path.join(RUN_FILE),
-            source,
-        })?;
-        self.save_file(RUN_FILE, &bytes)
+        let saved = encode(run).and_then(|bytes| self.put(RUN_FILE, &bytes));
+        self.noted(RUN_FILE, saved)
+    }
+
+    /// Saves a record again that was saved as it should be, with what is to be said of the files
+    /// beside it. Where there is no room for that, it stands as it is.
+    pub fn amend(&self, run: &Run) {
+        if held(&self.unsaved).contains_key(RUN_FILE) {
+            return;
+        }
+        if let Ok(bytes) = encode(run) {
+            let _ = self.folder.replace(OsStr::new(RUN_FILE), &bytes);
+        }
     }
 
     /// Saves another file beside the record in the same way: a report, a picture.
@@ -140,20 +245,93 @@ impl RunDirectory {
     /// # Errors
     /// As [`RunDirectory::save`].
     pub fn save_file(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
-        replace(&self.path, name, bytes).map_err(|source| RecordError::Save {
-            path: self.path.join(name),
+        self.noted(name, self.put(name, bytes))
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        match &mut *held(&self.reserve) {
+            Some((reserved, reserve)) if *reserved == name => reserve.save(&self.folder, bytes),
+            _ => self.folder.replace(OsStr::new(name), bytes),
+        }
+    }
+
+    fn noted(&self, name: &str, saved: io::Result<()>) -> Result<(), RecordError> {
+        let mut unsaved = held(&self.unsaved);
+        let source = match saved {
+            Ok(()) => {
+                unsaved.remove(name);
+                return Ok(());
+            }
+            Err(_) if self.folder.is_gone() => {
+                io::Error::new(io::ErrorKind::NotFound, "the directory was removed")
+            }
+            Err(error) => error,
+        };
+        unsaved.insert(name.to_owned(), source.to_string());
+        Err(RecordError::Save {
+            path: self.path().join(name),
             source,
         })
+    }
+
+    /// Notes what could not be saved by other means.
+    pub fn note_unsaved(&self, name: &str, why: String) {
+        held(&self.unsaved).insert(name.to_owned(), why);
+    }
+
+    /// What could not be saved and is not there, or not as it should be: a line for each
+    /// reason.
+    #[must_use]
+    pub fn unsaved(&self) -> Vec<String> {
+        let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, why) in held(&self.unsaved).iter() {
+            reasons.entry(why.clone()).or_default().push(name.clone());
+        }
+        let place = self.path().display();
+        let line = |(why, names): (String, Vec<String>)| {
+            format!("{place}: not saved: {}: {why}", names.join(", "))
+        };
+        reasons.into_iter().map(line).collect()
+    }
+
+    /// Removes a file of it.
+    pub fn remove(&self, name: &str) {
+        let _ = self.folder.remove(OsStr::new(name));
+    }
+
+    /// Removes a directory of it, if that holds nothing.
+    pub fn remove_empty(&self, name: &str) {
+        let _ = self.folder.remove_empty(OsStr::new(name));
     }
 
     /// Takes the directory away again, if it was made here and nothing was saved in
     /// it: for a run that was refused after the directory had been made.
     pub fn discard_if_empty(&self) {
-        if self.is_new {
-            // `remove_dir` refuses a directory that holds anything, which is the point.
-            let _ = fs::remove_dir(&self.path);
+        self.release();
+        if let Some((parent, name)) = &self.made_in {
+            // A directory that holds anything is not removed, which is the point.
+            let _ = parent.remove_empty(name);
         }
     }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refuse(path: &Path, fault: Option<Fault>) -> Result<(), RecordError> {
+    fault.map_or(Ok(()), |fault| {
+        Err(RecordError::Foreign {
+            path: path.to_owned(),
+            fault,
+        })
+    })
 }
 
 /// JSON that can be read back. It has no word for a float that isn't finite and
@@ -178,59 +356,14 @@ fn encode(run: &Run) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn temporary(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!("{name}.tmp"))
-}
-
-/// Writes a file of any name whole or not at all; a device or a pipe is written
-/// to as it stands.
+/// Writes a file of any name whole or not at all; to a device, a FIFO or an open descriptor is
+/// written as it stands: see [`files::save`].
 ///
 /// # Errors
 /// [`RecordError::Save`] with the path.
 pub fn save_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
-    let name = path.file_name().and_then(|name| name.to_str());
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let outcome = match name {
-        Some(name) if !special => replace(parent, name, bytes),
-        _ => OpenOptions::new()
-            .write(true)
-            .open(path)
-            .and_then(|mut file| file.write_all(bytes)),
-    };
-    outcome.map_err(|source| RecordError::Save {
+    files::save(path, bytes).map_err(|source| RecordError::Save {
         path: path.to_owned(),
         source,
     })
-}
-
-/// Writes a file under another name, brings it to the disk, and renames it.
-fn replace(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    if Path::new(name).file_name() != Some(name.as_ref()) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a name of one component is wanted",
-        ));
-    }
-    let written = temporary(directory, name);
-    let done = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&written)?;
-        file.write_all(bytes)?;
-        // A rename may reach the disk before the data does; then a power cut
-        // would leave an empty file under the good name.
-        file.sync_all()?;
-        fs::rename(&written, directory.join(name))
-    })();
-    if let Err(e) = done {
-        let _ = fs::remove_file(&written);
-        return Err(e);
-    }
-    File::open(directory)?.sync_all()
 }

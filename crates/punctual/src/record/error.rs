@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::files::{self, Fault};
+
 /// Why a record could not be made, saved or read.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -19,6 +21,13 @@ pub enum RecordError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// The directory asked for is there already, and root must not write into it.
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        fault: Fault,
     },
     /// A file could not be saved; what stood under its name before still stands.
     Save {
@@ -73,12 +82,7 @@ impl RecordError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
-            Self::Create { source, .. } | Self::Save { source, .. } => matches!(
-                source.kind(),
-                io::ErrorKind::StorageFull
-                    | io::ErrorKind::QuotaExceeded
-                    | io::ErrorKind::FileTooLarge
-            ),
+            Self::Create { source, .. } | Self::Save { source, .. } => files::is_full(source),
             _ => false,
         }
     }
@@ -88,6 +92,7 @@ impl RecordError {
     pub fn path(&self) -> &Path {
         match self {
             Self::Exists { path }
+            | Self::Foreign { path, .. }
             | Self::Create { path, .. }
             | Self::Save { path, .. }
             | Self::Read { path, .. }
@@ -131,6 +136,11 @@ impl fmt::Display for RecordError {
             Self::Exists { path } => write!(
                 f,
                 "{}: exists already; name another directory with -o",
+                path.display()
+            ),
+            Self::Foreign { path, fault } => write!(
+                f,
+                "{}: {fault}; root writes into directories of root only: name a new one with -o",
                 path.display()
             ),
             Self::Create { path, source } => {

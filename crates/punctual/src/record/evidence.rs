@@ -1,21 +1,16 @@
 //! What a record hands to the statistics.
 
-use std::collections::BTreeMap;
-
 use punctual_stats::analysis::{Analysis, Settings, analyse};
 use punctual_stats::evidence::{HalfEvidence, RunEvidence, ThreadEvidence};
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::lengths::judge_lengths;
+use punctual_stats::miss::MissRows;
 use punctual_stats::peaks::Peaks;
 
-use super::explanation::Cause;
 use super::run::{Demand, Run, Standing, Thread};
-use super::watch::WatchedMark;
-
-/// Less of it in one wake-up may be the order of two events that stand close together: the
-/// kernel throttles for a tick at least.
-const THROTTLED_LEAST_NS: u64 = 500_000;
+use super::stops::Stops;
+use super::watch::{WatchedMark, WatchedThread};
 
 /// The histograms and peaks of a record, decoded.
 #[derive(Debug)]
@@ -47,7 +42,8 @@ impl Evidence {
         let threads = run
             .threads
             .iter()
-            .map(parts)
+            .enumerate()
+            .map(|(index, thread)| parts(thread, run.watched(index)))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             halves: halves(run, &threads)?,
@@ -65,21 +61,24 @@ impl Evidence {
     #[must_use]
     pub fn view<'a>(&'a self, run: &'a Run) -> RunEvidence<'a> {
         let deadline_ns = run.deadline_ns();
-        let threads = run
-            .threads
-            .iter()
-            .zip(&self.threads)
-            .map(|(thread, parts)| ThreadEvidence {
-                // Those of a watch have names: see `never_woke`.
-                may_be_empty: run.watch.is_some(),
-                cpu: u32::try_from(thread.cpu).unwrap_or(u32::MAX),
-                histogram: &parts.histogram,
-                late: thread.late,
-                missed: thread.missed,
-                missed_late: missed_late(thread),
-                lost: thread.lost,
-                peaks: &parts.peaks,
-            });
+        let threads =
+            run.threads
+                .iter()
+                .zip(&self.threads)
+                .enumerate()
+                .map(|(index, (thread, parts))| ThreadEvidence {
+                    interval_ns: interval_ns(run, index),
+                    // Those of a watch have names: see `never_woke`.
+                    may_be_empty: run.watch.is_some(),
+                    cpu: u32::try_from(thread.cpu).unwrap_or(u32::MAX),
+                    histogram: &parts.histogram,
+                    late: thread.late,
+                    missed: thread.missed,
+                    missed_late: missed_late(thread),
+                    lost: thread.lost,
+                    unseen: unseen(run, index),
+                    peaks: &parts.peaks,
+                });
         let half = |half: &'a Half| HalfEvidence {
             histogram: &half.histogram,
             misses: half.misses,
@@ -90,6 +89,10 @@ impl Evidence {
             deadline_ns,
             seconds: run.timeline.seconds,
             seconds_with_miss: run.timeline.seconds_with_miss,
+            rows: (!run.timeline.rows.is_empty()).then(|| MissRows {
+                width_ns: run.timeline.row_ns,
+                misses: run.timeline.rows.iter().map(|row| row.misses).collect(),
+            }),
             halves: self
                 .halves
                 .as_ref()
@@ -99,7 +102,25 @@ impl Evidence {
     }
 }
 
-/// Missed periods of a thread that miss the deadline.
+/// Wake-ups of a watched thread that the kernel did not show.
+fn unseen(run: &Run, index: usize) -> u64 {
+    let watched = run
+        .watch
+        .as_ref()
+        .and_then(|watch| watch.threads.get(index));
+    watched.map_or(0, |thread| thread.unseen)
+}
+
+/// The interval at which wake-ups of a thread are due, where they have one.
+fn interval_ns(run: &Run, index: usize) -> Option<u64> {
+    match &run.watch {
+        Some(watch) => watch.threads.get(index).and_then(|thread| thread.period_ns),
+        None if run.gaps.is_some() || !run.knows("interval") => None,
+        None => Some(run.request.interval.nominal_ns()),
+    }
+}
+
+/// Skipped periods of a thread that miss the deadline.
 pub(super) fn missed_late(thread: &Thread) -> u64 {
     thread.missed_late.unwrap_or(thread.missed)
 }
@@ -157,10 +178,12 @@ fn undone(demand: &Demand) -> String {
     }
 }
 
-fn parts(thread: &Thread) -> Result<ThreadParts, DecodeError> {
+fn parts(thread: &Thread, watched: Option<&WatchedThread>) -> Result<ThreadParts, DecodeError> {
+    let skips = watched.map(|watched| watched.skips.clone());
     Ok(ThreadParts {
         histogram: Histogram::try_from(&thread.latency)?,
-        peaks: Peaks::restored(thread.peaks_above_ns, &thread.peaks),
+        peaks: Peaks::restored(thread.peaks_above_ns, &thread.peaks)
+            .with_skips(skips.unwrap_or_default()),
     })
 }
 
@@ -180,11 +203,7 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
         )
     });
     let events = run.events.iter().filter(|event| event.invalidates);
-    let loads = run.loads.iter().filter_map(|load| match &load.failed {
-        Some(reason) => Some(format!("the load {} failed: {reason}", load.name)),
-        None if load.work == 0 => Some(format!("the load {} did nothing", load.name)),
-        None => None,
-    });
+    let loads = run.loads.iter().filter_map(super::load::invalid);
     let threads = run.threads.iter().filter_map(|thread| {
         let reason = thread.error.as_ref()?;
         Some(format!("the probe thread on CPU {}: {reason}", thread.cpu))
@@ -192,11 +211,12 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
     let marks = run.watch.iter().flat_map(|watch| &watch.marks);
     demands
         .chain(never_woke(run))
+        .chain(not_followed(run))
         .chain(marks.filter_map(WatchedMark::not_judged))
         .chain(events.map(|event| event.text.clone()))
         .chain(loads)
         .chain(threads)
-        .chain(throttled(run))
+        .chain(Stops::too_much(run))
         .collect()
 }
 
@@ -206,6 +226,32 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
 fn never_woke(run: &Run) -> impl Iterator<Item = String> {
     let labels = unwoken(run, false).into_iter();
     labels.map(|label| format!("the thread {label} never woke up"))
+}
+
+/// That threads of a watched program found no room: of their wake-ups nothing is known, and a
+/// deadline that the others kept is not one that the program kept.
+fn not_followed(run: &Run) -> Option<String> {
+    // Limits of marks are judged by the marks' own counts.
+    let watch = run.watch.as_ref()?;
+    if run.request.requirements.is_empty() {
+        return None;
+    }
+    let followed = watch.threads.len();
+    match (watch.beyond, watch.unfollowed) {
+        (0, 0) => None,
+        (1, 0) => Some(format!(
+            "1 thread was not followed, and nothing of it was measured: there was room for \
+             {followed}"
+        )),
+        (beyond, 0) => Some(format!(
+            "{beyond} threads were not followed, and nothing of them was measured: there was \
+             room for {followed}"
+        )),
+        (beyond, _) => Some(format!(
+            "more than {beyond} threads were not followed, and nothing of them was measured: \
+             there was room for {followed}"
+        )),
+    }
 }
 
 /// The labels of a watch's threads that were never woken while others were: of those that have
@@ -221,40 +267,6 @@ pub(crate) fn unwoken(run: &Run, ended: bool) -> Vec<String> {
         .filter(|(_, (watched, thread))| watched.ended == ended && !woke(thread))
         .map(|(index, _)| run.thread_label(index))
         .collect()
-}
-
-/// Probes that the kernel kept off their CPUs for the sake of threads of lower priority, or
-/// of nobody: a sentence for each CPU. It is known of wake-ups with a bill alone, and these
-/// are the worst, as throttled ones are.
-fn throttled(run: &Run) -> Vec<String> {
-    // At other policies it is the scheduler's everyday business.
-    let real_time = run.request.priority > 0;
-    let bills = run.explanation.iter().flat_map(|it| &it.bills);
-    let mut cpus: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
-    for bill in bills.filter(|_| real_time) {
-        let rows = bill.rows.iter();
-        let ns = rows
-            .filter(|row| matches!(row.cause, Cause::Throttled { .. }))
-            .fold(0_u64, |sum, row| sum.saturating_add(row.ns));
-        if ns >= THROTTLED_LEAST_NS {
-            let (count, sum, longest) = cpus.entry(bill.cpu).or_default();
-            *count += 1;
-            *sum = sum.saturating_add(ns);
-            *longest = ns.max(*longest);
-        }
-    }
-    let sentence = |(cpu, (count, sum, longest)): (u32, (u64, u64, u64))| {
-        let ms = |ns: u64| ns as f64 / 1e6;
-        let wakes = if count == 1 { "wake-up" } else { "wake-ups" };
-        format!(
-            "the probe of CPU {cpu} was throttled in at least {count} {wakes}, {:.1} ms in all \
-             and up to {:.1} ms at once: it was ready, and the kernel gave the CPU to a thread \
-             of lower priority or left it idle (kernel.sched_rt_runtime_us, or the fair server)",
-            ms(sum),
-            ms(longest)
-        )
-    };
-    cpus.into_iter().map(sentence).collect()
 }
 
 /// Analyses a record anew, as a merge or an import needs.

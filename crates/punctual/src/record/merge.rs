@@ -14,7 +14,8 @@ use super::conditions::{Role, differences};
 use super::evidence::{analyse_record, missed_late};
 use super::explanation::Ledger;
 use super::gaps::Gaps;
-use super::run::{Beginning, Demand, FORMAT, Merged, OwnCost, Run, State, VERSION};
+use super::run::{Beginning, Demand, FORMAT, Imported, Merged, OwnCost, Run, State, VERSION};
+use super::stops::Stops;
 use super::watch::{self, Watch};
 pub use decoded::Decoded;
 use parts::{MergedEvents, MergedLoads, MergedThread, MergedTimeline};
@@ -90,12 +91,15 @@ pub struct Merger {
     own_cost: OwnCost,
     explanation: Option<Ledger>,
     watch: Option<Watch>,
+    stops: Option<Stops>,
     merged: Merged,
     measured_ns: u64,
     /// Where the next run begins in the merged record's time.
     offset_ns: u64,
     duration_ns: Option<u64>,
     unfinished: u64,
+    /// Of runs of another tool: what all of them know.
+    imported: Option<Imported>,
     added: usize,
 }
 
@@ -117,6 +121,7 @@ impl Merger {
             own_cost: OwnCost::default(),
             explanation: None,
             watch: None,
+            stops: None,
             merged: Merged {
                 runs: 0,
                 samples: Vec::new(),
@@ -130,6 +135,7 @@ impl Merger {
             offset_ns: 0,
             duration_ns: Some(0),
             unfinished: 0,
+            imported: None,
             added: 0,
         }
     }
@@ -169,10 +175,11 @@ impl Merger {
             .map(|p| p.asked_ns)
             .max();
         let limit_ns = self.first.as_deref().unwrap_or(run).deadline_ns();
+        let shift = (earliest.unwrap_or(0), self.offset_ns);
         let watched = run
             .watch
             .as_ref()
-            .map(|watch| watch::add_up(&mut self.watch, watch));
+            .map(|watch| watch::add_up(&mut self.watch, watch, shift));
         for (index, (thread, histogram)) in run.threads.iter().zip(&decoded.latency).enumerate() {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
@@ -186,7 +193,6 @@ impl Merger {
             } else {
                 thread.missed
             };
-            let shift = (earliest.unwrap_or(0), self.offset_ns);
             let sum = self.threads.entry(key).or_default();
             sum.add(thread, histogram, (late, missed_late), shift);
             if let Some(watched) = run.gaps.as_ref().and_then(|gaps| gaps.threads.get(index)) {
@@ -203,6 +209,9 @@ impl Merger {
             self.explanation
                 .get_or_insert_with(|| Ledger::new(explanation.above_ns))
                 .add_record(explanation, &decoded.stages);
+        }
+        if let Some(stops) = &run.stops {
+            self.stops.get_or_insert_default().add_run(stops);
         }
         self.add_header(run);
         let span = latest
@@ -298,6 +307,9 @@ impl Merger {
                 );
             }
         }
+        if let Some(imported) = &run.imported {
+            parts::merge_import(&mut self.imported, imported);
+        }
         merged.begun.extend(beginnings(run));
         let (earliest, latest) = match &run.merged {
             Some(inner) => (&inner.first_started, &inner.last_started),
@@ -327,6 +339,10 @@ impl Merger {
                 self.first = Some(Box::new(first));
             }
             Some(first) => {
+                // Of runs that were placed otherwise nothing is said that holds for all.
+                first
+                    .placement
+                    .take_if(|place| run.placement.as_ref() != Some(place));
                 for cpu in &run.request.cpus {
                     if !first.request.cpus.contains(cpu) {
                         first.request.cpus.push(*cpu);
@@ -385,6 +401,7 @@ impl Merger {
             start_ns: None,
             state,
             request,
+            placement: first.placement,
             system: first.system,
             demands: self.demands,
             measured_ns: self.measured_ns,
@@ -400,7 +417,7 @@ impl Merger {
             own_cost: self.own_cost,
             analysis: None,
             verdict: None,
-            imported: first.imported.map(parts::merged_import),
+            imported: self.imported,
             merged: Some(self.merged),
             laboratory: first.laboratory.map(parts::merged_laboratory),
             explanation: self.explanation.map(|ledger| ledger.to_record()),
@@ -411,6 +428,7 @@ impl Merger {
             // Each run's own stands in its record.
             cross_check: None,
             watch: self.watch,
+            stops: self.stops,
         };
         // Watches that were merged by force with what is none name not all threads.
         let fits = |watch: &mut Watch| [0, run.threads.len()].contains(&watch.threads.len());

@@ -18,6 +18,9 @@ use super::cross::CrossCheck;
 use super::explanation::Explanation;
 use super::gaps::Gaps;
 use super::lab::Laboratory;
+use super::load::WorkCheck;
+use super::placement::Placement;
+use super::stops::Stops;
 use super::system::SystemState;
 use super::watch::{Watch, WatchedThread};
 
@@ -51,6 +54,9 @@ pub struct Run {
     pub state: State,
     /// What was asked for.
     pub request: Request,
+    /// Where the parts of the run were placed; absent where the record doesn't say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// The machine as it was found.
     pub system: SystemState,
     /// What was asked of the kernel and what was read back.
@@ -96,6 +102,9 @@ pub struct Run {
     /// For a watch: whose threads these are, and what else they went through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
+    /// Stops of the measuring process; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stops: Option<Stops>,
 }
 
 impl Run {
@@ -174,6 +183,10 @@ pub struct Imported {
     pub unknown: Vec<String>,
     /// What the tool itself states of each thread, in the order of `threads`.
     pub threads: Vec<ImportedThread>,
+    /// Where a latency of any thread was not kept: all that lie below this were. Nothing is
+    /// known of the distribution from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_below_ns: Option<u64>,
 }
 
 /// The summary that another tool gave of a thread.
@@ -190,6 +203,10 @@ pub struct ImportedThread {
     /// Samples whose latency it did not keep, the maximum apart. They stand in
     /// `lost` of the thread too: no percentile above them is known.
     pub beyond: u64,
+    /// Where `beyond` is not 0: every latency below this was kept, and none that was not
+    /// kept lies below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_below_ns: Option<u64>,
 }
 
 /// What a merged record was made of.
@@ -243,7 +260,8 @@ pub enum State {
     Finished,
     /// The run was ended before, cleanly: everything measured stands.
     Stopped {
-        /// `interrupt`, `terminate`, `hang-up`, `break-value` or an error's text.
+        /// `interrupt`, `terminate`, `hang-up`, `time-limit`, `break-value`,
+        /// `process-stopped` (for longer than the break value) or an error's text.
         reason: String,
     },
 }
@@ -359,10 +377,10 @@ pub struct Thread {
     pub latency: HistogramRecord,
     /// Wake-ups later than the first deadline asked for.
     pub late: u64,
-    /// Periods that passed while the thread was late.
+    /// Periods that were skipped because the thread was late.
     pub missed: u64,
-    /// Those of them that a late wake-up passed over: only they miss the deadline.
-    /// Absent where all do.
+    /// Those of them that miss the deadline, as docs/measurement.md defines it. Absent where all
+    /// do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_late: Option<u64>,
     /// Samples that found the ring full; above zero the run is not valid.
@@ -385,7 +403,7 @@ pub struct Thread {
     pub preemptions: Option<u64>,
     /// First half of the run, for the statement on stationarity.
     pub first_half: Option<HistogramRecord>,
-    /// Late wake-ups and missed periods in the first half.
+    /// Misses of the deadline in the first half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_half_misses: Option<u64>,
     /// Why the thread ended early, if it did.
@@ -409,7 +427,7 @@ pub struct Timeline {
     pub row_ns: u64,
     /// The rows, from the start of the measurement, without gaps.
     pub rows: Vec<TimelineRow>,
-    /// Whole seconds measured.
+    /// Seconds measured; the last one takes what remains, half a second to one and a half.
     pub seconds: u64,
     /// Seconds in which at least one deadline was missed.
     pub seconds_with_miss: u64,
@@ -433,8 +451,16 @@ pub struct TimelineRow {
     pub max_ns: u64,
     /// Wake-ups later than the deadline.
     pub late: u64,
-    /// Missed periods.
+    /// Skipped periods.
     pub missed: u64,
+    /// Misses of the deadline: late wake-ups, and skipped periods that miss it.
+    #[serde(default, skip_serializing_if = "is_none_missed")]
+    pub misses: u64,
+}
+
+/// Whether a row is without a miss, and says nothing of them.
+fn is_none_missed(misses: &u64) -> bool {
+    *misses == 0
 }
 
 impl TimelineRow {
@@ -468,6 +494,9 @@ pub struct Load {
     pub rate: f64,
     /// Why it failed, if it did.
     pub failed: Option<String>,
+    /// Whether it went on working; absent where it was not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<WorkCheck>,
 }
 
 /// Something that happened during the run.
@@ -475,9 +504,10 @@ pub struct Load {
 pub struct Event {
     /// Time since the start of the measurement.
     pub at_ns: u64,
-    /// A stable name: `affinity`, `clock-set`, `clock-source`, `continued`,
-    /// `cpu-offline`, `cpu-online`, `governor`, `kernel-message`, `priority`,
-    /// `program-ended`, `samples`, `save-failed`, `signal`, `steal`, `suspended` or `throttled`.
+    /// A stable name: `affinity`, `clock-set`, `clock-source`, `continued`, `cpu-offline`,
+    /// `cpu-online`, `debugger`, `governor`, `kernel-message`, `load-idle`, `priority`,
+    /// `program-ended`, `quota`, `samples`, `save-failed`, `signal`, `steal`, `stopped`,
+    /// `suspended` or `throttled`.
     pub kind: String,
     /// In words.
     pub text: String,

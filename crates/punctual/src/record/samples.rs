@@ -19,13 +19,15 @@ mod delta;
 mod parquet;
 mod thrift;
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::error::RecordError;
 use super::time;
+use crate::files::{Folder, Unfinished, hold_space};
 
 /// The directory of the parts within the run directory.
 pub const SAMPLES_DIRECTORY: &str = "samples";
@@ -54,7 +56,7 @@ pub struct Sample {
 /// Writes the samples of a run. Memory is bounded, whatever the length of the run.
 #[derive(Debug)]
 pub struct SampleWriter {
-    directory: PathBuf,
+    directory: Folder,
     part: Option<Part>,
     next_part: u32,
     buffer: Vec<Sample>,
@@ -66,7 +68,8 @@ pub struct SampleWriter {
 #[derive(Debug)]
 struct Part {
     writer: parquet::Writer<BufWriter<File>>,
-    path: PathBuf,
+    name: String,
+    unfinished: Unfinished,
     opened: Instant,
     rows: u64,
 }
@@ -77,9 +80,21 @@ impl SampleWriter {
     /// # Errors
     /// [`RecordError::Create`].
     pub fn create(run_directory: &Path) -> Result<Self, RecordError> {
-        let directory = run_directory.join(SAMPLES_DIRECTORY);
-        fs::create_dir(&directory).map_err(|source| RecordError::Create {
-            path: directory.clone(),
+        let error = |source| RecordError::Create {
+            path: run_directory.to_owned(),
+            source,
+        };
+        Self::create_in(&Folder::open(run_directory).map_err(error)?)
+    }
+
+    /// The same in one that is held open.
+    ///
+    /// # Errors
+    /// [`RecordError::Create`].
+    pub fn create_in(run_directory: &Folder) -> Result<Self, RecordError> {
+        let made = run_directory.make(OsStr::new(SAMPLES_DIRECTORY));
+        let directory = made.map_err(|source| RecordError::Create {
+            path: run_directory.path().join(SAMPLES_DIRECTORY),
             source,
         })?;
         Ok(Self {
@@ -162,7 +177,11 @@ impl SampleWriter {
         self.dropped
     }
 
-    fn end(&mut self) -> Result<(), RecordError> {
+    /// Writes what is left and closes the last part.
+    ///
+    /// # Errors
+    /// As [`SampleWriter::push`].
+    pub fn end(&mut self) -> Result<(), RecordError> {
         if !self.buffer.is_empty() {
             self.write_group()?;
         }
@@ -170,17 +189,25 @@ impl SampleWriter {
     }
 
     fn open_part(&mut self) -> Result<(), RecordError> {
-        let path = self
-            .directory
-            .join(format!("samples-{:05}.parquet", self.next_part));
+        let name = format!("samples-{:05}.parquet", self.next_part);
         self.next_part += 1;
-        let opened = File::create(unfinished(&path))
-            .and_then(|file| parquet::Writer::new(BufWriter::new(file)));
+        let begun = self.directory.begin(OsStr::new(&name));
+        let opened =
+            begun.and_then(
+                |(file, unfinished)| match parquet::Writer::new(BufWriter::new(file)) {
+                    Ok(writer) => Ok((writer, unfinished)),
+                    Err(error) => {
+                        self.directory.abandon(unfinished);
+                        Err(error)
+                    }
+                },
+            );
         match opened {
-            Ok(writer) => {
+            Ok((writer, unfinished)) => {
                 self.part = Some(Part {
                     writer,
-                    path,
+                    name,
+                    unfinished,
                     opened: Instant::now(),
                     rows: 0,
                 });
@@ -189,9 +216,14 @@ impl SampleWriter {
             Err(source) => {
                 self.dropped += self.buffer.len() as u64;
                 self.buffer.clear();
-                Err(give_up(path, source))
+                Err(self.failed(&name, source))
             }
         }
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> RecordError {
+        let path = self.directory.path().join(name);
+        RecordError::Save { path, source }
     }
 
     fn write_group(&mut self) -> Result<(), RecordError> {
@@ -202,18 +234,27 @@ impl SampleWriter {
             return Ok(());
         };
         let rows = self.buffer.len() as u64;
+        let held = hold_space();
         let done = part.writer.write_group(&self.buffer);
+        drop(held);
         self.buffer.clear();
         match done {
             Ok(()) => part.rows += rows,
             Err(source) => {
                 self.dropped += part.rows + rows;
-                let path = std::mem::take(&mut part.path);
-                self.part = None;
-                return Err(give_up(path, source));
+                let part = self.part.take();
+                return Err(self.give_up(part, source));
             }
         }
         Ok(())
+    }
+
+    fn give_up(&self, part: Option<Part>, source: io::Error) -> RecordError {
+        let Some(part) = part else {
+            return self.failed("", source);
+        };
+        self.directory.abandon(part.unfinished);
+        self.failed(&part.name, source)
     }
 
     fn close_part(&mut self) -> Result<(), RecordError> {
@@ -221,16 +262,29 @@ impl SampleWriter {
             return Ok(());
         };
         let Part {
-            writer, path, rows, ..
+            writer,
+            name,
+            unfinished,
+            rows,
+            ..
         } = part;
-        match close(writer, &path) {
+        let held = hold_space();
+        let closed = match close(writer) {
+            Ok(file) => self.directory.finish(&file, unfinished, OsStr::new(&name)),
+            Err(error) => {
+                self.directory.abandon(unfinished);
+                Err(error)
+            }
+        };
+        drop(held);
+        match closed {
             Ok(()) => {
                 self.written += rows;
                 Ok(())
             }
             Err(source) => {
                 self.dropped += rows;
-                Err(give_up(path, source))
+                Err(self.failed(&name, source))
             }
         }
     }
@@ -242,25 +296,14 @@ impl Drop for SampleWriter {
     }
 }
 
-fn unfinished(path: &Path) -> PathBuf {
-    path.with_extension("parquet.tmp")
-}
-
-fn close(writer: parquet::Writer<BufWriter<File>>, path: &Path) -> io::Result<()> {
+fn close(writer: parquet::Writer<BufWriter<File>>) -> io::Result<File> {
     let created = format!(
         "punctual {} {}",
         env!("CARGO_PKG_VERSION"),
         time::rfc3339(std::time::SystemTime::now())
     );
-    let file = writer
+    writer
         .finish(&created)?
         .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
-    fs::rename(unfinished(path), path)
-}
-
-fn give_up(path: PathBuf, source: io::Error) -> RecordError {
-    let _ = fs::remove_file(unfinished(&path));
-    RecordError::Save { path, source }
+        .map_err(io::IntoInnerError::into_error)
 }

@@ -151,6 +151,10 @@ pub struct Virtualisation {
     pub stolen_ns: Option<u64>,
     /// The same as a share of the run, per probed CPU: 0 to 1.
     pub stolen_share: Option<f64>,
+    /// The account's step: 1 for the hypervisor's own, which the bills use too, else a tick of
+    /// `/proc/stat`. Absent where it isn't known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stolen_grain_ns: Option<u64>,
 }
 
 /// The scheduler's limits and competitors.
@@ -209,8 +213,11 @@ pub struct Limits {
     pub rtprio: Option<u64>,
     /// RLIMIT_MEMLOCK in bytes; absent is unlimited.
     pub memlock_bytes: Option<u64>,
-    /// RLIMIT_RTTIME in µs; absent is unlimited.
+    /// RLIMIT_RTTIME in µs, the soft limit; absent is unlimited.
     pub rttime_us: Option<u64>,
+    /// The hard limit of the same; absent is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rttime_hard_us: Option<u64>,
     /// cgroup paths.
     pub cgroups: Vec<String>,
     /// cgroup limits that apply, `file = value`.

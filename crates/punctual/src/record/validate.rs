@@ -5,6 +5,7 @@ use punctual_stats::histogram::{HistogramRecord, SparseHistogram};
 use super::blocks::Blocks;
 use super::read::Bounds;
 use super::run::{Interval, Run, Thread};
+use super::stops::Stops;
 
 /// A broken promise.
 #[derive(Debug)]
@@ -60,10 +61,20 @@ pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
             format!("loads[{index}].rate"),
             "not a rate",
         )?;
+        if let Some(check) = &load.check {
+            let ordered =
+                check.longest_idle_ns <= check.idle_ns && check.idle_ns <= check.looked_ns;
+            ensure(
+                ordered,
+                format!("loads[{index}].check"),
+                "more time without work than was looked at",
+            )?;
+        }
     }
     if let Some(watch) = &run.watch {
         super::watch::check(watch, run.threads.len())?;
     }
+    stops(run)?;
     run.explanation
         .as_ref()
         .map_or(Ok(()), super::explanation::check)
@@ -99,6 +110,20 @@ fn request(run: &Run) -> Result<(), Broken> {
     ensure(request.priority <= 99, "request.priority", "above 99")?;
     for (index, number) in request.cpus.iter().enumerate() {
         cpu(*number, format!("request.cpus[{index}]"))?;
+    }
+    if let Some(place) = &run.placement {
+        let housekeeping = place.housekeeping.iter().copied().collect();
+        for (name, list) in [
+            ("inherited", &place.inherited),
+            ("reachable", &place.reachable),
+            ("housekeeping", &housekeeping),
+            ("load", &place.load),
+        ] {
+            at_most(list.len(), Bounds::CPUS, format!("placement.{name}"))?;
+            for (index, number) in list.iter().enumerate() {
+                cpu(*number, format!("placement.{name}[{index}]"))?;
+            }
+        }
     }
     if let Interval::Primes { table_ns, .. } = &request.interval {
         at_most(
@@ -204,12 +229,59 @@ fn blocks(run: &Run) -> Result<(), Broken> {
         "blocks.width_ns",
         "blocks without a width",
     )?;
+    let threads = blocks.threads.len();
+    ensure(
+        threads == 0 || threads == run.threads.len() && threads <= Blocks::MOST_THREADS,
+        "blocks.threads",
+        format!("{threads} entries for {} threads", run.threads.len()),
+    )?;
+    for (index, thread) in blocks.threads.iter().enumerate() {
+        ensure(
+            thread.len() == blocks.latency.len(),
+            format!("blocks.threads[{index}]"),
+            format!(
+                "{} entries for {} blocks",
+                thread.len(),
+                blocks.latency.len()
+            ),
+        )?;
+    }
     for (index, block) in blocks.latency.iter().enumerate() {
         let place = format!("blocks.latency[{index}]");
         let empty = histogram(block, &place)?.is_empty();
         ensure(!empty, place, "a block without samples")?;
     }
     Ok(())
+}
+
+fn stops(run: &Run) -> Result<(), Broken> {
+    let Some(stops) = &run.stops else {
+        return Ok(());
+    };
+    at_most(stops.list.len(), Stops::LISTED, "stops.list")?;
+    ensure(
+        stops.list.len() as u64 <= stops.count,
+        "stops.list",
+        format!("{} entries of {} stops", stops.list.len(), stops.count),
+    )?;
+    ensure(
+        stops.longest_ns <= stops.total_ns,
+        "stops.longest_ns",
+        "longer than all together",
+    )?;
+    let whole = stops.list.len() as u64 == stops.count;
+    let lengths = || stops.list.iter().map(|stop| u128::from(stop.length_ns));
+    let sum: u128 = lengths().sum();
+    ensure(
+        sum <= u128::from(stops.total_ns) && (!whole || sum == u128::from(stops.total_ns)),
+        "stops.total_ns",
+        format!("{}, where the stops sum to {sum}", stops.total_ns),
+    )?;
+    ensure(
+        lengths().all(|length_ns| length_ns <= u128::from(stops.longest_ns)),
+        "stops.list",
+        "a stop longer than the longest",
+    )
 }
 
 fn gaps(run: &Run) -> Result<(), Broken> {

@@ -3,6 +3,7 @@
 mod marks;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
 
 use super::read::Bounds;
@@ -20,6 +21,10 @@ pub struct Watch {
     /// Threads that there was no room for.
     #[serde(default)]
     pub beyond: u64,
+    /// Switches of threads that the kernel's side had no room for: how many threads these
+    /// were isn't known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unfollowed: u64,
     /// The worst wake-ups of a whole system, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<WorstWakeUp>,
@@ -73,9 +78,19 @@ pub struct WatchedThread {
     pub task: WatchedTask,
     /// Whether it ended while it was watched.
     pub ended: bool,
-    /// Its period, guessed from the instants of its own timer; absent where it has no rhythm.
+    /// Its period, found in the instants of its own timer; absent where these are on no grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<u64>,
+    /// What it waits for by timers.
+    #[serde(default, skip_serializing_if = "Timing::is_unknown")]
+    pub timing: Timing,
+    /// The periods that it skipped, with how late they were. Records of before 0.2 have none.
+    #[serde(default, skip_serializing_if = "Skips::is_empty")]
+    pub skips: Skips,
+    /// How many of them it skipped though it was woken in time: it was busy, or waited for
+    /// something else.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped_itself: u64,
     /// Wake-ups by a timer: counted from the instant that the timer was asked for.
     pub by_timer: HistogramRecord,
     /// Other wake-ups: counted from the moment at which somebody began to wake the thread.
@@ -96,6 +111,40 @@ pub struct WatchedThread {
     /// Sleeps that found no room among the calls.
     #[serde(default)]
     pub calls_beyond: u64,
+    /// Wake-ups that the kernel did not show: each may have been late, and the verdict
+    /// reckons with that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unseen: u64,
+}
+
+/// What a thread waits for by timers. Without a period none can be skipped: then its wake-ups
+/// are judged, each from the instant at which its timer was to expire, and its cycles are not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timing {
+    /// Not known, or too few waits to tell.
+    #[default]
+    Unknown,
+    /// Instants on a grid: it has a period.
+    Periodic,
+    /// Lengths of time, that begin when its work is done.
+    Lengths,
+    /// Instants on no grid.
+    Irregular,
+    /// Instants on a grid for a while, and on none at the end.
+    Lost,
+    /// No timer woke it.
+    None,
+}
+
+impl Timing {
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A task by number, name, policy and priority.
@@ -193,18 +242,31 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
         histogram(&thread.by_timer, &format!("{place}.by_timer"))?;
         histogram(&thread.by_others, &format!("{place}.by_others"))?;
         at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
+        at_most(thread.skips.len(), Skips::MOST, format!("{place}.skips"))?;
+        let sound = |skip: &Skip| skip.count > 0 && skip.least_ns <= skip.most_ns;
+        ensure(
+            thread.skips.iter().all(sound),
+            format!("{place}.skips"),
+            "an entry without a period, or one whose least exceeds its most",
+        )?;
     }
     marks::check(&watch.marks)
 }
 
 /// Adds a watch to those before, its threads by their names, and says where each of them
-/// stands in the sum.
-pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch) -> Vec<usize> {
+/// stands in the sum. Its time, that began at `shift.0`, begins at `shift.1`.
+pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) -> Vec<usize> {
+    let mut watch = watch.clone();
+    for thread in &mut watch.threads {
+        thread.skips = thread.skips.shifted(shift.0, shift.1);
+    }
     let Some(sum) = sum else {
-        *sum = Some(watch.clone());
-        return (0..watch.threads.len()).collect();
+        let count = watch.threads.len();
+        *sum = Some(watch);
+        return (0..count).collect();
     };
     sum.beyond = sum.beyond.saturating_add(watch.beyond);
+    sum.unfollowed = sum.unfollowed.saturating_add(watch.unfollowed);
     sum.worst.extend(watch.worst.iter().cloned());
     sum.worst
         .sort_by_key(|worst| std::cmp::Reverse(worst.latency_ns));
@@ -249,14 +311,20 @@ impl WatchedThread {
         add_histogram(&mut self.by_others, &other.by_others);
         for (sum, term) in [
             (&mut self.overruns, other.overruns),
+            (&mut self.skipped_itself, other.skipped_itself),
             (&mut self.switches, other.switches),
             (&mut self.migrations, other.migrations),
             (&mut self.calls_beyond, other.calls_beyond),
+            (&mut self.unseen, other.unseen),
         ] {
             *sum = sum.saturating_add(term);
         }
         self.worst_overrun_ns = self.worst_overrun_ns.max(other.worst_overrun_ns);
         self.ended |= other.ended;
+        self.skips.merge(&other.skips);
+        if self.timing != other.timing {
+            self.timing = Timing::Unknown;
+        }
         // What differs from run to run is no period of the thread's.
         let near = |a: &u64, b: &u64| a.abs_diff(*b) <= a / 20;
         self.period_ns = self

@@ -1,224 +1,251 @@
-//! Two runs held against each other.
+//! Runs compared: two, several on each side, or the CPUs of one.
 //!
 //! The statistics are [`punctual_stats::compare`]'s; here stand the conditions in
 //! which the runs differ, and whether the comparison is fair at all.
 
+mod cpus;
+mod side;
 mod text;
+mod warnings;
+mod words;
 
-use punctual_stats::compare::{Comparand, Comparison as Statistics, Resampling};
-use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
-use punctual_stats::verdict::Outcome;
+use std::time::UNIX_EPOCH;
 
-use crate::record::conditions::{Difference, Role, differences};
-use crate::record::{Evidence, Run, State, invalid_reasons};
+use punctual_stats::compare::{Comparand, Comparison as Statistics, RunComparand};
+use punctual_stats::histogram::Histogram;
+use serde::Serialize;
 
-pub use text::{TextStyle, compare_text};
+use super::known::{Known, Reading, in_steps};
+use crate::record::conditions::{Difference, differences};
+use crate::record::{Run, time};
+
+pub use cpus::{Cpu, Cpus, compare_cpus};
+pub use side::Side;
+pub use text::{TextStyle, compare_text, cpus_text};
+pub use warnings::{Named, Warning};
+pub use words::cpus_headline;
 
 /// Percentiles that are shown as far as a side has samples beyond them.
 const PERCENTILES: [f64; 7] = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
 
-/// One of the two runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Side {
-    /// The program that measured.
-    pub tool: String,
-    /// When it was begun; empty where that isn't known.
-    pub started: String,
-    /// Host name.
-    pub host: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// Time measured; absent where it isn't known.
-    pub measured_ns: Option<u64>,
-    /// Probe threads.
-    pub threads: usize,
-    /// Samples that are compared.
-    pub samples: u64,
-    /// Samples whose latency isn't known.
-    pub lost: u64,
-    /// Periods that passed while a thread was late; absent where that isn't known.
-    pub missed: Option<u64>,
-    /// Exact minimum.
-    pub min_ns: Option<u64>,
-    /// Exact mean.
-    pub mean_ns: Option<f64>,
-    /// Exact maximum, to the resolution of the tool.
-    pub max_ns: Option<u64>,
-    /// The run's own verdict.
-    pub verdict: Option<Outcome>,
-}
-
-/// Percentiles of both runs; absent where a run has too few samples beyond.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Percentiles of both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PercentilePair {
     /// 0 to 100.
     pub percentile: f64,
-    /// Of the first run.
-    pub first_ns: Option<u64>,
-    /// Of the second run.
-    pub second_ns: Option<u64>,
+    /// Of the first side.
+    pub first: Reading,
+    /// Of the second side.
+    pub second: Reading,
 }
 
-/// Samples of both runs in one band of latencies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Samples of both sides in one band of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Band {
     /// The lowest latency in the band.
     pub from_ns: u64,
     /// The lowest latency above the band.
     pub to_ns: u64,
-    /// Samples of the first run.
+    /// Samples of the first side.
     pub first: u64,
-    /// Samples of the second run.
+    /// Samples of the second side.
     pub second: u64,
 }
 
-/// Two runs held against each other.
-#[derive(Debug, Clone, PartialEq)]
+/// Two sides compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The first run.
+    /// The first side.
     pub first: Side,
-    /// The second run.
+    /// The second side.
     pub second: Side,
-    /// Percentiles side by side.
+    /// Percentiles, all runs of a side together.
     pub percentiles: Vec<PercentilePair>,
-    /// Histograms side by side, all threads together.
+    /// Histograms, all threads and runs of a side together.
     pub bands: Vec<Band>,
     /// Test, effect and intervals.
     pub statistics: Statistics,
     /// Latencies of both were rounded down to multiples of this, the coarser
-    /// resolution of the two.
+    /// resolution of all.
     pub resolution_ns: u64,
-    /// Conditions in which the runs differ.
+    /// A histogram ends here before its samples: nothing from here on was compared.
+    pub limit_ns: Option<u64>,
+    /// Conditions in which the sides differ.
     pub differences: Vec<Difference>,
     /// Why the comparison is not fair, or says less than it seems to.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
-/// Compares two runs; intervals hold at the lower of the two confidences.
+/// The sentence that stands first.
+#[must_use]
+pub fn compare_headline(comparison: &Comparison) -> String {
+    words::headline(&comparison.statistics)
+}
+
+/// Compares two sides of one run or more each. Without `confidence` it is the lowest that was
+/// requested of a run.
 ///
 /// # Errors
-/// A sentence, where a histogram can't be decoded; runs that were read have none such.
-pub fn compare(first: &Run, second: &Run) -> Result<Comparison, String> {
-    let resolution_ns = first.resolution_ns().max(second.resolution_ns());
-    let totals = [total(first, resolution_ns)?, total(second, resolution_ns)?];
-    let [one, two] = &totals;
-    let blocks = [
-        blocks(first, resolution_ns)?,
-        blocks(second, resolution_ns)?,
-    ];
-    let confidence = first.request.confidence.min(second.request.confidence);
-    let statistics = punctual_stats::compare::compare(
-        Comparand {
-            total: one,
-            blocks: &blocks[0],
-        },
-        Comparand {
-            total: two,
-            blocks: &blocks[1],
-        },
-        confidence,
-    );
-    let differences = differences(first, second);
-    let warnings = warnings(first, second, &differences, &statistics);
+/// A sentence, where a histogram can't be decoded; runs that were read have none such. Or
+/// where a run stands twice among several.
+pub fn compare(
+    first: &[Run],
+    second: &[Run],
+    confidence: Option<f64>,
+) -> Result<Comparison, String> {
+    if first.len() + second.len() > 2 {
+        side::each_once(first, second)?;
+    }
+    let all = || first.iter().chain(second);
+    let resolution_ns = all().map(Run::resolution_ns).max().unwrap_or(1);
+    let lowest = all().map(|run| run.request.confidence).fold(1.0, f64::min);
+    let confidence = confidence.unwrap_or(lowest);
+    let known = |run: &Run| Known::of(run, resolution_ns).map_err(|e| e.to_string());
+    let own = [first, second].map(|runs| runs.iter().map(known).collect::<Result<Vec<_>, _>>());
+    let [own_first, own_second] = own;
+    let own = [own_first?, own_second?];
+    // What one of them does not know, no side can be asked for.
+    let limit_ns = own
+        .iter()
+        .flatten()
+        .filter_map(|known| known.limit_ns)
+        .min();
+    let cut = own.each_ref().map(|side| -> Vec<Known> {
+        let to = |known: &Known| limit_ns.map_or(known.clone(), |limit| known.cut(limit, 0));
+        side.iter().map(to).collect()
+    });
+    let statistics = match (first, second) {
+        ([first], [second]) => {
+            let blocks = [
+                blocks(first, resolution_ns)?,
+                blocks(second, resolution_ns)?,
+            ];
+            let comparand = |side: usize| Comparand {
+                total: &cut[side][0].histogram,
+                blocks: &blocks[side].0,
+                block_ns: blocks[side].1,
+                limit_ns,
+            };
+            punctual_stats::compare::pair(comparand(0), comparand(1), confidence)
+        }
+        _ => {
+            let runs = |side: usize, runs: &[Run]| -> Vec<RunComparand<'_>> {
+                let starts = runs.iter().map(started_ns);
+                let each = cut[side].iter().zip(starts);
+                each.map(|(known, started_ns)| RunComparand {
+                    total: &known.histogram,
+                    started_ns,
+                    limit_ns,
+                })
+                .collect()
+            };
+            punctual_stats::compare::sides(&runs(0, first), &runs(1, second), confidence)
+        }
+    };
+    let totals = own.each_ref().map(|side| pooled(side));
+    let cut = cut.each_ref().map(|side| pooled(side));
+    let differences = side_differences(first, second);
+    let warnings = warnings::of(first, second, &differences);
     Ok(Comparison {
-        first: side(first),
-        second: side(second),
-        percentiles: percentiles(one, two, resolution_ns),
-        bands: bands(one, two),
+        first: side::of(first),
+        second: side::of(second),
+        percentiles: percentiles(&totals, resolution_ns),
+        bands: bands(&cut[0].histogram, &cut[1].histogram, limit_ns),
         statistics,
         resolution_ns,
+        limit_ns,
         differences,
         warnings,
     })
 }
 
-/// All threads together, in steps of the resolution.
-fn total(run: &Run, resolution_ns: u64) -> Result<Histogram, String> {
-    let evidence = Evidence::of(run).map_err(|e| e.to_string())?;
-    let total = Histogram::merged(evidence.histograms());
-    Ok(in_steps(total, run, resolution_ns))
+/// When a run was started, in ns of the time of day.
+fn started_ns(run: &Run) -> Option<u64> {
+    // A merged record holds several runs, from first to last.
+    let at = time::parse_rfc3339(&run.started)?;
+    let since = at.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
 }
 
-/// The stretches of a run's time, in steps of the resolution; none where it keeps none.
-fn blocks(run: &Run, resolution_ns: u64) -> Result<Vec<Histogram>, String> {
+/// Runs of a side together.
+fn pooled(side: &[Known]) -> Known {
+    let limit_ns = side.iter().filter_map(|known| known.limit_ns).min();
+    let whole = Known {
+        histogram: Histogram::merged(side.iter().map(|known| &known.histogram)),
+        limit_ns: None,
+    };
+    limit_ns.map_or(whole.clone(), |limit| whole.cut(limit, 0))
+}
+
+/// The stretches of a run's time in steps of the resolution, and their length; none where it
+/// keeps none.
+fn blocks(run: &Run, resolution_ns: u64) -> Result<(Vec<Histogram>, u64), String> {
     let Some(blocks) = &run.blocks else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     };
     let histograms = blocks.histograms().map_err(|e| e.to_string())?;
     let coarse = |block| in_steps(block, run, resolution_ns);
-    Ok(histograms.into_iter().map(coarse).collect())
+    Ok((
+        histograms.into_iter().map(coarse).collect(),
+        blocks.width_ns,
+    ))
 }
 
-fn in_steps(total: Histogram, run: &Run, resolution_ns: u64) -> Histogram {
-    if resolution_ns <= run.resolution_ns() {
-        return total;
+/// In what any run of the first side differs from any of the second.
+fn side_differences(first: &[Run], second: &[Run]) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
+    for a in first {
+        for b in second {
+            for difference in differences(a, b) {
+                if !found.iter().any(|known| known.name == difference.name) {
+                    found.push(difference);
+                }
+            }
+        }
     }
-    let mut coarse = Histogram::new();
-    let max = total.max().unwrap_or(0);
-    for bucket in total.buckets() {
-        let value = bucket.high_ns.min(max);
-        coarse.record_n(value - value % resolution_ns, bucket.count);
-    }
-    coarse
+    found
 }
 
-fn side(run: &Run) -> Side {
-    let threads = &run.threads;
-    let used = || threads.iter().filter(|thread| thread.latency.count > 0);
-    let samples: u64 = threads.iter().map(|thread| thread.latency.count).sum();
-    let sum: u128 = threads.iter().map(|thread| thread.latency.sum_ns).sum();
-    Side {
-        tool: run.tool.name.clone(),
-        started: run.started.clone(),
-        host: run.system.hostname.clone(),
-        kernel: run.system.kernel.release.clone(),
-        measured_ns: run.knows("measured-time").then_some(run.measured_ns),
-        threads: threads.len(),
-        samples,
-        lost: threads.iter().map(|thread| thread.lost).sum(),
-        missed: run
-            .knows("missed")
-            .then(|| threads.iter().map(|thread| thread.missed).sum()),
-        min_ns: used().map(|thread| thread.latency.min_ns).min(),
-        mean_ns: (samples > 0).then(|| sum as f64 / samples as f64),
-        max_ns: used().map(|thread| thread.latency.max_ns).max(),
-        verdict: run.verdict.as_ref().map(|verdict| verdict.outcome),
-    }
-}
-
-fn percentiles(first: &Histogram, second: &Histogram, resolution_ns: u64) -> Vec<PercentilePair> {
-    let at = |histogram: &Histogram, percentile: f64| {
-        let beyond = histogram.count() as f64 * (1.0 - percentile / 100.0);
-        let enough = beyond + 1e-6 >= MIN_SAMPLES_BEYOND as f64;
-        let value = histogram.quantile(percentile / 100.0).filter(|_| enough)?;
-        // The end of a bucket is no latency that a coarser tool can have seen.
-        Some(value - value % resolution_ns)
+fn percentiles(totals: &[Known; 2], resolution_ns: u64) -> Vec<PercentilePair> {
+    // The end of a bucket is no latency that a coarser tool can have seen.
+    let step = |reading| match reading {
+        Reading::Value(ns) => Reading::Value(ns - ns % resolution_ns),
+        other => other,
     };
     let pair = |percentile| PercentilePair {
         percentile,
-        first_ns: at(first, percentile),
-        second_ns: at(second, percentile),
+        first: step(totals[0].percentile(percentile)),
+        second: step(totals[1].percentile(percentile)),
     };
-    PERCENTILES
-        .into_iter()
-        .map(pair)
-        .filter(|pair| pair.first_ns.is_some() || pair.second_ns.is_some())
-        .collect()
+    let shown = |pair: &PercentilePair| {
+        [pair.first, pair.second]
+            .iter()
+            .any(|reading| !matches!(*reading, Reading::TooFew | Reading::AtLeast(0)))
+    };
+    PERCENTILES.into_iter().map(pair).filter(shown).collect()
 }
 
-/// The bands in use: 1, 1.5, 2, 3, 5 and 7 of each decade.
-fn bands(first: &Histogram, second: &Histogram) -> Vec<Band> {
+/// The bands in use: 1, 1.5, 2, 3, 5 and 7 of each decade, up to a limit from which on
+/// nothing is known.
+fn bands(first: &Histogram, second: &Histogram, limit_ns: Option<u64>) -> Vec<Band> {
     const STEPS: [u64; 6] = [10, 15, 20, 30, 50, 70];
     let lowest = [first.min(), second.min()].into_iter().flatten().min();
     let highest = [first.max(), second.max()].into_iter().flatten().max();
     let (Some(lowest), Some(highest)) = (lowest, highest) else {
         return Vec::new();
     };
+    if limit_ns == Some(0) {
+        return Vec::new();
+    }
     let mut edges = vec![0];
     let mut decade = 1_u64;
     while let Some(next) = decade.checked_mul(10) {
         edges.extend(STEPS.iter().filter_map(|step| decade.checked_mul(*step)));
         decade = next;
+    }
+    if let Some(limit) = limit_ns {
+        edges.retain(|edge| *edge < limit);
+        edges.push(limit);
     }
     edges.push(u64::MAX);
     edges
@@ -245,66 +272,4 @@ fn within(histogram: &Histogram, from: u64, to: u64) -> u64 {
         below(to)
     };
     to.saturating_sub(below(from))
-}
-
-fn warnings(
-    first: &Run,
-    second: &Run,
-    differences: &[Difference],
-    statistics: &Statistics,
-) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let methods: Vec<_> = differences
-        .iter()
-        .filter(|d| d.role == Role::Method)
-        .map(|d| d.name)
-        .collect();
-    if !methods.is_empty() {
-        warnings.push(format!(
-            "not measured alike ({}): a difference may come from that",
-            methods.join(", ")
-        ));
-    }
-    for (name, run) in [("first", first), ("second", second)] {
-        let reasons = invalid_reasons(run);
-        let lost: u64 = run.threads.iter().map(|thread| thread.lost).sum();
-        if let Some(reason) = reasons.first() {
-            let more = match reasons.len() {
-                1 => String::new(),
-                count => format!(" (and {} more)", count - 1),
-            };
-            warnings.push(format!("the {name} run is not valid: {reason}{more}"));
-        } else if lost > 0 {
-            warnings.push(format!(
-                "the {name} run is not valid: it lost {lost} samples"
-            ));
-        }
-        if run.state == State::Unfinished {
-            warnings.push(format!("the {name} run is unfinished"));
-        }
-        if !run.knows("load") {
-            warnings.push(format!("the load of the {name} run is not known"));
-        }
-    }
-    let measured = |run: &Run| run.knows("measured-time").then_some(run.measured_ns);
-    if let Some((a, b)) = measured(first).zip(measured(second))
-        && a.max(b) > a.min(b).saturating_mul(2)
-    {
-        warnings.push(
-            "one run is more than twice as long: its maximum has had more chances".to_owned(),
-        );
-    }
-    if statistics.resampling == Resampling::Independent
-        && statistics
-            .quantiles
-            .iter()
-            .any(|quantile| quantile.quantile > 0.9)
-    {
-        warnings.push(
-            "the intervals take samples as independent; latency comes in bursts, so they are \
-             too narrow: repeat both runs before you trust a small difference"
-                .to_owned(),
-        );
-    }
-    warnings
 }

@@ -1,9 +1,10 @@
 //! The conditions of a run in words: the machine, the probe, the load.
 
+use super::placement::placement;
 use super::statements::{Fact, fact};
 use super::{terms, watch, words};
 use crate::record::lab::{GuestTime, Laboratory};
-use crate::record::{Interval, Run, Standing};
+use crate::record::{Interval, Load, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
 #[must_use]
@@ -39,7 +40,7 @@ pub fn method(run: &Run) -> String {
     let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
     // What another tool did not state is left out, not made up.
     let parts = [
-        ("", request.source.clone()),
+        ("source", request.source.clone()),
         ("interval", interval),
         ("policy", policy),
         ("cpus", cpus),
@@ -52,9 +53,13 @@ pub fn method(run: &Run) -> String {
     known.join(", ")
 }
 
-/// The virtual machine and what its host took, or that there is none.
+/// The virtual machine and what its host took, or that there is none. Empty where another tool
+/// measured: it does not say.
 #[must_use]
 pub fn platform(run: &Run) -> String {
+    if run.imported.is_some() {
+        return String::new();
+    }
     let v = &run.system.virtualisation;
     let mut text = match &v.hypervisor {
         Some(name) => format!("virtual machine ({name})"),
@@ -64,7 +69,7 @@ pub fn platform(run: &Run) -> String {
         let share = v
             .stolen_share
             .filter(|s| s.is_finite())
-            .map(|s| format!(" ({:.2} %)", s * 100.0));
+            .map(|s| format!(" ({})", words::share(s)));
         match stolen {
             0 => text += ", no stolen time counted",
             _ => {
@@ -72,7 +77,10 @@ pub fn platform(run: &Run) -> String {
                     ", {} stolen{}",
                     words::duration(stolen),
                     share.unwrap_or_default()
-                )
+                );
+                if let Some(grain_ns) = v.stolen_grain_ns.filter(|ns| *ns > 1) {
+                    text += &format!(", counted in ticks of {}", words::duration(grain_ns));
+                }
             }
         }
     }
@@ -82,10 +90,17 @@ pub fn platform(run: &Run) -> String {
     text
 }
 
-/// The kernel in a few words.
+/// The kernel in a few words; empty where it is not known.
 #[must_use]
 pub fn kernel(run: &Run) -> String {
     let kernel = &run.system.kernel;
+    if run.imported.is_some() {
+        let rt = kernel.preemption == "rt";
+        return match kernel.release.as_str() {
+            "" => String::new(),
+            release => format!("Linux {release}{}", if rt { ", PREEMPT_RT" } else { "" }),
+        };
+    }
     let preemption = match kernel.preemption.as_str() {
         "rt" => "PREEMPT_RT".to_owned(),
         "" | "unknown" => "preemption unknown".to_owned(),
@@ -94,10 +109,16 @@ pub fn kernel(run: &Run) -> String {
     format!("Linux {}, {preemption}", kernel.release)
 }
 
-/// The clock and the power settings that matter for latency.
+/// The clock and the power settings that matter for latency; of another tool's run what it
+/// says that it did.
 #[must_use]
 pub fn clock_and_power(run: &Run) -> String {
     let (clock, power) = (&run.system.clock, &run.system.power);
+    if run.imported.is_some() {
+        let set = power.cpu_dma_latency_held_us;
+        let said = |us| format!("{} set cpu_dma_latency to {us} µs", run.tool.name);
+        return set.map(said).unwrap_or_default();
+    }
     let mut text = format!(
         "clock source {}",
         if clock.source.is_empty() {
@@ -113,10 +134,7 @@ pub fn clock_and_power(run: &Run) -> String {
     if !governors.is_empty() {
         text += &format!(", governor {}", governors.join("/"));
     }
-    text += &match power.cpu_dma_latency_held_us {
-        Some(us) => format!(", cpu_dma_latency held at {us} µs"),
-        None => ", cpu_dma_latency left alone".to_owned(),
-    };
+    text += &format!(", {}", idle_states(run));
     text
 }
 
@@ -136,10 +154,91 @@ pub fn load(run: &Run) -> String {
         .iter()
         .map(|load| match &load.failed {
             Some(why) => format!("{} FAILED: {why}", load.name),
-            None => format!("{} {}", load.name, words::rate(load.rate, &load.unit)),
+            None => format!(
+                "{} {}{}",
+                load.name,
+                words::rate(load.rate, &load.unit),
+                idle(load).map_or_else(String::new, |idle| format!(" ({idle})"))
+            ),
         })
         .collect();
     format!("{label}: {}", each.join(", "))
+}
+
+/// How long a load was without work, if it was.
+#[must_use]
+pub fn idle(load: &Load) -> Option<String> {
+    let check = load.check.filter(|check| check.idle_ns > 0)?;
+    Some(format!(
+        "no work in {:.1} of {:.1} s",
+        check.idle_ns as f64 / 1e9,
+        check.looked_ns as f64 / 1e9
+    ))
+}
+
+/// What was done about idle states: a tuned run is not one as deployed.
+#[must_use]
+pub fn idle_states(run: &Run) -> String {
+    match run.system.power.cpu_dma_latency_held_us {
+        Some(us) => format!("cpu_dma_latency held at {us} µs"),
+        None => "cpu_dma_latency left alone".to_owned(),
+    }
+}
+
+/// Whether the load worked, without its rates.
+#[must_use]
+pub fn load_in_brief(run: &Run) -> String {
+    let label = match run.request.load.as_str() {
+        "" => "none",
+        label => label,
+    };
+    let failed = run.loads.iter().filter_map(|load| match &load.failed {
+        Some(why) => Some(format!("{} FAILED: {why}", load.name)),
+        None if load.work == 0 => Some(format!("{} did no work", load.name)),
+        None => idle(load).map(|idle| format!("{}: {idle}", load.name)),
+    });
+    let failed: Vec<String> = failed.collect();
+    match (failed.is_empty(), run.loads.len()) {
+        (false, _) => format!("{label}: {}", failed.join("; ")),
+        (true, 0) => label.to_owned(),
+        (true, _) => {
+            let names: Vec<&str> = run.loads.iter().map(|load| load.name.as_str()).collect();
+            format!("{label}, which worked: {}", names.join(", "))
+        }
+    }
+}
+
+/// The machine, its kernel, and whose it is where it is a virtual one.
+#[must_use]
+pub fn machine_in_brief(run: &Run) -> String {
+    let s = &run.system;
+    let mut parts = Vec::new();
+    if !s.hostname.is_empty() {
+        parts.push(s.hostname.clone());
+    }
+    // A virtual processor's name says little.
+    if !s.processor.model.is_empty() && s.virtualisation.hypervisor.is_none() {
+        parts.push(s.processor.model.clone());
+    }
+    if !s.processor.online.is_empty() {
+        parts.push(words::plural(
+            s.processor.online.len() as u64,
+            "CPU",
+            "CPUs",
+        ));
+    }
+    let mut text = parts.join(", ");
+    if !s.kernel.release.is_empty() {
+        text = [text, kernel(run)].join("; ");
+    }
+    if s.virtualisation.hypervisor.is_some() || s.virtualisation.container.is_some() {
+        text = format!("{text}; {}", platform(run));
+    }
+    if text.is_empty() {
+        "unknown".to_owned()
+    } else {
+        text
+    }
 }
 
 /// The conditions of a run, the important ones first.
@@ -160,7 +259,12 @@ pub fn conditions(run: &Run) -> Vec<Fact> {
             method(run),
         ),
     ];
+    facts.extend(placement(run).map(|text| fact("CPUs", text)));
+    facts.retain(|(_, text)| !text.is_empty());
     facts.extend(origin(run));
+    if run.imported.is_some() {
+        return facts;
+    }
     let tuning = if run.request.as_deployed {
         "none: measured as deployed"
     } else {
@@ -265,7 +369,9 @@ pub fn machine(run: &Run) -> String {
     if s.memory.total_bytes > 0 {
         parts.push(words::bytes(s.memory.total_bytes));
     }
-    if parts.is_empty() {
+    if parts.is_empty() && run.imported.is_some() {
+        String::new()
+    } else if parts.is_empty() {
         "unknown".to_owned()
     } else {
         parts.join(", ")

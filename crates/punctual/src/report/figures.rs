@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_stats::histogram::{Histogram, HistogramRecord, LadderRung};
+use punctual_stats::histogram::{Histogram, HistogramRecord, LadderRung, MIN_SAMPLES_BEYOND};
 
+use super::known::{Known, Reading};
 use crate::record::{Run, Thread};
 
 /// Bins per decade in the pictures.
@@ -64,6 +65,13 @@ pub struct Row {
     pub curve: Vec<CurvePoint>,
     /// What a reader must know of the thread: an error, an unreadable histogram.
     pub note: Option<String>,
+    /// Another tool's figures, which state nothing of late, missed, lost or early wake-ups.
+    pub imported: bool,
+    /// Samples whose latency another tool did not keep, its maximum apart.
+    pub unkept: u64,
+    /// Where there are such: nothing is known of the distribution from here on. Absent too
+    /// where there is no histogram at all.
+    pub kept_below_ns: Option<u64>,
 }
 
 impl Row {
@@ -74,6 +82,67 @@ impl Row {
             .iter()
             .find(|rung| (rung.percentile - percentile).abs() < 1e-9)
             .and_then(|rung| rung.value_ns)
+    }
+
+    /// A percentile of the ladder as far as it is known.
+    #[must_use]
+    pub fn reading(&self, percentile: f64) -> Reading {
+        let rung = self
+            .ladder
+            .iter()
+            .find(|rung| (rung.percentile - percentile).abs() < 1e-9);
+        match rung.map(|rung| (rung.value_ns, rung.samples_beyond)) {
+            Some((Some(ns), _)) => Reading::Value(ns),
+            Some((None, beyond)) if beyond >= MIN_SAMPLES_BEYOND => {
+                self.kept_below_ns.map_or(Reading::TooFew, Reading::AtLeast)
+            }
+            _ => Reading::TooFew,
+        }
+    }
+
+    /// As [`Row::fill`], where samples were counted whose latency was not kept.
+    fn fill_kept(&mut self, histogram: &Histogram, unkept: u64, kept_below_ns: u64) {
+        self.fill(histogram);
+        self.unkept = unkept;
+        self.kept_below_ns = (!histogram.is_empty()).then_some(kept_below_ns);
+        let whole = Known {
+            histogram: histogram.clone(),
+            limit_ns: None,
+        };
+        let all = whole.cut(kept_below_ns, unkept).histogram;
+        self.count = all.count();
+        self.mean = None;
+        let known = |ns: &u64| *ns < kept_below_ns;
+        self.ladder = all.percentile_ladder();
+        for rung in &mut self.ladder {
+            rung.value_ns = rung.value_ns.filter(known);
+        }
+        self.curve = curve(&all);
+        self.curve.retain(|point| known(&point.ns));
+        self.curve.extend(histogram.max().map(|ns| CurvePoint {
+            above: 1.0 / all.count() as f64,
+            ns,
+        }));
+    }
+
+    /// What another tool states of a thread, and what its histogram lacks.
+    fn import(&mut self, run: &Run, index: usize, histogram: &Histogram) {
+        let Some(imported) = &run.imported else {
+            return;
+        };
+        self.imported = true;
+        let stated = imported.threads.get(index);
+        if self.lost > 0 {
+            let own = stated.and_then(|thread| thread.kept_below_ns);
+            let kept_below_ns = own.or(imported.kept_below_ns).unwrap_or(0);
+            self.fill_kept(histogram, self.lost, kept_below_ns);
+        }
+        if let Some(stated) = stated.filter(|thread| thread.count > 0) {
+            self.count = stated.count;
+            self.min = Some(stated.min_ns);
+            self.max = Some(stated.max_ns);
+            self.mean = stated.mean_ns.or(self.mean);
+        }
     }
 
     fn fill(&mut self, histogram: &Histogram) {
@@ -121,7 +190,22 @@ impl Figures {
             merged.early = merged.early.saturating_add(row.early);
             rows.push(row);
         }
-        merged.fill(&all);
+        match &run.imported {
+            Some(imported) if merged.lost > 0 => {
+                merged.fill_kept(&all, merged.lost, imported.kept_below_ns.unwrap_or(0));
+            }
+            _ => merged.fill(&all),
+        }
+        if run.imported.is_some() {
+            merged.imported = true;
+            let stated: Vec<&Row> = rows.iter().filter(|row| row.count > 0).collect();
+            merged.min = stated.iter().filter_map(|row| row.min).min();
+            merged.max = stated.iter().filter_map(|row| row.max).max();
+            let sum = |row: &&Row| row.mean.map(|mean| mean * row.count as f64);
+            let sums: Option<Vec<f64>> = stated.iter().map(sum).collect();
+            let mean = |sums: Vec<f64>| sums.iter().sum::<f64>() / merged.count as f64;
+            merged.mean = sums.filter(|sums| !sums.is_empty()).map(mean);
+        }
         Self {
             rows_are: if threads { "thread" } else { "CPU" },
             rows,
@@ -193,6 +277,9 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         Ok(histogram) => {
             all.merge(&histogram);
             row.fill(&histogram);
+            if run.imported.is_some() {
+                row.import(run, index, &histogram);
+            }
         }
         Err(why) => row.note = Some(why),
     }

@@ -55,7 +55,7 @@ fn histogram(figures: &Figures) -> String {
 }
 
 fn timeline(run: &Run) -> String {
-    let mut out = String::from("# seconds samples min_us mean_us max_us late missed\n");
+    let mut out = String::from("# seconds samples min_us mean_us max_us late skipped\n");
     for (i, row) in run.timeline.rows.iter().enumerate() {
         let at = i as f64 * run.timeline.row_ns as f64 / 1e9;
         if row.count == 0 {
@@ -194,7 +194,7 @@ fn timeline_script(out: &mut String, size: &str) {
         "plot '{TIMELINE}' using 1:{}:{} with filledcurves lc rgb '#dbe4ee' title 'lowest to highest', \\\n     \
          '' using 1:{} with lines lc rgb '#24303d' title 'mean', \\\n     \
          '' using 1:{} with lines lw 1.4 lc rgb '#0072b2' title 'highest', \\\n     \
-         '' using 1:($6+$7>0 ? $5 : NaN) with points pt 7 ps 0.7 lc rgb '#b3132f' title 'late or missed'",
+         '' using 1:($6+$7>0 ? $5 : NaN) with points pt 7 ps 0.7 lc rgb '#b3132f' title 'late or skipped'",
         floor(3),
         floor(5),
         floor(4),

@@ -211,7 +211,7 @@ fn rows(view: &LiveView, style: &Style, free: usize, room: usize) -> Vec<String>
         "p99.9",
         "max",
         if view.gaps { "above" } else { "late" },
-        "missed",
+        "skipped",
     ];
     let mut cells = vec![heading.map(|name| Cell::toned(name, Tone::Dim)).to_vec()];
     for &i in &shown {
@@ -345,7 +345,7 @@ pub fn plain_line(view: &LiveView) -> String {
         line += &format!(", {} {what}", sum(|t| t.late));
     }
     if !view.gaps {
-        line += &format!(", {} missed", sum(|t| t.missed));
+        line += &format!(", {} skipped", sum(|t| t.missed));
     }
     if view.threads.iter().any(|t| t.lost > 0) {
         line += &format!(", {} LOST", sum(|t| t.lost));

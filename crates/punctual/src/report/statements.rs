@@ -3,8 +3,10 @@
 use punctual_stats::analysis::Tail;
 use punctual_stats::miss::MissBound;
 use punctual_stats::requirement::Requirement;
+use punctual_stats::shares::Shares;
 use punctual_stats::verdict::Outcome;
 
+use super::figures::Figures;
 use super::terms::{cross_facts, gap_facts};
 use super::words;
 use crate::record::{Run, Standing, State};
@@ -34,16 +36,26 @@ pub fn headline(run: &Run) -> Headline {
             sentence: verdict.sentence.clone(),
         };
     }
-    let count = run
-        .threads
-        .iter()
-        .fold(0u64, |sum, t| sum.saturating_add(t.latency.count));
+    // What another tool counted and did not keep has its maximum all the same.
+    let unkept = |t: &crate::record::Thread| if run.imported.is_some() { t.lost } else { 0 };
+    let count = run.threads.iter().fold(0u64, |sum, t| {
+        sum.saturating_add(t.latency.count)
+            .saturating_add(unkept(t))
+    });
+    let stated = run.imported.iter().flat_map(|imported| &imported.threads);
+    let stated = stated.filter(|t| t.count > 0).map(|t| t.max_ns);
     let max = run
         .threads
         .iter()
         .filter(|t| t.latency.count > 0)
         .map(|t| t.latency.max_ns)
+        .chain(stated)
         .max();
+    let within = if run.knows("measured-time") {
+        format!(" in {}", words::duration(run.measured_ns))
+    } else {
+        String::new()
+    };
     let not_judged = if run.is_judged() {
         "not judged yet"
     } else {
@@ -61,9 +73,8 @@ pub fn headline(run: &Run) -> Headline {
             words::duration(run.measured_ns)
         ),
         Some(max) => format!(
-            "No verdict ({not_judged}): the worst of {} in {} came {} after its instant.",
+            "No verdict ({not_judged}): the worst of {}{within} came {} after its instant.",
             words::plural(count, "wake-up", "wake-ups"),
-            words::duration(run.measured_ns),
             words::duration(max)
         ),
         None => format!("No verdict ({not_judged}): not one wake-up was measured."),
@@ -74,9 +85,33 @@ pub fn headline(run: &Run) -> Headline {
     }
 }
 
+/// What another tool's histogram lacks, where it lacks anything.
+#[must_use]
+pub fn beyond(figures: &Figures) -> Option<String> {
+    let all = &figures.merged;
+    if all.unkept == 0 {
+        return None;
+    }
+    let Some(ends) = all.kept_below_ns else {
+        return Some("There is no histogram, so no percentile is known.".to_owned());
+    };
+    Some(format!(
+        "{} of {} lie beyond the histogram, which ends at {}: of them the maximum alone is known, \
+         and a percentile among them is shown as above that end.",
+        words::count(all.unkept.saturating_add(1)),
+        words::plural(all.count, "sample", "samples"),
+        words::duration(ends)
+    ))
+}
+
 /// That a record is not whole, where it isn't.
 #[must_use]
 pub fn standing(run: &Run) -> Option<String> {
+    if let (State::Stopped { reason }, Some(_)) = (&run.state, &run.imported) {
+        return Some(format!(
+            "{reason}: it may not have measured all that it was to."
+        ));
+    }
     let measured = words::duration(run.measured_ns);
     let asked = run
         .request
@@ -96,8 +131,14 @@ pub fn standing(run: &Run) -> Option<String> {
 }
 
 /// What stands above the figures of an invalid run.
-pub const WHAT_INVALID_MEANS: &str = "The run is INVALID: these figures were measured, \
-    but under other conditions than those asked for.";
+pub const WHAT_INVALID_MEANS: &str = "Note: these figures were measured, but under other \
+    conditions than those requested.";
+
+/// The words for what can go wrong with a cycle. docs/report.md says the same.
+pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a period without a \
+    wake-up, because the thread was still late; missed: the deadlines that the verdict counts, \
+    late wake-ups and the skipped periods that belong to them; lost: a sample that the recorder \
+    had no room for.";
 
 /// Further reasons for the verdict, those apart that its sentence says already.
 #[must_use]
@@ -127,25 +168,17 @@ pub fn requirement(requirement: &Requirement, confidence: f64) -> String {
 pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
     let cycles = words::count(bound.cycles);
     let seen = match bound.misses {
-        0 => format!("none in {cycles} cycles"),
+        0 => format!("none of {cycles} cycles"),
         n => format!(
-            "{} in {cycles} cycles ({} late, {} missed): {}",
+            "{} of {cycles} cycles ({} late, {} of the skipped periods): {}",
             words::count(n),
             words::count(bound.late),
             words::count(bound.missed),
-            words::probability(bound.observed_probability)
+            words::share(bound.observed_probability)
         ),
     };
-    let mut facts = vec![fact("Misses", seen)];
-    let independent = words::probability(bound.independent_upper);
-    facts.push(fact(
-        "Bound",
-        format!(
-            "{} with {} confidence; {independent} if wake-ups were independent",
-            range(bound),
-            words::percent(bound.confidence)
-        ),
-    ));
+    let mut facts = vec![fact("Missed", seen)];
+    facts.push(fact("Bound", bounds(bound)));
     facts.extend(bursts(bound));
     if let Some(with_miss) = bound.seconds_with_miss {
         let share = if bound.seconds > 0 {
@@ -154,26 +187,42 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
             0.0
         };
         let text = format!(
-            "{} of {} held a miss ({:.2} %)",
+            "{} of {} held a miss ({})",
             words::count(with_miss),
             words::plural(bound.seconds, "second", "seconds"),
-            share * 100.0
+            words::share(share)
         );
         facts.push(fact("Seconds", text));
     }
     facts
 }
 
-/// Between which probabilities a miss lies, each end at the bound's confidence.
+/// Between which shares of cycles the true one lies, each end at the bound's confidence.
 #[must_use]
 pub fn range(bound: &MissBound) -> String {
-    let upper = words::probability(bound.upper);
+    between(bound, Shares::of(&[bound.lower, bound.upper]))
+}
+
+fn between(bound: &MissBound, shares: Shares) -> String {
+    let upper = shares.at_most(bound.upper);
     if bound.lower > 0.0 {
-        let lower = words::probability(bound.lower);
-        format!("more than {lower} and fewer than {upper}")
+        let lower = shares.at_least(bound.lower);
+        format!("more than {lower} and less than {upper}")
     } else {
-        format!("fewer than {upper}")
+        format!("less than {upper}")
     }
+}
+
+/// The same with its confidence, and what independent wake-ups would show.
+#[must_use]
+pub fn bounds(bound: &MissBound) -> String {
+    let shares = Shares::of(&[bound.lower, bound.upper, bound.independent_upper]);
+    format!(
+        "{} of cycles with {} confidence; {} if wake-ups were independent",
+        between(bound, shares),
+        words::percent(bound.confidence),
+        shares.at_most(bound.independent_upper)
+    )
 }
 
 /// The bursts that misses came in, and how many an hour there may be. A stall that
@@ -209,9 +258,32 @@ fn bursts(bound: &MissBound) -> Option<Fact> {
 /// What the statistics say: misses, bursts, stationarity, the tail.
 #[must_use]
 pub fn statistics(run: &Run) -> Vec<Fact> {
-    let mut facts = measured(run);
+    let mut facts = stops(run);
+    facts.extend(measured(run));
     facts.extend(run.cross_check.iter().flat_map(cross_facts));
     facts
+}
+
+/// Stops of the measuring process: what was not measured.
+fn stops(run: &Run) -> Vec<Fact> {
+    let Some(stops) = &run.stops else {
+        return Vec::new();
+    };
+    let cycles = match run.gaps {
+        Some(_) => String::new(),
+        None => format!(
+            ": {} within them count neither as late nor as on time",
+            words::plural(stops.cycles, "cycle", "cycles")
+        ),
+    };
+    let text = format!(
+        "{}, {} in all ({}), the longest {}{cycles}",
+        words::plural(stops.count, "stop", "stops"),
+        words::duration(stops.total_ns),
+        words::percent(stops.share(run.measured_ns)),
+        words::duration(stops.longest_ns),
+    );
+    vec![fact("Stopped", text)]
 }
 
 fn measured(run: &Run) -> Vec<Fact> {

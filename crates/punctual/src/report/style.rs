@@ -15,6 +15,8 @@ pub struct Style {
     pub unicode: bool,
     /// Where the report was written, to be named at the end.
     pub report: Option<String>,
+    /// All of a summary, not only what comes first.
+    pub verbose: bool,
 }
 
 impl Default for Style {
@@ -52,7 +54,15 @@ impl Style {
             height: 24,
             unicode: true,
             report: None,
+            verbose: false,
         }
+    }
+
+    /// The same for all of a summary.
+    #[must_use]
+    pub fn verbose(mut self, verbose: bool) -> Self {
+        self.verbose = verbose;
+        self
     }
 
     /// The same with the place of the report.

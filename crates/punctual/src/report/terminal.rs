@@ -3,8 +3,12 @@
 
 use punctual_stats::verdict::Outcome;
 
+mod brief;
+
 use super::figures::{Figures, Row};
+use super::known::Reading;
 use super::marks::deadline;
+use super::placement::placement;
 use super::statements::{self, Fact, Headline};
 use super::style::{Style, Tone, cut, wrap};
 use super::table::{self, Cell};
@@ -13,27 +17,38 @@ use super::words;
 use super::{conditions, explain, watch};
 use crate::record::Run;
 
-/// CPUs in the table; of more, the worst are shown.
+/// CPUs in the table; of more, the worst are shown. The brief summary shows fewer.
 const MOST_ROWS: usize = 16;
 /// Worst samples that are listed.
 const MOST_WORST: usize = 5;
 
-/// The summary, with a final newline.
+/// The summary, with a final newline: what an expert needs first, or with `-v` all of it.
 #[must_use]
 pub fn summary(run: &Run, style: &Style) -> String {
+    let lines = if style.verbose {
+        whole(run, style)
+    } else {
+        brief::lines(run, style)
+    };
+    let lines = lines.iter().map(|line| cut(line, style.columns()) + "\n");
+    lines.collect()
+}
+
+/// Everything that fits a terminal.
+fn whole(run: &Run, style: &Style) -> Vec<String> {
     let figures = Figures::of(run);
     let headline = statements::headline(run);
-    let mut page = Page {
-        style,
-        lines: Vec::new(),
-    };
+    let mut page = Page::new(style);
 
     page.headline(&headline);
     page.why(run);
     page.section("Conditions");
     page.facts(&conditions(run));
     if !figures.rows.is_empty() {
-        page.table(run, &figures);
+        page.table(run, &figures, MOST_ROWS);
+        if run.gaps.is_none() {
+            page.paragraph(Tone::Dim, statements::GLOSSARY);
+        }
     }
     page.watch(run);
     let statistics = statements::statistics(run);
@@ -50,17 +65,8 @@ pub fn summary(run: &Run, style: &Style) -> String {
     page.blank();
     if let Some(place) = &style.report {
         page.facts(&[("Report".to_owned(), place.clone())]);
-        page.blank();
     }
-    page.headline(&headline);
-    if let Some(standing) = statements::standing(run) {
-        page.paragraph(Tone::Void, &standing);
-    }
-    let lines = page
-        .lines
-        .iter()
-        .map(|line| cut(line, style.columns()) + "\n");
-    lines.collect()
+    page.lines
 }
 
 /// Nothing but the verdict: one line, however long.
@@ -86,11 +92,20 @@ fn tone(outcome: Option<Outcome>) -> Tone {
 /// The conditions that fit a terminal.
 fn conditions(run: &Run) -> Vec<Fact> {
     let fact = |name: &str, text: String| (name.to_owned(), text);
+    let joined = |parts: [String; 2], between: &str| {
+        let some: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        some.join(between)
+    };
+    let measured = if run.knows("measured-time") {
+        words::duration(run.measured_ns)
+    } else {
+        String::new()
+    };
     let mut facts = vec![
         fact("Machine", conditions::machine(run)),
         fact(
             "Kernel",
-            format!("{}; {}", conditions::kernel(run), conditions::platform(run)),
+            joined([conditions::kernel(run), conditions::platform(run)], "; "),
         ),
         fact("Clock", conditions::clock_and_power(run)),
         fact(
@@ -99,14 +114,12 @@ fn conditions(run: &Run) -> Vec<Fact> {
             } else {
                 "Probe"
             },
-            format!(
-                "{}, {}",
-                conditions::method(run),
-                words::duration(run.measured_ns)
-            ),
+            joined([conditions::method(run), measured], ", "),
         ),
     ];
-    if run.watch.is_none() {
+    facts.retain(|(_, text)| !text.is_empty());
+    facts.extend(placement(run).map(|text| fact("CPUs", text)));
+    if run.watch.is_none() && run.knows("load") {
         facts.push(fact("Load", conditions::load(run)));
     }
     facts.extend(conditions::origin(run));
@@ -124,7 +137,32 @@ struct Page<'a> {
     lines: Vec<String>,
 }
 
-impl Page<'_> {
+/// The lines of a table of a watch, made narrow enough.
+fn watch_lines(mut table: watch::Table, style: &Style) -> Vec<String> {
+    let room = style.columns() - 2;
+    let cells = |table: &watch::Table| {
+        let heads = table.heads.iter();
+        let mut rows = vec![heads.map(|head| Cell::toned(*head, Tone::Dim)).collect()];
+        let row = |row: &Vec<String>| row.iter().map(Cell::new).collect();
+        rows.extend(table.rows.iter().map(row));
+        rows
+    };
+    let mut rows: Vec<Vec<Cell>> = cells(&table);
+    while table::width(&rows, 1) > room && table.narrow() {
+        rows = cells(&table);
+    }
+    let lines = table::set(&rows, room, style);
+    lines.iter().map(|line| format!("  {line}")).collect()
+}
+
+impl<'a> Page<'a> {
+    fn new(style: &'a Style) -> Self {
+        Self {
+            style,
+            lines: Vec::new(),
+        }
+    }
+
     fn blank(&mut self) {
         if self.lines.last().is_some_and(|line| !line.is_empty()) {
             self.lines.push(String::new());
@@ -169,7 +207,13 @@ impl Page<'_> {
             .max()
             .unwrap_or(0)
             .clamp(8, 14);
+        self.facts_in(column, facts);
+    }
+
+    /// The same in a column of this width.
+    fn facts_in(&mut self, column: usize, facts: &[Fact]) {
         for (name, text) in facts {
+            let column = column.max(name.chars().count());
             let room = self.style.columns().saturating_sub(column + 4);
             for (i, line) in wrap(text, room).iter().enumerate() {
                 let name = if i == 0 { name.as_str() } else { "" };
@@ -203,7 +247,7 @@ impl Page<'_> {
         if !demands.is_empty() {
             self.section("Not in force");
         }
-        for demand in demands {
+        for (at, demand) in demands.iter().enumerate() {
             self.item(
                 Tone::Bad,
                 &format!(
@@ -211,8 +255,10 @@ impl Page<'_> {
                     demand.name, demand.asked, demand.found
                 ),
             );
-            if let Some(mend) = &demand.mend {
-                for line in wrap(&format!("mend: {mend}"), self.style.columns() - 4) {
+            // One fix for several stands below the last of them.
+            let again = demands[at + 1..].iter().any(|it| it.mend == demand.mend);
+            if let (Some(mend), false) = (&demand.mend, again) {
+                for line in wrap(&format!("fix: {mend}"), self.style.columns() - 4) {
                     self.lines
                         .push(format!("    {}", self.style.paint(Tone::Plain, &line)));
                 }
@@ -225,11 +271,15 @@ impl Page<'_> {
         for event in bad.iter().take(8) {
             self.item(
                 Tone::Bad,
-                &format!(
-                    "{}: {} (no longer valid)",
-                    words::instant(event.at_ns),
-                    event.text
-                ),
+                &match run.imported {
+                    // Another tool doesn't say when.
+                    Some(_) => event.text.clone(),
+                    None => format!(
+                        "{}: {} (no longer valid)",
+                        words::instant(event.at_ns),
+                        event.text
+                    ),
+                },
             );
         }
         let room = 8usize.saturating_sub(bad.len());
@@ -241,7 +291,8 @@ impl Page<'_> {
         }
         let shown = bad.len().min(8) + other.len().min(room);
         if shown < run.events.len() {
-            self.item(Tone::Dim, &format!("and {} more", run.events.len() - shown));
+            let rest = words::count((run.events.len() - shown) as u64);
+            self.item(Tone::Dim, &format!("and {rest} more"));
         }
         for thread in run.threads.iter().filter(|t| t.error.is_some()).take(8) {
             let why = thread.error.as_deref().unwrap_or_default();
@@ -252,9 +303,10 @@ impl Page<'_> {
         }
     }
 
-    fn table(&mut self, run: &Run, figures: &Figures) {
-        let shown = if figures.rows.len() > MOST_ROWS {
-            figures.by_maximum().into_iter().take(MOST_ROWS).collect()
+    /// Each CPU and all of them; of more than `most` those with the highest maximum.
+    fn table(&mut self, run: &Run, figures: &Figures, most: usize) {
+        let shown = if figures.rows.len() > most {
+            figures.by_maximum().into_iter().take(most).collect()
         } else {
             (0..figures.rows.len()).collect::<Vec<_>>()
         };
@@ -268,7 +320,17 @@ impl Page<'_> {
                 rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
-        self.section(&format!("{} in {unit}", Terms::of(run).heading));
+        let none_kept = |row: &Row| row.unkept > 0 && row.kept_below_ns.is_none();
+        let gap = |row: &Row| {
+            let few = row.reading(99.999) == Reading::TooFew;
+            row.count > 0 && few && !none_kept(row)
+        };
+        let gaps = figures.rows.iter().chain([&figures.merged]).any(gap);
+        self.section(&format!(
+            "{} in {unit}{}",
+            Terms::of(run).heading,
+            if gaps { " (—: too few samples)" } else { "" }
+        ));
         for line in table::set(&rows, room, self.style) {
             self.lines.push(format!("  {line}"));
         }
@@ -276,15 +338,18 @@ impl Page<'_> {
             let rest = figures.rows.len() - shown.len();
             let least = shown.last().and_then(|&i| figures.rows[i].max).unwrap_or(0);
             let text = format!(
-                "  and {rest} more {}s with a maximum of at most {}",
-                figures.rows_are,
+                "  and {} with a maximum of at most {}",
+                words::plural(
+                    rest as u64,
+                    &format!("more {}", figures.rows_are),
+                    &format!("more {}s", figures.rows_are)
+                ),
                 words::duration(least)
             );
             self.lines.push(self.style.paint(Tone::Dim, &text));
         }
-        let gap = |row: &Row| row.count > 0 && row.percentile(99.999).is_none();
-        if figures.rows.iter().chain([&figures.merged]).any(gap) {
-            self.paragraph(Tone::Dim, "  — : too few samples for this percentile");
+        if let Some(beyond) = statements::beyond(figures) {
+            self.paragraph(Tone::Dim, &beyond);
         }
     }
 
@@ -294,23 +359,9 @@ impl Page<'_> {
             self.section(table.name);
             let rest = table.rows.len().saturating_sub(watch::MOST_ROWS);
             table.rows.truncate(watch::MOST_ROWS);
-            let room = self.style.columns() - 2;
-            let cells = |table: &watch::Table| {
-                let heads = table.heads.iter();
-                let mut rows = vec![heads.map(|head| Cell::toned(*head, Tone::Dim)).collect()];
-                let row = |row: &Vec<String>| row.iter().map(Cell::new).collect();
-                rows.extend(table.rows.iter().map(row));
-                rows
-            };
-            let mut rows: Vec<Vec<Cell>> = cells(&table);
-            while table::width(&rows, 1) > room && table.narrow() {
-                rows = cells(&table);
-            }
-            for line in table::set(&rows, room, self.style) {
-                self.lines.push(format!("  {line}"));
-            }
+            self.lines.extend(watch_lines(table, self.style));
             if rest > 0 {
-                let text = format!("  and {rest} more in the report");
+                let text = format!("  and {} more in the report", words::count(rest as u64));
                 self.lines.push(self.style.paint(Tone::Dim, &text));
             }
         }
@@ -350,8 +401,8 @@ impl Page<'_> {
 
 /// Columns that a narrow terminal has no room for, the first to go first.
 const GIVEN_UP: &[&str] = &[
-    "99.999", "99.99", "99.9", "p90", "min", "mean", "p99", "lost", "samples", "p50", "late",
-    "missed",
+    "99.999", "99.99", "99.9", "p90", "min", "mean", "p99", "lost", "samples", "p50", "skipped",
+    "late",
 ];
 
 /// The table in the unit of the median; shorter counts, then a larger unit, where it
@@ -409,7 +460,7 @@ fn rows(figures: &Figures, shown: &[usize], columns: &Columns) -> Vec<Vec<Cell>>
     names.extend(if columns.gaps {
         &["max", "above", "lost"][..]
     } else {
-        &["max", "late", "missed", "lost"]
+        &["max", "late", "skipped", "lost"]
     });
     let mut rows = vec![
         names
@@ -439,7 +490,7 @@ fn percentiles(figures: &Figures) -> &'static [(f64, &'static str)] {
     ];
     let supported = ALL
         .iter()
-        .take_while(|(percentile, _)| figures.merged.percentile(*percentile).is_some())
+        .take_while(|(percentile, _)| figures.merged.reading(*percentile) != Reading::TooFew)
         .count();
     &ALL[..(supported + 1).min(ALL.len())]
 }
@@ -455,6 +506,10 @@ fn row(row: &Row, percentiles: &[(f64, &str)], columns: &Columns) -> Vec<Cell> {
         }
         None => Cell::new("—"),
     };
+    let reading = |percentile: f64| match row.reading(percentile) {
+        Reading::AtLeast(ns) => Cell::new(format!(">{}", words::bare(ns as f64, columns.unit))),
+        other => latency(other.value()),
+    };
     let count = columns.count;
     let bad = |n: u64, tone| Cell::toned(count(n), if n > 0 { tone } else { Tone::Plain });
     let mut cells = vec![
@@ -466,8 +521,13 @@ fn row(row: &Row, percentiles: &[(f64, &str)], columns: &Columns) -> Vec<Cell> {
                 .map_or_else(|| "—".to_owned(), |ns| words::bare(ns, columns.unit)),
         ),
     ];
-    cells.extend(percentiles.iter().map(|(p, _)| latency(row.percentile(*p))));
+    cells.extend(percentiles.iter().map(|(p, _)| reading(*p)));
     cells.push(latency(row.max));
+    if row.imported {
+        // Nothing of that is stated.
+        cells.extend([Cell::new("—"), Cell::new("—"), Cell::new("—")]);
+        return cells;
+    }
     cells.push(if columns.deadline.is_some() {
         bad(row.late, Tone::Bad)
     } else {

@@ -35,7 +35,7 @@ const WAKE_UPS: Terms = Terms {
     size: "latency",
     heading: "Latency",
     late: "Late wake-ups",
-    late_mark: "late or missed",
+    late_mark: "late or skipped",
     ends: ["due", "woken"],
     who: "the probe",
     gap: false,

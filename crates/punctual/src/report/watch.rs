@@ -4,7 +4,7 @@ mod marks;
 
 use super::words;
 use crate::record::Run;
-use crate::record::watch::{Subject, Watch, WatchedCall, WatchedTask};
+use crate::record::watch::{Subject, Timing, Watch, WatchedCall, WatchedTask, WatchedThread};
 
 /// Rows of a table in the terminal; the page shows them all.
 pub(super) const MOST_ROWS: usize = 12;
@@ -73,9 +73,24 @@ pub(super) fn subject(run: &Run) -> Option<String> {
             if *ended { ", which ended" } else { "" },
         ),
     };
-    if watch.beyond > 0 {
-        let more = words::plural(watch.beyond, "more thread", "more threads");
-        text += &format!("; {more} found no room");
+    match (watch.beyond, watch.unfollowed) {
+        (0, 0) => {}
+        (beyond, 0) => {
+            let more = words::plural(beyond, "more thread was", "more threads were");
+            text += &format!("; {more} not followed");
+        }
+        _ => text += "; more threads than can be told were not followed",
+    }
+    if let Some(what) = without_period(watch) {
+        text += &format!("; {what}");
+    }
+    let unseen = watch
+        .threads
+        .iter()
+        .fold(0_u64, |sum, it| sum.saturating_add(it.unseen));
+    if unseen > 0 {
+        let them = words::plural(unseen, "wake-up was", "wake-ups were");
+        text += &format!("; {them} not shown by the kernel, and may have been late");
     }
     if let Some(cost) = watch
         .cost
@@ -91,6 +106,47 @@ pub(super) fn subject(run: &Run) -> Option<String> {
     Some(text)
 }
 
+/// How many of the threads that timers wake have no period, and what is judged of these.
+fn without_period(watch: &Watch) -> Option<String> {
+    let is_none = |timing| matches!(timing, Timing::Lengths | Timing::Irregular | Timing::Lost);
+    let timed = watch.threads.iter().filter(|it| it.by_timer.count > 0);
+    let (all, without) = timed.fold((0, 0), |(all, without), thread| {
+        (all + 1, without + usize::from(is_none(thread.timing)))
+    });
+    let (subject, their) = match (without, all) {
+        (0, _) => return None,
+        (1, 1) => ("it has".to_owned(), "its"),
+        (1, _) => ("1 of them has".to_owned(), "its"),
+        (some, _) if some == all => ("they have".to_owned(), "their"),
+        (some, _) => (format!("{some} of them have"), "their"),
+    };
+    Some(format!(
+        "{subject} no period, so that only {their} wake-ups are judged (--mark-max judges {their} \
+         cycles)"
+    ))
+}
+
+/// The period of a thread, or why it has none.
+fn period(watched: &WatchedThread) -> String {
+    match (watched.period_ns, watched.timing) {
+        (Some(period_ns), _) => words::duration(period_ns),
+        (None, Timing::Lengths) => "none (sleeps)".to_owned(),
+        (None, Timing::Irregular) => "none".to_owned(),
+        (None, Timing::Lost) => "none (lost)".to_owned(),
+        (None, _) => "—".to_owned(),
+    }
+}
+
+/// Skipped periods, and how many of them the thread is to blame for.
+fn skipped(watched: &WatchedThread, skipped: u64) -> String {
+    match (skipped, watched.skipped_itself) {
+        (0, _) if watched.period_ns.is_none() => "—".to_owned(),
+        (all, 0) => words::count(all),
+        (all, itself) if all == itself => format!("{} (itself)", words::count(all)),
+        (all, itself) => format!("{} ({} itself)", words::count(all), words::count(itself)),
+    }
+}
+
 fn name(task: &WatchedTask) -> String {
     let name = words::clean(&task.name);
     match (task.policy.as_str(), task.priority) {
@@ -102,7 +158,7 @@ fn name(task: &WatchedTask) -> String {
 
 fn threads(run: &Run, watch: &Watch) -> Table {
     let jobs = watch.threads.iter().any(|thread| thread.jobs.is_some());
-    let mut heads = vec!["thread", "policy", "period", "missed", "overran"];
+    let mut heads = vec!["thread", "policy", "period", "skipped", "overran"];
     if jobs {
         heads.extend(["jobs", "late jobs", "by", "put off"]);
     }
@@ -117,10 +173,8 @@ fn threads(run: &Run, watch: &Watch) -> Table {
                 0 => words::clean(&task.policy),
                 priority => format!("{} {priority}", words::clean(&task.policy)),
             },
-            watched.period_ns.map_or_else(none, words::duration),
-            watched
-                .period_ns
-                .map_or_else(none, |_| words::count(thread.missed)),
+            period(watched),
+            skipped(watched, thread.missed),
             match (watched.overruns, watched.by_timer.count) {
                 (0, 0) => none(),
                 (0, _) => "0".to_owned(),

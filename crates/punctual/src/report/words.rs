@@ -2,7 +2,7 @@
 //! beside it.
 
 pub use crate::record::cpu_list;
-pub use punctual_stats::format::{count, duration, duration_f64, percent, probability};
+pub use punctual_stats::format::{count, duration, duration_f64, percent, probability, share};
 
 /// A latency as a bare number of µs with three significant digits, for tables
 /// whose heading names the unit: `1.93`, `12.4`, `104`, `26,012`.
@@ -28,7 +28,7 @@ pub fn bare(ns: f64, unit: f64) -> String {
     }
 }
 
-/// A count in few characters: `999`, `12.3k`, `3.60M`, `1.20G`.
+/// A count in few characters: `9,999`, `12.3k`, `3.60M`, `1.20G`.
 #[must_use]
 pub fn short_count(count: u64) -> String {
     let value = count as f64;
@@ -38,7 +38,7 @@ pub fn short_count(count: u64) -> String {
         v => format!("{v:.0}"),
     };
     match value {
-        v if v < 1e4 => count.to_string(),
+        v if v < 1e4 => self::count(count),
         v if v < 999.5e3 => format!("{}k", three(v / 1e3)),
         v if v < 999.5e6 => format!("{}M", three(v / 1e6)),
         v if v < 999.5e9 => format!("{}G", three(v / 1e9)),
@@ -181,6 +181,7 @@ mod tests {
         assert_eq!(micros(104_300.0), "104");
         assert_eq!(micros(26_012_345.0), "26,012");
         assert_eq!(micros(f64::NAN), "0");
+        assert_eq!(short_count(5_191), "5,191");
         assert_eq!(short_count(3_600_000), "3.60M");
         assert_eq!(short_count(u64::MAX), "1.8e19");
         assert_eq!(bytes(8 << 30), "8.0 GiB");

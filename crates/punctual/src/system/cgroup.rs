@@ -12,6 +12,21 @@ pub(super) struct Cgroups {
     /// Runtime of our real-time group and the file that sets it; absent where the
     /// kernel has no real-time group scheduling or doesn't show it.
     pub rt_group: Option<(i64, String)>,
+    /// The cpuset that holds for us; absent where none is seen.
+    pub cpuset: Option<Cpuset>,
+    /// The isolated partition that we are in: its directory.
+    pub partition: Option<String>,
+    /// CPUs of isolated partitions and of `isolcpus`, as the root of version 2 lists them.
+    pub isolated: Vec<usize>,
+}
+
+/// A cpuset.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Cpuset {
+    /// The file that lists its CPUs.
+    pub file: String,
+    /// The CPUs that are in force.
+    pub cpus: Vec<usize>,
 }
 
 /// One hierarchy.
@@ -110,6 +125,7 @@ fn climb(reader: &mut Reader<'_>, hierarchy: &Hierarchy, path: &str, groups: &mu
         .filter(|name| !matches!(*name, "" | "." | ".."))
         .collect();
     names.truncate(DEPTH_LIMIT);
+    let mut in_partition = None;
     for depth in (0..=names.len()).rev() {
         let mut directory = hierarchy.mount_point.trim_end_matches('/').to_owned();
         for name in &names[..depth] {
@@ -119,6 +135,7 @@ fn climb(reader: &mut Reader<'_>, hierarchy: &Hierarchy, path: &str, groups: &mu
         let own = depth == names.len();
         if hierarchy.controllers.is_empty() {
             limits_v2(reader, &directory, own, groups);
+            cpuset_v2(reader, &directory, &mut in_partition, groups);
         } else {
             for controller in &hierarchy.controllers {
                 limits_v1(reader, controller, &directory, own, groups);
@@ -142,6 +159,34 @@ fn limits_v2(reader: &mut Reader<'_>, directory: &str, own: bool, groups: &mut C
     if own {
         keep(reader, "cpuset.cpus.effective", "");
         keep(reader, "cpuset.cpus.partition", "member");
+    }
+}
+
+/// The nearest group that has a cpuset is the one in force, and the nearest that is no member
+/// of the partition above it says what kind of partition it is.
+fn cpuset_v2(
+    reader: &mut Reader<'_>,
+    directory: &str,
+    in_partition: &mut Option<String>,
+    groups: &mut Cgroups,
+) {
+    if groups.cpuset.is_none() {
+        keep_cpuset(reader, format!("{directory}/cpuset.cpus.effective"), groups);
+    }
+    let state = reader.optional(&format!("{directory}/cpuset.cpus.partition"));
+    if let Some(state) = state.filter(|state| in_partition.is_none() && state != "member") {
+        // `isolated invalid (reason)` is none.
+        groups.partition = (state == "isolated").then(|| directory.to_owned());
+        *in_partition = Some(state);
+    }
+    let isolated = reader.cpus(&format!("{directory}/cpuset.cpus.isolated"));
+    groups.isolated.extend(isolated.unwrap_or_default());
+}
+
+fn keep_cpuset(reader: &mut Reader<'_>, file: String, groups: &mut Cgroups) {
+    let cpus = reader.cpus(&file).filter(|cpus| !cpus.is_empty());
+    if let Some(cpus) = cpus {
+        groups.cpuset = Some(Cpuset { file, cpus });
     }
 }
 
@@ -172,6 +217,7 @@ fn limits_v1(
             if let Some(cpus) = reader.optional(&file).filter(|cpus| !cpus.is_empty()) {
                 groups.limits.push(format!("{file} = {cpus}"));
             }
+            keep_cpuset(reader, file, groups);
         }
         "memory" => {
             // "No limit" is the highest number of pages, about 2^63 bytes.

@@ -7,7 +7,9 @@ use punctual_rt::cpulist;
 pub use punctual_rt::cpulist::CpuList;
 
 mod choice;
-pub use choice::{Choice, Topology, default_probed, select};
+mod place;
+pub use choice::{Choice, Topology, default_probed, for_load, select};
+pub use place::Place;
 
 /// One above the highest CPU number that a list may name: Linux's own limit
 /// (`CONFIG_NR_CPUS` on x86-64).
@@ -35,14 +37,14 @@ pub enum CpuListError {
         /// Those that this process may use.
         allowed: Vec<usize>,
     },
-    /// A CPU that is online, but that this process may not use (`taskset`, cpuset).
+    /// A CPU that is online, and that this process can't move to.
     Forbidden {
         /// The CPU.
         cpu: usize,
         /// Those that are online.
         online: Vec<usize>,
-        /// Those that this process may use.
-        allowed: Vec<usize>,
+        /// Where it can.
+        place: Box<Place>,
     },
     /// `!list` named all of them.
     NoneLeft {
@@ -69,7 +71,7 @@ impl fmt::Display for CpuListError {
                     }
                     other => write!(f, "{other}"),
                 }?;
-                write!(f, "; accepted is {ACCEPTED}")
+                write!(f, "; expected {ACCEPTED}")
             }
             Self::Offline {
                 cpu,
@@ -81,19 +83,32 @@ impl fmt::Display for CpuListError {
                 format(online),
                 format(allowed)
             ),
-            Self::Forbidden {
-                cpu,
-                online,
-                allowed,
-            } => write!(
-                f,
-                "CPU {cpu} is not allowed for this process (affinity or cpuset); allowed: {}; online: {}",
-                format(allowed),
-                format(online)
-            ),
+            Self::Forbidden { cpu, online, place } => {
+                let may = format(&place.reachable);
+                match (&place.refused, &place.cpuset) {
+                    (Some(reason), _) => write!(
+                        f,
+                        "CPU {cpu} is not in this process's affinity ({may}), and the kernel \
+                         refuses to change it: {reason}: start punctual with taskset -c {cpu}, or \
+                         allow sched_setaffinity"
+                    ),
+                    (None, Some(file)) => write!(
+                        f,
+                        "CPU {cpu} is not in the cpuset of this process: {file} has CPUs {may}; \
+                         online: {}: add it there, or start punctual in a cgroup that has it",
+                        format(online)
+                    ),
+                    (None, None) => write!(
+                        f,
+                        "the kernel does not let this process move to CPU {cpu}; it may use CPUs \
+                         {may}; online: {}: start punctual in a cgroup or container that has it",
+                        format(online)
+                    ),
+                }
+            }
             Self::NoneLeft { allowed } => write!(
                 f,
-                "the CPU list leaves none of the allowed CPUs ({}); accepted is {ACCEPTED}",
+                "the CPU list leaves none of the allowed CPUs ({}); expected {ACCEPTED}",
                 format(allowed)
             ),
         }

@@ -28,6 +28,8 @@ pub struct Asked {
     pub lock_memory: bool,
     /// The bound on idle wake-up time; absent where it is left alone.
     pub dma_latency_us: Option<i32>,
+    /// Whether late wake-ups are to be explained, which takes rights of its own.
+    pub explain: bool,
     /// Path of our own program, for the commands in the mends: see
     /// [`executable`](super::executable).
     pub executable: String,
@@ -57,6 +59,8 @@ pub struct Found {
     pub memory_refused: Option<i32>,
     /// The bound of `/dev/cpu_dma_latency` in force, or why it is not held.
     pub dma_latency_us: Option<Result<i32, String>>,
+    /// Whether the bound is not held because this user may not open the device.
+    pub dma_latency_forbidden: bool,
     /// Whether the kernel is known to have throttled a probe thread.
     pub throttled: bool,
 }
@@ -75,6 +79,7 @@ pub fn judge(asked: &Asked, found: &Found, system: &SystemState) -> Vec<Demand> 
     if let Some(microseconds) = asked.dma_latency_us {
         demands.push(dma_latency(microseconds, found.dma_latency_us.as_ref()));
     }
+    mends::combine(&mut demands, asked, found, system);
     demands.push(timers(system));
     demands.extend(rt_throttling(system, found.throttled));
     demands.extend(stated(asked, &found.threads, system));
@@ -178,7 +183,13 @@ pub fn locked_memory(asked: &Asked, found: &Found, system: &SystemState) -> Dema
     Demand {
         name: "locked-memory".to_owned(),
         asked: "all memory locked".to_owned(),
-        found: with_refusal(words, found.memory_refused, in_force),
+        found: match (found.memory_refused, mends::memory_limit(system)) {
+            // ENOMEM and EPERM speak of the limit then.
+            (Some(_), Some(limit)) if !in_force => {
+                format!("{words} (this user may lock {})", bytes(limit))
+            }
+            (refused, _) => with_refusal(words, refused, in_force),
+        },
         standing: standing(in_force),
         mend: (!in_force).then(|| mends::locked_memory(asked, system)),
     }

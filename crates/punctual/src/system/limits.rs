@@ -57,6 +57,10 @@ pub(super) fn read(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Limits {
         rtprio: limit(&table, "Max realtime priority").map(|limit| limit.unwrap_or(99)),
         memlock_bytes: limit(&table, "Max locked memory").unwrap_or_default(),
         rttime_us: limit(&table, "Max realtime timeout").unwrap_or_default(),
+        rttime_hard_us: table
+            .lines()
+            .find_map(|line| line.strip_prefix("Max realtime timeout"))
+            .and_then(|line| line.split_whitespace().nth(1)?.parse().ok()),
         cgroups: cgroups.paths.clone(),
         cgroup_limits: cgroups.limits.clone(),
     }

@@ -7,10 +7,11 @@
 //! nothing is changed but by [`dma_latency::DmaLatency`].
 //!
 //! ```no_run
+//! use punctual::system::cpus::{Place, default_probed};
 //! use punctual::system::{self, Root, SurveyRequest};
 //!
 //! let root = Root::live();
-//! let choice = system::cpus::default_probed(&system::topology(&root), &system::allowed(&root));
+//! let choice = default_probed(&system::topology(&root), &Place::read(&root));
 //! let state = system::survey(&root, &SurveyRequest { probed_cpus: choice.probed, priority: 80 });
 //! assert!(!state.kernel.release.is_empty());
 //! ```
@@ -19,6 +20,7 @@ pub mod cpus;
 pub mod demands;
 pub mod dma_latency;
 pub mod memory;
+pub mod setcap;
 pub mod stolen;
 pub mod thread;
 pub mod watch;
@@ -44,4 +46,4 @@ pub use memory::memory_available;
 pub use processor::{online, topology};
 pub use root::{READ_LIMIT, Reader, Root};
 pub use survey::{SurveyRequest, survey};
-pub use thread::{Policy, ThreadScheduling, read_back};
+pub use thread::{Policy, ThreadScheduling, read_back, tracer};

@@ -44,8 +44,17 @@ fn read_topology(reader: &mut Reader<'_>) -> Topology {
             (!others.is_empty()).then_some(Siblings { cpu, others })
         })
         .collect();
+    // By boot parameter, and by partitions of version 2, which not every kernel lists there.
+    let groups = super::cgroup::read(&mut Reader::new(reader.root));
+    let mut isolated = reader.cpus(&format!("{CPU}/isolated")).unwrap_or_default();
+    isolated.extend(groups.isolated);
+    if groups.partition.is_some() {
+        isolated.extend(groups.cpuset.into_iter().flat_map(|set| set.cpus));
+    }
+    isolated.sort_unstable();
+    isolated.dedup();
     Topology {
-        isolated: reader.cpus(&format!("{CPU}/isolated")).unwrap_or_default(),
+        isolated,
         nohz_full: nohz_full(reader),
         siblings,
         nodes: nodes(reader),

@@ -12,7 +12,7 @@ use super::root::Root;
 /// When `/proc/stat` can't be read.
 pub fn read(root: &Root) -> std::io::Result<BTreeMap<usize, u64>> {
     let text = root.text("/proc/stat")?;
-    let tick = tick_ns(root);
+    let tick = if root.is_live() { tick_ns() } else { USUAL_NS };
     Ok(parse(&text, tick))
 }
 
@@ -29,14 +29,13 @@ fn parse(text: &str, tick: u64) -> BTreeMap<usize, u64> {
         .collect()
 }
 
+/// A tick of `/proc/stat` of a machine that can't be asked.
+const USUAL_NS: u64 = 10_000_000;
+
 /// Length of a tick of `/proc/stat`.
-fn tick_ns(root: &Root) -> u64 {
-    const USUAL: u64 = 100;
-    let rate = if root.is_live() {
-        // SAFETY: sysconf takes no pointer.
-        u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(USUAL)
-    } else {
-        USUAL
-    };
+#[must_use]
+pub fn tick_ns() -> u64 {
+    // SAFETY: sysconf takes no pointer.
+    let rate = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100);
     1_000_000_000 / rate.max(1)
 }

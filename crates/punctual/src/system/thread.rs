@@ -133,7 +133,7 @@ pub(super) fn scheduling_policy(tid: i32) -> Option<Policy> {
 }
 
 /// The CPUs that a thread may run on, ascending; `0` is the calling thread.
-pub(super) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
+pub(in crate::system) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
     // The kernel wants room for all CPUs it was built for, 8192 at most today.
     let mut mask = vec![0_u64; super::cpus::CPU_LIMIT / 64];
     let size = size_of_val(mask.as_slice());
@@ -153,6 +153,16 @@ pub(super) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
                 .map(move |bit| index * 64 + bit)
         })
         .collect())
+}
+
+/// The process that traces a thread (a debugger, strace), if one does.
+#[must_use]
+pub fn tracer(tid: i32) -> Option<i32> {
+    let status = super::Root::live()
+        .text(&format!("/proc/{tid}/status"))
+        .ok()?;
+    let pid = super::limits::value(&status, "TracerPid")?.parse().ok()?;
+    (pid > 0).then_some(pid)
 }
 
 /// Reads a thread's scheduling back from the kernel; `tid` is that of any thread

@@ -11,6 +11,7 @@ pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) 
         container: container(reader, cgroups),
         stolen_ns: None,
         stolen_share: None,
+        stolen_grain_ns: None,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::record::run::Event;
 
 mod kernel_log;
 mod snapshot;
+mod throttling;
 
 pub use snapshot::{Offsets, ProbeSeen, Snapshot};
 
@@ -47,6 +48,7 @@ pub struct Watch {
     first: Snapshot,
     last: Snapshot,
     log: kernel_log::KernelLog,
+    throttling: throttling::Throttling,
     counts: BTreeMap<String, usize>,
 }
 
@@ -61,6 +63,7 @@ impl Watch {
             probes: probes.to_vec(),
             last: first.clone(),
             log: kernel_log::KernelLog::open(root),
+            throttling: throttling::Throttling::start(root, probes),
             first,
             counts: BTreeMap::new(),
         }
@@ -72,6 +75,7 @@ impl Watch {
         let mut now = Snapshot::take(&self.root, &self.probes, at_ns);
         let mut events = self.last.changes(&mut now);
         events.extend(self.log.poll(at_ns));
+        events.extend(self.throttling.quotas(at_ns));
         self.last = now;
         events.retain(|event| {
             let count = self.counts.entry(event.kind.clone()).or_insert(0);
@@ -79,6 +83,18 @@ impl Watch {
             event.invalidates || *count <= EVENTS_PER_KIND
         });
         events
+    }
+
+    /// Looks at the accounts of real-time threads, and says where one was throttled: to be
+    /// called every [`Watch::throttling_every`], and while the probes still live.
+    pub fn poll_throttling(&mut self, at_ns: u64) -> Vec<Event> {
+        self.throttling.look(at_ns)
+    }
+
+    /// How often [`Watch::poll_throttling`] is to be called.
+    #[must_use]
+    pub fn throttling_every(&self) -> std::time::Duration {
+        self.throttling.every()
     }
 
     /// How often each kind of event occurred, also where it was not handed on.

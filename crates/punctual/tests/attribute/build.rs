@@ -47,6 +47,7 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
         woken_ns: DUE + latency,
         lost: 0,
         preempt_rt: false,
+        left: None,
         gap: false,
         events: Vec::new(),
         symbols: [

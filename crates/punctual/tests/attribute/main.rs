@@ -9,4 +9,5 @@ mod platform;
 mod properties;
 mod recorded;
 mod stages;
+mod stops;
 mod threads;

@@ -110,9 +110,10 @@ fn windows() -> impl Strategy<Value = Window> {
         0u64..2,
         any::<bool>(),
         any::<bool>(),
+        prop_oneof![Just(None), (0u64..600).prop_map(Some)],
     )
         .prop_map(
-            |((waiting_ns, due_ns, woken_ns), events, probe, lost, preempt_rt, gap)| Window {
+            |((waiting_ns, due_ns, woken_ns), events, probe, lost, preempt_rt, gap, left)| Window {
                 cpu: 1,
                 probe,
                 waiting_ns,
@@ -121,6 +122,7 @@ fn windows() -> impl Strategy<Value = Window> {
                 lost,
                 preempt_rt,
                 gap,
+                left,
                 events,
                 symbols: [(1, "one+0x1".to_owned()), (2, "+".to_owned())].into(),
             },

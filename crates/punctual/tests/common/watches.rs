@@ -1,10 +1,11 @@
 //! Watches for records that hold one.
 
 use punctual::record::watch::{
-    Jobs, MarkedThread, Subject, Watch, WatchCost, WatchedCall, WatchedMark, WatchedTask,
+    Jobs, MarkedThread, Subject, Timing, Watch, WatchCost, WatchedCall, WatchedMark, WatchedTask,
     WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::skips::Skips;
 
 fn task(name: &str) -> WatchedTask {
     WatchedTask {
@@ -22,6 +23,9 @@ fn thread(name: &str) -> WatchedThread {
         task: task(name),
         ended: true,
         period_ns: Some(1_000_000),
+        timing: Timing::Periodic,
+        skips: Skips::default(),
+        skipped_itself: 0,
         by_timer: HistogramRecord::from(&by_timer),
         by_others: HistogramRecord::from(&Histogram::new()),
         overruns: 3,
@@ -45,6 +49,7 @@ fn thread(name: &str) -> WatchedThread {
             held: true,
         }],
         calls_beyond: 1,
+        unseen: 1,
     }
 }
 
@@ -60,6 +65,7 @@ pub fn program(name: &str, threads: usize) -> Watch {
         },
         threads: (0..threads).map(|_| thread(name)).collect(),
         beyond: 2,
+        unfollowed: 0,
         worst: Vec::new(),
         cost: None,
         marks: vec![mark(name), refused_mark(name)],
@@ -130,6 +136,7 @@ pub fn system(name: &str) -> Watch {
         subject: Subject::System,
         threads: Vec::new(),
         beyond: 0,
+        unfollowed: 0,
         worst: vec![worst(Some(task("hog"))), worst(None)],
         cost: Some(WatchCost {
             measured_ns: 1_000_000_000,

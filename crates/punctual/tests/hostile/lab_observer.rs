@@ -14,11 +14,7 @@ pub fn check(bytes: &[u8]) {
     let symbols = Symbols::parse(b"ffffffff81000000 T first\nffffffff81000100 T second\n");
     for mark in trail.kept() {
         for latency_ns in [0, 1, 5_000, u64::MAX] {
-            let peak = Peak {
-                cycle: mark,
-                asked_ns: 0,
-                latency_ns,
-            };
+            let peak = Peak::new(mark, 0, latency_ns);
             let Some(bill) = bill(&trail, &symbols, mark, &peak) else {
                 continue;
             };

@@ -32,7 +32,7 @@ pub fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
 }
 
 /// The parts below whose name begins with `guest_`.
-const PARTS: usize = 6;
+const PARTS: usize = 7;
 
 fn all_parts(kernel: &str) {
     if let Err(reason) = ready() {
@@ -53,6 +53,20 @@ fn all_of_it_works_on_preempt_rt() {
 #[test]
 fn all_of_it_works_on_the_standard_kernel() {
     all_parts("standard");
+}
+
+#[test]
+fn isolated_processors_are_probed_and_named_ones_are_reached() {
+    if let Err(reason) = ready() {
+        skip!("{reason}");
+    }
+    for kernel in ["rt", "standard"] {
+        let place = Place::new();
+        let flags = ["--kernel", kernel, "--cpus", "2", "--param", "isolcpus=1"];
+        let (passed, shown) = in_guest(&place, &flags, "inside::isolcpus_");
+        assert_eq!(passed, 1, "{shown}");
+        assert!(!shown.contains("SKIPPED"), "{shown}");
+    }
 }
 
 #[test]
@@ -210,6 +224,145 @@ fn guest_a_processor_is_isolated_and_given_back() {
     child.wait().expect("it ended");
     set.remove().expect("it goes");
     assert!(!set.folder().exists());
+}
+
+/// A short measurement in a folder of its own, and its record.
+fn measured(words: &[&str]) -> (punctual::record::Run, String) {
+    static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = format!("/tmp/place-{number}");
+    let common = ["measure", "-l", "50", "--no-explain", "-o", &folder];
+    let output = punctual(&[&common[..], words].concat());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let run = punctual::record::read(folder.as_ref());
+    let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    assert_eq!(run.threads[0].latency.count, 50, "{output:?}");
+    let broken = run.demands.iter().find(|demand| {
+        demand.name == "affinity" && demand.standing != punctual::record::Standing::InForce
+    });
+    assert_eq!(broken, None);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    (run, said)
+}
+
+/// Has this thread, and what it starts, run on these CPUs.
+fn affinity(cpus: &[usize]) {
+    punctual_rt::affinity::set_current(cpus).expect("they are there");
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn isolcpus_of_the_second_processor() {
+    use punctual::record::Chosen;
+    let online = fs::read_to_string("/sys/devices/system/cpu/isolated").expect("sysfs");
+    assert_eq!(online.trim(), "1");
+    let place = |words: &[&str]| {
+        let (run, said) = measured(words);
+        let place = run.placement.clone().expect("it is recorded");
+        (run.request.cpus, place, said)
+    };
+    // What was set apart is measured, and what isn't measured stays away from it.
+    let (probed, found, said) = place(&["--load", "cpu"]);
+    assert_eq!((&*probed, found.chosen), (&[1][..], Chosen::Isolated));
+    assert_eq!(
+        (&*found.inherited, &*found.reachable),
+        (&[0][..], &[0, 1][..])
+    );
+    assert_eq!((&*found.load, found.housekeeping), (&[0][..], Some(0)));
+    let words = "probed 1 (isolated by isolcpus), load 0 (not on probed CPUs), collector 0";
+    assert!(said.contains(words), "{said}");
+    // Each can be named.
+    for (list, cpus) in [("1", &[1][..]), ("0", &[0]), ("all", &[0, 1]), ("!0", &[1])] {
+        let (probed, found, said) = place(&["-a", list]);
+        assert_eq!((&*probed, found.chosen), (cpus, Chosen::Named), "{said}");
+    }
+    // An affinity that the kernel did not give.
+    affinity(&[1]);
+    let (probed, found, said) = place(&["--load", "cpu"]);
+    assert_eq!(
+        (&*probed, found.chosen),
+        (&[1][..], Chosen::Inherited),
+        "{said}"
+    );
+    assert_eq!(found.load, [1]);
+    affinity(&[0, 1]);
+    let (probed, found, _) = place(&[]);
+    assert_eq!((&*probed, found.chosen), (&[1][..], Chosen::Isolated));
+    affinity(&[0]);
+    // A load by itself is where other programs are, and can be put elsewhere.
+    for (words, cpus) in [(&[][..], "0"), (&["-a", "1"], "1")] {
+        let output = punctual(&[&["load", "cpu", "-D", "1", "--json"], words].concat());
+        let reports: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(reports[0]["parameters"]["cpus"], cpus, "{output:?}");
+        assert_eq!(reports[0]["parameters"]["workers"], "1");
+    }
+    let output = punctual(&["measure", "-a", "2", "-l", "5"]);
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_an_isolated_partition_is_probed_from_within() {
+    use punctual::record::Chosen;
+    use punctual_rt::cpuset::Cpusets;
+    let sets = Cpusets::of_this_machine().expect("the guest has the controller");
+    let set = sets.create("probed", &[1]).expect("an isolated partition");
+    set.state().expect("the promise holds");
+    // From outside it is no default. Linux 6.1 still lets a process move there, newer ones
+    // don't: what is tried is what is told.
+    let output = punctual(&["measure", "-a", "1", "-l", "5", "--no-explain"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let refused = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.code() {
+        Some(0) => assert!(said.contains("probed 1 (named by -a)"), "{said}"),
+        code => {
+            assert_eq!(code, Some(64), "{refused}");
+            assert!(refused.contains("cpuset"), "{refused}");
+        }
+    }
+    // Linux 6.1 may leave the processor with the others where a partition was removed before.
+    let own = punctual_rt::affinity::of(0).expect("its own");
+    let (run, said) = measured(&[]);
+    assert_eq!(run.request.cpus, own, "{said}");
+    // From within it is all there is, for the load as well.
+    let mut command = Command::new("/bin/punctual");
+    command.args([
+        "measure",
+        "-l",
+        "50",
+        "--no-explain",
+        "--load",
+        "cpu",
+        "-o",
+        "/tmp/within",
+    ]);
+    let tasks = set.folder().join("cgroup.procs");
+    let tasks = std::ffi::CString::new(tasks.to_str().expect("a path")).expect("no NUL");
+    let enter = move || {
+        // SAFETY: the path is a string that lives, opened for this one call.
+        let file = unsafe { libc::open(tasks.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+        // SAFETY: one byte is read of a literal.
+        let written = unsafe { libc::write(file, c"0".as_ptr().cast(), 1) };
+        if written == 1 {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    };
+    // SAFETY: the closure makes system calls alone, and allocates nothing.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, enter) };
+    let output = command.output().expect("it runs");
+    let run = punctual::record::read("/tmp/within".as_ref());
+    let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let place = run.placement.expect("it is recorded");
+    assert_eq!(
+        (&*run.request.cpus, place.chosen),
+        (&[1][..], Chosen::Isolated)
+    );
+    assert_eq!((&*place.load, place.housekeeping), (&[1][..], None));
+    let folder = set.folder().to_str().expect("a path").to_owned();
+    assert_eq!(place.partition, Some(folder));
+    set.remove().expect("it goes");
 }
 
 const TRACING: &str = "/sys/kernel/tracing";

@@ -14,6 +14,7 @@ mod input;
 mod inside;
 mod observer;
 mod peers;
+mod progress;
 mod repeat;
 mod truth;
 mod work;

@@ -12,6 +12,7 @@ const THERE: Wanted = Wanted {
     named: 99,
     timed: 95,
     off_by_ns: 5_000,
+    explained: 99,
     residue: 2.0,
 };
 

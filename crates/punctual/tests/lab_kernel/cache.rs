@@ -191,6 +191,32 @@ fn a_full_disk_is_named_and_left_as_it_was() {
 }
 
 #[test]
+fn root_keeps_no_kernels_where_another_user_may_change_them() {
+    if !is_root() {
+        skip!("only root has something to lose");
+    }
+    let place = Place::new();
+    let image = made::gzipped(&made::elf(true, 50_000));
+    let path = place.file("bzImage", &image);
+    let cache = place.cache();
+    fs::create_dir_all(cache.directory()).expect("a directory");
+    std::os::unix::fs::chown(cache.directory(), Some(65534), None).expect("given away");
+    let text = line(place.find(&path));
+    assert!(text.contains("belongs to user 65534"), "{text}");
+    assert!(text.contains("XDG_CACHE_HOME"), "{text}");
+    place.assert_nothing_kept();
+    std::os::unix::fs::chown(cache.directory(), Some(0), None).expect("taken back");
+    // A link that was prepared for the lock, and a directory for what is being filled.
+    let victim = place.file("victim", b"precious");
+    std::os::unix::fs::symlink(&victim, cache.directory().join(".lock")).expect("a link");
+    let text = line(place.find(&path));
+    assert!(text.contains(".lock"), "{text}");
+    fs::remove_file(cache.directory().join(".lock")).expect("the link");
+    place.find(&path).expect("a kernel");
+    assert_eq!(fs::read(&victim).expect("it"), b"precious");
+}
+
+#[test]
 fn what_may_not_be_read_or_written_is_named() {
     if !is_root() || !common::has("setpriv") {
         skip!("only root can become another user, with setpriv");

@@ -1,22 +1,28 @@
 //! Pitfalls 1 to 4 and 8: what the figures hide.
 
 use std::fs;
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::{Place, counts, cpus, each, event_kinds, read_json};
+use crate::common::{Place, counts, cpus, each, event_kinds, is_root, read_json, skip};
 use crate::{MS, SECOND, measure};
 use punctual::probe::collector::{Collector, Lane};
 use punctual::probe::cycle::{self, Bounds, Halt};
 use punctual::probe::scripted::Scripted;
 use punctual::probe::tally::{Halves, Tally};
 use punctual::record;
+use punctual_rt::affinity;
 use punctual_rt::periodic::{Fixed, Schedule};
 use punctual_rt::ring::ring;
+use punctual_rt::sched::{Policy, set_current};
 use punctual_stats::evidence::{RunEvidence, ThreadEvidence};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::{Outcome, judge};
+
+/// Held by who takes a CPU for seconds, and by who measures that nobody does.
+static HOG: Mutex<()> = Mutex::new(());
 
 /// The whole way of a sample but the clock: loop, ring, collector, tally.
 fn collected(latencies_ns: &[i64], deadline_ns: u64) -> Tally {
@@ -54,6 +60,7 @@ fn pitfall_01_one_stall_is_one_late_wake_up_and_its_missed_periods() {
 
 #[test]
 fn pitfall_01_a_process_that_is_stopped_and_continued_says_so() {
+    let _alone = HOG.lock();
     let place = Place::new();
     let mut going = place.start(&[
         "measure",
@@ -73,22 +80,19 @@ fn pitfall_01_a_process_that_is_stopped_and_continued_says_so() {
     going.end();
     let record = read_json(&place.path().join("run/run.json"));
     assert!(
-        event_kinds(&record).contains(&"continued"),
+        event_kinds(&record).contains(&"stopped"),
         "{}",
         record["events"]
     );
+    let stops = &record["stops"];
+    assert!(stops["longest_ns"].as_u64().unwrap() > 290 * MS, "{stops}");
+    assert!(stops["cycles"].as_u64().unwrap() >= 290, "{stops}");
     let threads = record["threads"].as_array().unwrap();
     assert_eq!(threads.len(), probes);
     for thread in threads {
+        // Nobody was late by it.
         let max = thread["latency"]["max_ns"].as_u64().unwrap();
-        let late = thread["late"].as_u64().unwrap();
-        let missed = thread["missed"].as_u64().unwrap();
-        assert!(max > 290 * MS, "{max}");
-        assert!(
-            (1..5).contains(&late),
-            "one stall is not {late} late wake-ups"
-        );
-        assert!(missed >= 290, "{missed} missed");
+        assert!(max < 290 * MS, "{max}");
     }
 }
 
@@ -109,13 +113,36 @@ fn pitfall_02_no_latency_is_beyond_the_histogram() {
 
 #[test]
 fn pitfall_02_exports_keep_the_tail() {
+    if !is_root() {
+        skip!("only root can keep a CPU from a real-time thread");
+    }
     let place = Place::new();
-    let mut going = place.start(&["measure", "-D", "3", "-q", "-o", "run"]);
-    going.await_probes(cpus().len().min(3));
+    let cpu = cpus()[cpus().len() - 1];
+    let number = cpu.to_string();
+    let words = [
+        "measure",
+        "-a",
+        &number,
+        "-D",
+        "4",
+        "-q",
+        "--no-explain",
+        "-o",
+        "run",
+    ];
+    let mut going = place.start(&words);
+    going.await_probes(1);
     sleep(Duration::from_millis(300));
-    going.signal(libc::SIGSTOP);
-    sleep(Duration::from_millis(2100));
-    going.signal(libc::SIGCONT);
+    let _alone = HOG.lock();
+    // Above the probe, on its CPU: what follows is the machine's latency.
+    std::thread::spawn(move || {
+        affinity::set_current(&[cpu]).expect("a CPU of ours");
+        set_current(Policy::Fifo(99)).expect("root may");
+        let begin = std::time::Instant::now();
+        while begin.elapsed() < Duration::from_millis(2200) {}
+    })
+    .join()
+    .expect("it ends");
     going.end();
     let record = read_json(&place.path().join("run/run.json"));
     let max = |thread: &serde_json::Value| thread["latency"]["max_ns"].as_u64().unwrap();
@@ -294,7 +321,9 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
             late: 0,
             missed: 0,
             missed_late: 0,
+            interval_ns: Some(1_000_000),
             lost: 0,
+            unseen: 0,
             may_be_empty: false,
             peaks: &peaks,
         }],
@@ -303,6 +332,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
         seconds,
         seconds_with_miss: 0,
         halves: None,
+        rows: None,
         load: None,
     };
     let requirement = Requirement::MissProbability {

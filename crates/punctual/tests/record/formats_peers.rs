@@ -109,7 +109,7 @@ fn cyclictest_json_just_written() {
     same_shape("", &theirs, &serde_json::from_str(&ours).unwrap());
 
     let text = compare_text(
-        &compare(&run, &record_support::run(1)).unwrap(),
+        &compare(&[run], &[record_support::run(1)], None).unwrap(),
         TextStyle::default(),
     );
     assert!(text.contains("cyclictest"), "{text}");

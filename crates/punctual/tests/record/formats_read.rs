@@ -73,9 +73,9 @@ fn cyclictest_overflow_is_not_invented_away() {
             .iter()
             .all(|e| e.kind == "histogram-overflow" && e.invalidates)
     );
-    assert_eq!(
-        run.analysis.as_ref().unwrap().verdict.outcome.word(),
-        "INVALID"
+    assert!(
+        run.analysis.is_none(),
+        "the statistics would take it as whole"
     );
     // Its JSON doesn't say so; the number of cycles does.
     let json = read("cyclictest-h20.json");

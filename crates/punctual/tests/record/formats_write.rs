@@ -27,7 +27,7 @@ fn names_are_words_of_the_command_line() {
     let error = "hdf5".parse::<Format>().unwrap_err();
     assert_eq!(
         error,
-        "accepted are cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics, csv"
+        "accepted are cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics, prometheus, csv"
     );
 }
 
@@ -217,8 +217,8 @@ fn junit_says_what_the_terminal_says() {
     let (found, _) = junit(&run(1));
     assert_eq!(
         attribute(&found[1], "tests"),
-        "5",
-        "two requirements, two conditions, the record"
+        "4",
+        "two requirements, the condition that was requested, the record"
     );
     assert_eq!(attribute(&found[1], "failures"), "0");
     assert_eq!(attribute(&found[1], "time"), "10.000");
@@ -258,6 +258,30 @@ fn junit_says_what_the_terminal_says() {
     );
     assert_eq!(attribute(&found[1], "errors"), "5");
     assert!(xml.contains("setcap cap_sys_nice+ep &lt;punctual&gt; &amp; &quot;again&quot;"));
+}
+
+#[test]
+fn junit_has_no_case_for_what_nobody_requested() {
+    let run = run(1);
+    let stated = |run: &Run, standing| {
+        let with = run.demands.iter().filter(|it| it.standing == standing);
+        with.map(|it| it.name.clone()).collect::<Vec<_>>()
+    };
+    let (found, _) = junit(&run);
+    let of = |kind: &str| {
+        let of_kind = found.iter().filter(|(name, _)| name == kind);
+        of_kind.map(|it| attribute(it, "name")).collect::<Vec<_>>()
+    };
+    let (cases, properties) = (of("testcase"), of("property"));
+    let stated_only = stated(&run, Standing::Stated);
+    assert!(!stated_only.is_empty());
+    for name in stated_only {
+        assert!(!cases.contains(&name), "a green case: {name}");
+        assert!(properties.contains(&format!("stated.{name}")), "{name}");
+    }
+    for name in stated(&run, Standing::InForce) {
+        assert!(cases.contains(&name), "{name}");
+    }
 }
 
 /// The rules of OpenMetrics that a scraper falls over.

@@ -9,10 +9,12 @@ mod formats_peers;
 mod formats_read;
 mod formats_write;
 mod fuzz;
+mod imports;
 #[path = "../common/labs.rs"]
 mod labs;
 mod limits;
 mod merge;
+mod metrics_peers;
 mod read;
 mod samples;
 mod schema;

@@ -25,6 +25,46 @@ fn checked(run: &Run) {
     assert_eq!(&parse(Path::new("merged"), &text).unwrap(), run);
 }
 
+/// A twentieth of the run: more of it, and nobody knows what the machine did.
+#[test]
+fn runs_that_were_stopped_add_up_and_too_much_of_it_is_invalid() {
+    let stopped = |number: u64, length_ns: u64| {
+        let mut run = run(number);
+        let mut stops = Stops::default();
+        let (at_ns, cause, cpu) = (1, StopCause::Signal, None);
+        stops.add(Stop {
+            at_ns,
+            length_ns,
+            cause,
+            cpu,
+        });
+        stops.cycles = 100;
+        run.stops = Some(stops);
+        run
+    };
+    // Of 10 s each.
+    assert_eq!(invalid_reasons(&stopped(1, 500_000_000)), [""; 0]);
+    let said = invalid_reasons(&stopped(1, 510_000_000)).join("; ");
+    assert!(
+        said.contains("stopped for 0.51 s, 5.1 % of the run"),
+        "{said}"
+    );
+    let merged = exact(
+        &[stopped(1, 900_000_000), run(2), stopped(3, 700_000_000)],
+        false,
+    );
+    checked(&merged);
+    let stops = merged.stops.as_ref().unwrap();
+    assert_eq!((stops.count, stops.cycles), (2, 200));
+    assert_eq!(
+        (stops.total_ns, stops.longest_ns),
+        (1_600_000_000, 900_000_000)
+    );
+    assert_eq!(merged.verdict.unwrap().outcome, Outcome::Invalid);
+    let merged = exact(&[stopped(1, 900_000_000), run(2)], false);
+    assert_ne!(merged.verdict.unwrap().outcome, Outcome::Invalid);
+}
+
 #[test]
 fn sums_and_maxima() {
     let runs = [run(1), run(2), run(3)];
@@ -62,6 +102,77 @@ fn sums_and_maxima() {
 
     let again = exact(&[merged.clone(), run(4)], false);
     assert_eq!(again.merged.unwrap().runs, 4);
+}
+
+/// What was seen of a load in 10 s.
+fn looked(idle_s: u64) -> WorkCheck {
+    WorkCheck {
+        looked_ns: 10_000_000_000,
+        idle_ns: idle_s * 1_000_000_000,
+        longest_idle_ns: idle_s * 1_000_000_000,
+        least_cpu_ns: None,
+    }
+}
+
+#[test]
+fn a_load_that_stopped_working_in_one_run_makes_no_valid_sum() {
+    let with = |seed, idle_s| {
+        let mut run = run(seed);
+        run.loads[0].check = Some(looked(idle_s));
+        let analysis = analyse_record(&run).unwrap();
+        run.conclude(analysis);
+        run
+    };
+    // A tenth of the time is allowed, and no more.
+    assert_eq!(with(1, 1).verdict.unwrap().outcome, Outcome::Pass);
+    let verdict = with(1, 2).verdict.unwrap();
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    let told = format!("{verdict:?}");
+    assert!(
+        told.contains("the load hackbench did no work in 2.0 of 10.0 s"),
+        "{told}"
+    );
+    assert!(
+        told.contains("the number of its messages did not grow"),
+        "{told}"
+    );
+
+    let good: Vec<Run> = (1..6).map(|seed| with(seed, 0)).collect();
+    let sum = exact(&good, false);
+    assert_eq!(sum.verdict.as_ref().unwrap().outcome, Outcome::Pass);
+    assert_eq!(sum.loads[0].check.unwrap().looked_ns, 50_000_000_000);
+    for place in 0..5 {
+        let mut runs = good.clone();
+        runs[place] = with(20, 3);
+        let sum = exact(&runs, false);
+        checked(&sum);
+        assert_eq!(sum.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
+        assert_eq!(sum.loads[0].check.unwrap().idle_ns, 3_000_000_000);
+        assert!(
+            sum.loads[0]
+                .failed
+                .as_ref()
+                .unwrap()
+                .contains("in one of the runs")
+        );
+    }
+}
+
+#[test]
+fn of_a_load_no_more_is_without_work_than_was_looked_at() {
+    let mut run = run(1);
+    run.loads[0].check = Some(looked(11));
+    let text = serde_json::to_vec(&run).unwrap();
+    let error = parse(Path::new("hostile"), &text).unwrap_err().to_string();
+    assert!(error.contains("loads[0].check"), "{error}");
+    run.loads[0].check = Some(looked(1));
+    run.placement = Some(Placement {
+        load: vec![usize::MAX],
+        ..Placement::default()
+    });
+    let text = serde_json::to_vec(&run).unwrap();
+    let error = parse(Path::new("hostile"), &text).unwrap_err().to_string();
+    assert!(error.contains("placement.load[0]"), "{error}");
 }
 
 #[test]

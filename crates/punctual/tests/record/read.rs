@@ -165,6 +165,46 @@ fn each_broken_promise_is_named() {
 }
 
 #[test]
+fn stops_must_add_up() {
+    let stop = |length_ns: u64| json!({"at_ns": 1, "length_ns": length_ns, "cause": "signal"});
+    let stops = |count: u64, total: u64, longest: u64, list: Value| {
+        let mut json = json_of(&record_support::run(1));
+        json["stops"] = json!({
+            "count": count, "total_ns": total, "longest_ns": longest, "cycles": 3, "list": list
+        });
+        serde_json::to_vec(&json).unwrap()
+    };
+    let whole = stops(2, 9, 5, json!([stop(4), stop(5)]));
+    assert!(parse(Path::new("run.json"), &whole).is_ok());
+    // Only the first are kept one by one.
+    assert!(parse(Path::new("run.json"), &stops(3, 12, 5, json!([stop(4)]))).is_ok());
+    for (bytes, words) in [
+        (
+            stops(1, 9, 5, json!([stop(4), stop(5)])),
+            "stops.list: 2 entries of 1 stops",
+        ),
+        (stops(2, 4, 5, json!([])), "stops.longest_ns"),
+        (stops(2, 10, 5, json!([stop(4), stop(5)])), "stops.total_ns"),
+        (
+            stops(2, 9, 4, json!([stop(4), stop(5)])),
+            "a stop longer than the longest",
+        ),
+        (
+            stops(
+                1,
+                4,
+                4,
+                json!([{"at_ns": 1, "length_ns": 4, "cause": "wish"}]),
+            ),
+            "cause",
+        ),
+    ] {
+        let line = refused(&bytes);
+        assert!(line.contains(words), "{line:?}, not {words:?}");
+    }
+}
+
+#[test]
 fn what_is_not_json_has_line_and_column() {
     for (text, words) in [
         ("", "line 1, column 0: EOF"),

@@ -40,9 +40,24 @@ fn records() -> Vec<Run> {
         seed: 7,
         table_ns: vec![997_001],
     };
+    full.timeline.rows[0].misses = 1;
     full.demands[0].mend = Some("setcap".to_owned());
     full.threads[0].error = Some("gone".to_owned());
     full.loads[0].failed = Some("gone".to_owned());
+    full.loads[0].check = Some(WorkCheck {
+        looked_ns: 10_000_000_000,
+        idle_ns: 2_000_000_000,
+        longest_idle_ns: 1_000_000_000,
+        least_cpu_ns: Some(1_000_000),
+    });
+    full.placement = Some(Placement {
+        chosen: Chosen::NohzFull,
+        inherited: vec![0],
+        reachable: vec![0, 1],
+        partition: Some("/sys/fs/cgroup/rt".to_owned()),
+        housekeeping: Some(0),
+        load: vec![0],
+    });
     full.state = State::Stopped {
         reason: "interrupt".to_owned(),
     };
@@ -52,12 +67,26 @@ fn records() -> Vec<Run> {
         ..super::labs::laboratory("rt")
     });
     full.explanation = Some(super::bills::explanation());
+    let mut stops = Stops::default();
+    stops.add(Stop {
+        at_ns: 5,
+        length_ns: 7,
+        cause: StopCause::Debugger,
+        cpu: Some(0),
+    });
+    full.stops = Some(stops);
     full.own_cost.tracer = Some(TracerCost {
         cpu_ns: 1,
         events: 2,
         lost: 3,
     });
     with_halves(&mut full);
+    let blocks = full.blocks.as_mut().unwrap();
+    let figures = punctual_stats::compare::BlockFigures {
+        count: 3,
+        quantiles_ns: [1, 2, 3],
+    };
+    blocks.threads = vec![vec![figures; blocks.latency.len()]; full.threads.len()];
     full.gaps = Some(gaps());
     full.cross_check = Some(CrossCheck {
         tracer: "osnoise".to_owned(),
@@ -69,6 +98,18 @@ fn records() -> Vec<Run> {
     });
     full.conclude(analyse_record(&full).unwrap());
     full.watch = Some(super::watches::program("controller", full.threads.len()));
+    if let Some(watch) = &mut full.watch {
+        watch.unfollowed = 1;
+        watch.threads[0].skipped_itself = 2;
+        watch.threads[0].skips.push(punctual_stats::Skip {
+            at_ns: 5_000_000_000,
+            count: 2,
+            most_ns: 2_010_000,
+            least_ns: 1_010_000,
+            period_ns: 1_000_000,
+            joined: true,
+        });
+    }
     full.verdict = Some(analyse_record(&full).unwrap().verdict);
     let mut system = run(4);
     system.watch = Some(super::watches::system("controller"));
@@ -144,6 +185,7 @@ fn full_system() -> SystemState {
     system.virtualisation.hypervisor = Some("kvm".to_owned());
     system.virtualisation.container = Some("podman".to_owned());
     system.virtualisation.stolen_ns = Some(1);
+    system.virtualisation.stolen_grain_ns = Some(1);
     system.scheduler.rt_period_us = Some(1);
     system.scheduler.rt_runtime_us = Some(-1);
     system.scheduler.rt_group_runtime_us = Some(1);
@@ -152,6 +194,7 @@ fn full_system() -> SystemState {
     system.limits.rtprio = Some(1);
     system.limits.memlock_bytes = Some(1);
     system.limits.rttime_us = Some(1);
+    system.limits.rttime_hard_us = Some(2);
     system.memory.transparent_huge_pages = Some("always".to_owned());
     system.memory.numa_balancing = Some(false);
     system.memory.ksm = Some(false);

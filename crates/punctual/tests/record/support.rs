@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use punctual::record::*;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
-use punctual_stats::peaks::Peaks;
+use punctual_stats::peaks::{Peak, Peaks};
 use punctual_stats::requirement::Requirement;
 
 /// xorshift64*: the same figures everywhere, always.
@@ -47,11 +47,8 @@ pub fn thread(cpu: usize, latencies: &[u64], capacity: usize) -> Thread {
         if cycle < latencies.len() / 2 {
             first_half.record(*latency);
         }
-        peaks.offer(
-            cycle as u64,
-            1_000_000_000 + cycle as u64 * 1_000_000,
-            *latency,
-        );
+        let asked_ns = 1_000_000_000 + cycle as u64 * 1_000_000;
+        peaks.offer(Peak::new(cycle as u64, asked_ns, *latency));
     }
     Thread {
         cpu,
@@ -109,6 +106,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
     let seconds = measured_ns / 1_000_000_000;
     let blocks = Some(Blocks {
         width_ns: measured_ns.max(1),
+        threads: Vec::new(),
         latency: threads
             .iter()
             .map(|thread| thread.latency.clone())
@@ -160,6 +158,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             as_deployed: false,
             best_effort: false,
         },
+        placement: None,
         system: system(),
         demands: vec![
             Demand {
@@ -188,6 +187,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
                     max_ns: 50_000,
                     late: 0,
                     missed: 0,
+                    misses: 0,
                 })
                 .collect(),
             seconds,
@@ -202,6 +202,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             unit: "messages".to_owned(),
             rate: 100_000.0,
             failed: None,
+            check: None,
         }],
         events: vec![Event {
             at_ns: 5_000_000_000,
@@ -230,6 +231,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
         gaps: None,
         cross_check: None,
         watch: None,
+        stops: None,
     };
     let analysis = analyse_record(&run).unwrap();
     run.verdict = Some(analysis.verdict.clone());

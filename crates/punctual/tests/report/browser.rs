@@ -62,7 +62,13 @@ fn the_page_renders_and_the_console_stays_silent() {
         );
         assert!(!log.contains("CONSOLE"), "{name}: {log}");
         let pictures = dom.matches("<svg").count();
-        assert_eq!(pictures, if name == "empty" { 0 } else { 6 }, "{name}");
+        // Each in two forms; a hostile run says nothing of when its samples came.
+        let expected = match name {
+            "good" => 8,
+            "hostile" => 6,
+            _ => 0,
+        };
+        assert_eq!(pictures, expected, "{name}");
         // A hostile name stayed text: the browser has made no element of it.
         assert!(!dom.contains("<script") && !dom.contains("<img"), "{name}");
     }
@@ -107,7 +113,7 @@ fn the_essentials_are_there_as_text() {
         "119,667",
         "NOT IN FORCE",
         "setcap cap_sys_nice",
-        "1.44 %",
+        "1.4 %",
         "CPU 1 went offline",
         "no longer valid",
         "FAILED: fork",

@@ -273,6 +273,10 @@ pub fn explained() -> Run {
         }
     }
     run.start_ns = Some(start);
+    // The samples of the same run as the bills.
+    for peak in run.threads.iter_mut().flat_map(|thread| &mut thread.peaks) {
+        peak.asked_ns = peak.asked_ns - ORIGIN + start;
+    }
     run.explanation = Some(ledger.to_record());
     run
 }

@@ -14,6 +14,7 @@ mod lab;
 mod lab_table;
 #[path = "../common/labs.rs"]
 mod labs;
+mod page;
 mod terminal;
 mod total;
 mod watched;

@@ -87,14 +87,14 @@ prop_compose! {
         for (i, thread) in run.threads.iter_mut().enumerate() {
             thread.latency = histograms[i].clone();
             (thread.late, thread.missed, thread.lost, thread.early) = counts;
-            thread.peaks = peaks.iter().map(|p| Peak { cycle: p.0, asked_ns: p.1, latency_ns: p.2 }).collect();
+            thread.peaks = peaks.iter().map(|p| Peak::new(p.0, p.1, p.2).with_skipped(p.0)).collect();
             thread.measured_ns = measured_ns;
             thread.cpu = if i % 5 == 4 { usize::MAX } else { i };
         }
         run.timeline.row_ns = row_ns;
         run.timeline.rows = rows
             .iter()
-            .map(|r| TimelineRow { count: r.0, min_ns: r.1, sum_ns: r.2, max_ns: r.3, late: r.4, missed: r.0 })
+            .map(|r| TimelineRow { count: r.0, min_ns: r.1, sum_ns: r.2, max_ns: r.3, late: r.4, missed: r.0, misses: r.1 })
             .collect();
         run.timeline.seconds = counts.0;
         run.measured_ns = measured_ns;
@@ -144,13 +144,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_record_makes_a_report_panic(run in any_run(), width in 0usize..300, colour: bool, unicode: bool) {
-        let style = Style { colour, width, height: 24, unicode, report: None };
+    fn no_record_makes_a_report_panic(run in any_run(), width in 0usize..300, colour: bool, unicode: bool, verbose: bool) {
+        let style = Style { colour, width, height: 24, unicode, report: None, verbose };
         let summary = terminal::summary(&run, &style);
         if !colour {
             let widest = summary.lines().map(|l| l.chars().count()).max().unwrap_or(0);
             prop_assert!(widest <= width.clamp(40, 120), "{}", widest);
         }
+        prop_assert!(verbose || summary.lines().count() <= 40, "{}", summary);
         prop_assert!(!summary.contains("NaN"));
         let page = html::page(&run);
         prop_assert!(page.len() < 1 << 20);
@@ -178,7 +179,7 @@ proptest! {
             loads: vec![LiveLoad { name: text.clone(), unit: text.clone(), rate, failed: false }; 3],
             nanoseconds: false, notes: vec![text], gaps: unicode,
         };
-        let style = Style { colour: false, width, height, unicode, report: None };
+        let style = Style { colour: false, width, height, unicode, report: None, verbose: true };
         let lines = live::status_lines(&view, &style);
         prop_assert!(lines.len() < height.max(2));
         for line in lines {
@@ -200,6 +201,7 @@ fn a_report_of_256_cpus_stays_small() {
             max_ns: 1000 + i * 7 % 999,
             late: 1,
             missed: 0,
+            misses: 1,
         })
         .collect();
     let page = html::page(&run);

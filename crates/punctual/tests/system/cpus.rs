@@ -3,10 +3,12 @@
 use super::support as system_support;
 
 use proptest::prelude::*;
+use punctual::record::Chosen;
 use punctual::system::cpus::{
-    self, CPU_LIMIT, Choice, CpuList, Topology, default_probed, format, parse, parse_kernel, select,
+    self, CPU_LIMIT, Choice, CpuList, Place, Topology, default_probed, for_load, format, parse,
+    parse_kernel, select,
 };
-use punctual::system::{allowed, topology};
+use punctual::system::topology;
 use system_support::Machine;
 
 #[test]
@@ -51,7 +53,7 @@ fn what_is_no_list_says_what_is_accepted() {
     ];
     for (text, message) in messages {
         let error = parse(text).unwrap_err().to_string();
-        assert_eq!(error, format!("{message}; accepted is {}", cpus::ACCEPTED));
+        assert_eq!(error, format!("{message}; expected {}", cpus::ACCEPTED));
         assert!(!error.contains('\n'));
     }
 }
@@ -72,26 +74,50 @@ fn lists_are_written_the_kernels_way() {
     assert_eq!(format(&[8, 0, 1, 2, 3, 8, 5]), "0-3,5,8");
 }
 
+/// A process with this affinity that may move to these CPUs.
+fn place(inherited: &[usize], reachable: &[usize]) -> Place {
+    Place {
+        inherited: inherited.to_vec(),
+        reachable: reachable.to_vec(),
+        ..Place::default()
+    }
+}
+
 #[test]
 fn offline_and_forbidden_cpus_are_named() {
     let topology = Topology {
         online: vec![0, 1, 2, 3],
         ..Topology::default()
     };
-    let allowed = [0, 1, 2];
-    let refused = |text: &str| {
+    let mut place = place(&[0, 1, 2], &[0, 1, 2]);
+    let refused = |text: &str, place: &Place| {
         let list = parse(text).unwrap();
-        select(&list, &topology, &allowed).unwrap_err().to_string()
+        select(&list, &topology, place).unwrap_err().to_string()
     };
     assert_eq!(
-        refused("0,7"),
+        refused("0,7", &place),
         "CPU 7 is not online; online: 0-3; allowed: 0-2"
     );
     assert_eq!(
-        refused("0-3"),
-        "CPU 3 is not allowed for this process (affinity or cpuset); allowed: 0-2; online: 0-3"
+        refused("0-3", &place),
+        "the kernel does not let this process move to CPU 3; it may use CPUs 0-2; online: 0-3: \
+         start punctual in a cgroup or container that has it"
     );
-    assert!(refused("!0-7").starts_with("the CPU list leaves none of the allowed CPUs (0-2)"));
+    place.cpuset = Some("/sys/fs/cgroup/a/cpuset.cpus.effective".to_owned());
+    assert_eq!(
+        refused("0-3", &place),
+        "CPU 3 is not in the cpuset of this process: /sys/fs/cgroup/a/cpuset.cpus.effective has \
+         CPUs 0-2; online: 0-3: add it there, or start punctual in a cgroup that has it"
+    );
+    place.refused = Some("Operation not permitted".to_owned());
+    assert_eq!(
+        refused("0-3", &place),
+        "CPU 3 is not in this process's affinity (0-2), and the kernel refuses to change it: \
+         Operation not permitted: start punctual with taskset -c 3, or allow sched_setaffinity"
+    );
+    assert!(
+        refused("!0-7", &place).starts_with("the CPU list leaves none of the allowed CPUs (0-2)")
+    );
 }
 
 #[test]
@@ -101,10 +127,11 @@ fn what_is_left_over_houses_the_rest() {
         isolated: vec![0],
         ..Topology::default()
     };
-    let allowed = [0, 1, 2];
-    let chosen = |text: &str| select(&parse(text).unwrap(), &topology, &allowed).unwrap();
+    let place = place(&[0, 1, 2], &[0, 1, 2]);
+    let chosen = |text: &str| select(&parse(text).unwrap(), &topology, &place).unwrap();
     let choice = |probed: &[usize], housekeeping| Choice {
         probed: probed.to_vec(),
+        chosen: Chosen::Named,
         housekeeping,
     };
     assert_eq!(chosen("all"), choice(&[0, 1, 2], None));
@@ -114,9 +141,157 @@ fn what_is_left_over_houses_the_rest() {
     assert_eq!(chosen("1,2"), choice(&[1, 2], Some(0)));
 }
 
+/// Isolated CPUs 1 and 3 of four, as `isolcpus=1,3` makes them.
+fn booted_isolated() -> Topology {
+    Topology {
+        online: vec![0, 1, 2, 3],
+        isolated: vec![1, 3],
+        ..Topology::default()
+    }
+}
+
+#[test]
+fn isolated_cpus_are_probed_and_the_rest_is_elsewhere() {
+    let topology = booted_isolated();
+    // What the kernel gives every program there.
+    let place = place(&[0, 2], &[0, 1, 2, 3]);
+    let choice = default_probed(&topology, &place);
+    assert_eq!(
+        (&*choice.probed, choice.chosen),
+        (&[1, 3][..], Chosen::Isolated)
+    );
+    assert_eq!(choice.housekeeping, Some(0));
+    assert_eq!(for_load(&topology, &place), [0, 2]);
+    // Named ones may be outside of the affinity.
+    let choice = select(&parse("1").unwrap(), &topology, &place).unwrap();
+    assert_eq!((&*choice.probed, choice.chosen), (&[1][..], Chosen::Named));
+    assert_eq!(choice.housekeeping, Some(0));
+    // As a service with all CPUs in its affinity, and as a cpuset of version 1 gives them.
+    let wide = Place {
+        inherited: vec![0, 1, 2, 3],
+        ..place
+    };
+    assert_eq!(default_probed(&topology, &wide).probed, [1, 3]);
+    assert_eq!(for_load(&topology, &wide), [0, 2]);
+}
+
+#[test]
+fn an_affinity_that_somebody_chose_wins_over_isolation() {
+    let topology = booted_isolated();
+    for inherited in [&[2][..], &[1], &[0, 1]] {
+        let place = place(inherited, &[0, 1, 2, 3]);
+        let choice = default_probed(&topology, &place);
+        assert_eq!(
+            (&*choice.probed, choice.chosen),
+            (inherited, Chosen::Inherited)
+        );
+        assert_eq!(choice.housekeeping, None);
+    }
+    // A named CPU wins over both, and the load stays where it was put, if it can.
+    let one = place(&[2], &[0, 1, 2, 3]);
+    let choice = select(&parse("3").unwrap(), &topology, &one).unwrap();
+    assert_eq!((&*choice.probed, choice.housekeeping), (&[3][..], Some(2)));
+    assert_eq!(for_load(&topology, &one), [2]);
+    assert_eq!(for_load(&topology, &place(&[1], &[0, 1, 2, 3])), [1]);
+    assert_eq!(for_load(&topology, &place(&[1, 2], &[0, 1, 2, 3])), [2]);
+}
+
+#[test]
+fn cpus_without_tick_are_probed_where_none_is_isolated() {
+    let topology = Topology {
+        online: vec![0, 1, 2, 3],
+        nohz_full: vec![2, 3],
+        ..Topology::default()
+    };
+    let all = place(&[0, 1, 2, 3], &[0, 1, 2, 3]);
+    let choice = default_probed(&topology, &all);
+    assert_eq!(
+        (&*choice.probed, choice.chosen),
+        (&[2, 3][..], Chosen::NohzFull)
+    );
+    // The scheduler puts programs there as well.
+    assert_eq!(for_load(&topology, &all), [0, 1, 2, 3]);
+}
+
+/// A machine whose process is in this group of version 2, which is mounted as a whole.
+fn in_group(group: &str, files: &[(&str, &str)]) -> Machine {
+    let machine = Machine::recorded("vm-2cpu");
+    machine.write("/proc/self/cgroup", format!("0::{group}\n"));
+    let mount = "25 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    machine.write("/proc/self/mountinfo", mount);
+    for (file, text) in files {
+        machine.write(&format!("/sys/fs/cgroup/{file}"), text);
+    }
+    machine
+}
+
+#[test]
+fn an_isolated_partition_is_known_from_within_and_from_outside() {
+    let within = [
+        ("rt/cpuset.cpus.effective", "1\n"),
+        ("rt/cpuset.cpus.partition", "isolated\n"),
+        ("rt/app/cpuset.cpus.effective", "1\n"),
+        ("rt/app/cpuset.cpus.partition", "member\n"),
+        ("cpuset.cpus.effective", "0\n"),
+        ("cpuset.cpus.isolated", "1\n"),
+    ];
+    for group in ["/rt", "/rt/app", "/rt/app/without-controller"] {
+        let machine = in_group(group, &within);
+        machine.write("/proc/self/status", "Cpus_allowed_list:\t1\n");
+        let (topology, place) = (topology(&machine.root), Place::read(&machine.root));
+        assert_eq!(
+            place.partition.as_deref(),
+            Some("/sys/fs/cgroup/rt"),
+            "{group}"
+        );
+        assert_eq!(topology.isolated, [1]);
+        let choice = default_probed(&topology, &place);
+        assert_eq!(
+            (&*choice.probed, choice.chosen),
+            (&[1][..], Chosen::Isolated)
+        );
+        // The load must go somewhere.
+        assert_eq!(for_load(&topology, &place), [1]);
+        let refused = select(&parse("0").unwrap(), &topology, &place).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("not in the cpuset of this process"),
+            "{refused}"
+        );
+    }
+    let machine = in_group("/other", &within);
+    machine.write("/proc/self/status", "Cpus_allowed_list:\t0\n");
+    let (topology, place) = (topology(&machine.root), Place::read(&machine.root));
+    assert_eq!(
+        (place.reachable.clone(), place.partition.clone()),
+        (vec![0], None)
+    );
+    assert_eq!(topology.isolated, [1]);
+    let choice = default_probed(&topology, &place);
+    assert_eq!((&*choice.probed, choice.chosen), (&[0][..], Chosen::All));
+}
+
+#[test]
+fn a_partition_that_is_not_in_force_isolates_nothing() {
+    let files = [
+        ("rt/cpuset.cpus.effective", "0-1\n"),
+        (
+            "rt/cpuset.cpus.partition",
+            "isolated invalid (Cpu list in cpuset.cpus not exclusive)\n",
+        ),
+    ];
+    let machine = in_group("/rt", &files);
+    machine.write("/proc/self/status", "Cpus_allowed_list:\t0-1\n");
+    let place = Place::read(&machine.root);
+    assert_eq!(place.partition, None);
+    let choice = default_probed(&topology(&machine.root), &place);
+    assert_eq!((&*choice.probed, choice.chosen), (&[0, 1][..], Chosen::All));
+}
+
 fn default_of(name: &str) -> Choice {
     let machine = Machine::recorded(name);
-    default_probed(&topology(&machine.root), &allowed(&machine.root))
+    default_probed(&topology(&machine.root), &Place::read(&machine.root))
 }
 
 #[test]
@@ -125,37 +300,73 @@ fn fewer_than_four_cpus_are_all_probed() {
         default_of("vm-2cpu"),
         Choice {
             probed: vec![0, 1],
+            chosen: Chosen::All,
             housekeeping: None
         }
     );
-    // Four CPUs, of which three may be used.
-    assert_eq!(default_of("raspberry-pi").probed, [0, 1, 2]);
+    // Four CPUs, of which one is isolated.
+    let choice = default_of("raspberry-pi");
+    assert_eq!(
+        (&*choice.probed, choice.chosen),
+        (&[3][..], Chosen::Isolated)
+    );
 }
 
 #[test]
 fn of_four_or_more_cpus_one_is_left_out() {
+    let topology = Topology {
+        online: vec![0, 1, 2, 3],
+        ..Topology::default()
+    };
+    let choice = default_probed(&topology, &place(&[0, 1, 2, 3], &[0, 1, 2, 3]));
+    assert_eq!(
+        (&*choice.probed, choice.housekeeping),
+        (&[1, 2, 3][..], Some(0))
+    );
+    assert_eq!(choice.chosen, Chosen::All);
+}
+
+#[test]
+fn the_isolated_cpus_of_a_server_are_probed() {
+    // As it was recorded the session's cpuset has not got them. 12 to 15 share a core with a
+    // CPU that is online, as all others do: so it is the lowest that is left out.
     let choice = default_of("server-16cpu");
-    // The isolated CPUs are not in the affinity. 12 to 15 share a core with a
-    // CPU that is online, as all others do: so it is the lowest.
-    assert_eq!(choice.housekeeping, Some(0));
+    assert_eq!((choice.housekeeping, choice.chosen), (Some(0), Chosen::All));
     assert_eq!(choice.probed, [1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15]);
+    // With all CPUs in the cpuset they are out of the affinity alone.
+    let machine = Machine::recorded("server-16cpu");
+    let session = "/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope";
+    machine.write(&format!("{session}/cpuset.cpus.effective"), "0-15\n");
+    let choice = default_probed(&topology(&machine.root), &Place::read(&machine.root));
+    assert_eq!(
+        (&*choice.probed, choice.chosen),
+        (&[4, 5, 6, 7][..], Chosen::Isolated)
+    );
+    assert_eq!(choice.housekeeping, Some(0));
 }
 
 #[test]
 fn a_core_of_its_own_is_preferred_for_housekeeping() {
     let machine = Machine::recorded("server-16cpu");
     machine.write("/sys/devices/system/cpu/online", "0-2,4-10,12-15");
+    let all = place(&(0..16).collect::<Vec<_>>(), &(0..16).collect::<Vec<_>>());
     let topology = topology(&machine.root);
     assert_eq!(topology.siblings_of(0), [8]);
     assert_eq!(topology.siblings_of(3), [0; 0]);
     assert_eq!(topology.node_of(5), Some(1));
-    let choice = default_probed(&topology, &(0..16).collect::<Vec<_>>());
     // 11's and 3's core has one thread online only, but they are not; 4-7 are
     // isolated: all that is left shares a core.
-    assert_eq!(choice.housekeeping, Some(0));
+    assert_eq!(default_probed(&topology, &all).housekeeping, Some(0));
     machine.write("/sys/devices/system/cpu/online", "0-2,4-15");
     let topology = punctual::system::topology(&machine.root);
-    let choice = default_probed(&topology, &(0..16).collect::<Vec<_>>());
+    assert_eq!(default_probed(&topology, &all).housekeeping, Some(11));
+    // Nothing is isolated any more.
+    let topology = Topology {
+        isolated: Vec::new(),
+        nohz_full: Vec::new(),
+        ..topology
+    };
+    let choice = default_probed(&topology, &all);
     assert_eq!(choice.housekeeping, Some(11));
     assert_eq!(choice.probed.len(), 14);
 }
@@ -199,11 +410,18 @@ proptest! {
         };
         let usable: Vec<usize> = online.intersection(&allowed).copied().collect();
         let allowed: Vec<usize> = allowed.into_iter().collect();
-        let choice = default_probed(&topology, &allowed);
+        let place = place(&allowed, &allowed);
+        let choice = default_probed(&topology, &place);
         let mut all = choice.probed.clone();
         all.extend(choice.housekeeping);
         all.sort_unstable();
-        prop_assert_eq!(&all, &usable);
-        prop_assert_eq!(choice.housekeeping.is_some(), usable.len() >= 4);
+        prop_assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        prop_assert!(all.iter().all(|cpu| usable.contains(cpu)));
+        prop_assert_eq!(choice.probed.is_empty(), usable.is_empty());
+        prop_assert_eq!(for_load(&topology, &place).is_empty(), usable.is_empty());
+        if choice.chosen == Chosen::All {
+            prop_assert_eq!(&all, &usable);
+            prop_assert_eq!(choice.housekeeping.is_some(), usable.len() >= 4);
+        }
     }
 }

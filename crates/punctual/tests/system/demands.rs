@@ -22,6 +22,7 @@ fn asked() -> Asked {
         priority: 80,
         lock_memory: true,
         dma_latency_us: Some(0),
+        explain: false,
         executable: "/opt/punctual".to_owned(),
     }
 }
@@ -157,7 +158,7 @@ fn the_mend_for_a_priority_fits_its_reason() {
     // A user without rights.
     let mend = mends::priority(&asked(), refused, &machine("server-16cpu"));
     assert!(mend.contains("sudo setcap cap_sys_nice,cap_ipc_lock=ep /opt/punctual"));
-    assert!(mend.contains("rtprio 80"), "{mend}");
+    assert!(mend.contains("rtprio 99"), "{mend}");
     // A user whose limit suffices, so that something else refuses it.
     let mend = mends::priority(&asked(), refused, &machine("raspberry-pi"));
     assert!(mend.contains("a security policy"), "{mend}");
@@ -207,16 +208,74 @@ fn a_refusal_stands_beside_what_was_found() {
     let memory = named(&demands, "locked-memory");
     assert_eq!(
         memory.found,
-        "5120 KiB of 5120 KiB resident not locked (refused: cannot allocate memory)"
+        "5120 KiB of 5120 KiB resident not locked (this user may lock 64 MiB)"
     );
     let mend = memory.mend.as_deref().unwrap();
+    assert!(mend.contains("memlock unlimited"), "{mend}");
+    // What lacks for want of rights has one fix in common.
+    assert_eq!(named(&demands, "priority").mend.as_deref(), Some(mend));
+    assert!(!mend.contains("cpu_dma_latency"), "{mend}");
+}
+
+#[test]
+fn one_fix_gives_all_rights_that_a_run_lacks() {
+    let mut found = all_in_force();
+    for thread in &mut found.threads {
+        *thread = probe(thread.cpu, Policy::Other, 0, &[thread.cpu]);
+        thread.priority_refused = Some(libc::EPERM);
+    }
+    found.memory_refused = Some(libc::ENOMEM);
+    found.dma_latency_us = Some(Err("it may not be opened".to_owned()));
+    found.dma_latency_forbidden = true;
+    let wanted = Asked {
+        explain: true,
+        ..asked()
+    };
+    let fixes = |system: &SystemState, found: &Found| {
+        let demands = judge(&wanted, found, system);
+        let names = ["priority", "locked-memory", "cpu-dma-latency"];
+        names.map(|name| named(&demands, name).mend.clone().unwrap())
+    };
+    let server = machine("server-16cpu");
+    let [first, second, third] = fixes(&server, &found);
+    assert_eq!((&first, &first), (&second, &third));
     assert!(
-        mend.contains("the limit on locked memory is 64 MiB"),
-        "{mend}"
+        first.contains(
+            "sudo setcap cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon,cap_syslog=ep /opt/punctual \
+             && sudo chgrp"
+        ),
+        "{first}"
     );
+    assert!(first.contains("--as-deployed"), "{first}");
+    // The device that isn't there is no question of rights.
+    found.dma_latency_forbidden = false;
+    let [first, second, third] = fixes(&server, &found);
+    assert_eq!(first, second);
     assert!(
-        mend.contains("prlimit --pid $$ --memlock=unlimited"),
-        "{mend}"
+        first != third && !first.contains("chgrp \"$(id -gn)\""),
+        "{first}"
+    );
+    // A container is started anew, once for all.
+    for (kind, words) in [
+        (
+            "docker",
+            "--ulimit memlock=-1 --device /dev/cpu_dma_latency`",
+        ),
+        ("systemd-nspawn", "--bind=/dev/cpu_dma_latency`"),
+    ] {
+        let mut system = machine("server-16cpu");
+        system.virtualisation.container = Some(kind.to_owned());
+        let [first, second, third] = fixes(&system, &found);
+        assert_eq!((&first, &first), (&second, &third));
+        assert!(first.contains(words), "{first}");
+    }
+    // setcap replaces what a file has: nothing of it gets lost without --explain.
+    let mut system = machine("server-16cpu");
+    system.limits.capabilities = vec!["cap_bpf".to_owned(), "cap_perfmon".to_owned()];
+    let fix = mends::priority(&asked(), Some(libc::EPERM), &system);
+    assert!(
+        fix.contains("setcap cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon=ep"),
+        "{fix}"
     );
 }
 

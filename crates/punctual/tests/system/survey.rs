@@ -336,8 +336,8 @@ fn garbage_never_panics_and_is_bounded() {
             let state = surveyed(&machine, &[0, 1, usize::MAX]);
             assert!(state.unread.len() <= 64);
             let topology = system::topology(&machine.root);
-            let allowed = system::allowed(&machine.root);
-            let _ = cpus::default_probed(&topology, &allowed);
+            let place = cpus::Place::read(&machine.root);
+            let _ = cpus::default_probed(&topology, &place);
             let _ = system::memory_available(&machine.root);
             let _ = system::memory::locked_memory(&machine.root);
         }

@@ -24,6 +24,7 @@ fn look(at_ns: u64) -> Snapshot {
             .map(|cpu| ProbeSeen {
                 cpu,
                 tid: 100 + cpu as i32,
+                tracer: None,
                 scheduling: fifo(&[cpu]),
             })
             .to_vec(),

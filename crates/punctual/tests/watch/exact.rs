@@ -26,6 +26,18 @@ pub fn thread<'r>(run: &'r Run, name: &str) -> (&'r punctual::record::Thread, &'
     (&run.threads[at], &threads[at])
 }
 
+/// A count that is exact but for wake-ups that the kernel did not show: some kernels show nothing
+/// while a hypervisor's agent runs.
+#[track_caller]
+pub fn counted_but_for_unseen(found: u64, expected: u64, thread: &WatchedThread) {
+    let least = expected.saturating_sub(thread.unseen);
+    assert!(
+        (least..=expected).contains(&found),
+        "{found} of {expected}, {} unseen",
+        thread.unseen
+    );
+}
+
 /// How often a thread slept in a call.
 pub fn times(thread: &WatchedThread, call: &str) -> u64 {
     let found = thread.calls.iter().find(|known| known.name == call);
@@ -72,7 +84,7 @@ pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
     assert_eq!((&*watched.task.policy, watched.task.priority), ("fifo", 60));
     assert_eq!(watched.period_ns, Some(1_000_000));
     assert!(did["skipped"] >= 30);
-    assert_eq!(counted.missed, did["skipped"], "{did:?}");
+    counted_but_for_unseen(counted.missed, did["skipped"], watched);
     let faults = counted.faults.expect("faults");
     // Between what it counted itself and its last sleep it printed: that may fault too.
     assert!(
@@ -81,16 +93,19 @@ pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
     );
     assert_eq!(faults.major, did["major"]);
     assert_eq!(counted.preemptions, Some(after.1 - before.1));
-    assert_eq!(times(watched, "clock_nanosleep") + unslept(watched), 500);
+    let nanosleeps = times(watched, "clock_nanosleep") + unslept(watched);
+    counted_but_for_unseen(nanosleeps, 500, watched);
     // The one that it was in when the watch began is none of them. On PREEMPT_RT who writes
     // may still hold the pipe's lock, and then it sleeps once more for that: after the one, too.
     let read = times(watched, "read");
     let most = if is_preempt_rt() { 41 } else { 20 };
-    assert!((20..=most).contains(&read), "{read}");
-    assert_eq!(times(watched, "futex LOCK_PI"), 7);
+    let least = 20_u64.saturating_sub(watched.unseen);
+    assert!((least..=most).contains(&read), "{read}");
+    counted_but_for_unseen(times(watched, "futex LOCK_PI"), 7, watched);
     // As /proc counts them, when they begin; the last goes on.
     let sleeps: u64 = watched.calls.iter().map(|call| call.count).sum();
-    assert_eq!(sleeps + 1, after.0 - before.0);
+    // Each that went unseen is known to have been.
+    assert_eq!(sleeps + watched.unseen + 1, after.0 - before.0);
     let locks = watched
         .calls
         .iter()
@@ -102,7 +117,7 @@ pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
         ("low-holder", "fifo", 10)
     );
     assert!(locks.held);
-    assert_eq!(locks.inversions, 7);
+    assert_eq!(locks.inversions, locks.count);
     let reads = watched
         .calls
         .iter()
@@ -151,8 +166,9 @@ pub fn late_waits_and_passed_instants_are_counted() {
     );
     assert!(watched.worst_overrun_ns >= 2_400_000);
     // A stall of 3.5 periods: the next instant is late, the two after it have passed.
-    assert!(counted.missed >= 10, "{}", counted.missed);
-    assert_eq!(watched.by_timer.count + counted.missed, 500);
+    let least = 10_u64.saturating_sub(watched.unseen);
+    assert!(counted.missed >= least, "{}", counted.missed);
+    counted_but_for_unseen(watched.by_timer.count + counted.missed, 500, watched);
 }
 
 /// Jobs of a deadline thread, some of them too long; or why it is no such thread here.

@@ -20,7 +20,7 @@
 #include "known.h"
 
 static const long long PERIOD = 1000000;
-static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs;
+static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, lengths, clocked, many;
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
 static atomic_int periodic_tid;
@@ -97,6 +97,70 @@ static void *brief(void *nothing)
 	scheduled(SCHED_FIFO, 30);
 	for (int sleep = 0; sleep < 10; sleep++)
 		usleep(1000);
+	return nothing;
+}
+
+static void sleep_for(long long ns)
+{
+	struct timespec length = {ns / 1000000000, ns % 1000000000};
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &length, &length) == EINTR)
+		;
+}
+
+/* Works for 50 µs, and each 50th time for 5.3 periods. */
+static void work(long turn)
+{
+	long long until = now() + (turn % 50 == 25 ? 5 * PERIOD + 300000 : 50000);
+	while (now() < until)
+		;
+}
+
+/* Sleeps for a length of time after its work: it has no period. */
+static void *sleep_lengths(void *nothing)
+{
+	pthread_setname_np(pthread_self(), "rt-lengths");
+	scheduled(SCHED_FIFO, 40);
+	for (long turn = 0; turn < lengths; turn++) {
+		sleep_for(PERIOD);
+		work(turn);
+	}
+	return nothing;
+}
+
+/* Sleeps for what the clock says is left until the next period, as std::this_thread::sleep_until
+ * and the scheduled executors of a JVM do. */
+static void *sleep_by_clock(void *nothing)
+{
+	long skipped = 0;
+	pthread_setname_np(pthread_self(), "rt-clock");
+	scheduled(SCHED_FIFO, 40);
+	long long next = now() + PERIOD;
+	for (long turn = 0; turn < clocked; turn++) {
+		long long left = next - now();
+		if (left > 0)
+			sleep_for(left);
+		/* So long that it varies when the next sleep begins. */
+		long long until = now() + turn * 7919 % 97 * 5000;
+		while (now() < until)
+			;
+		if (turn % 50 == 25)
+			work(turn);
+		next += PERIOD;
+		for (long long at = now(); next <= at; next += PERIOD)
+			skipped++;
+	}
+	printf("clock-skipped %ld\n", skipped);
+	return nothing;
+}
+
+/* One of many that live at once. */
+static void *crowd(void *nothing)
+{
+	pthread_setname_np(pthread_self(), "rt-crowd");
+	scheduled(SCHED_FIFO, 30);
+	for (int sleep = 0; sleep < 5; sleep++)
+		usleep(20000);
+	pause();
 	return nothing;
 }
 
@@ -189,6 +253,27 @@ static void *run(void *nothing)
 		pthread_create(&thread, NULL, deadline, NULL);
 		pthread_join(thread, NULL);
 	}
+	if (lengths) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, sleep_lengths, NULL);
+		pthread_join(thread, NULL);
+	}
+	if (clocked) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, sleep_by_clock, NULL);
+		pthread_join(thread, NULL);
+	}
+	if (many) {
+		pthread_attr_t small;
+		pthread_attr_init(&small);
+		pthread_attr_setstacksize(&small, 65536);
+		long begun = 0;
+		pthread_t thread;
+		while (begun < many && !pthread_create(&thread, &small, crowd, NULL))
+			begun++;
+		printf("begun %ld\n", begun);
+		sleep_for(300 * PERIOD);
+	}
 	printf("skipped %ld\nlate %ld\nminor %ld\nmajor %ld\n", skipped, late, after.ru_minflt - before.ru_minflt,
 	       after.ru_majflt - before.ru_majflt);
 	printf("DONE\n");
@@ -219,6 +304,12 @@ int main(int count, char **words)
 			threads = value;
 		else if (!strcmp(words[at], "jobs"))
 			jobs = value;
+		else if (!strcmp(words[at], "lengths"))
+			lengths = value;
+		else if (!strcmp(words[at], "clock"))
+			clocked = value;
+		else if (!strcmp(words[at], "many"))
+			many = value;
 		else if (!strcmp(words[at], "catch-up"))
 			catch_up = value;
 		else

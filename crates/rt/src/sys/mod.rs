@@ -3,6 +3,7 @@
 //! Each function returns `io::Result` with the kernel's errno untouched, so that
 //! callers can say what to mend.
 
+pub mod file;
 pub mod futex;
 pub mod map;
 pub mod mark;

@@ -165,6 +165,35 @@ fn usage(who: libc::c_int) -> io::Result<libc::rusage> {
     Ok(usage)
 }
 
+/// RLIMIT_RTTIME in µs, soft and hard; absent is unlimited. One system call.
+///
+/// # Errors
+/// None in practice.
+pub fn rt_time_limit() -> io::Result<(Option<u64>, Option<u64>)> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is live and writable, and the kernel writes one rlimit.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_RTTIME, &mut limit) })?;
+    let bound = |value: libc::rlim_t| (value != libc::RLIM_INFINITY).then_some(value);
+    Ok((bound(limit.rlim_cur), bound(limit.rlim_max)))
+}
+
+/// Sets RLIMIT_RTTIME in µs, soft and hard; absent is unlimited. One system call.
+///
+/// # Errors
+/// EPERM above the hard limit without CAP_SYS_RESOURCE, EINVAL where the soft limit is above the
+/// hard one.
+pub fn set_rt_time_limit(soft_us: Option<u64>, hard_us: Option<u64>) -> io::Result<()> {
+    let limit = libc::rlimit {
+        rlim_cur: soft_us.unwrap_or(libc::RLIM_INFINITY),
+        rlim_max: hard_us.unwrap_or(libc::RLIM_INFINITY),
+    };
+    // SAFETY: the kernel reads one live rlimit.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &limit) }).map(drop)
+}
+
 /// Names the calling thread; the kernel keeps 15 bytes.
 ///
 /// # Errors

@@ -1,15 +1,13 @@
 //! How misses hang together in time.
 
+use super::MissEvent;
 use crate::extremal;
 
 /// Late wake-ups below which chance neighbours are told from bursts.
 const FEW_EVENTS: usize = 10;
-/// A miss or several at one instant.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
-    pub(super) at_ns: u64,
-    pub(super) weight: f64,
-}
+/// Strength of the correction for few bursts: with this many, what the
+/// dispersion has above 1 is doubled.
+pub(super) const FEW_BURSTS: f64 = 3.0;
 
 /// How misses hang together.
 pub(super) struct Bursts {
@@ -18,24 +16,30 @@ pub(super) struct Bursts {
     pub(super) dispersion: f64,
 }
 
-/// Index of dispersion of the weights per block of `length` ns.
-pub(super) fn dispersion_at(events: &[Event], total: f64, blocks: f64, length: f64) -> f64 {
-    let mut squares = 0.0;
-    let mut current = (u64::MAX, 0.0);
+/// The weights of the blocks of `length` ns that hold an event.
+pub(super) fn per_block(events: &[MissEvent], length: f64) -> Vec<f64> {
+    let mut weights: Vec<f64> = Vec::new();
+    let mut current = None;
     for event in events {
-        let block = (event.at_ns as f64 / length) as u64;
-        if block != current.0 {
-            squares += current.1 * current.1;
-            current = (block, 0.0);
+        let block = Some((event.at_ns as f64 / length) as u64);
+        match weights.last_mut() {
+            Some(weight) if block == current => *weight += event.weight,
+            _ => weights.push(event.weight),
         }
-        current.1 += event.weight;
+        current = block;
     }
-    squares += current.1 * current.1;
+    weights
+}
+
+/// Index of dispersion of the weights per block of `length` ns.
+pub(super) fn dispersion_at(events: &[MissEvent], total: f64, blocks: f64, length: f64) -> f64 {
+    let weights = per_block(events, length);
+    let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
     (squares - total * total / blocks) / (total * (1.0 - 1.0 / blocks))
 }
 
 /// Bursts by the intervals estimator.
-pub(super) fn separate(events: &[Event], spacing: f64, duration_ns: u64) -> Bursts {
+pub(super) fn separate(events: &[MissEvent], spacing: f64, duration_ns: u64) -> Bursts {
     let times: Vec<u64> = events.iter().map(|event| event.at_ns).collect();
     let gaps = extremal::ring_gaps(&times, spacing, duration_ns);
     let theta = extremal::intervals_estimator(&gaps).unwrap_or(1.0);

@@ -1,11 +1,14 @@
 //! Seeded streams of latencies whose true miss probability is known.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use punctual_stats::miss::MissEvidence;
-use punctual_stats::{Histogram, Peaks};
+use punctual_stats::miss::definition::misses_of;
+use punctual_stats::miss::{MissEvent, MissEvidence, MissRows};
+use punctual_stats::{Histogram, Peak, Peaks};
 
 /// Period of every simulated thread, in ns.
 pub const PERIOD: u64 = 1_000_000;
+/// Width of a row of a run's timeline, in ns.
+const ROW: u64 = 100_000_000;
 
 /// A small seeded generator (xorshift64*), unrelated to the library's own.
 pub struct Rng(u64);
@@ -43,7 +46,8 @@ pub struct Run {
     pub samples: u64,
     pub late: u64,
     pub missed: u64,
-    pub threads: usize,
+    pub skipped: u64,
+    rows: Vec<u64>,
     pub duration_ns: u64,
     pub seconds_with_miss: u64,
     pub truth: f64,
@@ -59,7 +63,8 @@ impl Run {
             samples: 0,
             late: 0,
             missed: 0,
-            threads: 1,
+            skipped: 0,
+            rows: Vec::new(),
             duration_ns: 0,
             seconds_with_miss: 0,
             truth,
@@ -68,30 +73,61 @@ impl Run {
     }
 
     pub fn push(&mut self, cycle: u64, latency: u64) {
-        let asked = cycle * PERIOD;
-        self.peaks.offer(cycle, asked, latency);
+        self.wake(cycle * PERIOD, latency, 0);
+    }
+
+    /// A wake-up asked for at `asked`, and the periods that were skipped because it was late.
+    pub fn wake(&mut self, asked: u64, latency: u64, skipped: u64) {
+        let peak = Peak::new(asked / PERIOD, asked, latency).with_skipped(skipped);
+        self.peaks.offer(peak);
         if let Some(histogram) = &mut self.histogram {
             histogram.record(latency);
         }
         self.samples += 1;
-        if latency > self.limit_ns {
-            self.late += 1;
-            if self.last_second != asked / 1_000_000_000 {
-                self.last_second = asked / 1_000_000_000;
-                self.seconds_with_miss += 1;
-            }
+        self.skipped += skipped;
+        let misses = misses_of(latency, skipped, Some(PERIOD), self.limit_ns);
+        let late = u64::from(latency > self.limit_ns);
+        self.late += late;
+        self.missed += misses - late;
+        let row = (asked / ROW) as usize;
+        if self.rows.len() <= row {
+            self.rows.resize(row + 1, 0);
+        }
+        self.rows[row] += misses;
+        if misses > 0 && self.last_second != asked / 1_000_000_000 {
+            self.last_second = asked / 1_000_000_000;
+            self.seconds_with_miss += 1;
         }
         self.duration_ns = self.duration_ns.max(asked + PERIOD);
     }
 
     pub fn evidence(&self) -> MissEvidence<'_> {
+        let mut events: Vec<MissEvent> = self
+            .peaks
+            .samples()
+            .iter()
+            .map(|peak| MissEvent {
+                at_ns: peak.asked_ns,
+                weight: misses_of(peak.latency_ns, peak.skipped, Some(PERIOD), self.limit_ns)
+                    as f64,
+            })
+            .filter(|event| event.weight > 0.0)
+            .collect();
+        events.sort_by_key(|event| event.at_ns);
+        let known: f64 = events.iter().map(|event| event.weight).sum();
         MissEvidence {
             limit_ns: self.limit_ns,
-            cycles: self.samples + self.missed,
+            interval_ns: Some(PERIOD),
+            cycles: self.samples + self.skipped,
             late: self.late,
             missed: self.missed,
+            events_complete: known >= (self.late + self.missed) as f64,
+            events,
+            rows: Some(MissRows {
+                width_ns: ROW,
+                misses: self.rows.clone(),
+            }),
             peaks: &self.peaks,
-            threads: self.threads,
             duration_ns: self.duration_ns,
             seconds: self.duration_ns / 1_000_000_000,
             seconds_with_miss: Some(self.seconds_with_miss),
@@ -214,7 +250,6 @@ pub fn stalls(rng: &mut Rng, cycles: u64, p: f64, stall: f64, threads: usize) ->
     let q = p / (weight - p * missed_each);
     let limit = PERIOD / 10;
     let mut run = Run::new(limit, p);
-    run.threads = threads;
     let mut cycle = 0;
     let per_thread = cycles / threads as u64;
     while cycle < per_thread {
@@ -224,8 +259,8 @@ pub fn stalls(rng: &mut Rng, cycles: u64, p: f64, stall: f64, threads: usize) ->
             let ordinary = base(rng) as u64;
             // A stall always makes late: it ends at least `limit` after the period.
             let late = stalled.map(|periods| (periods * PERIOD as f64) as u64);
-            run.push(cycle, late.map_or(ordinary, |late| late.max(limit + 1)));
-            run.missed += passed;
+            let latency = late.map_or(ordinary, |late| late.max(limit + 1));
+            run.wake(cycle * PERIOD, latency, passed);
         }
         cycle += 1 + passed;
     }
@@ -269,4 +304,88 @@ pub fn storms(rng: &mut Rng, cycles: u64, p: f64) -> Run {
         );
     }
     run
+}
+
+/// A kind of stall in [`stalled`].
+#[derive(Clone, Copy)]
+pub struct Stall {
+    /// How many a run has on average; they come at random.
+    pub expected: f64,
+    /// How long one is at least, in ns.
+    pub least: f64,
+    /// What it is longer than that on average, exponentially distributed.
+    pub more: f64,
+}
+
+/// A machine that stops at random instants, never again before it has gone on; the truth comes
+/// from the definition of a miss by hand, over all phases of a stall.
+pub fn stalled(rng: &mut Rng, cycles: u64, limit: u64, kinds: &[Stall]) -> Run {
+    let duration = (cycles * PERIOD) as f64;
+    let expected: f64 = kinds.iter().map(|kind| kind.expected).sum();
+    let mean = |of: &dyn Fn(&Stall) -> f64| {
+        kinds
+            .iter()
+            .map(|kind| kind.expected * of(kind))
+            .sum::<f64>()
+            / expected
+    };
+    // Stalls per ns in which the machine goes, so that about `expected` fall into the run.
+    let length = mean(&|kind| kind.least + kind.more);
+    let rate = expected / (duration - expected * length);
+    let truth =
+        rate * mean(&|kind| misses_of_one(kind, limit)) / (1.0 + rate * length) * PERIOD as f64;
+    let mut stalls: Vec<(f64, f64)> = Vec::new();
+    let mut at = rng.exponential(1.0 / rate);
+    while at < duration {
+        let mut choice = rng.unit() * expected;
+        let chosen = kinds.iter().find(|kind| {
+            choice -= kind.expected;
+            choice <= 0.0
+        });
+        let kind = chosen.unwrap_or(&kinds[0]);
+        let end = at + kind.least + rng.exponential(kind.more);
+        stalls.push((at, end));
+        at = end + rng.exponential(1.0 / rate);
+    }
+    let mut run = Run::new(limit, truth);
+    let mut stall = stalls.into_iter().peekable();
+    let mut cycle = 0;
+    while cycle < cycles {
+        let asked = cycle * PERIOD;
+        while stall.peek().is_some_and(|(_, end)| *end <= asked as f64) {
+            stall.next();
+        }
+        let ordinary = 3_000 + rng.exponential(2_000.0).min(20_000.0) as u64;
+        let latency = match stall.peek() {
+            Some((begin, end)) if *begin <= asked as f64 => (*end - asked as f64) as u64,
+            _ => ordinary,
+        };
+        let skipped = (latency / PERIOD).min(cycles - cycle - 1);
+        run.wake(asked, latency, skipped);
+        cycle += 1 + skipped;
+    }
+    run.duration_ns = cycles * PERIOD;
+    run
+}
+
+/// Misses of one stall of a kind on average over all phases: integrated over the lengths.
+fn misses_of_one(kind: &Stall, limit: u64) -> f64 {
+    let (period, limit) = (PERIOD as f64, limit as f64);
+    let of = |length: f64| {
+        let late = (length - limit).max(0.0) / period;
+        if limit > period {
+            // Due instants more than the limit before the end of the stall.
+            return late;
+        }
+        // The first wake-up is late with that probability, and all skipped periods miss.
+        late.min(1.0) + (length / period - 1.0).max(0.0)
+    };
+    const STEPS: usize = 2_000;
+    (0..STEPS)
+        .map(|step| {
+            let unit = (step as f64 + 0.5) / STEPS as f64;
+            of(kind.least - kind.more * unit.ln())
+        })
+        .sum::<f64>()
+        / STEPS as f64
 }

@@ -15,10 +15,10 @@ Examples:
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainFlags {
-    /// A run directory or a run.json
+    /// Explain this run: a run directory or a run.json
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// The bill to show, counted from 1, or a second run to hold against by cause
+    /// Show this bill, counted from 1, or compare with this second run by cause
     #[arg(value_name = "N|RUN")]
     pub which: Option<OsString>,
     /// Make the bills again from the events kept beside the record (windows.jsonl)

@@ -20,16 +20,16 @@ const GAPS: &str = "Gaps (noise and hardware)";
 /// What is looked for, and for how much of the time.
 #[derive(Debug, Args)]
 pub struct GapFlags {
-    /// Longer than this is a gap, in us [default: noise 20 times the loop's own step, at least 1; hardware 10]
+    /// Count what is longer than this as a gap, in us or with a unit [default: noise 20 times the loop's own step, at least 1; hardware 10]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub gap: Option<u64>,
-    /// How measure hardware looks [default: hwlat where the kernel has it, else polling]
+    /// Find the hardware's gaps in this way [default: hwlat where the kernel has it, else polling]
     #[arg(long, value_name = "METHOD", help_heading = GAPS)]
     pub method: Option<MethodName>,
-    /// How long to poll in each period, in us [default: 90 % of it; all with --policy other; half with hwlat]
+    /// Poll for this time in each period, in us or with a unit [default: 90 % of it; all with --policy other; half with hwlat]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub runtime: Option<u64>,
-    /// The period, in us [default: 100000, or --runtime if that is longer]
+    /// Set the period, in us or with a unit [default: 100000, or --runtime if that is longer]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = GAPS)]
     pub period: Option<u64>,
     /// Measure the same again with the kernel's own tracer (timerlat, osnoise), and state both

@@ -8,19 +8,19 @@ use super::{REQUIRE, units};
 /// What is required of latencies.
 #[derive(Debug, Args)]
 pub struct RequirementFlags {
-    /// The deadline; later is a miss [default: 100us for qualify, else none]
+    /// Require wake-ups within this deadline, in us or with a unit; later is a miss [default: 100us for qualify, else none]
     #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub deadline: Option<u64>,
-    /// Allowed probability of a miss per cycle; 0: no miss seen [default: 1e-4]
+    /// Allow this probability of a miss per cycle; 0: no miss seen [default: 1e-4]
     #[arg(long, value_name = "P", value_parser = units::miss, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub miss: Option<f64>,
-    /// No latency above this
+    /// Require that no latency is above this, in us or with a unit [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::latency, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub max: Option<u64>,
-    /// A percentile and its limit, e.g. 99.99=50us; may be repeated
+    /// Require that a percentile is within a limit, in us or with a unit: 99.99=50us; may be repeated
     #[arg(long, value_name = "P=TIME", value_parser = units::percentile, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub percentile: Vec<Requirement>,
-    /// Confidence that every bound holds
+    /// Set the confidence that every bound holds, 0.5 to 0.999999
     #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = units::confidence, allow_hyphen_values = true, help_heading = REQUIRE)]
     pub confidence: f64,
 }

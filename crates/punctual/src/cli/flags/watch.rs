@@ -19,26 +19,26 @@ Examples:
 /// Flags of `watch`.
 #[derive(Debug, Args)]
 pub struct WatchFlags {
-    /// The program: its number, or its name
+    /// Watch this program: its number, or its name
     #[arg(
         value_name = "PID|NAME",
         required_unless_present = "system",
         conflicts_with = "system"
     )]
     pub program: Option<String>,
-    /// Every real-time thread of the machine, whatever its program
+    /// Watch every real-time thread of the machine, whatever its program
     #[arg(long)]
     pub system: bool,
-    /// Threads of ordinary priority too
+    /// Watch threads of ordinary priority too
     #[arg(long, conflicts_with = "system")]
     pub all: bool,
-    /// How long to watch: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
+    /// Watch for this time, in s or with a unit: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
-    /// A place of the program's own to measure at: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from one to another; may be repeated
+    /// Measure at a place of the program's own: FUNCTION from call to call, FUNCTION() from entry to return, PLACE..PLACE from one to another; may be repeated
     #[arg(long = "mark", value_name = "[NAME=]PLACE", value_parser = spec::parse, allow_hyphen_values = true, conflicts_with = "system")]
     pub marks: Vec<Spec>,
-    /// A mark by its name and the longest that it may take, e.g. 'step()=500us'; may be repeated
+    /// Require that a mark takes no longer than this, in us or with a unit: 'step()=500us'; may be repeated
     #[arg(long, value_name = "NAME=TIME", value_parser = units::mark_limit, allow_hyphen_values = true, conflicts_with = "system", help_heading = REQUIRE)]
     pub mark_max: Vec<(String, u64)>,
 
@@ -46,7 +46,7 @@ pub struct WatchFlags {
     #[command(flatten)]
     pub required: RequirementFlags,
 
-    /// The run directory [default: punctual-watch-TIME here]
+    /// Write the run into this directory [default: punctual-watch-TIME here]
     #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Print the summary of the watch as JSON
@@ -55,14 +55,14 @@ pub struct WatchFlags {
     /// Print nothing but the verdict
     #[arg(short, long, help_heading = OUTPUT)]
     pub quiet: bool,
-    /// Say what is being done
+    /// Print what is being done, on standard error, and the whole summary
     #[arg(short, long, help_heading = OUTPUT)]
     pub verbose: bool,
 
-    /// Explain wake-ups later than this, in us; the worst are explained anyway [default: the deadline]
+    /// Explain wake-ups later than this, in us or with a unit; the worst are explained anyway [default: the deadline]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with_all = ["no_explain", "system"], help_heading = EXPLAIN)]
     pub explain_above: Option<u64>,
-    /// Count alone: late wake-ups stay unexplained
+    /// Count alone: leave late wake-ups unexplained
     #[arg(long, conflicts_with = "system", help_heading = EXPLAIN)]
     pub no_explain: bool,
 }

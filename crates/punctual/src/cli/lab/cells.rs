@@ -1,21 +1,23 @@
 //! Cells side by side on the host, and what is kept of each.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use punctual_stats::format::count;
 
+use super::progress::Progress;
 use super::round;
 use crate::lab::cell::Work;
 use crate::lab::machine::tail;
 use crate::lab::observer::Observer;
 use crate::lab::{CellPlan, LabError, Made};
 use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell, LabVariant};
-use crate::record::{Run, RunDirectory, save_whole};
+use crate::record::{Run, RunDirectory};
 use crate::report::lab::label_of;
 use crate::report::{formats, gnuplot, html, svg};
 
@@ -84,14 +86,32 @@ pub fn folder(kernel: &str, load: &str, seed: u64, seeds: u64) -> String {
     }
 }
 
-/// Makes all cells, `jobs` of them at a time, and tells of each as it is done.
+/// How often the user is told the progress.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the user is told.
+pub enum News<'a, 'b> {
+    /// A cell is done.
+    Done(&'a Cell<'b>, &'a Result<Made, LabError>),
+    /// A second went by.
+    Tick,
+}
+
+/// What the threads tell that make cells.
+enum Step {
+    Begun(usize),
+    Done(usize, Box<Result<Made, LabError>>),
+}
+
+/// Makes all cells, `jobs` of them at a time, and tells of each as it is done and of the time
+/// that goes by.
 pub fn make_all(
     cells: &[Cell<'_>],
     own: &[u8],
     jobs: usize,
     observer: Option<&Observer>,
     ends: &(dyn Fn() -> bool + Sync),
-    told: &mut dyn FnMut(&Cell<'_>, &Result<Made, LabError>),
+    told: &mut dyn FnMut(News<'_, '_>, &Progress),
 ) -> Vec<Outcome> {
     let make = |cell: &Cell<'_>| {
         let mut made = match observer.filter(|_| Observer::suits(&cell.plan)) {
@@ -116,59 +136,82 @@ pub fn make_all(
                     if ends() {
                         return;
                     }
+                    if tell.send(Step::Begun(index)).is_err() {
+                        return;
+                    }
                     let outcome = make(cell);
-                    if tell.send((index, outcome)).is_err() {
+                    if tell.send(Step::Done(index, Box::new(outcome))).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(tell);
-        for (index, outcome) in done {
-            told(&cells[index], &outcome);
-            outcomes[index] = Some(outcome);
+        let mut progress = Progress::new(cells.len(), jobs);
+        loop {
+            match done.recv_timeout(TICK) {
+                Ok(Step::Begun(index)) => {
+                    progress.begun(index, Instant::now());
+                    told(News::Tick, &progress);
+                }
+                Ok(Step::Done(index, outcome)) => {
+                    progress.done(index, Instant::now());
+                    told(News::Done(&cells[index], &outcome), &progress);
+                    outcomes[index] = Some(*outcome);
+                }
+                Err(RecvTimeoutError::Timeout) => told(News::Tick, &progress),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
     });
     outcomes
 }
 
-/// Saves what a cell left, as a run directory like any other.
-///
-/// # Errors
-/// One line.
-pub fn keep(lab: &Path, cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> Result<(), String> {
-    let Ok(made) = outcome else { return Ok(()) };
-    let folder = lab.join(&cell.directory);
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    fs::create_dir_all(&folder).map_err(failed)?;
+/// Saves what a cell left, as a run directory like any other, and says what could not be saved.
+pub fn keep(lab: &RunDirectory, cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> Vec<String> {
+    let Ok(made) = outcome else {
+        return Vec::new();
+    };
+    let folder = match lab.within(Path::new(&cell.directory)) {
+        Ok(folder) => folder,
+        Err(error) => return vec![error.to_string()],
+    };
+    // What becomes of each file is noted in its directory.
     if let (Work::Own(_), Some(run)) = (&cell.plan.work, &made.run) {
-        keep_run(&folder, run)?;
+        keep_run(&folder, run);
     } else {
         for (name, bytes) in [("stdout", &made.stdout), ("stderr", &made.stderr)] {
-            save_whole(&folder.join(name), bytes).map_err(|error| error.to_string())?;
+            let _ = folder.save_file(name, bytes);
         }
     }
+    let mut trouble = Vec::new();
     for (name, bytes) in &made.files {
-        let path = folder.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
+        let path = Path::new(name);
+        let within = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let (Some(within), Some(file)) = (within, path.file_name().and_then(OsStr::to_str)) else {
+            let _ = folder.save_file(name, bytes);
+            continue;
+        };
+        match folder.within(within) {
+            Ok(within) => {
+                let _ = within.save_file(file, bytes);
+                trouble.extend(within.unsaved());
+            }
+            Err(error) => trouble.push(error.to_string()),
         }
-        save_whole(&path, bytes).map_err(|error| error.to_string())?;
     }
-    Ok(())
+    trouble.extend(folder.unsaved());
+    trouble
 }
 
-fn keep_run(folder: &Path, run: &Run) -> Result<(), String> {
-    let directory = RunDirectory::existing(folder);
-    let said = |error: crate::record::RecordError| error.to_string();
-    directory.save(run).map_err(said)?;
+fn keep_run(directory: &RunDirectory, run: &Run) {
+    let _ = directory.save(run);
     let mut files = gnuplot::files(run);
     files.extend(svg::files(run));
     files.push(("report.html", html::page(run)));
     for (name, text) in files {
-        directory.save_file(name, text.as_bytes()).map_err(said)?;
+        let _ = directory.save_file(name, text.as_bytes());
     }
-    Ok(())
 }
 
 /// A cell's figures, where they are latencies.
@@ -200,22 +243,21 @@ fn read_result(cell: &Cell<'_>, made: &mut Made) -> Result<(), LabError> {
     Ok(())
 }
 
-/// A line that tells of a cell that is done.
-pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>) -> String {
+/// A line that tells of a cell that is done, how many are, and how long the others take.
+pub fn line(cell: &Cell<'_>, outcome: &Result<Made, LabError>, progress: &Progress) -> String {
     let label = label_of(&cell.column, &cell.load, cell.plan.seed);
-    match outcome {
+    let said = match outcome {
         Ok(made) => {
             let max = figures(made).map_or_else(
                 || format!("exit status {}", made.status),
                 |figures| format!("worst {} virtual ns", count(figures.max_ns)),
             );
-            format!(
-                "{label}: {max}; {:.1} s of the host's time\n",
-                made.took.as_secs_f64()
-            )
+            format!("{max}; {:.1} s of the host's time", made.took.as_secs_f64())
         }
-        Err(_) => format!("{label}: no result\n"),
-    }
+        Err(_) => "no result".to_owned(),
+    };
+    let rest = progress.rest(Instant::now());
+    format!("{}  {label}: {said}{rest}\n", progress.count())
 }
 
 /// A cell as the lab's record keeps it.

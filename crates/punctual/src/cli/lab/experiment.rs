@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::super::failure::Failure;
+use super::super::nearest::meant;
 use super::super::units;
 use super::flags::{self, LabRunFlags};
 use super::{Column, Wanted, plan};
@@ -26,6 +27,11 @@ const SHIPPED: &[(&str, &str)] = &[
     ("peers", include_str!("experiments/peers.toml")),
     ("ladder", include_str!("experiments/ladder.toml")),
 ];
+/// The names of those that come with the program.
+pub fn shipped() -> Vec<&'static str> {
+    SHIPPED.iter().map(|(name, _)| *name).collect()
+}
+
 /// A longer file is no experiment.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -190,13 +196,16 @@ fn column(
 
 fn slurp(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
-    let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
     let mut text = String::new();
     let read = File::open(path)
         .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
         .map_err(|error| {
-            let known = known.join(", ");
-            Failure::setup(format!("{shown}: {error} (shipped are {known})"))
+            let known = shipped();
+            let meant = meant(&path.to_string_lossy(), known.iter().copied());
+            Failure::setup(format!(
+                "{shown}: {error}; {meant}expected a file, or one of {}",
+                known.join(", ")
+            ))
         })?;
     if read as u64 > MOST_BYTES {
         return Err(Failure::usage(format!(

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::super::flags::names;
 use super::super::units;
+use super::experiment::shipped;
+use crate::load::KERNEL_PATHS_NAME;
 
 /// Examples in the help.
 pub const LAB_EXAMPLES: &str = "\
@@ -26,25 +29,25 @@ pub struct LabFlags {
     /// What to do with what was recorded
     #[command(subcommand)]
     pub action: Option<LabAction>,
-    /// Kernels: rt, standard, a version (6.12-rt), a package or an image; separated by commas
-    #[arg(long, value_name = "KERNELS", default_value = "rt,standard", value_delimiter = ',', help_heading = GUEST)]
+    /// Boot these kernels: rt, standard, a version (6.12-rt), a package or an image; separated by commas
+    #[arg(long, value_name = "KERNELS", default_value = "rt,standard", value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard"]), hide_possible_values = true, help_heading = GUEST)]
     pub kernel: Vec<String>,
-    /// A word for the kernel's command line; may be repeated
+    /// Add a word to the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
     pub param: Vec<String>,
-    /// A module to load first, with those that it needs; may be repeated
+    /// Load this module first, with those that it needs; may be repeated
     #[arg(long, value_name = "NAME", value_parser = module, help_heading = GUEST)]
     pub module: Vec<String>,
-    /// A file to bring along into /lab/bin, a program with its libraries; may be repeated
+    /// Bring this file along into /lab/bin, a program with its libraries; may be repeated
     #[arg(long, value_name = "FILE", help_heading = GUEST)]
     pub bring: Vec<PathBuf>,
-    /// Loads, each in a machine by itself; files+net is both at once; idle is none, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
-    #[arg(long, value_name = "LOADS", help_heading = GUEST)]
+    /// Run these loads, each in a guest by itself; files+net is both at once; idle is none, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
+    #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
     pub load: Option<String>,
-    /// Processors; of more than one no latency is told
+    /// Give the guest this number of processors; with more than one, latencies are not valid
     #[arg(long, value_name = "N", default_value = "1", value_parser = cpus, allow_negative_numbers = true, help_heading = GUEST)]
     pub cpus: usize,
-    /// Memory, with M or G behind it
+    /// Give the guest this memory, with M or G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory, allow_negative_numbers = true, help_heading = GUEST)]
     pub mem: u64,
     /// Run everything with seeds 1 to N: a maximum holds for one seed
@@ -53,7 +56,7 @@ pub struct LabFlags {
     /// How it is done on the host.
     #[command(flatten)]
     pub host: HostFlags,
-    /// measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
+    /// Run this in the guest: measure or qualify with their flags, or a program with its arguments [default: measure nanosleep -p 80 -i 1013 -l 4000]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -61,25 +64,25 @@ pub struct LabFlags {
 /// Flags of whatever makes cells: what the host gives and gets.
 #[derive(Debug, Args)]
 pub struct HostFlags {
-    /// Machines side by side [default: the host's CPUs]
+    /// Run this number of guests in parallel [default: the host's CPUs]
     #[arg(short, long, value_name = "N", value_parser = jobs, allow_negative_numbers = true, help_heading = HOST)]
     pub jobs: Option<usize>,
-    /// Virtual time that one machine may take
+    /// End a guest after this virtual time, in s or with a unit
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
     pub virtual_limit: u64,
-    /// The host's time that one machine may take
+    /// End a guest after this time of the host, in s or with a unit
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
     pub host_limit: u64,
-    /// Processor time of the host that a guest may take until its first process runs
+    /// End a guest that takes this processor time of the host before its first process runs, in s or with a unit
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::duration, allow_negative_numbers = true, help_heading = HOST)]
     pub boot_limit: u64,
     /// Print the whole bill of each worst wake-up: the instructions in it, by the kernel's functions
     #[arg(long, conflicts_with = "no_explain", help_heading = OUTPUT)]
     pub explain: bool,
-    /// Don't watch what the guests execute: somewhat faster, and no function beside the figures
+    /// Don't watch what the guests execute: somewhat faster, but no function beside the figures
     #[arg(long, help_heading = HOST)]
     pub no_explain: bool,
-    /// The directory for all runs [default: punctual-lab-TIME here]
+    /// Write all runs into this directory [default: punctual-lab-TIME here]
     #[arg(short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Write a test suite for CI as JUnit XML: a case for each kernel and load
@@ -102,7 +105,7 @@ const OUTPUT: &str = "Output";
 pub enum LabAction {
     /// Run an experiment: machines and loads as a file names them
     Run(LabRunFlags),
-    /// Hold two labs against each other: which loads differ, by how many ns
+    /// Compare two labs: which loads differ, by how many ns
     Compare(LabCompareFlags),
     /// Run it again: identical, or the first difference
     Verify(LabVerifyFlags),
@@ -111,13 +114,13 @@ pub enum LabAction {
 /// Flags of `lab run`.
 #[derive(Debug, Args)]
 pub struct LabRunFlags {
-    /// A file in TOML, or one that is shipped: rt-vs-standard, peers, ladder, kernels
-    #[arg(value_name = "EXPERIMENT")]
+    /// Run this experiment: a file in TOML, or one that is shipped: rt-vs-standard, peers, ladder, kernels
+    #[arg(value_name = "EXPERIMENT", value_parser = names::PathOr(shipped), hide_possible_values = true)]
     pub experiment: PathBuf,
-    /// Loads, in the place of those that the file names
-    #[arg(long, value_name = "LOADS", help_heading = GUEST)]
+    /// Run these loads, in the place of those that the file names
+    #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
     pub load: Option<String>,
-    /// Seeds 1 to N, in the place of those that the file names
+    /// Run everything with seeds 1 to N, in the place of those that the file names
     #[arg(long, value_name = "N", value_parser = seeds, allow_negative_numbers = true, help_heading = GUEST)]
     pub seeds: Option<u64>,
     /// How it is done on the host.
@@ -128,10 +131,10 @@ pub struct LabRunFlags {
 /// Flags of `lab compare`.
 #[derive(Debug, Args)]
 pub struct LabCompareFlags {
-    /// The directory of the first lab
+    /// Compare this lab: its directory
     #[arg(value_name = "A")]
     pub first: PathBuf,
-    /// The directory of the second
+    /// Compare it with this lab
     #[arg(value_name = "B")]
     pub second: PathBuf,
 }
@@ -139,12 +142,18 @@ pub struct LabCompareFlags {
 /// Flags of `lab verify`.
 #[derive(Debug, Args)]
 pub struct LabVerifyFlags {
-    /// The directory of a lab, or of one of its runs
+    /// Verify this: the directory of a lab, or of one of its runs
     #[arg(value_name = "RECORD")]
     pub record: PathBuf,
-    /// Machines side by side [default: the host's CPUs]
+    /// Run this number of guests in parallel [default: the host's CPUs]
     #[arg(short, long, value_name = "N", value_parser = jobs, allow_negative_numbers = true)]
     pub jobs: Option<usize>,
+}
+
+/// What `--load` takes here, for the shells to complete.
+pub fn loads() -> Vec<&'static str> {
+    let sets = ["idle", "native", KERNEL_PATHS_NAME, "standard"];
+    [&sets[..], &names::generators()].concat()
 }
 
 /// One word that the kernel takes as it is.
@@ -160,9 +169,7 @@ pub fn parameter(text: &str) -> Result<String, String> {
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && byte != b'"')
     {
-        return Err(
-            "accepted is one word without spaces and quotes, such as preempt=full".to_owned(),
-        );
+        return Err("expected one word without spaces and quotes, such as preempt=full".to_owned());
     }
     if OURS.contains(&name) {
         return Err(format!("the laboratory itself says what {name} is"));
@@ -176,14 +183,14 @@ pub fn module(text: &str) -> Result<String, String> {
     if (1..=60).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
     } else {
-        Err("accepted is a module's name as lsmod has it, such as null_blk".to_owned())
+        Err("expected a module's name as lsmod has it, such as null_blk".to_owned())
     }
 }
 
 fn number(text: &str, least: u64, most: u64, what: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("accepted is {what} from {least} to {most}")),
+        _ => Err(format!("expected {what} from {least} to {most}")),
     }
 }
 
@@ -204,7 +211,7 @@ pub fn memory(text: &str) -> Result<u64, String> {
     crate::load::generator::parse_number(text)
         .map(|bytes| bytes >> 20)
         .filter(|mib| (256..=65536).contains(mib))
-        .ok_or_else(|| "accepted is a size from 256M to 64G, such as 1G".to_owned())
+        .ok_or_else(|| "expected a size from 256M to 64G, such as 1G".to_owned())
 }
 
 #[cfg(test)]

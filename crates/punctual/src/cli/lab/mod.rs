@@ -5,6 +5,7 @@ mod compare;
 mod experiment;
 mod flags;
 mod plan;
+mod progress;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -23,8 +24,9 @@ use crate::lab::{CellPlan, LabError, Qemu};
 use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell, LabVariant};
 use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
 use crate::report::lab as report;
-use cells::{Cell, Outcome};
+use cells::{Cell, News, Outcome};
 use flags::{HostFlags, LabAction};
+use progress::StatusLine;
 
 /// Makes the cells, or looks at those that were made.
 ///
@@ -108,22 +110,27 @@ fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
     let begin = Instant::now();
     let started = time::rfc3339(SystemTime::now());
     let observer = (!host.no_explain).then(Observer::default);
-    let mut trouble = None;
+    directory.reserve_for(LAB_FILE);
+    let mut trouble = Vec::new();
+    let mut status = StatusLine::new(host.quiet);
     let outcomes = cells::make_all(
         &cells,
         &own,
         jobs,
         observer.as_ref(),
         &|| signals.end().is_some(),
-        &mut |cell, outcome| {
-            if let Err(error) = cells::keep(directory.path(), cell, outcome) {
-                trouble.get_or_insert(error);
+        &mut |news, progress| {
+            if let News::Done(cell, outcome) = news {
+                trouble.extend(cells::keep(&directory, cell, outcome));
+                if tells {
+                    status.clear();
+                    out::print(&cells::line(cell, outcome, progress));
+                }
             }
-            if tells {
-                out::print(&cells::line(cell, outcome));
-            }
+            status.draw(&progress.line(Instant::now()));
         },
     );
+    drop(status);
     let lab = Lab {
         format: LAB_FORMAT.to_owned(),
         version: LAB_VERSION,
@@ -152,14 +159,20 @@ fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
         return Err(Failure::setup(first_error(&outcomes)));
     }
     save(&directory, &lab)?;
-    if let Some(file) = &host.junit {
-        save_whole(file, report::junit(&lab).as_bytes()).map_err(Failure::setup)?;
-    }
-    if let Some(error) = trouble {
-        return Err(Failure::setup(error));
+    trouble.extend(directory.unsaved());
+    if let Some(file) = &host.junit
+        && let Err(error) = save_whole(file, report::junit(&lab).as_bytes())
+    {
+        trouble.push(error.to_string());
     }
     show(host, &lab, &outcomes, program, directory.path());
-    conclude(&lab, &outcomes)
+    trouble.iter().for_each(|line| out::complain(line));
+    let status = conclude(&lab, &outcomes)?;
+    Ok(if trouble.is_empty() {
+        status
+    } else {
+        ExitCode::from(SETUP)
+    })
 }
 
 /// All cells, those of a column together.
@@ -218,7 +231,7 @@ fn make_directory(host: &HostFlags) -> Result<RunDirectory, Failure> {
     RunDirectory::create(host.output.as_deref(), "lab", SystemTime::now()).map_err(|error| {
         let usage = matches!(
             error,
-            RecordError::Exists { .. } | RecordError::Create { .. }
+            RecordError::Exists { .. } | RecordError::Foreign { .. } | RecordError::Create { .. }
         );
         Failure {
             line: format!("-o: {error}"),
@@ -251,10 +264,11 @@ fn round(seconds: f64) -> f64 {
 fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
     let mut bytes = serde_json::to_vec_pretty(lab).map_err(Failure::setup)?;
     bytes.push(b'\n');
-    directory
-        .save_file(LAB_FILE, &bytes)
-        .and_then(|()| directory.save_file(LAB_PAGE, report::page(lab, "").as_bytes()))
-        .map_err(Failure::setup)
+    // What becomes of each is noted in the directory.
+    let _ = directory.save_file(LAB_FILE, &bytes);
+    directory.release();
+    let _ = directory.save_file(LAB_PAGE, report::page(lab, "").as_bytes());
+    Ok(())
 }
 
 fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {

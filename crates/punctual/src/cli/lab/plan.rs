@@ -5,8 +5,11 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use super::super::cyclictest;
 use super::super::failure::Failure;
 use super::super::flags::{Cli, Probe, Verb};
+use super::super::nearest::meant;
+use super::flags::loads as lab_loads;
 use crate::lab::cell::{OWN_NAME, Work};
 use crate::launch::Program;
 use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
@@ -138,6 +141,10 @@ fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
             .chain(words.iter().cloned())
     };
     let verb = words.first().map(OsString::from);
+    let all: Vec<OsString> = line().map(OsString::from).collect();
+    if let Some(failure) = cyclictest::refused(&all) {
+        return Err(failure);
+    }
     let parsed =
         Cli::try_parse_from(line()).map_err(|error| Failure::refused(&error, verb.as_deref()))?;
     let (run, measures, gaps) = match parsed.verb {
@@ -207,7 +214,8 @@ fn check_load(load: &str) -> Result<(), Failure> {
     }
     match LoadSpec::parse(&list(load)) {
         Err(error) => Err(Failure::usage(format!(
-            "--load: {error}; here idle, native and kernel-paths name several"
+            "--load: {}{error}; here idle, native and kernel-paths name several",
+            meant(load.split(':').next().unwrap_or(load), lab_loads())
         ))),
         Ok(LoadSpec::Command(line)) => Err(Failure::usage(format!(
             "--load '{line}': the guest has no shell; name native loads"

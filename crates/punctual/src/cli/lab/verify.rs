@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_stats::verdict::Outcome as VerdictOutcome;
 
@@ -10,6 +10,7 @@ use super::super::failure::Failure;
 use super::super::out;
 use super::cells::{self, Cell};
 use super::flags::LabVerifyFlags;
+use super::progress::StatusLine;
 use super::{find_kernel, host_cpus, own_program};
 use crate::conduct::Signals;
 use crate::lab::cell::Work;
@@ -64,7 +65,11 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
     let signals = Signals::listen().map_err(Failure::setup)?;
     let jobs = flags.jobs.unwrap_or_else(host_cpus).min(cells.len());
     let ends = || signals.end().is_some();
-    let outcomes = cells::make_all(&cells, &own, jobs, None, &ends, &mut |_, _| {});
+    let mut status = StatusLine::new(false);
+    let outcomes = cells::make_all(&cells, &own, jobs, None, &ends, &mut |_, progress| {
+        status.draw(&progress.line(Instant::now()));
+    });
+    drop(status);
     let mut differ = 0;
     for (record, outcome) in before.iter().zip(outcomes) {
         let label = label_of(&record.column, &record.load, record.laboratory.seed);

@@ -51,7 +51,7 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
     let senseless = [
         (flags.interval.is_some(), "-i", "--period says how often"),
         (
-            flags.interval_kind.is_some(),
+            flags.interval_word.is_some(),
             "--interval",
             "--period says how often",
         ),

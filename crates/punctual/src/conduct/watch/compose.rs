@@ -72,6 +72,9 @@ pub fn watched(followed: &Followed) -> WatchedThread {
         task: task(&sleeper.task),
         ended: sleeper.ended,
         period_ns: followed.period_ns(),
+        timing: followed.timing(),
+        skips: followed.skips.clone(),
+        skipped_itself: followed.skipped_itself,
         by_timer: HistogramRecord::from(&followed.by_timer),
         by_others: HistogramRecord::from(&followed.by_others),
         overruns: followed.overruns,
@@ -81,6 +84,7 @@ pub fn watched(followed: &Followed) -> WatchedThread {
         jobs: (jobs != Jobs::default()).then_some(jobs),
         calls,
         calls_beyond: sleeper.beyond,
+        unseen: sleeper.unseen,
     }
 }
 

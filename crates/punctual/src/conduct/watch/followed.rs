@@ -1,18 +1,20 @@
-//! What is known of one thread that is watched: its wake-ups as samples, its rhythm, and the
-//! periods that it missed.
+//! What is known of one thread that is watched: its wake-ups as samples, its period where it
+//! has one, and the periods that it skipped.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use punctual_stats::histogram::Histogram;
+use punctual_stats::skips::{Skip, Skips};
 
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
-use crate::trace::watch::rhythm::Rhythm;
-use crate::trace::watch::{Call, Sleeper, Wake};
+use crate::record::watch::Timing;
+use crate::trace::watch::rhythm::{Pace, Rhythm};
+use crate::trace::watch::{Call, Sleeper, Timer, Wake};
 
-/// Wake-ups that wait until the thread's period is known, and that of the next is.
-const PENDING: usize = 128;
-/// Calls that have a rhythm of their own.
+/// Pairs of instants that wait until it is known whether there is a period.
+const GAPS: usize = 64;
+/// Timers that have a rhythm of their own.
 const RHYTHMS: usize = 16;
 
 /// One thread.
@@ -31,27 +33,51 @@ pub struct Followed {
     pub overruns: u64,
     /// The most that one of them was begun late by.
     pub worst_overrun_ns: u64,
+    /// The periods that it skipped.
+    pub skips: Skips,
+    /// How many of them it skipped though it was woken in time: it was busy, or waited for
+    /// something else.
+    pub skipped_itself: u64,
     /// Wake-ups that came here.
     pub received: u64,
     /// Whether it has ended, and nothing more comes.
     pub gone: bool,
-    rhythms: BTreeMap<u32, Paced>,
-    pending: VecDeque<Pending>,
+    rhythms: BTreeMap<Key, Paced>,
     last_end_ns: u64,
 }
 
-/// The instants that one call waits for.
+/// A timer of the thread's: the call of its own sleep, or the number of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Length(u32),
+    Instant(u32),
+    Object(u32),
+}
+
+/// The instants of one timer.
 #[derive(Default)]
 struct Paced {
     rhythm: Rhythm,
     instants: u64,
-    last_due_ns: u64,
+    last: Option<Instant>,
+    gaps: VecDeque<(Instant, Instant)>,
+    /// How many of these were there before the period was known.
+    early: usize,
 }
 
-struct Pending {
-    sample: Sample,
-    /// By which call, for a wait for an instant.
-    call: Option<u32>,
+/// An instant that the thread waited for.
+#[derive(Clone, Copy)]
+struct Instant {
+    due_ns: u64,
+    /// When the wait for it began, where that is known.
+    begun_ns: Option<u64>,
+    end_ns: u64,
+    /// Whether it had passed when the thread had last woken.
+    passed: bool,
+    /// Whether that, or a wait that began too late, is the thread's own doing.
+    overran: bool,
+    /// Wake-ups before it that went unseen: instants without one may have been waited for.
+    unseen: u64,
 }
 
 impl Followed {
@@ -66,10 +92,11 @@ impl Followed {
             by_others: Histogram::new(),
             overruns: 0,
             worst_overrun_ns: 0,
+            skips: Skips::default(),
+            skipped_itself: 0,
             received: 0,
             gone: false,
             rhythms: BTreeMap::new(),
-            pending: VecDeque::new(),
             last_end_ns: 0,
         }
     }
@@ -81,28 +108,22 @@ impl Followed {
     }
 
     /// Takes its next wake-up, and says whether that is one of those that are measured: a
-    /// wait for an instant that had passed when the thread last woke is a missed period.
+    /// wait for an instant that had passed when the thread last woke is a skipped period.
     pub fn take(&mut self, wake: &Wake) -> bool {
         self.received += 1;
         let last_end_ns = std::mem::replace(&mut self.last_end_ns, wake.end_ns);
         let from_ns = wake.from_ns();
         if wake.due_ns.is_some() {
-            let known = self.rhythms.len() < RHYTHMS || self.rhythms.contains_key(&wake.call);
-            if known {
-                let paced = self.rhythms.entry(wake.call).or_default();
-                if from_ns <= paced.last_due_ns {
-                    // It asks for what it had before: a wait that is to be none.
-                    return false;
-                }
-                paced.last_due_ns = from_ns;
-                paced.instants += 1;
-                paced.rhythm.take(from_ns);
+            let passed = from_ns <= last_end_ns;
+            if !self.pace(wake, passed) {
+                // It asks for what it had before: a wait that is to be none.
+                return false;
             }
             if let Some(late_ns) = wake.armed_ns.and_then(|at| at.checked_sub(from_ns)) {
                 self.overruns += 1;
                 self.worst_overrun_ns = self.worst_overrun_ns.max(late_ns);
             }
-            if from_ns <= last_end_ns {
+            if passed {
                 return false;
             }
         }
@@ -118,50 +139,132 @@ impl Followed {
             &mut self.by_others
         };
         by.record(sample.latency_ns());
-        let call = wake.due_ns.map(|_| wake.call);
-        self.pending.push_back(Pending { sample, call });
+        self.tally.record_all(&[sample]);
         true
     }
 
-    /// Counts those wake-ups of which all is known by now: whether periods passed before the
-    /// next one. At the end, all of them.
-    pub fn settle(&mut self, end: bool) {
-        while let Some(first) = self.pending.front() {
-            let next = |call: u32| {
-                let later = self.pending.iter().skip(1);
-                later
-                    .filter(|other| other.call == Some(call))
-                    .map(|other| other.sample.asked_ns)
-                    .next()
-            };
-            let forced = end || self.pending.len() > PENDING;
-            let missed = match first
-                .call
-                .and_then(|call| self.rhythms.get(&call).zip(Some(call)))
-            {
-                None => 0,
-                Some((paced, call)) => match (paced.rhythm.period_ns(), next(call)) {
-                    (Some(_), Some(due_ns)) => paced.rhythm.passed(first.sample.asked_ns, due_ns),
-                    _ if forced => 0,
-                    _ => return,
-                },
-            };
-            let Some(first) = self.pending.pop_front() else {
+    /// Takes what a timer says of the thread's rhythm; false for an instant that is no new one.
+    fn pace(&mut self, wake: &Wake, passed: bool) -> bool {
+        let key = match wake.timer {
+            Timer::Length => Key::Length(wake.call),
+            Timer::Instant => Key::Instant(wake.call),
+            Timer::Object(number) => Key::Object(number),
+        };
+        if self.rhythms.len() >= RHYTHMS && !self.rhythms.contains_key(&key) {
+            return true;
+        }
+        let paced = self.rhythms.entry(key).or_insert_with(|| Paced {
+            rhythm: match key {
+                Key::Length(_) => Rhythm::of_lengths(),
+                Key::Instant(_) | Key::Object(_) => Rhythm::default(),
+            },
+            ..Paced::default()
+        });
+        let due_ns = wake.from_ns();
+        let instant = Instant {
+            due_ns,
+            begun_ns: wake.armed_ns,
+            end_ns: wake.end_ns,
+            passed,
+            overran: match paced.last {
+                Some(last) if passed => last.overran,
+                _ => wake.armed_ns.is_some_and(|at| at >= due_ns),
+            },
+            unseen: wake.unseen,
+        };
+        if let Some(last) = paced.last {
+            if instant.due_ns <= last.due_ns {
+                return false;
+            }
+            paced.gaps.push_back((last, instant));
+        }
+        paced.last = Some(instant);
+        paced.instants += 1;
+        paced.rhythm.take(due_ns, wake.armed_ns);
+        self.settle(key, false);
+        true
+    }
+
+    /// Counts the periods that were skipped before the last instants of a timer, as far as it is
+    /// known whether it has a period.
+    fn settle(&mut self, key: Key, end: bool) {
+        let Some(paced) = self.rhythms.get_mut(&key) else {
+            return;
+        };
+        let period_ns = match paced.rhythm.pace() {
+            // They wait: a period may show yet, and then they may lie on its grid.
+            Pace::Unknown | Pace::Irregular => {
+                paced.gaps.drain(..paced.gaps.len().saturating_sub(GAPS));
+                paced.early = paced.gaps.len();
                 return;
+            }
+            Pace::Lost => {
+                paced.gaps.clear();
+                paced.early = 0;
+                return;
+            }
+            Pace::Period(period_ns) => period_ns,
+        };
+        while let Some((from, to)) = paced.gaps.front().copied() {
+            let rhythm = &paced.rhythm;
+            let on_grid = rhythm.periods(from.due_ns, to.due_ns).is_some();
+            // A grid that begins anew, if it goes on then; else the period is gone.
+            let goes_on = || {
+                let mut later = paced.gaps.iter().skip(1);
+                later.any(|(from, to)| rhythm.periods(from.due_ns, to.due_ns) == Some(1))
             };
-            let sample = Sample {
-                missed,
-                ..first.sample
-            };
-            self.tally.record_all(&[sample]);
+            if !on_grid && paced.early > 0 {
+                // What came before the grid is none of its business.
+                paced.gaps.pop_front();
+                paced.early -= 1;
+                continue;
+            }
+            if !on_grid && !end && paced.gaps.len() < GAPS && !goes_on() {
+                return;
+            }
+            paced.early = paced.early.saturating_sub(1);
+            let count = rhythm.skipped(from.due_ns, to.due_ns, to.begun_ns);
+            let count = count.saturating_sub(to.unseen);
+            paced.gaps.pop_front();
+            for (skip, itself) in skipped(from, to, period_ns, count).into_iter().flatten() {
+                if self.tally.skip(&skip) {
+                    self.skips.push(skip);
+                    self.skipped_itself += if itself { skip.count } else { 0 };
+                }
+            }
         }
     }
 
-    /// Its period: that of the call by which it waits for instants most often.
+    /// Counts what is left at the end.
+    pub fn end(&mut self) {
+        let keys: Vec<Key> = self.rhythms.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.settle(key, true));
+    }
+
+    /// Its period: that of the timer with a period that it waits for most often.
     #[must_use]
     pub fn period_ns(&self) -> Option<u64> {
-        let most = self.rhythms.values().max_by_key(|paced| paced.instants)?;
-        most.rhythm.period_ns()
+        let periods = self.rhythms.values().filter_map(|paced| {
+            let period_ns = paced.rhythm.period_ns()?;
+            Some((paced.instants, period_ns))
+        });
+        periods.max().map(|(_, period_ns)| period_ns)
+    }
+
+    /// What it waits for by timers.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        if self.period_ns().is_some() {
+            return Timing::Periodic;
+        }
+        let most = self.rhythms.iter().max_by_key(|(_, paced)| paced.instants);
+        match most.map(|(key, paced)| (key, paced.rhythm.pace())) {
+            None => Timing::None,
+            Some((_, Pace::Lost)) => Timing::Lost,
+            Some((Key::Length(_), _)) => Timing::Lengths,
+            Some((_, Pace::Unknown)) => Timing::Unknown,
+            Some((_, Pace::Irregular | Pace::Period(_))) => Timing::Irregular,
+        }
     }
 
     /// Wake-ups that were overwritten before they were read.
@@ -169,6 +272,44 @@ impl Followed {
     pub fn lost(&self) -> u64 {
         self.sleeper.wake_ups.saturating_sub(self.received)
     }
+}
+
+/// The periods that were skipped from one instant to the next, and whether the thread did that
+/// itself: first those that passed while it was late to wake, as late as it woke; then those that
+/// passed after that, as late as its next wake-up; then the next instant, if that had passed.
+fn skipped(from: Instant, to: Instant, period_ns: u64, count: u64) -> [Option<(Skip, bool)>; 3] {
+    let run = |first: u64, count: u64, end_ns: u64, near_ns: Option<u64>| {
+        let at_ns = from.due_ns.saturating_add(first.saturating_mul(period_ns));
+        let most_ns = end_ns.saturating_sub(at_ns);
+        let span_ns = period_ns.saturating_mul(count.saturating_sub(1));
+        (count > 0).then(|| Skip {
+            at_ns: near_ns.unwrap_or(at_ns),
+            count,
+            most_ns,
+            least_ns: most_ns.saturating_sub(span_ns),
+            period_ns,
+            joined: false,
+        })
+    };
+    let late = from.end_ns.saturating_sub(from.due_ns) / period_ns.max(1);
+    let late = if from.passed { 0 } else { late.min(count) };
+    // At the instant of the late wake-up: both are one stall.
+    let asleep = run(1, late, from.end_ns, Some(from.due_ns));
+    let busy = run(late + 1, count - late, to.end_ns, None);
+    let late_ns = to.end_ns.saturating_sub(to.due_ns);
+    let passed = to.passed.then_some(Skip {
+        at_ns: to.due_ns,
+        count: 1,
+        most_ns: late_ns,
+        least_ns: late_ns,
+        period_ns,
+        joined: false,
+    });
+    [
+        asleep.map(|skip| (skip, from.overran)),
+        busy.map(|skip| (skip, true)),
+        passed.map(|skip| (skip, to.overran)),
+    ]
 }
 
 #[cfg(test)]
@@ -179,6 +320,7 @@ mod tests {
 
     const PERIOD: u64 = 1_000_000;
     const BEGIN: u64 = 1_000_000_000;
+    const DEADLINE: u64 = 100_000;
 
     fn followed() -> Followed {
         let sleeper = Sleeper {
@@ -202,8 +344,9 @@ mod tests {
             worst_job_ns: 0,
             postponed: 0,
             beyond: 0,
+            unseen: 0,
         };
-        let tally = Tally::new(BEGIN, 100_000, Halves::At(u64::MAX), 16);
+        let tally = Tally::new(BEGIN, DEADLINE, Halves::At(u64::MAX), 16);
         Followed::new(sleeper, tally)
     }
 
@@ -217,8 +360,10 @@ mod tests {
             due_ns: Some(due_ns),
             waking_ns: due_ns + latency_ns / 2,
             waking_cpu: 0,
+            unseen: 0,
             armed_ns: due_ns.checked_add_signed(armed_after_ns),
             left_ns: None,
+            timer: Timer::Instant,
             call: 230,
             slept: true,
         }
@@ -228,24 +373,32 @@ mod tests {
         let mut thread = followed();
         for wake in wakes {
             thread.take(&wake);
-            thread.settle(false);
         }
-        thread.settle(true);
+        thread.end();
+        assert_eq!(thread.skips.count(), thread.tally.missed);
+        let late = thread.skips.later(DEADLINE);
+        assert_eq!(late, (thread.tally.missed_late, thread.tally.missed_late));
         thread
     }
 
     #[test]
-    fn periods_that_are_left_out_are_missed_also_before_the_period_is_known() {
+    fn periods_that_are_skipped_are_not_on_time_also_before_the_period_is_known() {
         let periods = (1..100).filter(|period| !matches!(period, 3 | 50..=54));
         let thread = after(periods.map(|period| wait(period, -500_000, 10_000)));
         assert_eq!(thread.period_ns(), Some(PERIOD));
         assert_eq!((thread.tally.count(), thread.tally.missed), (93, 6));
         assert_eq!((thread.overruns, thread.tally.late), (0, 0));
-        assert_eq!(thread.tally.missed_late, 0, "it left them out itself");
+        // It was woken in time, and began the next cycle so much later.
+        assert_eq!((thread.tally.missed_late, thread.skipped_itself), (6, 6));
+        let five = thread.skips.iter().nth(1).expect("two runs of them");
+        assert_eq!((five.count, five.most_ns), (5, 5 * PERIOD + 10_000));
+        assert_eq!(five.least_ns, PERIOD + 10_000);
+        assert_eq!(thread.skips.later(3 * PERIOD), (3, 3));
+        assert_eq!(thread.skips.later(5 * PERIOD + 10_000), (0, 0));
     }
 
     #[test]
-    fn a_thread_that_catches_up_is_late_once_and_misses_the_instants_that_had_passed() {
+    fn a_thread_that_catches_up_is_late_once_and_skips_the_instants_that_had_passed() {
         let stall = |period: u64| match period {
             // 3.5 periods of work after instant 50.
             51 => wait(51, 2_500_000, 2_510_000),
@@ -257,7 +410,104 @@ mod tests {
         assert_eq!((thread.overruns, thread.worst_overrun_ns), (3, 2_500_000));
         assert_eq!((thread.tally.count(), thread.tally.missed), (97, 2));
         assert_eq!((thread.tally.late, thread.tally.missed_late), (1, 2));
-        assert_eq!(thread.by_timer.max(), Some(2_510_000));
+        assert_eq!(
+            (thread.skipped_itself, thread.by_timer.max()),
+            (2, Some(2_510_000))
+        );
+    }
+
+    #[test]
+    fn a_late_wake_up_skips_periods_that_the_thread_is_not_to_blame_for() {
+        let periods = (1..100).filter(|period| !matches!(period, 51..=54));
+        let late = |period| match period {
+            50 => wait(50, -500_000, 4_300_000),
+            other => wait(other, -500_000, 10_000),
+        };
+        let thread = after(periods.map(late));
+        assert_eq!((thread.tally.late, thread.tally.missed), (1, 4));
+        assert_eq!(thread.skipped_itself, 0);
+        // As late as it woke: 3.3, 2.3, 1.3 and 0.3 ms.
+        assert_eq!(thread.skips.later(2 * PERIOD), (2, 2));
+        assert_eq!(thread.tally.missed_late, 4);
+    }
+
+    #[test]
+    fn a_period_whose_wake_up_went_unseen_is_not_skipped() {
+        let periods = (1..100).filter(|period| !matches!(period, 50 | 60 | 61));
+        let thread = after(periods.map(|period| Wake {
+            // Of the two before 62 one went unseen.
+            unseen: u64::from(matches!(period, 51 | 62)),
+            ..wait(period, -500_000, 10_000)
+        }));
+        assert_eq!((thread.period_ns(), thread.tally.missed), (Some(PERIOD), 1));
+    }
+
+    #[test]
+    fn sleeps_for_a_length_of_time_have_no_period_though_they_repeat() {
+        let wakes = (1..200).map(|period| {
+            let long = if period > 150 { 40 } else { 0 };
+            Wake {
+                timer: Timer::Length,
+                ..wait(period + long, -900_000, 10_000)
+            }
+        });
+        let thread = after(wakes);
+        assert_eq!(
+            (thread.period_ns(), thread.timing()),
+            (None, Timing::Lengths)
+        );
+        assert_eq!((thread.tally.count(), thread.tally.missed), (199, 0));
+    }
+
+    #[test]
+    fn instants_on_no_grid_have_no_period_and_none_is_skipped() {
+        // Until a length after the clock's reading: absolute, and no rhythm.
+        let mut at = 0;
+        let wakes = (1..400_u64).map(|turn| {
+            at += 1_050_000 + turn * turn % 2_003 + if turn % 50 == 7 { 30_000_000 } else { 0 };
+            let due_ns = BEGIN + at;
+            Wake {
+                due_ns: Some(due_ns),
+                end_ns: due_ns + 10_000,
+                armed_ns: Some(due_ns - 1_000_000),
+                ..wait(1, 0, 0)
+            }
+        });
+        let thread = after(wakes.collect::<Vec<_>>());
+        assert_eq!(
+            (thread.period_ns(), thread.timing()),
+            (None, Timing::Irregular)
+        );
+        assert_eq!(thread.tally.missed, 0);
+    }
+
+    #[test]
+    fn a_thread_that_rests_on_purpose_skips_nothing() {
+        // 1 ms while there is work, and 100 ms while there is none.
+        let resting = (0..50).map(|turn| wait(200 + 100 * turn, -99_500_000, 10_000));
+        let thread = after((1..101).map(|it| wait(it, -500_000, 10_000)).chain(resting));
+        assert_eq!((thread.period_ns(), thread.tally.missed), (Some(PERIOD), 0));
+    }
+
+    #[test]
+    fn two_timers_that_one_call_waits_for_are_told_apart() {
+        let each = |number: u32, every: u64| {
+            let due = move |turn: u64| wait(turn * every, -1, 10_000 + u64::from(number));
+            (1..400 / every).map(move |turn| Wake {
+                timer: Timer::Object(number),
+                armed_ns: None,
+                ..due(turn)
+            })
+        };
+        let mut wakes: Vec<Wake> = each(1, 3).chain(each(2, 7)).collect();
+        wakes.sort_by_key(|wake| wake.end_ns);
+        wakes.dedup_by_key(|wake| wake.due_ns);
+        let thread = after(
+            wakes
+                .into_iter()
+                .filter(|wake| wake.due_ns.is_some_and(|it| it % 21 != 0)),
+        );
+        assert_eq!(thread.period_ns(), Some(3 * PERIOD));
     }
 
     #[test]
@@ -288,17 +538,15 @@ mod tests {
         let mut thread = followed();
         for _ in 0..10_000 {
             thread.take(&wait(1, -1, 10_000));
-            thread.settle(false);
         }
-        assert!(thread.pending.len() <= PENDING);
-        thread.settle(true);
+        thread.end();
         assert_eq!((thread.tally.count(), thread.received), (1, 10_000));
         for number in 0..1000 {
             let mut wake = wait(2 + number, -1, 10_000);
             wake.call = number as u32;
             thread.take(&wake);
-            thread.settle(false);
         }
-        assert!(thread.rhythms.len() <= RHYTHMS && thread.pending.len() <= PENDING);
+        assert!(thread.rhythms.len() <= RHYTHMS);
+        assert!(thread.rhythms.values().all(|it| it.gaps.len() <= GAPS));
     }
 }

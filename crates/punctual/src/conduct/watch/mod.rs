@@ -135,6 +135,7 @@ fn conduct<W: Watched>(
     let start_ns = clock::now_ns();
     run.start_ns = Some(start_ns);
     save(directory, &run)?;
+    directory.reserve();
     // A wish: what is overwritten before it is read is counted.
     let _ = task::set_nice(NICE);
     let probed = cpus.iter().map(|&cpu| watch::Probe { cpu, tid: 0 });
@@ -224,7 +225,7 @@ impl<W: Watched> Session<'_, W> {
 
     fn save_under_way(&mut self) {
         self.compose();
-        let beside = self.watched.save_beside(self.kept.directory);
+        let beside = |directory: &RunDirectory| self.watched.save_beside(directory);
         self.kept.save_under_way(beside, self.observer);
     }
 
@@ -255,7 +256,7 @@ impl<W: Watched> Session<'_, W> {
         self.kept.run.state = state;
         self.observer.stage("analysing");
         super::compose::judge(&mut self.kept.run);
-        let beside = self.watched.save_beside(self.kept.directory);
+        let beside = |directory: &RunDirectory| self.watched.save_beside(directory);
         self.kept.save_last(beside, self.observer)
     }
 }

@@ -186,9 +186,6 @@ impl Watched for Program<'_> {
         if let Some(marks) = &mut self.marks {
             marks.collect();
         }
-        for thread in &mut self.threads {
-            thread.settle(false);
-        }
     }
 
     fn count(&mut self, elapsed_ns: u64) {
@@ -244,6 +241,7 @@ impl Watched for Program<'_> {
             },
             threads: threads.iter().map(compose::watched).collect(),
             beyond: self.beyond.len() as u64,
+            unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
             cost: None,
             marks: self.marks.as_ref().map_or_else(Vec::new, Marks::compose),
@@ -274,7 +272,7 @@ impl Watched for Program<'_> {
             marks.finish();
         }
         for thread in &mut self.threads {
-            thread.settle(true);
+            thread.end();
         }
         self.feed = None;
         if let Some(explaining) = &mut self.explaining {

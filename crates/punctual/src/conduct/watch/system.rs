@@ -171,6 +171,7 @@ impl Watched for System<'_> {
             subject: Subject::System,
             threads: Vec::new(),
             beyond: 0,
+            unfollowed: 0,
             worst: worst.filter_map(|(cpu, one)| worst_of(cpu, one)).collect(),
             cost: (taken.measured_ns > 0).then_some(WatchCost {
                 measured_ns: taken.measured_ns,
@@ -229,10 +230,9 @@ fn thread(cpu: &Cpu, worst: &[(usize, SystemWorst)], elapsed_ns: u64) -> Thread 
             // What came after the counts were read is for the next time.
             *number == cpu.number && one.latency_ns > threshold_ns && one.latency_ns <= max_ns
         })
-        .map(|(_, one)| Peak {
-            cycle: 0,
-            asked_ns: one.at_ns.saturating_sub(one.latency_ns),
-            latency_ns: one.latency_ns,
+        .map(|(_, one)| {
+            let asked_ns = one.at_ns.saturating_sub(one.latency_ns);
+            Peak::new(0, asked_ns, one.latency_ns)
         })
         .collect();
     peaks.sort_by_key(|peak| peak.asked_ns);

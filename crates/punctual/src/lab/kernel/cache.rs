@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, BufWriter, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use super::error::Error;
 use super::unpack::{CopyError, Sum, copy, hex};
 use super::{Package, Tell};
+use crate::files::Folder;
 
 /// Of a directory that is being filled; what bears it and isn't locked was left behind.
 const UNFINISHED: &str = ".unfinished-";
@@ -160,15 +161,31 @@ impl Cache {
         })
     }
 
+    /// What root boots and unpacks here, no other user may change or replace.
+    fn refuse_strangers(&self) -> Result<(), Error> {
+        let failed = |error| Error::cache(&self.directory, error);
+        let fault = Folder::open(&self.directory)
+            .and_then(|folder| folder.fault())
+            .map_err(failed)?;
+        let Some(fault) = fault else { return Ok(()) };
+        let what = format!("as root: {fault}");
+        Err(failed(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            what,
+        )))
+    }
+
     /// Only its holder fills directories and renames them.
     fn lock(&self, tell: Tell<'_>) -> Result<File, Error> {
         make_directory(&self.directory)?;
+        self.refuse_strangers()?;
         let path = self.directory.join(".lock");
         let failed = |error| Error::cache(&path, error);
         let file = File::options()
             .create(true)
             .truncate(false)
             .write(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(&path)
             .map_err(failed)?;
         match file.try_lock() {
@@ -196,7 +213,11 @@ impl Cache {
 
     fn draft(&self, key: &str) -> Result<Draft, Error> {
         let directory = self.directory.join(format!("{UNFINISHED}{key}"));
-        make_directory(&directory)?;
+        // What was left behind is gone: whatever has the name now is none of ours.
+        DirBuilder::new()
+            .mode(0o755)
+            .create(&directory)
+            .map_err(|error| Error::cache(&directory, error))?;
         let files = BTreeMap::new();
         Ok(Draft { directory, files })
     }
@@ -216,7 +237,11 @@ impl Draft {
             make_directory(parent)?;
         }
         let failed = |error| Error::cache(&path, error);
-        let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
+        if self.holds(name) {
+            // A package may have a file twice: the last counts.
+            fs::remove_file(&path).map_err(failed)?;
+        }
+        let mut file = BufWriter::new(File::create_new(&path).map_err(failed)?);
         let sum = copy(from, &mut file, limit).map_err(|error| match error {
             CopyError::Read(error) => unpacking(source, &error),
             CopyError::Write(error) => failed(error),
@@ -286,7 +311,11 @@ impl Draft {
         let json = serde_json::to_string_pretty(&manifest)
             .map_err(|error| Error::cache(&path, error.into()))?;
         let hash = hex(&Sha256::digest(json.as_bytes()));
-        fs::write(&path, format!("{hash}\n{json}")).map_err(failed(&path))?;
+        Folder::open(&self.directory)
+            .and_then(|folder| {
+                folder.replace(OsStr::new(MANIFEST), format!("{hash}\n{json}").as_bytes())
+            })
+            .map_err(failed(&path))?;
         // A directory is only renamed onto an empty one.
         if place.exists() {
             let away = with_suffix(&self.directory, "-damaged");

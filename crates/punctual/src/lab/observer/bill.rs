@@ -145,11 +145,7 @@ mod tests {
     const MARK: (u64, u32, u32) = (0x7f00_0000_1000, 20, 0);
 
     fn peak(cycle: u64, asked_ns: u64, latency_ns: u64) -> Peak {
-        Peak {
-            cycle,
-            asked_ns,
-            latency_ns,
-        }
+        Peak::new(cycle, asked_ns, latency_ns)
     }
 
     fn rows(bill: &LabBill) -> Vec<(&str, u64)> {

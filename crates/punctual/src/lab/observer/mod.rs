@@ -231,14 +231,7 @@ fn bills_of_program(
     }
     let mut all: Vec<(Peak, u64)> = (0_u64..)
         .zip(grid::lateness(&trail.marks)?)
-        .map(|(cycle, latency_ns)| {
-            let peak = Peak {
-                cycle,
-                asked_ns: 0,
-                latency_ns,
-            };
-            (peak, cycle)
-        })
+        .map(|(cycle, latency_ns)| (Peak::new(cycle, 0, latency_ns), cycle))
         .collect();
     all.sort_by_key(|(peak, _)| std::cmp::Reverse(peak.latency_ns));
     // The very latest; others where they were kept.

@@ -61,8 +61,8 @@ pub enum Cause {
         /// The thread whose code it was.
         task: String,
     },
-    /// The timer's interrupt was late and what it interrupted could not be read: interrupts
-    /// off, or the platform.
+    /// The timer's interrupt, or another CPU's request to switch, was late, and it is not known
+    /// upon what it came: interrupts off, or the platform.
     LateInterrupt {
         /// The thread that ran.
         task: String,
@@ -117,7 +117,7 @@ pub enum Cause {
         /// The waker's name.
         task: String,
     },
-    /// The probe was not waiting yet: its previous cycle still ran.
+    /// The probe was awake: its previous cycle still ran, or a signal had woken it.
     Probe,
     /// What looking at it cost.
     Tracer,

@@ -51,7 +51,7 @@ impl MergedThread {
         self.peaks.extend(kept.map(|peak| Peak {
             cycle: peak.cycle.saturating_add(cycles),
             asked_ns: (peak.asked_ns.saturating_sub(shift.0)).saturating_add(shift.1),
-            latency_ns: peak.latency_ns,
+            ..*peak
         }));
         if self.peaks.len() > 2 * PEAKS {
             self.thin_out();
@@ -225,6 +225,7 @@ fn join(a: TimelineRow, b: TimelineRow) -> TimelineRow {
         max_ns: a.max_ns.max(b.max_ns),
         late: a.late.saturating_add(b.late),
         missed: a.missed.saturating_add(b.missed),
+        misses: a.misses.saturating_add(b.misses),
     }
 }
 
@@ -254,6 +255,16 @@ impl MergedLoads {
                     known.processes = known.processes.max(load.processes);
                     if known.failed.is_none() {
                         known.failed.clone_from(&load.failed);
+                    }
+                    // Good runs beside it don't make a run valid.
+                    let of_one_run = |what| format!("in one of the runs it {what}");
+                    let idle = [&*known, load]
+                        .into_iter()
+                        .find_map(super::super::load::idle);
+                    known.failed = known.failed.take().or_else(|| idle.map(of_one_run));
+                    match (&mut known.check, &load.check) {
+                        (Some(check), Some(more)) => check.merge(more),
+                        (check, more) => *check = check.or(*more),
                     }
                 }
             }
@@ -304,7 +315,10 @@ impl MergedEvents {
             events.push(Event {
                 at_ns,
                 kind: "left-out".to_owned(),
-                text: format!("{count} more events of kind {kind}"),
+                text: format!(
+                    "{} more events of kind {kind}",
+                    punctual_stats::format::count(count)
+                ),
                 invalidates: self.invalidating_left_out,
             });
         }
@@ -334,11 +348,19 @@ pub(super) fn merged_laboratory(laboratory: Laboratory) -> Laboratory {
     }
 }
 
-/// What stands for the figures of several runs of another tool: their summaries
-/// were of each run.
-pub(super) fn merged_import(imported: Imported) -> Imported {
-    Imported {
+/// What stands for the figures of several runs of another tool: what one of them does not
+/// know, all of them don't. Their summaries were of each run.
+pub(super) fn merge_import(sum: &mut Option<Imported>, imported: &Imported) {
+    let sum = sum.get_or_insert_with(|| Imported {
         threads: Vec::new(),
-        ..imported
+        ..imported.clone()
+    });
+    for name in &imported.unknown {
+        if !sum.unknown.contains(name) {
+            sum.unknown.push(name.clone());
+        }
     }
+    sum.resolution_ns = sum.resolution_ns.max(imported.resolution_ns);
+    let ends = [sum.kept_below_ns, imported.kept_below_ns];
+    sum.kept_below_ns = ends.into_iter().flatten().min();
 }

@@ -67,10 +67,11 @@ impl WatchedMark {
         }
         let lost = self.sum(|thread| thread.lost);
         if lost > 0 {
+            let lost = punctual_stats::format::count(lost);
             return Some(format!("the lengths of {lost} passes of {name} were lost"));
         }
         if self.beyond > 0 {
-            let beyond = self.beyond;
+            let beyond = punctual_stats::format::count(self.beyond);
             return Some(format!(
                 "{beyond} passes of {name} were by threads that found no room"
             ));

@@ -1,7 +1,7 @@
 //! The histogram: latency against how often, both logarithmic, so that one
 //! sample in a billion is as visible as the bulk.
 
-use super::{Canvas, Form, Key, MOST_LINES, Marks, colour, drawn};
+use super::{Canvas, Form, Key, MOST_LINES, Marks, colour, drawn, hover};
 use crate::report::draw::svg::Path;
 use crate::report::draw::{Log, axis};
 use crate::report::figures::{Bins, Figures, Row, bin_edge};
@@ -117,7 +117,42 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
             .label("alert", anchor, at, frame.top - 12.0, &label);
     }
     canvas.legend(&keys);
+    strips(&mut canvas, &figures.merged.bins, &x, marks.terms.many);
     Some(canvas.finish())
+}
+
+/// What is said under the pointer: how many of all CPUs lie in a bin, or in several.
+fn strips(canvas: &mut Canvas, bins: &Bins, x: &Log, many: &str) {
+    let (Some((&first, _)), Some((&last, _))) = (bins.first_key_value(), bins.last_key_value())
+    else {
+        return;
+    };
+    let all = usize::try_from(i64::from(last) - i64::from(first) + 1).unwrap_or(1);
+    let each = all.div_ceil(hover::most(canvas.form)).max(1);
+    let each = i32::try_from(each).unwrap_or(i32::MAX);
+    let mut from = first;
+    while from <= last {
+        let to = from.saturating_add(each);
+        let count = bins
+            .range(from..to)
+            .fold(0u64, |sum, bin| sum.saturating_add(*bin.1));
+        let (low, high) = (bin_edge(from), bin_edge(to));
+        if count > 0 {
+            let says = format!(
+                "{} to {}: {} {many}",
+                words::duration_f64(low.round()),
+                words::duration_f64(high.round()),
+                words::count(count)
+            );
+            hover::strip(
+                &mut canvas.svg,
+                &canvas.frame,
+                (x.at(low), x.at(high)),
+                &says,
+            );
+        }
+        from = to;
+    }
 }
 
 fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
@@ -146,7 +181,7 @@ fn keys(figures: &Figures, lines: &[usize], many: bool) -> Vec<Key> {
         let rest = figures.rows.len() - lines.len();
         keys.push(Key {
             class: "bandkey".to_owned(),
-            name: format!("the other {rest} CPUs"),
+            name: format!("the other {} CPUs", words::count(rest as u64)),
             value: String::new(),
         });
     }
@@ -159,7 +194,7 @@ fn describe(figures: &Figures, marks: &Marks) -> String {
         "{} {} on {} CPUs between {} and {}, median {}.",
         words::count(all.count),
         marks.terms.many,
-        figures.rows.len(),
+        words::count(figures.rows.len() as u64),
         words::duration(all.min.unwrap_or(0)),
         words::duration(all.max.unwrap_or(0)),
         all.percentile(50.0)

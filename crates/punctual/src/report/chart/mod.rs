@@ -2,6 +2,8 @@
 //! percentiles. The same code draws them into the page and as files.
 
 pub mod histogram;
+mod hover;
+pub mod lanes;
 pub mod outlier;
 pub mod percentiles;
 pub mod timeline;

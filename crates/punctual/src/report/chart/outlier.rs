@@ -163,8 +163,11 @@ pub fn draw(run: &Run, bill: &Bill, heading: &str, form: Form, id: &str) -> Opti
         before = Some(&row.about);
         for placed in placed.iter().filter(|placed| placed.row == *row) {
             let span = placed.span;
-            let (start, end) = (x(span.from_ns), x(span.to_ns));
-            bar(&mut svg, span, start, end, y);
+            // What began before or ended after the picture ends at its edge.
+            let (start, end) = (x(span.from_ns).max(left), x(span.to_ns).min(right));
+            if start <= right && end >= left {
+                bar(&mut svg, span, start, end, y);
+            }
         }
     }
     scale(&mut svg, (from, to), (left, right), bottom);

@@ -3,7 +3,7 @@
 
 use punctual_stats::histogram::MIN_SAMPLES_BEYOND;
 
-use super::{Canvas, Form, Key, Marks, colour, drawn};
+use super::{Canvas, Form, Key, Marks, colour, drawn, hover};
 use crate::report::draw::svg::Path;
 use crate::report::draw::{Log, Tail, axis};
 use crate::report::figures::{Figures, Row};
@@ -90,7 +90,33 @@ pub fn draw(figures: &Figures, marks: &Marks, form: Form, id: &str) -> Option<St
     targets(&mut canvas, marks, &x, &y);
     tail(&mut canvas, marks, &x, &y);
     canvas.legend(&keys);
+    strips(&mut canvas, figures, &x);
     Some(canvas.finish())
+}
+
+/// What is said under the pointer: the latency of all CPUs that this share lies above.
+fn strips(canvas: &mut Canvas, figures: &Figures, x: &Tail) {
+    let curve = &figures.merged.curve;
+    let each = curve.len().div_ceil(hover::most(canvas.form)).max(1);
+    let points: Vec<_> = curve.iter().step_by(each).chain(curve.last()).collect();
+    let middle = |a: f64, b: f64| (x.at(a) + x.at(b)) / 2.0;
+    for (i, point) in points.iter().enumerate() {
+        let before = i.checked_sub(1).map_or(canvas.frame.left, |before| {
+            middle(points[before].above, point.above)
+        });
+        let after = points
+            .get(i + 1)
+            .map_or(canvas.frame.right, |next| middle(point.above, next.above));
+        let says = match i {
+            0 => format!("min {}", words::duration(point.ns)),
+            _ => format!(
+                "{} above {}",
+                words::share(point.above),
+                words::duration(point.ns)
+            ),
+        };
+        hover::strip(&mut canvas.svg, &canvas.frame, (before, after), &says);
+    }
 }
 
 fn void_label(canvas: &mut Canvas, edge: f64) {

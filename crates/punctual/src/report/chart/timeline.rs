@@ -1,7 +1,7 @@
 //! Latency over time: the lowest, the mean and the highest of each stretch,
 //! and when deadlines were missed.
 
-use super::{Canvas, Form, KEY, Key, Marks};
+use super::{Canvas, Form, KEY, Key, Marks, hover};
 use crate::record::{Run, TimelineRow};
 use crate::report::draw::svg::Path;
 use crate::report::draw::{Linear, Log, axis};
@@ -32,6 +32,7 @@ pub fn condense(rows: &[TimelineRow], most: usize) -> (Vec<TimelineRow>, usize) 
                 sum.max_ns = sum.max_ns.max(row.max_ns);
                 sum.late = sum.late.saturating_add(row.late);
                 sum.missed = sum.missed.saturating_add(row.missed);
+                sum.misses = sum.misses.saturating_add(row.misses);
             }
             sum
         })
@@ -156,7 +157,34 @@ pub fn draw(run: &Run, marks: &Marks, form: Form, id: &str) -> Option<String> {
             .svg
             .label("ink", "start", x + KEY, y, marks.terms.late_mark);
     }
+    strips(&mut canvas, &timeline.rows, (&x, timeline.row_ns.max(1)));
     Some(canvas.finish())
+}
+
+/// What is said under the pointer.
+fn strips(canvas: &mut Canvas, rows: &[TimelineRow], (x, row_ns): (&Linear, u64)) {
+    let (rows, each) = condense(rows, hover::most(canvas.form));
+    let width_ns = row_ns as f64 * each as f64;
+    for (i, row) in rows.iter().enumerate() {
+        let from_ns = i as f64 * width_ns;
+        let mut says = match row.count {
+            0 => format!("{}: none", words::instant(from_ns as u64)),
+            count => format!(
+                "{}: max {}, mean {}",
+                words::instant(from_ns as u64),
+                words::duration(row.max_ns),
+                words::duration_f64((row.sum_ns as f64 / count as f64).round()),
+            ),
+        };
+        if row.late > 0 {
+            says += &format!(", {} late", words::count(row.late));
+        }
+        if row.missed > 0 {
+            says += &format!(", {} skipped", words::count(row.missed));
+        }
+        let strip = (x.at(from_ns), x.at(from_ns + width_ns));
+        hover::strip(&mut canvas.svg, &canvas.frame, strip, &says);
+    }
 }
 
 /// Names the highest latency where it stands.
@@ -221,6 +249,7 @@ mod tests {
             max_ns: if n.is_multiple_of(3) { 0 } else { 2 * n },
             late: 1,
             missed: 2,
+            misses: 3,
         };
         let rows: Vec<_> = (0..1000).map(row).collect();
         let (few, each) = condense(&rows, 30);

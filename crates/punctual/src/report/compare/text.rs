@@ -2,12 +2,15 @@
 
 use std::fmt::Write;
 
-use punctual_stats::compare::ComparisonStatement;
+use punctual_stats::compare::{Conclusion, QuantileTest};
 use punctual_stats::format;
 
+use super::cpus::Cpus;
+use super::words::{self, p_value, percentile};
 use super::{Band, Comparison, Side};
 use crate::record::conditions::Role;
 use crate::record::error::one_line;
+use crate::report::known::Reading;
 
 /// How text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,11 +37,18 @@ pub fn compare_text(comparison: &Comparison, style: TextStyle) -> String {
     text.bands(comparison);
     text.differences(comparison);
     text.warnings(comparison);
-    if style.ascii {
-        to_ascii(&text.out)
-    } else {
-        text.out
-    }
+    text.finish()
+}
+
+/// The CPUs of one run in words and a table, at most 80 columns wide.
+#[must_use]
+pub fn cpus_text(cpus: &Cpus, style: TextStyle) -> String {
+    let mut text = Text {
+        out: String::new(),
+        style,
+    };
+    text.cpus(cpus);
+    text.finish()
 }
 
 fn to_ascii(text: &str) -> String {
@@ -99,48 +109,50 @@ impl Text {
         let _ = write!(self.out, "\n{text}\n");
     }
 
+    fn finish(self) -> String {
+        if self.style.ascii {
+            to_ascii(&self.out)
+        } else {
+            self.out
+        }
+    }
+
+    fn bold_lines(&mut self, text: &str) {
+        let start = self.out.len();
+        self.wrapped("", "", text);
+        let lines = self.out.split_off(start);
+        for line in lines.lines() {
+            let line = self.bold(line);
+            self.line(&line);
+        }
+    }
+
     fn statement(&mut self, comparison: &Comparison) {
         let statistics = &comparison.statistics;
-        let words = match statistics.statement {
-            ComparisonStatement::TooFewSamples => "Too few samples to compare.".to_owned(),
-            ComparisonStatement::NoDifferenceShown => {
-                "No difference shown. That does not show that there is none.".to_owned()
-            }
-            ComparisonStatement::FirstEarlier => "The first wakes up earlier.".to_owned(),
-            ComparisonStatement::SecondEarlier => "The second wakes up earlier.".to_owned(),
-            ComparisonStatement::Mixed => {
-                "One is earlier in the body, the other in the tail.".to_owned()
-            }
-            other => format!("{other}."),
-        };
-        let words = self.bold(&words);
-        self.line(&words);
-        if statistics.statement == ComparisonStatement::TooFewSamples {
+        self.bold_lines(&words::headline(statistics));
+        if let Some(meaning) = words::meaning(statistics) {
+            self.wrapped("", "", &meaning);
+        }
+        if statistics.conclusion == Conclusion::TooFewSamples {
             return;
         }
-        let (low, high) = statistics.delta_interval;
-        self.wrapped("", "", &format!(
-            "A wake-up of the second is later than one of the first in {} of pairs (half would be alike). Cliff's delta {}, {} interval {} to {}.",
+        for quantile in &statistics.quantiles {
+            self.line(&quantile_line(quantile, ["A", "B"], "B/A"));
+        }
+        if comparison.limit_ns != Some(0) {
+            self.wrapped("", "", &format!(
+            "A wake-up of B is later than one of A in {} of pairs (half would be alike; Cliff's delta {}).",
             percent((statistics.delta + 1.0) / 2.0),
             signed_share(statistics.delta),
-            format::percent(statistics.confidence),
-            signed_share(low),
-            signed_share(high),
         ));
-        for quantile in &statistics.quantiles {
-            let (low, high) = quantile.interval_ns;
-            self.line(&format!(
-                "  p{:<6} second minus first {:>9}, interval {} to {}",
-                trimmed(quantile.quantile * 100.0),
-                signed(quantile.difference_ns),
-                signed(low),
-                signed(high)
-            ));
+        }
+        if let Some(basis) = words::basis(statistics) {
+            self.wrapped("", "", &basis);
         }
     }
 
     fn sides(&mut self, comparison: &Comparison) {
-        self.heading(&format!("{:<18} {:>29} {:>29}", "", "first", "second"));
+        self.heading(&format!("{:<18} {:>29} {:>29}", "", "A", "B"));
         let (a, b) = (&comparison.first, &comparison.second);
         let mut row = |name: &str, of: &dyn Fn(&Side) -> String| {
             let (a, b) = (clip(&of(a), 29), clip(&of(b), 29));
@@ -150,17 +162,28 @@ impl Text {
             self.line(&format!("{name:<18} {a:>29} {b:>29}"));
         };
         let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), format::duration);
-        row("tool", &|side| side.tool.clone());
-        row("begun", &|side| side.started.clone());
-        row("host", &|side| side.host.clone());
-        row("kernel", &|side| side.kernel.clone());
+        let several = a.runs.max(b.runs) > 1;
+        row("runs", &|side| {
+            if several {
+                side.runs.to_string()
+            } else {
+                String::new()
+            }
+        });
+        row("tool", &|side| side.tools.join(", "));
+        row("begun", &|side| match side.started.as_slice() {
+            [first, .., last] => format!("{first} ... {}", last.get(11..).unwrap_or(last)),
+            one => one.concat(),
+        });
+        row("host", &|side| side.hosts.join(", "));
+        row("kernel", &|side| side.kernels.join(", "));
         row("measured", &|side| time(side.measured_ns));
         row("threads", &|side| side.threads.to_string());
         row("samples", &|side| format::count(side.samples));
-        row("missed periods", &|side| {
+        row("skipped periods", &|side| {
             side.missed.map_or_else(|| "-".to_owned(), format::count)
         });
-        row("not kept", &|side| {
+        row("latency not kept", &|side| {
             if side.lost > 0 {
                 format::count(side.lost)
             } else {
@@ -173,22 +196,65 @@ impl Text {
                 .map_or_else(|| "-".to_owned(), format::duration_f64)
         });
         row("maximum", &|side| time(side.max_ns));
-        row("verdict", &|side| {
-            side.verdict
-                .map_or_else(|| "-".to_owned(), |verdict| verdict.to_string())
+        row("verdict", &|side| match side.verdicts.as_slice() {
+            [] => "-".to_owned(),
+            verdicts => {
+                let words: Vec<String> = verdicts.iter().map(ToString::to_string).collect();
+                words.join(" ")
+            }
         });
     }
 
     fn percentiles(&mut self, comparison: &Comparison) {
         for pair in &comparison.percentiles {
-            let time =
-                |ns: Option<u64>| ns.map_or_else(|| "too few samples".to_owned(), format::duration);
             self.line(&format!(
                 "{:<18} {:>29} {:>29}",
-                format!("p{}", trimmed(pair.percentile)),
-                time(pair.first_ns),
-                time(pair.second_ns)
+                percentile(pair.percentile / 100.0),
+                reading(pair.first),
+                reading(pair.second)
             ));
+        }
+    }
+
+    fn cpus(&mut self, cpus: &Cpus) {
+        let statistics = &cpus.statistics;
+        let headline = words::cpus_headline(cpus);
+        self.bold_lines(&headline);
+        if let Some(basis) = &statistics.basis {
+            self.wrapped("", "", &format!(
+                "The unit is a stretch of {} that all CPUs share ({} of them), so what stalls the \
+                 whole machine cancels out. One run shows one run: whether it is so again, several \
+                 runs show. p is adjusted for all figures below; intervals hold at {} each.",
+                format::duration(basis.length_ns()),
+                basis.units.0,
+                format::percent(statistics.confidence)
+            ));
+        }
+        self.heading(&format!(
+            "{:<18} {:>11} {:>9} {:>9} {:>9} {:>9}",
+            "", "samples", "p50", "p99", "p99.9", "max"
+        ));
+        let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), format::duration);
+        for cpu in &cpus.cpus {
+            self.line(&format!(
+                "{:<18} {:>11} {:>9} {:>9} {:>9} {:>9}",
+                clip(&cpu.name, 18),
+                format::count(cpu.samples),
+                time(cpu.p50_ns),
+                time(cpu.p99_ns),
+                time(cpu.p999_ns),
+                time(cpu.max_ns)
+            ));
+        }
+        if statistics.members.is_empty() {
+            return;
+        }
+        self.heading("In a stretch of time (geometric mean), against the median of the others");
+        for (member, cpu) in statistics.members.iter().zip(&cpus.cpus) {
+            self.line(&clip(&cpu.name, 40));
+            for quantile in &member.quantiles {
+                self.line(&quantile_line(quantile, ["others", "own"], "ratio"));
+            }
         }
     }
 
@@ -201,12 +267,16 @@ impl Text {
             comparison.first.samples.max(1),
             comparison.second.samples.max(1),
         );
-        let first = used(&comparison.bands);
-        for band in first {
+        for band in used(&comparison.bands) {
             let bars = (bar(band.first, totals.0), bar(band.second, totals.1));
             self.line(&format!(
                 "{:>9} │{:>width$} {:>12} │ {:>12} {:<width$}",
-                format::duration(band.from_ns),
+                match comparison.limit_ns {
+                    Some(limit) if limit == band.from_ns => {
+                        format!("> {}", format::duration(limit))
+                    }
+                    _ => format::duration(band.from_ns),
+                },
                 bars.0,
                 format::count(band.first),
                 format::count(band.second),
@@ -239,15 +309,16 @@ impl Text {
     }
 
     fn warnings(&mut self, comparison: &Comparison) {
-        if !comparison.warnings.is_empty() {
+        if !comparison.warnings.is_empty() || comparison.resolution_ns > 1 {
             self.heading("Beware");
         }
         for warning in &comparison.warnings {
-            self.wrapped("- ", "  ", &one_line(warning));
+            let warning = words::warning(warning);
+            self.wrapped("- ", "  ", &one_line(&warning));
         }
         if comparison.resolution_ns > 1 {
             let text = format!(
-                "Latencies are known to {} alone and were rounded down to that on both sides.",
+                "latencies are known to {} alone and were rounded down to that on both sides",
                 format::duration(comparison.resolution_ns)
             );
             self.wrapped("- ", "  ", &text);
@@ -290,17 +361,51 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn trimmed(number: f64) -> String {
-    let text = format!("{number:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+fn reading(reading: Reading) -> String {
+    match reading {
+        Reading::Value(ns) => format::duration(ns),
+        Reading::AtLeast(0) => "-".to_owned(),
+        Reading::AtLeast(ns) => format!("> {}", format::duration(ns)),
+        Reading::TooFew => "too few samples".to_owned(),
+    }
+}
+
+/// `p99  A 94 µs  B 38 µs  B/A 0.404 (0.38 to 0.43), p 0.029`.
+fn quantile_line(test: &QuantileTest, names: [&str; 2], ratio: &str) -> String {
+    let mut line = format!(
+        "  {:<6} {} {:>8}, {} {:>8}",
+        percentile(test.quantile),
+        names[0],
+        format::duration(test.first_ns),
+        names[1],
+        format::duration(test.second_ns)
+    );
+    if let (Some(value), Some((low, high)), Some(p)) = (test.ratio, test.ratio_interval, test.p) {
+        let _ = write!(
+            line,
+            "; {ratio} {} ({} to {}), p {}",
+            factor(value),
+            factor(low),
+            factor(high),
+            p_value(p)
+        );
+    }
+    line
+}
+
+/// A ratio in three digits; beyond a thousand it is no figure any more.
+fn factor(ratio: f64) -> String {
+    match ratio {
+        r if r >= 1000.0 => "> 1000".to_owned(),
+        r if r >= 100.0 => format!("{r:.0}"),
+        r if r >= 10.0 => format!("{r:.1}"),
+        r if r >= 0.001 => format!("{r:.2}"),
+        _ => "< 0.001".to_owned(),
+    }
 }
 
 fn sign(number: f64) -> &'static str {
     if number < 0.0 { "−" } else { "+" }
-}
-
-fn signed(ns: f64) -> String {
-    format!("{}{}", sign(ns), format::duration_f64(ns.abs()))
 }
 
 fn signed_share(share: f64) -> String {

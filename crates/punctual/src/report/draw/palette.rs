@@ -61,6 +61,12 @@ svg.chart text.halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-
 .missdot{fill:var(--alert)}
 .leader{stroke:var(--soft);stroke-width:.8;fill:none}
 .cell{fill:none}
+.lane{fill:var(--s0)}
+.hit .strip{fill:transparent}
+.hit .cross{stroke:var(--soft);stroke-width:1}
+.hit .tip{fill:var(--panel);stroke:var(--rule)}
+.hit .cross,.hit .tip,.hit text{visibility:hidden;pointer-events:none}
+.hit:hover .cross,.hit:hover .tip,.hit:hover text{visibility:visible}
 .span .bar{fill:var(--void);stroke:var(--rule);stroke-width:.8}
 .span.way .bar{fill:var(--s1);fill-opacity:.35;stroke:var(--s1)}
 .span.probe .bar{fill:var(--s2);fill-opacity:.3;stroke:var(--s2)}

@@ -2,6 +2,7 @@
 //! about each cause, two runs by cause, and traces for Perfetto.
 
 mod against;
+mod brief;
 mod intervals;
 mod mend;
 mod names;
@@ -9,6 +10,8 @@ pub mod perfetto;
 mod text;
 
 pub use against::{Change, Difference, against, against_text};
+pub use brief::{Extent, brief};
+pub(super) use brief::{part_ns, part_of, parts_ns};
 pub use intervals::{Interval, around, intervals};
 pub use mend::mend;
 pub use names::name;

@@ -55,7 +55,7 @@ pub fn name(cause: &Cause) -> String {
         Cause::Blocked { state } => format!("it slept ({state})"),
         Cause::Waker { task } if task.is_empty() => "not woken yet".to_owned(),
         Cause::Waker { task } => format!("not woken yet by {task}"),
-        Cause::Probe => "its previous cycle".to_owned(),
+        Cause::Probe => "itself: it was awake".to_owned(),
         Cause::Tracer => "tracer".to_owned(),
         Cause::Other => "others".to_owned(),
         Cause::Unexplained => "unexplained".to_owned(),

@@ -19,21 +19,33 @@ const UNIT_NS: u64 = 1000;
 /// Writes the histogram with as many rows as it takes, so that nothing
 /// overflows short of a second.
 pub(super) fn write(run: &Run) -> Result<String, String> {
-    let mut histograms = Vec::with_capacity(run.threads.len());
+    let mut known = Vec::with_capacity(run.threads.len());
+    let mut means = Vec::with_capacity(run.threads.len());
     for index in 0..run.threads.len() {
-        histograms.push(rows::histogram(run, index)?);
+        let of = rows::known(run, index)?;
+        means.extend(of.mean(UNIT_NS).map(|mean| mean as u64));
+        known.push(of);
     }
     let steps: Vec<_> = run
         .threads
         .iter()
-        .zip(&histograms)
-        .map(|(thread, histogram)| rows::in_steps(thread, histogram, UNIT_NS))
+        .zip(&known)
+        .map(|(thread, of)| rows::in_steps(thread, &of.histogram, UNIT_NS))
         .collect();
+    // Where a thread's histogram ended, all do: a row of it would be a count of 0.
+    let ends = known.iter().filter_map(|of| of.kept_below_ns);
+    let most = ends.map(|ns| ns / UNIT_NS).min().unwrap_or(MOST_ROWS);
+    let most = most.min(MOST_ROWS);
     let last = steps
         .iter()
-        .filter_map(|rows| rows.range(..MOST_ROWS).next_back())
+        .filter_map(|rows| rows.range(..most).next_back())
         .map(|row| *row.0);
     let end = last.max().map_or(0, |last| last + 1);
+    let end = if most < MOST_ROWS && end > 0 {
+        most
+    } else {
+        end
+    };
 
     let mut out = String::new();
     if let Some(us) = run.system.power.cpu_dma_latency_held_us {
@@ -57,30 +69,19 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
     let inside = |rows: &std::collections::BTreeMap<u64, u64>| rows.range(..end).map(|r| r.1).sum();
     let totals: Vec<u64> = steps.iter().map(inside).collect();
     line(&mut out, "# Total:", 9, totals.iter().copied());
-    let of =
-        |figure: fn(&punctual_stats::histogram::Histogram) -> u64| histograms.iter().map(figure);
-    line(
-        &mut out,
-        "# Min Latencies:",
-        5,
-        of(|h| h.min().unwrap_or(0) / UNIT_NS),
-    );
-    line(
-        &mut out,
-        "# Avg Latencies:",
-        5,
-        of(|h| rows::mean(h, UNIT_NS) as u64),
-    );
-    line(
-        &mut out,
-        "# Max Latencies:",
-        5,
-        of(|h| h.max().unwrap_or(0) / UNIT_NS),
-    );
-    let over = histograms
+    let of = |figure: fn(&rows::Known) -> Option<u64>| {
+        let values = known.iter().map(figure);
+        values.map(|ns| ns.unwrap_or(0) / UNIT_NS)
+    };
+    line(&mut out, "# Min Latencies:", 5, of(|of| of.min_ns));
+    if means.len() == known.len() {
+        line(&mut out, "# Avg Latencies:", 5, means.iter().copied());
+    }
+    line(&mut out, "# Max Latencies:", 5, of(|of| of.max_ns));
+    let over = known
         .iter()
         .zip(&totals)
-        .map(|(h, inside)| h.count() - inside);
+        .map(|(of, inside)| of.count() - inside);
     line(&mut out, "# Histogram Overflows:", 5, over.clone());
     out.push_str("# Histogram Overflow at cycle number:\n");
     for ((index, thread), over) in run.threads.iter().enumerate().zip(over) {

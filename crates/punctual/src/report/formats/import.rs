@@ -21,6 +21,8 @@ pub(super) struct ForeignThread {
     pub min: u64,
     pub max: u64,
     pub mean: Option<f64>,
+    /// The lowest value that the histogram has no row for, where that is stated.
+    pub end: Option<u64>,
 }
 
 /// A run as another tool states it.
@@ -92,6 +94,7 @@ impl Foreign {
                 as_deployed: false,
                 best_effort: false,
             },
+            placement: None,
             system: self.system.unwrap_or_default(),
             demands: vec![Demand {
                 name: "conditions".to_owned(),
@@ -113,6 +116,10 @@ impl Foreign {
                 format: self.format.to_owned(),
                 resolution_ns: self.unit_ns,
                 unknown,
+                kept_below_ns: stated
+                    .iter()
+                    .filter_map(|thread| thread.kept_below_ns)
+                    .min(),
                 threads: stated,
             }),
             merged: None,
@@ -121,11 +128,14 @@ impl Foreign {
             gaps: None,
             cross_check: None,
             watch: None,
+            stops: None,
             command: self.command,
             tool: self.tool,
         };
         let mut run = crate::record::validated(path, run)?;
-        if run.threads.iter().any(|thread| thread.latency.count > 0) {
+        // The statistics take a histogram as whole.
+        let whole = run.threads.iter().all(|thread| thread.lost == 0);
+        if whole && run.threads.iter().any(|thread| thread.latency.count > 0) {
             run.analysis = crate::record::analyse_record(&run).ok();
         }
         Ok(run)
@@ -144,6 +154,7 @@ impl Foreign {
             ("started", self.started.is_none()),
             ("load", true),
             ("missed", true),
+            ("source", true),
         ]
         .into_iter()
         .filter(|(_, unknown)| *unknown)
@@ -250,14 +261,28 @@ impl ForeignThread {
             .mean
             .map(|mean| mean * unit_ns as f64)
             .filter(|mean| mean.is_finite());
+        let kept_below_ns = match unkept {
+            0 => None,
+            _ => Some(scaled(self.kept_below())?),
+        };
         let summary = ImportedThread {
             count: self.count,
             min_ns,
             max_ns,
             mean_ns,
             beyond: unkept,
+            kept_below_ns,
         };
         Ok((thread, summary))
+    }
+
+    /// No value below this was left out of the histogram. Where its end is not stated, that
+    /// is its last row in use: what was left out lies above.
+    fn kept_below(&self) -> u64 {
+        let used = self.rows.iter().filter(|(_, count)| *count > 0);
+        let last = used.map(|(value, _)| value.saturating_add(1)).max();
+        let end = self.end.filter(|end| *end <= self.max);
+        last.max(end).unwrap_or(0).max(self.min)
     }
 
     /// Whether minimum and maximum agree with the histogram.

@@ -17,7 +17,7 @@ struct Results {
     /// Absent in the first version.
     #[serde(default)]
     version: Option<u64>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     sysinfo: Option<SysInfo>,
     cpu: BTreeMap<u64, CpuResults>,
 }
@@ -105,6 +105,7 @@ fn thread(results: CpuResults) -> ForeignThread {
         min: results.min,
         max: results.max,
         mean: results.avg,
+        end: None,
     }
 }
 
@@ -128,23 +129,23 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
     const UNIT_NS: u64 = 1000;
     let mut cpus = BTreeMap::new();
     for (index, thread) in run.threads.iter().enumerate() {
-        let histogram = rows::histogram(run, index)?;
+        let known = rows::known(run, index)?;
         // jitterplot counts the keys up from 0 and stops at the first gap: they
         // are the threads' numbers there too.
         cpus.insert(
             index as u64,
             CpuResults {
-                histogram: rows::in_steps(thread, &histogram, UNIT_NS),
-                count: histogram.count(),
-                min: histogram.min().unwrap_or(0) / UNIT_NS,
-                max: histogram.max().unwrap_or(0) / UNIT_NS,
-                avg: Some((rows::mean(&histogram, UNIT_NS) * 100.0).round() / 100.0),
+                histogram: rows::in_steps(thread, &known.histogram, UNIT_NS),
+                count: known.count(),
+                min: known.min_ns.unwrap_or(0) / UNIT_NS,
+                max: known.max_ns.unwrap_or(0) / UNIT_NS,
+                avg: known.mean_in_hundredths(UNIT_NS),
             },
         );
     }
     let results = Results {
         version: Some(VERSION),
-        sysinfo: Some(SysInfo {
+        sysinfo: run.knows("system").then(|| SysInfo {
             sysname: "Linux".to_owned(),
             nodename: run.system.hostname.clone(),
             release: run.system.kernel.release.clone(),

@@ -1,5 +1,5 @@
-//! A test suite: one case for each requirement, each demand and each event that
-//! invalidates the run. The words are the terminal's: a FAIL is a failure of type
+//! A test suite: one case for each requirement, each condition that was requested and each
+//! event that invalidates the run; what is merely known of the machine is a property. The words are the terminal's: a FAIL is a failure of type
 //! `FAIL`, INCONCLUSIVE a failure of type `INCONCLUSIVE` (what was to be shown was
 //! not shown), INVALID an error of type `INVALID`.
 
@@ -8,6 +8,8 @@ use punctual_stats::verdict::{Outcome, RequirementResult};
 
 use super::xml::Xml;
 use crate::record::{Demand, Event, Run, Standing, State};
+use crate::report::figures::Figures;
+use crate::report::watch;
 
 pub(super) fn write(run: &Run) -> String {
     let cases = cases(run);
@@ -23,7 +25,11 @@ pub(super) fn write(run: &Run) -> String {
         .iter()
         .filter(|case| matches!(case.result, Found::Skipped(..)))
         .count();
-    let time = format!("{:.3}", run.measured_ns as f64 / 1e9);
+    let time = if run.knows("measured-time") {
+        format!("{:.3}", run.measured_ns as f64 / 1e9)
+    } else {
+        String::new()
+    };
     let (tests, failures, errors, skipped) = (
         cases.len().to_string(),
         failures.to_string(),
@@ -32,7 +38,14 @@ pub(super) fn write(run: &Run) -> String {
     );
     let name = format!("{} {}", run.tool.name, run.verb);
     let mut xml = Xml::new();
-    xml.start(
+    // What isn't known is left out.
+    let start = |xml: &mut Xml, element: &'static str, attributes: &[(&'static str, &str)]| {
+        let known = attributes.iter().filter(|(_, value)| !value.is_empty());
+        let known: Vec<_> = known.copied().collect();
+        xml.start(element, &known);
+    };
+    start(
+        &mut xml,
         "testsuites",
         &[
             ("name", &name),
@@ -42,7 +55,8 @@ pub(super) fn write(run: &Run) -> String {
             ("time", &time),
         ],
     );
-    xml.start(
+    start(
+        &mut xml,
         "testsuite",
         &[
             ("name", &name),
@@ -67,13 +81,8 @@ pub(super) fn write(run: &Run) -> String {
 
 fn properties(xml: &mut Xml, run: &Run) {
     xml.start("properties", &[]);
-    let samples: u64 = run.threads.iter().map(|thread| thread.latency.count).sum();
-    let max = run
-        .threads
-        .iter()
-        .map(|thread| thread.latency.max_ns)
-        .max()
-        .unwrap_or(0);
+    let figures = Figures::of(run).merged;
+    let (samples, max) = (figures.count, figures.max.unwrap_or(0));
     let properties = [
         ("command", run.command.join(" ")),
         ("kernel", run.system.kernel.release.clone()),
@@ -85,8 +94,21 @@ fn properties(xml: &mut Xml, run: &Run) {
         ("samples", samples.to_string()),
         ("max_ns", max.to_string()),
     ];
-    for (name, value) in &properties {
+    let unstated = |name: &str, value: &str| {
+        run.imported.is_some() && (name == "confidence" || matches!(value, "" | "unknown"))
+    };
+    let watched = watch::subject(run).map(|subject| ("watched", subject));
+    for (name, value) in properties
+        .iter()
+        .chain(&watched)
+        .filter(|(name, value)| !unstated(name, value))
+    {
         xml.empty("property", &[("name", name), ("value", value)]);
+    }
+    for stated in run.demands.iter().filter(|demand| !requested(demand)) {
+        let name = format!("stated.{}", stated.name);
+        let value = stated.found.as_str();
+        xml.empty("property", &[("name", name.as_str()), ("value", value)]);
     }
     xml.end();
 }
@@ -155,16 +177,18 @@ fn cases(run: &Run) -> Vec<Case> {
             timed: true,
         })),
     }
+    // Of another tool's run there is but one, that its conditions are not known: no case.
+    let demands = run.demands.iter().filter(|_| run.imported.is_none());
     cases.extend(
-        run.demands
-            .iter()
+        demands
+            .filter(|demand| requested(demand))
             .map(|found| demand(found, run.request.best_effort)),
     );
     cases.extend(
         run.events
             .iter()
             .filter(|event| event.invalidates)
-            .map(event),
+            .map(|found| event(found, run)),
     );
     cases.push(completeness(run));
     cases
@@ -204,6 +228,12 @@ fn judged(name: String, outcome: Outcome, sentence: &str, run: &Run) -> Case {
     }
 }
 
+/// Whether a condition can fail: nobody requested what is only stated, and a case of it would
+/// be green whatever was found.
+fn requested(demand: &Demand) -> bool {
+    demand.standing != Standing::Stated
+}
+
 fn demand(demand: &Demand, best_effort: bool) -> Case {
     let text = || {
         let mend = demand
@@ -225,11 +255,15 @@ fn demand(demand: &Demand, best_effort: bool) -> Case {
     }
 }
 
-fn event(event: &Event) -> Case {
-    let at = format!("{:.3} s", event.at_ns as f64 / 1e9);
+fn event(event: &Event, run: &Run) -> Case {
+    let name = match run.imported {
+        // Another tool doesn't say when.
+        Some(_) => event.kind.clone(),
+        None => format!("{} at {:.3} s", event.kind, event.at_ns as f64 / 1e9),
+    };
     Case {
         class: "event",
-        name: format!("{} at {at}", event.kind),
+        name,
         result: Found::Error(Outcome::Invalid.word(), event.text.clone()),
         output: String::new(),
         timed: false,

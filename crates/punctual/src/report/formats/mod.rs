@@ -19,6 +19,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use openmetrics::Dialect;
+
 use crate::record::error::one_line;
 use crate::record::read::{Bounds, slurp};
 use crate::record::{RUN_FILE, RecordError, Run, parse, scan};
@@ -39,18 +41,21 @@ pub enum Format {
     Junit,
     /// Metrics for Prometheus and its kin.
     OpenMetrics,
+    /// Metrics for node_exporter's textfile collector and the push gateway.
+    Prometheus,
     /// The histogram, one row for each bucket in use.
     Csv,
 }
 
 impl Format {
     /// All of them, in the order that help shows.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Cyclictest,
         Self::RtTestsJson,
         Self::Jitterdebugger,
         Self::Junit,
         Self::OpenMetrics,
+        Self::Prometheus,
         Self::Csv,
     ];
 
@@ -63,6 +68,7 @@ impl Format {
             Self::Jitterdebugger => "jitterdebugger",
             Self::Junit => "junit",
             Self::OpenMetrics => "openmetrics",
+            Self::Prometheus => "prometheus",
             Self::Csv => "csv",
         }
     }
@@ -75,7 +81,8 @@ impl Format {
             Self::RtTestsJson => "cyclictest.json",
             Self::Jitterdebugger => "results.json",
             Self::Junit => "junit.xml",
-            Self::OpenMetrics => "punctual.prom",
+            Self::OpenMetrics => "openmetrics.txt",
+            Self::Prometheus => "punctual.prom",
             Self::Csv => "histogram.csv",
         }
     }
@@ -112,7 +119,8 @@ pub fn write(format: Format, run: &Run) -> Result<String, String> {
         Format::RtTestsJson => rt_tests::write(run),
         Format::Jitterdebugger => jitterdebugger::write(run),
         Format::Junit => Ok(junit::write(run)),
-        Format::OpenMetrics => openmetrics::write(run),
+        Format::OpenMetrics => openmetrics::write(run, Dialect::OpenMetrics),
+        Format::Prometheus => openmetrics::write(run, Dialect::Prometheus),
         Format::Csv => csv::write(run),
     }
 }

@@ -1,12 +1,13 @@
-//! Metrics in the text form of OpenMetrics 1.0, for Prometheus and its kin.
+//! Metrics in the text form of OpenMetrics 1.0, for Prometheus and its kin, and in the older
+//! one of Prometheus itself, which is all that node_exporter's textfile collector reads: one
+//! family of a type that it does not know (`info`, `stateset`) costs it the whole file.
 //! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
 
 use std::fmt::Write;
 
-use punctual_stats::histogram::Histogram;
 use punctual_stats::verdict::Outcome;
 
-use super::rows;
+use super::rows::{self, Known};
 use crate::record::{Run, Thread};
 
 /// Upper edges of the buckets: 1, 2 and 5 in each decade from 1 µs to 10 s.
@@ -35,21 +36,38 @@ const EDGES_NS: [u64; 22] = [
     10_000_000_000,
 ];
 
-pub(super) fn write(run: &Run) -> Result<String, String> {
+/// Which of the two text forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus's own, version 0.0.4.
+    Prometheus,
+}
+
+pub(super) fn write(run: &Run, dialect: Dialect) -> Result<String, String> {
     let mut histograms = Vec::with_capacity(run.threads.len());
     for index in 0..run.threads.len() {
-        histograms.push(rows::histogram(run, index)?);
+        histograms.push(rows::known(run, index)?);
     }
     let labels: Vec<String> = (0..run.threads.len())
         .map(|index| thread_labels(run, index))
         .collect();
-    let mut out = String::new();
+    let mut out = Page {
+        text: String::new(),
+        dialect,
+    };
     latency(&mut out, run, &histograms, &labels);
     extremes(&mut out, &histograms, &labels);
-    counters(&mut out, run, &labels);
+    // Another tool states none of these.
+    if run.imported.is_none() {
+        counters(&mut out, run, &labels);
+    }
     about(&mut out, run);
-    out.push_str("# EOF\n");
-    Ok(out)
+    if dialect == Dialect::OpenMetrics {
+        out.text.push_str("# EOF\n");
+    }
+    Ok(out.text)
 }
 
 fn thread_labels(run: &Run, index: usize) -> String {
@@ -64,15 +82,36 @@ fn thread_labels(run: &Run, index: usize) -> String {
     }
 }
 
-fn family(out: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
-    put(out, format_args!("# TYPE {name} {kind}\n"));
-    if !unit.is_empty() {
-        put(out, format_args!("# UNIT {name} {unit}\n"));
-    }
-    put(out, format_args!("# HELP {name} {help}\n"));
+/// What is written so far.
+struct Page {
+    text: String,
+    dialect: Dialect,
 }
 
-fn latency(out: &mut String, run: &Run, histograms: &[Histogram], labels: &[String]) {
+impl Page {
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a string can't fail.
+        let _ = self.text.write_fmt(text);
+    }
+
+    /// Begins a family. Prometheus's own form has no units, calls a counter by the name of its
+    /// samples, and knows no type but the oldest.
+    fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
+        let (suffix, kind) = match (self.dialect, kind) {
+            (Dialect::Prometheus, "counter") => ("_total", kind),
+            (Dialect::Prometheus, "info") => ("_info", "gauge"),
+            (Dialect::Prometheus, "stateset") => ("", "gauge"),
+            _ => ("", kind),
+        };
+        self.put(format_args!("# TYPE {name}{suffix} {kind}\n"));
+        if !unit.is_empty() && self.dialect == Dialect::OpenMetrics {
+            self.put(format_args!("# UNIT {name} {unit}\n"));
+        }
+        self.put(format_args!("# HELP {name}{suffix} {help}\n"));
+    }
+}
+
+fn latency(out: &mut Page, run: &Run, histograms: &[Known], labels: &[String]) {
     let gaps = run.gaps.is_some();
     let (name, help) = if gaps {
         (
@@ -85,7 +124,7 @@ fn latency(out: &mut String, run: &Run, histograms: &[Histogram], labels: &[Stri
             "Wake-up time minus the instant that was asked for.",
         )
     };
-    family(out, name, "histogram", "seconds", help);
+    out.family(name, "histogram", "seconds", help);
     // The limits that were required have an edge of their own.
     let mut edges = EDGES_NS.to_vec();
     edges.extend(
@@ -96,53 +135,55 @@ fn latency(out: &mut String, run: &Run, histograms: &[Histogram], labels: &[Stri
     );
     edges.sort_unstable();
     edges.dedup();
-    for (histogram, labels) in histograms.iter().zip(labels) {
-        for edge in &edges {
+    for (known, labels) in histograms.iter().zip(labels) {
+        let histogram = &known.histogram;
+        // How many lie below an edge beyond the end of another tool's histogram isn't known.
+        let is_known = |edge: &&u64| known.kept_below_ns.is_none_or(|end| **edge < end);
+        for edge in edges.iter().filter(is_known) {
             let below = histogram.count_at_or_below(*edge);
-            put(
-                out,
-                format_args!(
-                    "{name}_bucket{{{labels},le=\"{}\"}} {below}\n",
-                    seconds(*edge)
-                ),
-            );
+            out.put(format_args!(
+                "{name}_bucket{{{labels},le=\"{}\"}} {below}\n",
+                seconds(*edge)
+            ));
         }
-        let count = histogram.count();
-        put(
-            out,
-            format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n"),
-        );
-        put(out, format_args!("{name}_count{{{labels}}} {count}\n"));
-        let sum = histogram.sum() as f64 / 1e9;
-        put(out, format_args!("{name}_sum{{{labels}}} {sum:?}\n"));
+        let count = known.count();
+        out.put(format_args!(
+            "{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n"
+        ));
+        out.put(format_args!("{name}_count{{{labels}}} {count}\n"));
+        let stated = known.mean_ns.filter(|_| run.imported.is_some());
+        let sum = match stated {
+            Some(mean) => mean * count as f64,
+            None if known.beyond > 0 => continue,
+            None => histogram.sum() as f64,
+        } / 1e9;
+        out.put(format_args!("{name}_sum{{{labels}}} {sum:?}\n"));
     }
 }
 
-fn extremes(out: &mut String, histograms: &[Histogram], labels: &[String]) {
-    type Figure = fn(&Histogram) -> Option<u64>;
+fn extremes(out: &mut Page, histograms: &[Known], labels: &[String]) {
+    type Figure = fn(&Known) -> Option<u64>;
     let figures: [(&str, &str, Figure); 2] = [
-        (
-            "punctual_latency_min_seconds",
-            "Exact minimum.",
-            Histogram::min,
-        ),
+        ("punctual_latency_min_seconds", "Exact minimum.", |known| {
+            known.min_ns
+        }),
         (
             "punctual_latency_max_seconds",
             "Exact maximum; see the count and measured time.",
-            Histogram::max,
+            |known| known.max_ns,
         ),
     ];
     for (name, help, figure) in figures {
-        family(out, name, "gauge", "seconds", help);
+        out.family(name, "gauge", "seconds", help);
         for (histogram, labels) in histograms.iter().zip(labels) {
             if let Some(ns) = figure(histogram) {
-                put(out, format_args!("{name}{{{labels}}} {}\n", seconds(ns)));
+                out.put(format_args!("{name}{{{labels}}} {}\n", seconds(ns)));
             }
         }
     }
 }
 
-fn counters(out: &mut String, run: &Run, labels: &[String]) {
+fn counters(out: &mut Page, run: &Run, labels: &[String]) {
     type Figure = fn(&Thread) -> u64;
     let figures: [(&str, &str, Figure); 4] = [
         (
@@ -167,34 +208,28 @@ fn counters(out: &mut String, run: &Run, labels: &[String]) {
         ),
     ];
     for (name, help, figure) in figures {
-        family(out, name, "counter", "", help);
+        out.family(name, "counter", "", help);
         for (thread, labels) in run.threads.iter().zip(labels) {
-            put(
-                out,
-                format_args!("{name}_total{{{labels}}} {}\n", figure(thread)),
-            );
+            out.put(format_args!(
+                "{name}_total{{{labels}}} {}\n",
+                figure(thread)
+            ));
         }
     }
 }
 
-fn about(out: &mut String, run: &Run) {
+fn about(out: &mut Page, run: &Run) {
     let host = quoted(&run.system.hostname);
     let name = "punctual_measured_seconds";
-    family(
-        out,
-        name,
-        "gauge",
-        "seconds",
-        "Time measured, warm-up excluded.",
-    );
     if run.knows("measured-time") {
-        put(
-            out,
-            format_args!("{name}{{host={host}}} {}\n", seconds(run.measured_ns)),
-        );
+        out.family(name, "gauge", "seconds", "Time measured, warm-up excluded.");
+        out.put(format_args!(
+            "{name}{{host={host}}} {}\n",
+            seconds(run.measured_ns)
+        ));
     }
     let name = "punctual_run";
-    family(out, name, "info", "", "What was measured, and where.");
+    out.family(name, "info", "", "What was measured, and where.");
     let facts = [
         ("tool", run.tool.name.as_str()),
         ("version", &run.tool.version),
@@ -206,20 +241,15 @@ fn about(out: &mut String, run: &Run) {
         ("kernel", &run.system.kernel.release),
         ("preemption", &run.system.kernel.preemption),
     ];
-    put(out, format_args!("{name}_info{{host={host}"));
-    for (label, value) in facts {
-        put(out, format_args!(",{label}={}", quoted(value)));
+    out.put(format_args!("{name}_info{{host={host}"));
+    let unstated = |value: &str| run.imported.is_some() && matches!(value, "" | "unknown");
+    for (label, value) in facts.into_iter().filter(|(_, value)| !unstated(value)) {
+        out.put(format_args!(",{label}={}", quoted(value)));
     }
-    out.push_str("} 1\n");
+    out.text.push_str("} 1\n");
     if let Some(verdict) = &run.verdict {
         let name = "punctual_verdict";
-        family(
-            out,
-            name,
-            "stateset",
-            "",
-            "The verdict on all requirements.",
-        );
+        out.family(name, "stateset", "", "The verdict on all requirements.");
         for outcome in [
             Outcome::Pass,
             Outcome::Fail,
@@ -227,10 +257,14 @@ fn about(out: &mut String, run: &Run) {
             Outcome::Invalid,
         ] {
             let on = u8::from(outcome == verdict.outcome);
-            put(
-                out,
-                format_args!("{name}{{host={host},{name}=\"{outcome}\"}} {on}\n"),
-            );
+            // The label of a set of states is the family's name.
+            let label = match out.dialect {
+                Dialect::OpenMetrics => name,
+                Dialect::Prometheus => "outcome",
+            };
+            out.put(format_args!(
+                "{name}{{host={host},{label}=\"{outcome}\"}} {on}\n"
+            ));
         }
     }
 }
@@ -250,9 +284,4 @@ fn seconds(ns: u64) -> String {
 fn quoted(text: &str) -> String {
     let text = super::plain(text);
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string can't fail.
-    let _ = out.write_fmt(text);
 }

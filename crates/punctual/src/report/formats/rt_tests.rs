@@ -27,7 +27,7 @@ struct Results {
     end_time: String,
     #[serde(default)]
     return_code: i64,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     sysinfo: Option<SysInfo>,
     num_threads: u64,
     /// 0 is microseconds, 1 nanoseconds.
@@ -53,7 +53,8 @@ struct ThreadResults {
     cycles: u64,
     min: u64,
     max: u64,
-    avg: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    avg: Option<f64>,
     #[serde(default)]
     cpu: Option<i64>,
     #[serde(default)]
@@ -95,6 +96,10 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
         .zip(ended)
         .and_then(|(begun, ended)| ended.duration_since(begun).ok());
     let names: Vec<u64> = results.thread.keys().copied().collect();
+    let end = number_option(&words, "-h", "--histogram");
+    let end = end.or(number_option(&words, "-H", "--histofall"));
+    let threads = results.thread.into_values();
+    let threads = threads.map(|of| thread(of, end)).collect();
     let priority = number_option(&words, "-p", "--priority");
     Foreign {
         format: "rt-tests-json",
@@ -113,7 +118,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
         unit_ns,
         unit_known: true,
         system: results.sysinfo.map(system),
-        threads: results.thread.into_values().map(thread).collect(),
+        threads,
         command: words,
     }
     .into_run(path, |index| {
@@ -121,7 +126,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
     })
 }
 
-fn thread(results: ThreadResults) -> ForeignThread {
+fn thread(results: ThreadResults, end: Option<u64>) -> ForeignThread {
     ForeignThread {
         cpu: results.cpu.and_then(|cpu| u64::try_from(cpu).ok()),
         rows: results
@@ -132,7 +137,8 @@ fn thread(results: ThreadResults) -> ForeignThread {
         count: results.cycles,
         min: results.min,
         max: results.max,
-        mean: Some(results.avg),
+        mean: results.avg,
+        end,
     }
 }
 
@@ -157,7 +163,7 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
     const UNIT_NS: u64 = 1000;
     let mut threads = BTreeMap::new();
     for (index, thread) in run.threads.iter().enumerate() {
-        let histogram = rows::histogram(run, index)?;
+        let known = rows::known(run, index)?;
         let node = run
             .system
             .processor
@@ -168,11 +174,11 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
         threads.insert(
             index as u64,
             ThreadResults {
-                histogram: rows::in_steps(thread, &histogram, UNIT_NS),
-                cycles: histogram.count(),
-                min: histogram.min().unwrap_or(0) / UNIT_NS,
-                max: histogram.max().unwrap_or(0) / UNIT_NS,
-                avg: (rows::mean(&histogram, UNIT_NS) * 100.0).round() / 100.0,
+                histogram: rows::in_steps(thread, &known.histogram, UNIT_NS),
+                cycles: known.count(),
+                min: known.min_ns.unwrap_or(0) / UNIT_NS,
+                max: known.max_ns.unwrap_or(0) / UNIT_NS,
+                avg: known.mean_in_hundredths(UNIT_NS),
                 cpu: run
                     .knows("cpus")
                     .then(|| number(thread.cpu))
@@ -183,7 +189,11 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
         );
     }
     let begun = time::parse_rfc3339(&run.started);
-    let ended = begun.and_then(|at| at.checked_add(Duration::from_nanos(run.measured_ns)));
+    let measured = run
+        .knows("measured-time")
+        .then(|| Duration::from_nanos(run.measured_ns));
+    let ended = begun.zip(measured);
+    let ended = ended.and_then(|(at, measured)| at.checked_add(measured));
     let results = Results {
         file_version: FILE_VERSION,
         cmdline: run.command.join(" "),
@@ -191,7 +201,7 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
         start_time: begun.map(time::rfc2822).unwrap_or_default(),
         end_time: ended.map(time::rfc2822).unwrap_or_default(),
         return_code: return_code(run),
-        sysinfo: Some(SysInfo {
+        sysinfo: run.knows("system").then(|| SysInfo {
             sysname: "Linux".to_owned(),
             nodename: run.system.hostname.clone(),
             release: run.system.kernel.release.clone(),

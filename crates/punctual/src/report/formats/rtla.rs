@@ -44,6 +44,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
         let reason = "rtla's histogram has no column of a thread (Thr-000)";
         return Err(error(String::new(), reason.to_owned()));
     }
+    // A row in which no CPU has a sample is not printed: the end is not stated.
     let cpus: Vec<Option<u64>> = parsed.columns.iter().map(|(_, of)| of.cpu).collect();
     Foreign {
         format: "rtla-timerlat",

@@ -1,11 +1,13 @@
 //! Who stole the time: stages, ranking, the bills with their pictures, what to do.
 
-use super::parts::{Html, Td, td, td_in};
+use super::parts::{Html, Td, td, td_bar, td_in};
 use super::sections::figure;
 use crate::record::Run;
 use crate::record::explanation::{Bill, Cause, Explanation};
 use crate::report::chart::outlier;
-use crate::report::explain::{counts, exact, mends, name, not_seen, ranked, stage_figures};
+use crate::report::explain::{
+    counts, exact, mends, name, not_seen, part_ns, part_of, parts_ns, ranked, stage_figures,
+};
 use crate::report::terms::Terms;
 use crate::report::words;
 
@@ -67,11 +69,15 @@ fn stages(html: &mut Html, explanation: &Explanation) {
 }
 
 fn ranking(html: &mut Html, explanation: &Explanation) {
+    let whole = parts_ns(explanation);
     let rows: Vec<(&str, Vec<Td>)> = ranked(explanation, MOST_CAUSES)
         .into_iter()
         .map(|ranked| {
+            let part = part_ns(explanation, ranked);
+            let percent = 100.0 * part as f64 / whole.max(1) as f64;
             let cells = vec![
                 cause_cell(&ranked.cause),
+                td_bar(percent, part_of(part, whole)),
                 td(words::micros(ranked.total_ns as f64)),
                 td(words::micros(ranked.tail_ns as f64)),
                 td(words::micros(ranked.worst_ns as f64)),
@@ -83,8 +89,14 @@ fn ranking(html: &mut Html, explanation: &Explanation) {
     if !rows.is_empty() {
         html.table(
             "figures causes",
-            "Who cost how much in all bills together, in µs",
-            &["Cause", "Total", "In outliers", "Worst", "Bills"],
+            &format!(
+                "What each cause cost, in µs; its share is that of {}",
+                match explanation.above_ns {
+                    Some(_) => "the time of all outliers",
+                    None => "all bills",
+                }
+            ),
+            &["Cause", "Share", "Total", "In outliers", "Worst", "Bills"],
             &rows,
         );
     }
@@ -104,7 +116,7 @@ fn to_do(html: &mut Html, run: &Run, explanation: &Explanation) {
         .map(|(cause, mend)| (name(cause), mend))
         .collect();
     if !facts.is_empty() {
-        html.facts("What to do about what cost most", &facts);
+        html.long_facts("What to do about what cost most", &facts);
     }
 }
 

@@ -23,6 +23,7 @@ pub fn page(run: &Run) -> String {
     let title = format!("{word}: {} on {}", run.verb, run.system.hostname);
     frame::open(&mut html, &title, "");
     banner(&mut html, run, &figures);
+    html.contents();
     html.raw("<main>\n");
     tables::requirements(&mut html, run);
     // What was not in force comes before any figure.
@@ -35,6 +36,7 @@ pub fn page(run: &Run) -> String {
     tables::figures(&mut html, run, &figures);
     sections::histogram(&mut html, &figures, &marks);
     sections::timeline(&mut html, run, &marks);
+    sections::lanes(&mut html, run, &figures, &marks);
     sections::percentiles(&mut html, run, &figures, &marks);
     tables::worst(&mut html, run, &figures);
     tables::watched(&mut html, run);
@@ -72,12 +74,16 @@ pub(in crate::report) fn class(outcome: Option<Outcome>) -> &'static str {
 fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     let headline = statements::headline(run);
     html.raw("<header>\n");
+    let rest = [
+        conditions::kernel(run),
+        format!("{} {}", run.tool.name, run.verb),
+        run.started.clone(),
+    ];
+    let rest = rest.iter().filter(|part| !part.is_empty());
+    let rest: String = rest.map(|part| format!(" · {}", escape(part))).collect();
     html.raw(&format!(
-        "<div class=\"where\"><b>{}</b> · {} · {} · {}</div>\n",
-        escape(&run.system.hostname),
-        escape(&conditions::kernel(run)),
-        escape(&format!("{} {}", run.tool.name, run.verb)),
-        escape(&run.started)
+        "<div class=\"where\"><b>{}</b>{rest}</div>\n",
+        escape(&run.system.hostname)
     ));
     html.raw(&format!(
         "<section class=\"banner {}\" aria-label=\"Verdict\">\n",
@@ -124,11 +130,10 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     let all = &figures.merged;
     let dash = || "—".to_owned();
     // A maximum never stands without its sample size and duration.
-    let sample = format!(
-        "of {} in {}",
-        words::count(all.count),
-        words::duration(run.measured_ns)
-    );
+    let mut sample = format!("of {}", words::count(all.count));
+    if run.knows("measured-time") {
+        sample += &format!(" in {}", words::duration(run.measured_ns));
+    }
     let mut tiles = vec![(
         "Maximum",
         all.max.map_or_else(dash, words::duration),
@@ -154,10 +159,14 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
         all.percentile(50.0).map_or_else(dash, words::duration),
         String::new(),
     ));
+    if run.imported.is_some() {
+        write_tiles(html, &tiles);
+        return;
+    }
     let late = run.request.requirements.is_empty();
     let missed = match run.gaps {
         Some(_) => String::new(),
-        None => format!("{} missed", words::plural(all.missed, "period", "periods")),
+        None => format!("{} skipped", words::plural(all.missed, "period", "periods")),
     };
     tiles.push((
         Terms::of(run).late,
@@ -183,12 +192,16 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     if let Some(share) = stolen {
         tiles.push((
             "Stolen by the host",
-            format!("{:.2} %", share * 100.0),
+            words::share(share),
             "of the probed CPUs' time".to_owned(),
         ));
     }
+    write_tiles(html, &tiles);
+}
+
+fn write_tiles(html: &mut Html, tiles: &[(&str, String, String)]) {
     html.raw("<dl class=\"tiles\">\n");
-    for (name, value, small) in &tiles {
+    for (name, value, small) in tiles {
         html.raw("<div>");
         html.text("dt", "", name);
         html.raw(&format!("<dd>{}", escape(value)));

@@ -20,22 +20,42 @@ pub(in crate::report) fn escape(text: &str) -> String {
     out
 }
 
+/// A telephone has room for tables of so many columns.
+const FITS_A_TELEPHONE: usize = 4;
+/// Longer words may be broken.
+const LONGEST_WORD: usize = 16;
+
 /// HTML in the making.
 #[derive(Debug, Default)]
 pub(in crate::report) struct Html {
     out: String,
+    /// Headings with a target.
+    headings: Vec<(String, String)>,
+    /// Where the table of contents is put.
+    contents: Option<usize>,
 }
 
 /// A cell of a table: its text and its classes.
 pub(in crate::report) struct Td {
     text: String,
     class: &'static str,
+    /// A bar of so many percent before the text.
+    bar: Option<f64>,
+}
+
+/// A share with its bar.
+pub(in crate::report) fn td_bar(percent: f64, text: impl Into<String>) -> Td {
+    Td {
+        bar: Some(percent.clamp(0.0, 100.0)),
+        ..td_in("share", text)
+    }
 }
 
 pub(in crate::report) fn td(text: impl Into<String>) -> Td {
     Td {
         text: text.into(),
         class: "",
+        bar: None,
     }
 }
 
@@ -43,6 +63,7 @@ pub(in crate::report) fn td_in(class: &'static str, text: impl Into<String>) -> 
     Td {
         text: text.into(),
         class,
+        bar: None,
     }
 }
 
@@ -73,13 +94,28 @@ impl Html {
     /// A heading with a target for links.
     pub(in crate::report) fn heading(&mut self, id: &str, text: &str) {
         let _ = writeln!(self.out, "<h2 id=\"{id}\">{}</h2>", escape(text));
+        self.headings.push((id.to_owned(), text.to_owned()));
+    }
+
+    /// The table of contents stands here, of all headings that come.
+    pub(in crate::report) fn contents(&mut self) {
+        self.contents = Some(self.out.len());
     }
 
     /// Names and what is said of them.
     pub(in crate::report) fn facts(&mut self, caption: &str, facts: &[Fact]) {
+        self.facts_in("facts stack", caption, facts);
+    }
+
+    /// The same with long names.
+    pub(in crate::report) fn long_facts(&mut self, caption: &str, facts: &[Fact]) {
+        self.facts_in("facts long stack", caption, facts);
+    }
+
+    fn facts_in(&mut self, class: &str, caption: &str, facts: &[Fact]) {
         let _ = writeln!(
             self.out,
-            "<table class=\"facts stack\"><caption>{}</caption><tbody>",
+            "<table class=\"{class}\"><caption>{}</caption><tbody>",
             escape(caption)
         );
         for (name, text) in facts {
@@ -103,6 +139,9 @@ impl Html {
         rows: &[(&str, Vec<Td>)],
     ) {
         let scroll = class.starts_with("figures");
+        if scroll && head.len() > FITS_A_TELEPHONE {
+            self.raw("<p class=\"hint\">Wide table: swipe it sideways for more columns →</p>\n");
+        }
         if scroll {
             let _ = writeln!(
                 self.out,
@@ -142,12 +181,21 @@ impl Html {
     }
 
     fn cell(&mut self, first: bool, name: &str, cell: &Td, figures: bool) {
-        let class = if cell.class.is_empty() {
-            String::new()
-        } else {
-            format!(" class=\"{}\"", cell.class)
+        // Where all words are short none of them is broken, however narrow the column.
+        let short = |word: &str| word.chars().count() <= LONGEST_WORD;
+        let class = match (cell.class, cell.text.split_whitespace().all(short)) {
+            ("", true) => " class=\"words\"".to_owned(),
+            ("", false) => String::new(),
+            (class, true) => format!(" class=\"{class} words\""),
+            (class, false) => format!(" class=\"{class}\""),
         };
-        let text = escape(&cell.text);
+        let bar = cell.bar.map_or_else(String::new, |percent| {
+            format!("<span class=\"part\"><span style=\"width:{percent:.1}%\"></span></span>")
+        });
+        let text = match cell.bar {
+            Some(_) => format!("{bar}<span class=\"of\">{}</span>", escape(&cell.text)),
+            None => escape(&cell.text),
+        };
         if first {
             let _ = write!(self.out, "<th scope=\"row\"{class}>{text}</th>");
         } else if figures {
@@ -161,7 +209,15 @@ impl Html {
         }
     }
 
-    pub(in crate::report) fn finish(self) -> String {
+    pub(in crate::report) fn finish(mut self) -> String {
+        if let Some(place) = self.contents {
+            let mut list = "<nav aria-label=\"Contents\"><ul>\n".to_owned();
+            for (id, text) in &self.headings {
+                let _ = writeln!(list, "<li><a href=\"#{id}\">{}</a></li>", escape(text));
+            }
+            list.push_str("</ul></nav>\n");
+            self.out.insert_str(place, &list);
+        }
         self.out
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn histogram(html: &mut Html, figures: &Figures, marks: &Marks) {
         return;
     }
     let Terms { one, size, .. } = marks.terms;
-    html.heading("histogram", &format!("How often which {size}"));
+    html.heading("histogram", &format!("Histogram of the {size}"));
     let seldom = match one {
         "gap" => "a single long gap shows as well as a million short ones",
         _ => "a single late wake-up shows as well as a million early ones",
@@ -51,16 +51,46 @@ pub(super) fn timeline(html: &mut Html, run: &Run, marks: &Marks) {
     if !run.timeline.rows.iter().any(|row| row.count > 0) {
         return;
     }
-    html.heading("timeline", "When");
+    html.heading("timeline", &format!("{} over time", marks.terms.heading));
     let caption = if run.gaps.is_some() {
         "Shortest, mean and longest gap of all CPUs together. Red ticks above the time axis mark \
          stretches with one above the limit."
     } else {
         "Lowest, mean and highest latency of all CPUs together. Red ticks above the time axis mark \
-         stretches with a late wake-up or a missed period."
+         stretches with a late wake-up or a skipped period."
     };
     figure(html, "timeline", caption, |form, id| {
         chart::timeline::draw(run, marks, form, id)
+    });
+}
+
+/// When each CPU had its worst.
+pub(super) fn lanes(html: &mut Html, run: &Run, figures: &Figures, marks: &Marks) {
+    if chart::lanes::draw(run, figures, marks, Form::Wide, "lanes").is_none() {
+        return;
+    }
+    html.heading(
+        "lanes",
+        &format!("{} over time, by {}", marks.terms.heading, figures.rows_are),
+    );
+    let most = chart::MOST_LINES;
+    let which = if figures.rows.len() > most {
+        format!(
+            " The {most} of {} {}s with the highest maximum are shown.",
+            words::count(figures.rows.len() as u64),
+            figures.rows_are
+        )
+    } else {
+        String::new()
+    };
+    let caption = format!(
+        "The highest {} of each stretch of time, on one logarithmic scale for all lanes; red is \
+         above the deadline, the dashed line. In the grey part of a lane the record counts \
+         without saying when.{which}",
+        marks.terms.size
+    );
+    figure(html, "lanes", &caption, |form, id| {
+        chart::lanes::draw(run, figures, marks, form, id)
     });
 }
 
@@ -84,7 +114,7 @@ pub(super) fn percentiles(html: &mut Html, run: &Run, figures: &Figures, marks: 
 pub(super) fn statistics(html: &mut Html, run: &Run) {
     let facts = statements::statistics(run);
     if !facts.is_empty() {
-        html.heading("statistics", "What the figures show");
+        html.heading("statistics", "Statistics");
         html.facts(
             "Bounds hold for bursts as they came; the independent figure stands beside them",
             &facts,
@@ -96,7 +126,7 @@ pub(super) fn validity(html: &mut Html, run: &Run) {
     if run.demands.is_empty() {
         return;
     }
-    html.heading("validity", "Was it what was asked for?");
+    html.heading("validity", "Requested and actual conditions");
     let rows: Vec<(&str, Vec<Td>)> = run
         .demands
         .iter()
@@ -121,14 +151,17 @@ pub(super) fn validity(html: &mut Html, run: &Run) {
         .collect();
     html.table(
         "wide stack",
-        "What was asked of the kernel, and what was read back",
-        &["Demand", "Asked", "Found", "Standing", "How to mend it"],
+        "What was requested of the kernel, and what was read back",
+        &["Condition", "Requested", "Found", "Standing", "Fix"],
         &rows,
     );
 }
 
 pub(super) fn load(html: &mut Html, run: &Run) {
-    html.heading("load", "Load and the work it did");
+    if !run.knows("load") && run.imported.is_some() {
+        return;
+    }
+    html.heading("load", "Load and its work");
     let label = if run.request.load.is_empty() {
         "none"
     } else {
@@ -150,7 +183,10 @@ pub(super) fn load(html: &mut Html, run: &Run) {
             let state = match &load.failed {
                 Some(why) => td_in("lost", format!("FAILED: {why}")),
                 None if load.work == 0 => td_in("lost", "did no work"),
-                None => td("worked"),
+                None => match conditions::idle(load) {
+                    Some(idle) => td_in("lost", idle),
+                    None => td("worked"),
+                },
             };
             let work = format!("{} {}", words::count(load.work), load.unit);
             let cells = vec![
@@ -181,13 +217,13 @@ pub(super) fn events(html: &mut Html, run: &Run) {
     if run.events.is_empty() {
         return;
     }
-    html.heading("events", "What happened during the run");
+    html.heading("events", "Events during the run");
     let rows: Vec<(&str, Vec<Td>)> = run
         .events
         .iter()
         .take(MOST_EVENTS)
         .map(|event| {
-            let effect = if event.invalidates {
+            let effect = if event.invalidates && run.imported.is_none() {
                 td_in("lost", "no longer valid")
             } else {
                 td("")
@@ -195,7 +231,10 @@ pub(super) fn events(html: &mut Html, run: &Run) {
             (
                 "",
                 vec![
-                    td(words::instant(event.at_ns)),
+                    td(match run.imported {
+                        Some(_) => "not stated".to_owned(),
+                        None => words::instant(event.at_ns),
+                    }),
                     td(&event.kind),
                     td(&event.text),
                     effect,
@@ -228,17 +267,17 @@ pub(super) fn guide(html: &mut Html, run: &Run) {
 }
 
 pub(super) fn provenance(html: &mut Html, run: &Run) {
-    html.heading("provenance", "Where it comes from");
+    html.heading("provenance", "Provenance");
     let own = &run.own_cost;
     let tracer = own.tracer.map_or(String::new(), |tracer| {
         let lost = match tracer.lost {
             0 => String::new(),
-            lost => format!(" ({lost} lost)"),
+            lost => format!(" ({} lost)", words::count(lost)),
         };
         format!(
             ", tracer {} for {} events{lost}",
             words::duration(tracer.cpu_ns),
-            tracer.events
+            words::count(tracer.events)
         )
     });
     let mut facts = vec![
@@ -261,6 +300,13 @@ pub(super) fn provenance(html: &mut Html, run: &Run) {
             ),
         ),
     ];
+    if run.imported.is_some() {
+        // What the other tool does not state; and there is no run.json.
+        facts.retain(|(name, text)| !text.is_empty() && name != "Own cost");
+        facts.retain(|(name, _)| name != "Measured" || run.knows("measured-time"));
+        html.facts("As far as it is stated", &facts);
+        return;
+    }
     facts.push((
         "Record".to_owned(),
         format!(

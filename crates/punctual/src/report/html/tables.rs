@@ -7,6 +7,7 @@ use super::page::class;
 use super::parts::{Html, Td, td, td_in};
 use crate::record::Run;
 use crate::report::figures::{Figures, Row};
+use crate::report::known::Reading;
 use crate::report::marks::deadline;
 use crate::report::terms::Terms;
 use crate::report::{statements, watch, words};
@@ -22,7 +23,7 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
     if !run.is_judged() {
         return;
     }
-    html.heading("required", "What was required");
+    html.heading("required", "Requirements");
     let results = run
         .verdict
         .as_ref()
@@ -39,18 +40,12 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
             let seen = result.map_or_else(String::new, |r| {
                 let bound = &r.bound;
                 format!(
-                    "{} in {} cycles",
+                    "{} of {} cycles",
                     words::count(bound.misses),
                     words::count(bound.cycles)
                 )
             });
-            let shown = result.map_or_else(String::new, |r| {
-                format!(
-                    "{} ({} if independent)",
-                    statements::range(&r.bound),
-                    words::probability(r.bound.independent_upper)
-                )
-            });
+            let shown = result.map_or_else(String::new, |r| statements::range(&r.bound));
             let needed = result
                 .and_then(|r| r.needed_seconds)
                 .map(|seconds| format!("run {} longer", words::duration_f64(seconds as f64 * 1e9)));
@@ -143,7 +138,7 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
     } else {
         let named = format!(
             "{caption}. The {FEW_ROWS} of {} {}s with the highest maximum",
-            figures.rows.len(),
+            words::count(figures.rows.len() as u64),
             figures.rows_are
         );
         figure_table(html, &named, run, figures, &worst(FEW_ROWS));
@@ -156,6 +151,12 @@ pub(super) fn figures(html: &mut Html, run: &Run, figures: &Figures) {
         ));
         figure_table(html, caption, run, figures, &rest);
         html.raw("</details>\n");
+    }
+    if let Some(beyond) = statements::beyond(figures) {
+        html.text("p", "dim", &beyond);
+    }
+    if run.gaps.is_none() {
+        html.text("p", "note", statements::GLOSSARY);
     }
     for row in figures
         .rows
@@ -190,11 +191,11 @@ fn figure_table(html: &mut Html, caption: &str, run: &Run, figures: &Figures, sh
         "p99.999",
         "max",
         "late",
-        "missed",
+        "skipped",
         "lost",
     ];
     if run.gaps.is_some() {
-        // No period can be missed.
+        // No period can be skipped.
         names[11] = "above";
         names.remove(12);
         for (_, cells) in &mut rows {
@@ -224,8 +225,18 @@ fn figure_row(row: &Row, deadline: Option<u64>) -> Vec<Td> {
         row.mean
             .map_or_else(|| td_in("dim", "—"), |ns| td(words::micros(ns))),
     ];
-    cells.extend([50.0, 90.0, 99.0, 99.9, 99.99, 99.999].map(|p| latency(row.percentile(p))));
+    cells.extend(
+        [50.0, 90.0, 99.0, 99.9, 99.99, 99.999].map(|p| match row.reading(p) {
+            Reading::AtLeast(ns) => td(format!("> {}", words::micros(ns as f64))),
+            other => latency(other.value()),
+        }),
+    );
     cells.push(latency(row.max));
+    if row.imported {
+        // Nothing of that is stated.
+        cells.extend([(); 3].map(|()| td_in("dim", "—")));
+        return cells;
+    }
     cells.push(if deadline.is_some() {
         count(row.late, "bad")
     } else {

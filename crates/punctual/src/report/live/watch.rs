@@ -136,7 +136,7 @@ fn rows(view: &LiveWatch, style: &Style, free: usize, room: usize) -> Vec<String
     }
     head.extend(["mean/µs", "p99.9", "max", "late"]);
     if program {
-        head.extend(["missed", "preempted", "faults", "moved"]);
+        head.extend(["skipped", "preempted", "faults", "moved"]);
     }
     head.push("");
     let mut cells: Vec<Vec<Cell>> = vec![
@@ -260,7 +260,7 @@ pub fn watch_plain_line(view: &LiveWatch) -> String {
     }
     if view.rows_are == "thread" {
         text += &format!(
-            ", {} missed, {} preempted, {} faults",
+            ", {} skipped, {} preempted, {} faults",
             words::count(sum(|row| row.missed)),
             words::count(sum(|row| row.preempted)),
             words::count(sum(|row| row.faults)),

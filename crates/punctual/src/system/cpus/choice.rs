@@ -1,6 +1,7 @@
 //! Which CPUs are probed.
 
-use super::{CpuList, CpuListError};
+use super::{CpuList, CpuListError, Place};
+use crate::record::Chosen;
 use crate::record::system::{Node, Siblings};
 
 /// What the choice of CPUs looks at.
@@ -43,6 +44,8 @@ impl Topology {
 pub struct Choice {
     /// One probe thread each, ascending.
     pub probed: Vec<usize>,
+    /// Why these.
+    pub chosen: Chosen,
     /// The CPU left free for the collector and the saver; absent where the
     /// machine is too small to spare one.
     pub housekeeping: Option<usize>,
@@ -51,67 +54,109 @@ pub struct Choice {
 /// So many CPUs must be usable before one is left out.
 const SPARE_FROM: usize = 4;
 
-/// The CPUs that are probed where none were named: all that the process may use,
-/// minus one for housekeeping where there are at least four.
+/// The CPUs that are probed where none were named.
 ///
-/// The one that is left out is the first, in this order of preference, that
-/// 1. is neither isolated nor without tick: those were set apart to be measured;
+/// 1. Where the program was started with an affinity (`taskset`): those of it. One that lacks
+///    nothing but the isolated CPUs is what the kernel gives every program, and says nothing.
+/// 2. Where some are isolated: those, for they were set apart to be measured.
+/// 3. Where some have no tick (`nohz_full`): those, for the same reason.
+/// 4. Else all that it may use.
+///
+/// Of the first and the last, one is left out for housekeeping where there are at least four:
+/// the first, in this order of preference, that
+/// 1. is neither isolated nor without tick;
 /// 2. shares its core with no other usable CPU: what runs on it then slows no probe;
 /// 3. has the lowest number: CPU 0 serves most timers and interrupts anyway.
 ///
 /// Only one is left out, also with SMT: its sibling is still measured, beside a
 /// collector that sleeps nearly always, and the record names the siblings.
 #[must_use]
-pub fn default_probed(topology: &Topology, allowed: &[usize]) -> Choice {
-    let usable = usable(&topology.online, allowed);
-    if usable.len() < SPARE_FROM {
-        return Choice {
-            probed: usable,
-            housekeeping: None,
-        };
+pub fn default_probed(topology: &Topology, place: &Place) -> Choice {
+    let reachable = usable(&topology.online, &place.reachable);
+    let inherited = usable(&topology.online, &place.inherited);
+    let set_apart = |these: &[usize]| -> Vec<usize> {
+        let among = reachable.iter().copied();
+        among.filter(|cpu| these.contains(cpu)).collect()
+    };
+    let isolated = set_apart(&topology.isolated);
+    let narrowed = inherited != reachable && inherited != without(&reachable, &isolated);
+    if narrowed && !inherited.is_empty() {
+        return spare(topology, place, inherited, Chosen::Inherited);
     }
-    let housekeeping = housekeeping(topology, &usable);
+    let tickless = set_apart(&topology.nohz_full);
+    for (cpus, chosen) in [(isolated, Chosen::Isolated), (tickless, Chosen::NohzFull)] {
+        let left = without(&reachable, &cpus);
+        if !cpus.is_empty() && !left.is_empty() {
+            return Choice {
+                probed: cpus,
+                chosen,
+                housekeeping: housekeeping(topology, place, &left),
+            };
+        }
+    }
+    let all_isolated = !reachable.is_empty() && without(&reachable, &topology.isolated).is_empty();
+    let chosen = if all_isolated {
+        Chosen::Isolated
+    } else {
+        Chosen::All
+    };
+    spare(topology, place, reachable, chosen)
+}
+
+/// All of these, but for one for housekeeping where there are enough.
+fn spare(topology: &Topology, place: &Place, cpus: Vec<usize>, chosen: Chosen) -> Choice {
+    let housekeeping = (cpus.len() >= SPARE_FROM)
+        .then(|| housekeeping(topology, place, &cpus))
+        .flatten();
     Choice {
-        probed: usable
+        probed: cpus
             .into_iter()
             .filter(|cpu| Some(*cpu) != housekeeping)
             .collect(),
+        chosen,
         housekeeping,
     }
 }
 
-/// Holds a list that a person wrote against the machine. The housekeeping CPU is
-/// the best of those that are left over, by the rule of [`default_probed`].
+fn without(cpus: &[usize], these: &[usize]) -> Vec<usize> {
+    let cpus = cpus.iter().copied();
+    cpus.filter(|cpu| !these.contains(cpu)).collect()
+}
+
+/// CPUs for a load: those of the affinity that the program was started with, without the
+/// isolated ones, as other programs have them; all of the affinity where none is left.
+#[must_use]
+pub fn for_load(topology: &Topology, place: &Place) -> Vec<usize> {
+    let inherited = usable(&topology.online, &place.inherited);
+    let common = without(&inherited, &topology.isolated);
+    if common.is_empty() { inherited } else { common }
+}
+
+/// Compares a list that a person wrote with the machine: it may name any CPU that the process
+/// may move to, whatever affinity it was started with. The housekeeping CPU is the best of
+/// those that are left over, by the rule of [`default_probed`].
 ///
 /// # Errors
-/// When it names a CPU that is offline or forbidden, or leaves none.
-pub fn select(
-    list: &CpuList,
-    topology: &Topology,
-    allowed: &[usize],
-) -> Result<Choice, CpuListError> {
-    let usable = usable(&topology.online, allowed);
+/// When it names a CPU that is offline or out of reach, or leaves none.
+pub fn select(list: &CpuList, topology: &Topology, place: &Place) -> Result<Choice, CpuListError> {
+    let usable = usable(&topology.online, &place.reachable);
     let probed = match list {
         CpuList::All => usable.clone(),
-        CpuList::Except(cpus) => usable
-            .iter()
-            .copied()
-            .filter(|cpu| !cpus.contains(cpu))
-            .collect(),
+        CpuList::Except(cpus) => without(&usable, cpus),
         CpuList::Only(cpus) => {
             for &cpu in cpus {
                 if !topology.online.contains(&cpu) {
                     return Err(CpuListError::Offline {
                         cpu,
                         online: topology.online.clone(),
-                        allowed: allowed.to_vec(),
+                        allowed: usable,
                     });
                 }
-                if !allowed.contains(&cpu) {
+                if !usable.contains(&cpu) {
                     return Err(CpuListError::Forbidden {
                         cpu,
                         online: topology.online.clone(),
-                        allowed: allowed.to_vec(),
+                        place: Box::new(place.clone()),
                     });
                 }
             }
@@ -119,16 +164,12 @@ pub fn select(
         }
     };
     if probed.is_empty() {
-        return Err(CpuListError::NoneLeft {
-            allowed: allowed.to_vec(),
-        });
+        return Err(CpuListError::NoneLeft { allowed: usable });
     }
-    let left: Vec<usize> = usable
-        .into_iter()
-        .filter(|cpu| !probed.contains(cpu))
-        .collect();
+    let left = without(&usable, &probed);
     Ok(Choice {
-        housekeeping: housekeeping(topology, &left),
+        housekeeping: housekeeping(topology, place, &left),
+        chosen: Chosen::Named,
         probed,
     })
 }
@@ -145,14 +186,15 @@ fn usable(online: &[usize], allowed: &[usize]) -> Vec<usize> {
     usable
 }
 
-/// The best of `candidates` for everything that is not a probe.
-fn housekeeping(topology: &Topology, candidates: &[usize]) -> Option<usize> {
+/// The best of `candidates` for everything that is not a probe; one of the affinity that the
+/// program was started with before all others.
+fn housekeeping(topology: &Topology, place: &Place, candidates: &[usize]) -> Option<usize> {
     candidates.iter().copied().min_by_key(|cpu| {
         let set_apart = topology.isolated.contains(cpu) || topology.nohz_full.contains(cpu);
         let shares_core = topology
             .siblings_of(*cpu)
             .iter()
             .any(|other| topology.online.contains(other));
-        (set_apart, shares_core, *cpu)
+        (set_apart, !place.inherited.contains(cpu), shares_core, *cpu)
     })
 }

@@ -1,18 +1,75 @@
 //! What a person can do about a demand that is not in force: commands that can be
 //! run as they stand, for the reason that was found.
 
-use super::Asked;
+use super::{Asked, Found};
+use crate::record::run::{Demand, Standing};
 use crate::record::system::SystemState;
-use crate::system::cpus;
+use crate::system::{cpus, dma_latency as device, setcap};
 
 /// What a real-time group is given where it has nothing: the kernel's own default.
 const GROUP_RUNTIME_US: u32 = 950_000;
 
+/// The file that the advice about limits writes, always whole: advice that was followed before
+/// is not undone by the next.
+const LIMITS_FILE: &str = "/etc/security/limits.d/90-punctual.conf";
+
+/// What helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fix {
+    /// Rights for the program or its user.
+    Rights,
+    /// Rights for the container.
+    Container,
+    /// Something else, in words.
+    Other(String),
+}
+
+impl Fix {
+    /// `device`: the bound on idle wake-up time lacks as well.
+    fn words(self, asked: &Asked, system: &SystemState, device: bool) -> String {
+        match self {
+            Self::Rights => rights(asked, system, device),
+            Self::Container => container(system, device),
+            Self::Other(text) => text,
+        }
+    }
+}
+
+/// Gives demands that lack for want of rights one fix in common, in the place of one each: a
+/// person runs it once, and it holds for all of them.
+pub(super) fn combine(demands: &mut [Demand], asked: &Asked, found: &Found, system: &SystemState) {
+    let refused = found.threads.iter().find_map(|it| it.priority_refused);
+    let fix_of = |demand: &Demand| match demand.name.as_str() {
+        "priority" => Some(of_priority(asked, refused, system)),
+        "locked-memory" => Some(of_memory(system)),
+        "cpu-dma-latency" => Some(of_device(found.dma_latency_forbidden, system)),
+        _ => None,
+    };
+    let kinds = [Fix::Rights, Fix::Container];
+    for kind in kinds {
+        let lacks = |demand: &&mut Demand| {
+            demand.standing == Standing::NotInForce && fix_of(demand).as_ref() == Some(&kind)
+        };
+        let mut same: Vec<&mut Demand> = demands.iter_mut().filter(lacks).collect();
+        let device = same.iter().any(|demand| demand.name == "cpu-dma-latency");
+        if same.len() > 1 {
+            let words = kind.words(asked, system, device);
+            for demand in &mut same {
+                demand.mend = Some(words.clone());
+            }
+        }
+    }
+}
+
 /// For a policy or priority that was not got, by the reason.
 #[must_use]
 pub fn priority(asked: &Asked, refused: Option<i32>, system: &SystemState) -> String {
+    of_priority(asked, refused, system).words(asked, system, false)
+}
+
+fn of_priority(asked: &Asked, refused: Option<i32>, system: &SystemState) -> Fix {
     if let Some(text) = wrong_number(asked, refused) {
-        return text;
+        return Fix::Other(text);
     }
     let limits = &system.limits;
     let capable = has(system, "cap_sys_nice");
@@ -20,12 +77,16 @@ pub fn priority(asked: &Asked, refused: Option<i32>, system: &SystemState) -> St
         .rtprio
         .is_some_and(|limit| limit >= u64::from(asked.priority));
     if capable || within_limit {
-        return not_for_want_of_rights(system);
+        return Fix::Other(not_for_want_of_rights(system));
     }
-    if system.virtualisation.container.is_some() || limits.user_namespace == Some(true) {
-        return container(system);
+    if in_container(system) {
+        return Fix::Container;
     }
-    privileges(asked)
+    Fix::Rights
+}
+
+fn in_container(system: &SystemState) -> bool {
+    system.virtualisation.container.is_some() || system.limits.user_namespace == Some(true)
 }
 
 /// The kernel takes 1 to 99 only.
@@ -89,42 +150,95 @@ fn root_group<'f>(file: &'f str, system: &SystemState) -> &'f str {
 }
 
 /// More rights for the container.
-fn container(system: &SystemState) -> String {
+fn container(system: &SystemState, device: bool) -> String {
     let kind = system
         .virtualisation
         .container
         .as_deref()
         .unwrap_or_default();
+    let with = |flag: &str| {
+        if device {
+            format!(" {flag}")
+        } else {
+            String::new()
+        }
+    };
     match kind {
         "kubernetes" => "give the container `securityContext: {capabilities: {add: [SYS_NICE, \
                          IPC_LOCK]}}` and a runtime with unlimited memlock"
             .to_owned(),
-        "systemd-nspawn" => "start the container with `systemd-nspawn \
-                             --capability=CAP_SYS_NICE,CAP_IPC_LOCK \
-                             --rlimit=RLIMIT_RTPRIO=99 --rlimit=RLIMIT_MEMLOCK=infinity`"
-            .to_owned(),
+        "systemd-nspawn" => format!(
+            "start the container with `systemd-nspawn --capability=CAP_SYS_NICE,CAP_IPC_LOCK \
+             --rlimit=RLIMIT_RTPRIO=99 --rlimit=RLIMIT_MEMLOCK=infinity{}`",
+            with("--bind=/dev/cpu_dma_latency")
+        ),
         _ if system.limits.user_namespace == Some(true) => {
-            "capabilities of a user namespace (rootless container) don't reach the scheduler: \
-             raise the user's limits on the host, `echo \"$USER - rtprio 99\" | sudo tee \
-             /etc/security/limits.d/90-punctual.conf`, log in again and start the container with \
-             `--ulimit rtprio=99 --ulimit memlock=-1`; or start it as root with \
-             `--cap-add sys_nice --cap-add ipc_lock`"
-                .to_owned()
+            format!(
+                "capabilities of a user namespace (rootless container) don't reach the scheduler: \
+                 raise the user's limits on the host, `{}`, log in again and start the container \
+                 with `--ulimit rtprio=99 --ulimit memlock=-1{flag}`; or start it as root with \
+                 `--cap-add sys_nice --cap-add ipc_lock{flag}`",
+                limits(),
+                flag = with("--device /dev/cpu_dma_latency")
+            )
         }
-        _ => "start the container with `--cap-add sys_nice --cap-add ipc_lock --ulimit rtprio=99 \
-              --ulimit memlock=-1`"
-            .to_owned(),
+        _ => format!(
+            "start the container with `--cap-add sys_nice --cap-add ipc_lock --ulimit rtprio=99 \
+             --ulimit memlock=-1{}`",
+            with("--device /dev/cpu_dma_latency")
+        ),
     }
 }
 
-/// Rights for our program or for the user.
-fn privileges(asked: &Asked) -> String {
+/// Rights for our program or for the user: all that a run takes, whichever of them lacks, so
+/// that the next run doesn't ask for the rest.
+fn rights(asked: &Asked, system: &SystemState, device: bool) -> String {
+    let open = format!(" && {}", open_device());
+    let open = if device { open.as_str() } else { "" };
+    let until = if device {
+        " (/dev/cpu_dma_latency keeps its group until the next boot; --as-deployed leaves it \
+         alone)"
+    } else {
+        ""
+    };
     format!(
-        "run as root, or `sudo setcap cap_sys_nice,cap_ipc_lock=ep {}`, or give your user the \
-         limits and log in again: `printf '%s - rtprio {}\\n%s - memlock unlimited\\n' \"$USER\" \
-         \"$USER\" | sudo tee /etc/security/limits.d/90-punctual.conf`",
-        quoted(&asked.executable),
-        asked.priority.max(1)
+        "run as root; or give this program the rights: `{}{open}` {}; or give your user the \
+         limits and log in again: `{}{open}`{until}",
+        with_capabilities(asked, system),
+        setcap::reason(),
+        limits(),
+    )
+}
+
+/// The command that gives our program its capabilities, for a group alone. It replaces those that
+/// the file has, so it names all that a run takes and that it has already.
+fn with_capabilities(asked: &Asked, system: &SystemState) -> String {
+    const RUN: [&str; 2] = ["cap_sys_nice", "cap_ipc_lock"];
+    const EXPLAIN: [&str; 3] = ["cap_bpf", "cap_perfmon", "cap_syslog"];
+    let held = |name: &&str| asked.explain || has(system, name);
+    let names: Vec<&str> = RUN
+        .into_iter()
+        .chain(EXPLAIN.into_iter().filter(held))
+        .collect();
+    let capabilities = format!("{}=ep", names.join(","));
+    setcap::command(&capabilities, &quoted(&asked.executable))
+}
+
+/// The command that writes the user's limits: both of them, and every priority, so that what is
+/// advised to one run is not taken away by what is advised to the next.
+fn limits() -> String {
+    format!(
+        "printf '%s - rtprio 99\\n%s - memlock unlimited\\n' \"$(id -un)\" \"$(id -un)\" | sudo \
+         tee {LIMITS_FILE}"
+    )
+}
+
+/// The command that opens the device to the user's group.
+fn open_device() -> String {
+    format!(
+        "sudo chgrp \"$(id -gn)\" {} && sudo chmod g+rw {}",
+        device::PATH,
+        device::PATH
     )
 }
 
@@ -154,22 +268,27 @@ pub fn affinity(astray: &[usize], system: &SystemState) -> String {
 /// For memory that is not locked.
 #[must_use]
 pub fn locked_memory(asked: &Asked, system: &SystemState) -> String {
-    if has(system, "cap_ipc_lock") || system.limits.memlock_bytes.is_none() {
-        return "the machine has too little memory to lock what the run needs, or a memory limit \
-                of the control group stands against it: see `limits` in the record"
-            .to_owned();
+    of_memory(system).words(asked, system, false)
+}
+
+fn of_memory(system: &SystemState) -> Fix {
+    if memory_limit(system).is_none() {
+        return Fix::Other(
+            "the machine has too little memory to lock what the run needs, or a memory limit of \
+             the control group stands against it: see `limits` in the record"
+                .to_owned(),
+        );
     }
-    if system.virtualisation.container.is_some() {
-        return container(system);
+    if in_container(system) {
+        return Fix::Container;
     }
-    format!(
-        "the limit on locked memory is {}: `sudo prlimit --pid $$ --memlock=unlimited` in this \
-         shell, or `sudo setcap cap_sys_nice,cap_ipc_lock=ep {}`, or \
-         `echo \"$USER - memlock unlimited\" | sudo tee /etc/security/limits.d/90-punctual.conf` \
-         and log in again",
-        super::bytes(system.limits.memlock_bytes.unwrap_or(0)),
-        quoted(&asked.executable)
-    )
+    Fix::Rights
+}
+
+/// Bytes that this user may lock, where there is a limit.
+pub(super) fn memory_limit(system: &SystemState) -> Option<u64> {
+    let limit = system.limits.memlock_bytes;
+    limit.filter(|_| !has(system, "cap_ipc_lock"))
 }
 
 /// For a clock without high resolution.
@@ -192,11 +311,23 @@ pub fn timers(system: &SystemState) -> String {
 /// For a bound on idle wake-up time that is not held.
 #[must_use]
 pub fn dma_latency() -> String {
-    "run as root, or let your group open the device until the next boot: \
-     `sudo chgrp \"$(id -gn)\" /dev/cpu_dma_latency && sudo chmod g+rw /dev/cpu_dma_latency`; \
-     in a container `--device /dev/cpu_dma_latency`; or measure with --as-deployed, which leaves \
-     idle states alone"
-        .to_owned()
+    format!(
+        "run as root, or let your group open the device until the next boot: `{}`; in a container \
+         `--device /dev/cpu_dma_latency`; or measure with --as-deployed, which leaves idle states \
+         alone",
+        open_device()
+    )
+}
+
+/// `forbidden`: the device is there, and this user may not open it.
+fn of_device(forbidden: bool, system: &SystemState) -> Fix {
+    if in_container(system) {
+        Fix::Container
+    } else if forbidden {
+        Fix::Rights
+    } else {
+        Fix::Other(dma_latency())
+    }
 }
 
 /// Whether a capability is effective where the scheduler looks for it.

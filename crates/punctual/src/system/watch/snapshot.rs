@@ -7,7 +7,7 @@ use crate::record::run::Event;
 use crate::system::demands::scheduling_words;
 use crate::system::root::{Reader, Root};
 use crate::system::thread::ThreadScheduling;
-use crate::system::{clock, cpus, online, power, read_back, stolen};
+use crate::system::{clock, cpus, online, power, read_back, stolen, tracer};
 
 /// A step of the wall clock below this is not told from the noise of reading it.
 const CLOCK_STEP_NS: i64 = 10_000_000;
@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub stolen: BTreeMap<usize, u64>,
     /// CPUs of which much was stolen between the look before and this one.
     pub robbed: BTreeSet<usize>,
+    /// Who traces a probe, once that was told.
+    pub traced: Option<i32>,
     /// The clock source.
     pub clock_source: Option<String>,
     /// The frequency governor of each probed CPU that has one.
@@ -48,6 +50,8 @@ pub struct ProbeSeen {
     pub tid: i32,
     /// Its scheduling; absent once it has ended.
     pub scheduling: Option<ThreadScheduling>,
+    /// The process that traces it: a debugger, or strace.
+    pub tracer: Option<i32>,
 }
 
 /// How the clocks stand to each other. Slewing changes all of them alike; only a
@@ -76,11 +80,13 @@ impl Snapshot {
                     cpu: probe.cpu,
                     tid: probe.tid,
                     scheduling: root.is_live().then(|| read_back(probe.tid).ok()).flatten(),
+                    tracer: root.is_live().then(|| tracer(probe.tid)).flatten(),
                 })
                 .collect(),
             offsets: if root.is_live() { offsets() } else { None },
             stolen: stolen::read(root).unwrap_or_default(),
             robbed: BTreeSet::new(),
+            traced: None,
             clock_source: clock::source(&mut reader),
             governors: probes
                 .iter()
@@ -128,8 +134,9 @@ impl Snapshot {
         }
     }
 
-    fn threads(&self, later: &Self, events: &mut Vec<Event>) {
-        for seen in &later.probes {
+    fn threads(&self, later: &mut Self, events: &mut Vec<Event>) {
+        later.traced = later.traced.or(self.traced);
+        for seen in &later.probes.clone() {
             let before = self.probes.iter().find(|probe| probe.tid == seen.tid);
             let (Some(before), Some(now)) = (
                 before.and_then(|probe| probe.scheduling.as_ref()),
@@ -138,6 +145,21 @@ impl Snapshot {
                 continue;
             };
             let cpu = seen.cpu;
+            let known = self.traced.is_some();
+            let stays = self
+                .probes
+                .iter()
+                .any(|p| p.tid == seen.tid && p.tracer.is_some());
+            if let (Some(pid), true, false) = (seen.tracer, stays, known)
+                && later.traced.is_none()
+            {
+                later.traced = Some(pid);
+                let text = format!(
+                    "process {pid} (a debugger, or strace) traced the probe of CPU {cpu}: its stops \
+                     are no latency of the machine"
+                );
+                events.push(event(later, "debugger", text, true));
+            }
             // Offline CPUs are not among those read back: a pinned thread has none
             // until its CPU returns, and that is an event of its own.
             let parked = before.cpus.is_empty() && now.cpus == [cpu] || now.cpus.is_empty();

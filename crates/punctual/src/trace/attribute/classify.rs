@@ -1,4 +1,4 @@
-//! Whose a stretch of time is: one cause for each, by the rules in docs/measurement.md.
+//! Whose a stretch of time is: one cause for each, by the rules in docs/attribution.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +7,7 @@ use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
 use super::passage::{Doing, Life, Passage, Sleep};
+use super::request::Requests;
 use crate::record::explanation::{Cause, Stage, softirq_name};
 
 /// The wake-up's own way through one stage is shorter than this on any machine that real
@@ -51,6 +52,7 @@ pub(super) struct Court<'a, 'w> {
     pub busy: bool,
     /// Threads' time between waking and switch, by when they came.
     stints: BTreeMap<u64, u64>,
+    requests: Requests,
     /// When those came who ran in user mode although the probe was ready.
     let_run: BTreeSet<u64>,
 }
@@ -63,15 +65,21 @@ impl<'a, 'w> Court<'a, 'w> {
         remote: bool,
         pieces: &[Slice<'w>],
     ) -> Self {
+        let requests = Requests::of(window, passage, life);
         let mut stints: BTreeMap<u64, u64> = BTreeMap::new();
         for slice in pieces {
-            let late = matches!(passage.stage_at(slice.from).0, Stage::Switch | Stage::User);
+            let late = matches!(passage.stage_at(slice.from).0, Stage::Switch | Stage::User)
+                || is_before_armed(slice, window);
             let of_thread = match slice.layer {
                 Layer::Thread => true,
                 Layer::Softirq(_) => window.preempt_rt,
                 _ => false,
             };
-            let waits = matches!(life.at(slice.from).0, Some(Doing::Asleep(_)));
+            let waits = match life.at(slice.from).0 {
+                Some(Doing::Asleep(_)) => true,
+                Some(Doing::Ready(since)) => requests.is_on_its_way(slice, since),
+                _ => requests.is_on_its_way(slice, passage.handed_over),
+            };
             if late && of_thread && !waits {
                 let sum = stints.entry(slice.since).or_default();
                 *sum = sum.saturating_add(slice.to - slice.from);
@@ -84,16 +92,24 @@ impl<'a, 'w> Court<'a, 'w> {
             remote,
             busy: window.gap && gap::is_busy(window, pieces),
             stints,
+            requests,
             let_run: let_run(window, passage, pieces),
         }
     }
 
     /// Whose this stretch is. It lies within one stage, and the probe does one thing in it.
     pub(super) fn judge(&self, slice: &Slice<'w>) -> Verdict {
+        let stage = self.passage.stage_at(slice.from).0;
+        if let Some(state) = self.stopped(slice)
+            && self.window.lost == 0
+            && (slice.blind || self.remote && stage == Stage::Waking)
+        {
+            // Whatever its CPU does, and the one from which it is continued.
+            return (Cause::Blocked { state }, None);
+        }
         if slice.blind {
             return (Cause::Blind, None);
         }
-        let stage = self.passage.stage_at(slice.from).0;
         match slice.layer {
             Layer::Nmi => (Cause::Nmi, None),
             Layer::Tracer => (Cause::Tracer, None),
@@ -131,7 +147,8 @@ impl<'a, 'w> Court<'a, 'w> {
             frame.from <= slice.from && frame.to.is_some_and(|to| slice.to <= to)
         });
         // The CPU that woke the probe asks this one to switch.
-        let asked = self.remote && vector == Vector::Reschedule && stage == Stage::Switch;
+        let asked = vector == Vector::Reschedule
+            && (self.remote && stage == Stage::Switch || self.requests.is_one(slice));
         if own || asked {
             return path(slice, stage);
         }
@@ -139,10 +156,20 @@ impl<'a, 'w> Court<'a, 'w> {
         (Cause::CpuInterrupt { vector }, None)
     }
 
+    /// The state of a probe that a signal or a debugger has stopped.
+    fn stopped(&self, slice: &Slice<'w>) -> Option<String> {
+        match self.life.at(slice.from).0 {
+            Some(Doing::Asleep(sleep)) if sleep.state.is_some_and(naming::is_stopped) => {
+                Some(naming::sleep(sleep.state))
+            }
+            _ => None,
+        }
+    }
+
     /// What the probe's own interrupt came upon, for a stretch that ends with it.
     fn late_timer(&self, slice: &Slice<'w>) -> Option<Interrupted> {
         let frame = self.passage.interrupt?;
-        (slice.to <= frame.from)
+        (slice.to <= frame.from && !is_before_armed(slice, self.window))
             .then_some(frame.interrupted)
             .flatten()
     }
@@ -171,16 +198,25 @@ impl<'a, 'w> Court<'a, 'w> {
         let is_probe = thread.tid == self.window.probe.tid;
         match stage {
             Stage::Interrupt | Stage::Callback | Stage::Waking | Stage::Exit => {
-                if let Some(Doing::Asleep(sleep)) = doing
-                    && sleep.state.is_some_and(naming::is_stopped)
-                {
-                    let state = naming::sleep(sleep.state);
+                if let Some(state) = self.stopped(slice) {
                     return (Cause::Blocked { state }, None);
                 }
                 let by_timer =
                     self.passage.interrupt.is_some() || self.passage.instants.callback_ns.is_some();
                 if is_probe {
-                    (Cause::Probe, Some("it was not asleep yet".to_owned()))
+                    let slept = self.life.slept(self.window.waiting_ns, slice.from);
+                    let note = if slept {
+                        "it was awake already: a signal had woken it, or another thread"
+                    } else {
+                        "it was not asleep yet"
+                    };
+                    (Cause::Probe, Some(note.to_owned()))
+                } else if by_timer && is_before_armed(slice, self.window) {
+                    match doing {
+                        Some(Doing::Asleep(sleep)) => asleep(sleep, self.window),
+                        Some(Doing::Ready(since)) => self.ready(slice, since),
+                        _ => self.before_timer(slice, stage),
+                    }
                 } else if by_timer {
                     self.before_timer(slice, stage)
                 } else {
@@ -243,6 +279,14 @@ impl<'a, 'w> Court<'a, 'w> {
             return (naming::interference(thread), None);
         }
         let task = naming::bounded(&thread.name);
+        if self.requests.is_on_its_way(slice, since) {
+            if slice.to - slice.from <= DELIVERY_MOST_NS {
+                return (Cause::WakePath, None);
+            }
+            let note = "another CPU woke the probe, and its request to switch came so late: \
+                        interrupts were off, or the platform was late";
+            return (Cause::LateInterrupt { task }, Some(note.to_owned()));
+        }
         if came_after {
             return (Cause::Throttled { task }, None);
         }
@@ -260,6 +304,11 @@ impl<'a, 'w> Court<'a, 'w> {
             .map(|address| naming::function(self.window, address));
         (Cause::PreemptOff { task, work }, None)
     }
+}
+
+/// The timer that was to wake the probe was not armed yet: it could not be late.
+fn is_before_armed(slice: &Slice<'_>, window: &Window) -> bool {
+    slice.to <= window.waiting_ns
 }
 
 /// When the threads came whom an interrupt found in user mode although the probe was ready.

@@ -30,6 +30,10 @@ pub struct Window {
     /// polls it, at `due_ns` and `woken_ns`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gap: bool,
+    /// The kernel's number for the state in which the probe left its CPU, where that was before
+    /// the first event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
     /// What happened, on any CPU, in any order.
     pub events: Vec<Event>,
     /// The names of the addresses in `events`: `function+0x1a`, or without offset.

@@ -1,6 +1,6 @@
 //! From events to causes. Pure: a window of events in, a bill out.
 //!
-//! The rules are in docs/measurement.md. In short: on each CPU one thing runs uppermost at
+//! The rules are in docs/attribution.md. In short: on each CPU one thing runs uppermost at
 //! any moment, and has that moment; a moment belongs to one stage of the wake-up; so every
 //! nanosecond from the instant asked for to the reading of the clock stands in exactly one
 //! row. Where events are missing it is blind, and where they are all there and explain
@@ -15,6 +15,7 @@ mod naming;
 mod overlay;
 mod passage;
 mod picture;
+mod request;
 
 use std::collections::BTreeMap;
 
@@ -131,8 +132,8 @@ impl<'w> Seen<'w> {
         let waker = lanes.get(&waking_cpu).unwrap_or(&none);
         let passage = Passage::of(window, &traces, waker);
         let life = match by_cpu.get(&window.cpu) {
-            Some(inside) if window.gap => Life::of(&window.probe, inside),
-            _ => Life::of(&window.probe, &events),
+            Some(inside) if window.gap => Life::of(window, inside),
+            _ => Life::of(window, &events),
         };
         Self {
             window,

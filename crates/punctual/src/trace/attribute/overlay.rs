@@ -23,7 +23,13 @@ pub(super) fn tracers_timers(window: &Window, frames: &[Frame<'_>]) -> Vec<(u64,
     for frame in frames {
         let Some(to) = frame.to else { continue };
         match frame.layer {
-            Layer::Vector(Vector::LocalTimer) => interrupt = Some((frame.from, to, true)),
+            Layer::Vector(Vector::LocalTimer) => {
+                // The one before it raised the softirq.
+                if let Some(over) = softirq.take_if(|softirq| softirq.1 <= frame.from) {
+                    end_softirq(&mut spans, Some(over), interrupt);
+                }
+                interrupt = Some((frame.from, to, true));
+            }
             Layer::Softirq(_) => {
                 end_softirq(&mut spans, softirq.take(), interrupt);
                 softirq = Some((frame.from, to, false, true));

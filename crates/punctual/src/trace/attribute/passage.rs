@@ -175,7 +175,8 @@ pub(super) struct Life<'w> {
 }
 
 impl<'w> Life<'w> {
-    pub(super) fn of(probe: &Task, events: &[&'w Event]) -> Self {
+    pub(super) fn of(window: &Window, events: &[&'w Event]) -> Self {
+        let probe = &window.probe;
         let is_probe = |task: &Task| task.tid == probe.tid;
         // Who is switched away from first was running before.
         let mut on_cpu = events
@@ -217,7 +218,8 @@ impl<'w> Life<'w> {
                 }
                 What::Waking { tid, by } if *tid == probe.tid => match turns.last_mut() {
                     None => {
-                        turns.push((0, Doing::Asleep(Sleep::default())));
+                        let state = window.left;
+                        turns.push((0, Doing::Asleep(Sleep { state, ..sleep })));
                         turns.push((event.at_ns, Doing::Ready(event.at_ns)));
                     }
                     Some((_, Doing::Asleep(slept))) => {
@@ -252,6 +254,12 @@ impl<'w> Life<'w> {
             }
         }
         Self { turns }
+    }
+
+    /// Whether it went to sleep between two instants.
+    pub(super) fn slept(&self, from: u64, to: u64) -> bool {
+        let mut turns = self.turns.iter();
+        turns.any(|(at, doing)| (from..=to).contains(at) && matches!(doing, Doing::Asleep(_)))
     }
 
     /// What it did at an instant, and when that changes.

@@ -37,6 +37,7 @@ impl Capture {
             woken_ns: to_ns,
             lost,
             preempt_rt: self.preempt_rt,
+            left: None,
             gap: true,
             events: self.events_of(&slots, stolen, None, (from_ns, to_ns)),
             symbols: BTreeMap::new(),

@@ -157,6 +157,18 @@ impl History {
             .find(|slot| is(slot))
     }
 
+    /// How a thread left this CPU, where it did so last and nothing was lost since: when, and
+    /// in what state.
+    #[must_use]
+    pub fn left(&self, tid: u32, before_ns: u64) -> Option<(u64, u64)> {
+        let of_it = |slot: &Slot| {
+            slot.kind() == kind::SWITCH && (slot.from_tid() == tid || slot.to_tid() == tid)
+        };
+        let last = self.last_before(before_ns, of_it)?;
+        let known = self.lost_within(last.at_ns(), last.at_ns(), before_ns) == 0;
+        (known && last.from_tid() == tid && !last.is_preempted()).then(|| (last.at_ns(), last.b()))
+    }
+
     /// The first event after an instant that is looked for.
     #[must_use]
     pub fn first_after(&self, at_ns: u64, is: impl Fn(&Slot) -> bool) -> Option<&Slot> {

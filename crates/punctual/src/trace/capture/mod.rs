@@ -137,6 +137,9 @@ pub struct Capture {
     stacks: BTreeMap<(u32, u64), Vec<u64>>,
     symbols: Result<Symbols, String>,
     smi: Option<SmiCounts>,
+    /// The hypervisor's account of each CPU: at the start, and last.
+    stolen: BTreeMap<u32, (u64, u64)>,
+    stolen_from_ns: u64,
     preempt_rt: bool,
 }
 
@@ -173,6 +176,8 @@ impl Capture {
             // prints a part of its table, for 0.2 ms on some.
             symbols: Symbols::load(),
             smi,
+            stolen: BTreeMap::new(),
+            stolen_from_ns: u64::MAX,
             preempt_rt: is_preempt_rt(),
         })
     }
@@ -202,7 +207,20 @@ impl Capture {
         for slot in self.fresh.drain(..settled) {
             match slot.kind() {
                 kind::SWITCH => self.names.learn(&slot),
-                kind::VECTOR_ENTRY => self.own.learn(&slot),
+                kind::VECTOR_ENTRY => {
+                    self.own.learn(&slot);
+                    if let Some(total_ns) = slot.stolen_ns() {
+                        let before = slot.at_ns() < self.stolen_from_ns;
+                        let (first, last) = self
+                            .stolen
+                            .entry(slot.cpu())
+                            .or_insert((total_ns, total_ns));
+                        *last = total_ns;
+                        if before {
+                            *first = total_ns;
+                        }
+                    }
+                }
                 kind::STACK => {
                     if self.stacks.len() >= STACKS {
                         self.stacks.pop_first();
@@ -214,6 +232,19 @@ impl Capture {
             }
             self.chains.feed(&slot);
         }
+    }
+
+    /// Stolen time counts from this instant on.
+    pub fn count_stolen_from(&mut self, start_ns: u64) {
+        self.stolen_from_ns = start_ns;
+    }
+
+    /// Time stolen from a CPU since then, by the hypervisor's account, as far as it was drained:
+    /// to a tick. Absent where there is no account.
+    #[must_use]
+    pub fn stolen_ns(&self, cpu: u32) -> Option<u64> {
+        let (first, last) = self.stolen.get(&cpu)?;
+        Some(last.saturating_sub(*first))
     }
 
     /// Reads how many system management interrupts each CPU has had, if the last reading is as
@@ -307,6 +338,7 @@ impl Capture {
             lost,
             preempt_rt: self.preempt_rt,
             gap: false,
+            left: self.left(at, tid, slots.first().map_or(due_ns, Slot::at_ns)),
             events,
             symbols: BTreeMap::new(),
         };
@@ -370,6 +402,17 @@ impl Capture {
             .filter_map(|(_, history)| history.last_before(due_ns, armed))
             .max_by_key(|slot| slot.at_ns())
             .copied()
+    }
+
+    /// In what state a target slept already when its window begins.
+    fn left(&self, at: Place, tid: u32, begin_ns: u64) -> Option<u64> {
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let left = lanes
+            .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
+            .filter_map(|(_, history)| history.left(tid, begin_ns.saturating_sub(1)));
+        left.max()
+            .map(|(_, state)| state)
+            .filter(|state| *state != 0)
     }
 
     /// The probe as it came to run.

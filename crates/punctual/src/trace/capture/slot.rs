@@ -121,6 +121,12 @@ impl Slot {
         self.a() as u32
     }
 
+    /// Whether who leaves was preempted, of a switch.
+    #[must_use]
+    pub fn is_preempted(&self) -> bool {
+        self.d() & 1 != 0
+    }
+
     /// Another thread that it tells of.
     fn other(&self, tid: u32) -> Task {
         Task {
@@ -186,7 +192,7 @@ impl Slot {
                     policy: (c >> 32) as u32 & 0xffff,
                 },
                 from_state: b,
-                preempted: self.d() & 1 != 0,
+                preempted: self.is_preempted(),
                 to: Task {
                     tid: self.to_tid(),
                     name: self.name(),

@@ -65,8 +65,9 @@ pub fn check() -> Result<(), Unavailable> {
         None => Ok(()),
         Some(names) => Err(Unavailable::new(
             format!("no {names}"),
-            "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog+ep \
-             on the program",
+            "run as root, or on the program, in this order: chgrp realtime, chmod 750, setcap \
+             cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog+ep (without the group any \
+             user could run any program at FIFO 99 with it)",
         )),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::put;
-use crate::record::save_whole;
+use crate::files::Folder;
 
 /// The first line of a journal.
 const HEAD: &str = "punctual tracer journal 1";
@@ -63,10 +63,18 @@ impl Journal {
         for (file, value) in &self.before {
             text += &format!("{file} {value}\n");
         }
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
+        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // What it says is put back by root: nobody else may have a say in it.
+        let folder = Folder::make_all(folder)?;
+        if folder.fault()?.is_some() {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "other users than root may change what is in it",
+            ));
         }
-        save_whole(&self.path, text.as_bytes()).map_err(io::Error::other)
+        folder.replace(name, text.as_bytes())
     }
 
     /// Reads one.
@@ -245,6 +253,30 @@ mod tests {
                 !is_ours(Path::new(path), Path::new("/run/punctual")),
                 "{path}"
             );
+        }
+    }
+
+    #[test]
+    fn a_planted_link_is_not_written_through_and_a_strangers_folder_refused() {
+        use std::os::unix::fs::{chown, symlink};
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("journals");
+        fs::create_dir(&folder).unwrap();
+        let victim = place.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let root = Path::new("/sys/kernel/tracing");
+        let journal = Journal::new(&folder, root, "punctual-12-0");
+        symlink(&victim, folder.join("punctual-12-0.journal.tmp")).unwrap();
+        symlink(&victim, journal.path()).unwrap();
+        journal.write().unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(Journal::read(journal.path()).unwrap(), journal);
+        assert!(fs::symlink_metadata(journal.path()).unwrap().is_file());
+        // Only root can give a folder away, and only root's is at stake.
+        if chown(&folder, Some(65534), None).is_ok() {
+            let refused = Journal::new(&folder, root, "punctual-12-1").write();
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         }
     }
 }

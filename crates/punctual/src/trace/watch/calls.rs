@@ -153,6 +153,31 @@ pub fn name(call: u32) -> String {
     }
 }
 
+/// Calls whose timeout is a length of time, though the kernel makes an instant of it. A call that
+/// a signal interrupted and that goes on is one of them: those with an instant are made anew.
+const LENGTHS: &[libc::c_long] = &[
+    libc::SYS_nanosleep,
+    libc::SYS_restart_syscall,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_semtimedop,
+];
+/// The operation of a futex whose timeout is a length of time.
+const FUTEX_WAIT: u32 = 0;
+
+/// Whether the call's own timeout is a length of time, and not an instant.
+#[must_use]
+pub fn takes_a_length(call: u32) -> bool {
+    let number = libc::c_long::from(call & 0xffff);
+    LENGTHS.contains(&number) || number == libc::SYS_futex && call >> 16 == FUTEX_WAIT
+}
+
 /// Whether it is a wait for a lock that knows its holder.
 #[must_use]
 pub fn is_futex(call: u32) -> bool {
@@ -173,5 +198,17 @@ mod tests {
         assert_eq!(name(60_000), "system call 60000");
         assert_eq!(name(NO_CALL), "page fault or interrupt");
         assert!(is_futex(futex) && is_futex(6 << 16 | futex) && !is_futex(0));
+    }
+
+    #[test]
+    fn timeouts_that_are_lengths_are_told_from_instants() {
+        let futex = libc::SYS_futex as u32;
+        for call in [libc::SYS_poll as u32, libc::SYS_nanosleep as u32, futex] {
+            assert!(takes_a_length(call), "{}", name(call));
+        }
+        // `FUTEX_WAIT_BITSET` is what glibc and the JVM wait with, for an instant.
+        for call in [libc::SYS_clock_nanosleep as u32, 9 << 16 | futex, NO_CALL] {
+            assert!(!takes_a_length(call), "{}", name(call));
+        }
     }
 }

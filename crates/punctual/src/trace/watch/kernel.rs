@@ -1,9 +1,9 @@
 //! The kernel's side: `bpf/watch.bpf.c`, loaded, attached and read.
 
-use aya::maps::{HashMap, Map, MapData};
+use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::{Call, Options, Other, Sleeper, Wake};
+use super::{Call, Options, Other, Sleeper, Timer, Wake, calls};
 use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
 use crate::trace::capture::rings::{Plan, Rings};
 use crate::trace::capture::slot::{Slot, text};
@@ -21,13 +21,15 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 36;
+const THREAD_WORDS: usize = 40;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
 
 /// See `enum kind`.
 const WOKEN: u16 = 1;
+/// `FOR_A_LENGTH` of a wake-up's call.
+const FOR_A_LENGTH: u32 = 1 << 31;
 
 /// A program watched. Dropped, all of it is gone from the kernel; so it is when this process
 /// is killed.
@@ -112,6 +114,14 @@ impl Watching {
             .collect()
     }
 
+    /// Switches of threads that there was no room for.
+    #[must_use]
+    pub fn unfollowed(&self) -> u64 {
+        let map = self.programs.map("unfollowed");
+        let count = map.and_then(|map| Array::<_, u64>::try_from(map).ok());
+        count.and_then(|count| count.get(&0, 0).ok()).unwrap_or(0)
+    }
+
     /// Makes room: a thread has ended, and its counts were read.
     pub fn forget(&mut self, tid: u32) {
         let of_it: Vec<u32> = self
@@ -144,16 +154,25 @@ impl Watching {
 
 fn wake(slot: &Slot) -> Wake {
     let some = |ns: u64| Some(ns).filter(|ns| *ns != 0);
+    let (call, object) = ((slot.0[6] >> 32) as u32, slot.0[6] as u32);
+    let (relative, call) = (call & FOR_A_LENGTH != 0, call & !FOR_A_LENGTH);
     Wake {
         tid: slot.a() as u32,
         end_ns: slot.at_ns(),
         cpu: slot.cpu(),
         due_ns: some(slot.b()),
         waking_ns: slot.c(),
-        waking_cpu: (slot.a() >> 32) as u32,
+        waking_cpu: (slot.a() >> 32) as u32 & 0xffff,
+        unseen: slot.a() >> 48,
         armed_ns: some(slot.d()),
         left_ns: some(slot.0[7]),
-        call: (slot.0[6] >> 32) as u32,
+        timer: match object {
+            _ if relative => Timer::Length,
+            0 if calls::takes_a_length(call) => Timer::Length,
+            0 => Timer::Instant,
+            object => Timer::Object(object),
+        },
+        call,
         slept: slot.kind() == WOKEN,
     }
 }
@@ -184,6 +203,7 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         worst_job_ns: words[16],
         postponed: words[17],
         beyond: words[18],
+        unseen: words[19],
     }
 }
 

@@ -76,6 +76,9 @@ mod kernel {
         pub fn forget(&mut self, _: u32) {
             match *self {}
         }
+        pub fn unfollowed(&self) -> u64 {
+            match *self {}
+        }
     }
 }
 
@@ -108,14 +111,31 @@ pub struct Wake {
     pub waking_ns: u64,
     /// On which CPU that was.
     pub waking_cpu: u32,
+    /// Wake-ups of the thread between the one before and this that went unseen.
+    pub unseen: u64,
     /// When it armed the timer, where that was seen.
     pub armed_ns: Option<u64>,
     /// When it went to sleep.
     pub left_ns: Option<u64>,
+    /// What the timer was that woke it; of no meaning where none did.
+    pub timer: Timer,
     /// What it slept in: see [`calls::name`].
     pub call: u32,
     /// Whether it slept at all.
     pub slept: bool,
+}
+
+/// What a thread waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timer {
+    /// Its own sleep, for a length of time: `usleep`, a timeout of `poll`, a one-shot timer that
+    /// is armed anew each time. The next one begins when its work is done, so that it has no
+    /// period.
+    Length,
+    /// Its own sleep, until an instant that it named.
+    Instant,
+    /// A timer of its own, a timerfd or a POSIX timer, by number.
+    Object(u32),
 }
 
 impl Wake {
@@ -172,6 +192,8 @@ pub struct Sleeper {
     pub postponed: u64,
     /// Sleeps for which no room was left among the calls.
     pub beyond: u64,
+    /// Sleeps whose end, or what ended them, the kernel did not show.
+    pub unseen: u64,
 }
 
 /// What a thread slept in, and how often.

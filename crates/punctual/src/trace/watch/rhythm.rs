@@ -1,142 +1,400 @@
-//! A thread's period, guessed from the instants that its own timer was to expire.
+//! A thread's period, found in the instants that it waits for.
 //!
-//! The period is the median of the differences between one instant and the next. It holds if
-//! most differences are near a multiple of it; a thread without a rhythm has none, and misses
-//! nothing.
+//! A periodic thread waits for instants on a grid, whenever it woke and however long it worked.
+//! In one of two ways its instants show that:
+//!
+//! - they repeat to the nanosecond, because it adds a period to an instant;
+//! - they stay near a grid, while the moments at which the waits begin do not: the thread
+//!   computes from the clock what is left of its period, as a JVM and `sleep_until` do.
+//!
+//! A thread that sleeps for a length of time after its work has no such grid: its instants follow
+//! the moments at which it goes to sleep. It has no period, whatever the mean of the differences
+//! is, and no period can be skipped.
 
 use std::collections::VecDeque;
 
-/// Differences that a guess rests on, at least.
+/// Differences that a period rests on, at least.
 pub const LEAST: usize = 16;
 /// Differences that are looked at together.
 const WINDOW: usize = 64;
-/// How far from a multiple is near: a tenth of the period.
-const NEAR: u64 = 10;
+/// How far one difference may be from another to be the same: what is left of a period that is
+/// no whole number of ns, or of one in seconds with a fraction.
+const NEAR_NS: u64 = 2;
+/// A shorter period is none that a thread can wait for.
+const SHORTEST_NS: u64 = 1000;
+/// On a grid, one of so many differences is a multiple of the period, and one of so many is the
+/// period itself. Differences of measured lengths hardly ever repeat.
+const MULTIPLES: usize = 2;
+const REPEATS: usize = 4;
+/// Near a grid is within this part of the period; most of the instants lie within the other.
+const NEAR_PART: u64 = 20;
+const SPREAD_PART: u64 = 50;
+/// The beginnings of the waits are spread so many times as far as the instants, and so far.
+const BEGINNINGS: u64 = 3;
+const BEGINNINGS_NS: u64 = 1000;
 
-/// The rhythm of one thread.
+/// What a timer's instants are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Too few to tell.
+    Unknown,
+    /// On a grid.
+    Period(u64),
+    /// On none.
+    Irregular,
+    /// On a grid for a while, and on none now.
+    Lost,
+}
+
+/// The instants of one timer.
 #[derive(Debug, Clone, Default)]
 pub struct Rhythm {
-    last_ns: Option<u64>,
-    /// The last differences.
-    differences: VecDeque<u64>,
+    /// The last instants, and when the wait for each began.
+    instants: VecDeque<(u64, Option<u64>)>,
+    /// Of a length of time they may repeat by chance.
+    lengths: bool,
     since_guess: usize,
-    period_ns: Option<u64>,
+    grid: Option<Grid>,
+    had_grid: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Grid {
+    period_ns: u64,
+    exact: bool,
+}
+
+impl Grid {
+    /// How many periods a difference is, if it is that.
+    fn multiple(self, difference: u64) -> Option<u64> {
+        let period = self.period_ns;
+        let times = difference.checked_add(period / 2)?.checked_div(period)?;
+        let allowed = if self.exact {
+            NEAR_NS.saturating_add(times).min(period / 100).max(1)
+        } else {
+            period / NEAR_PART
+        };
+        let beyond = difference.abs_diff(times.checked_mul(period)?);
+        (times > 0 && beyond <= allowed).then_some(times)
+    }
+
+    /// Whether enough differences are multiples of the period.
+    fn fits(self, differences: &[u64]) -> bool {
+        let is_multiple = |difference: &&u64| self.multiple(**difference).is_some();
+        let multiples = differences.iter().filter(is_multiple).count();
+        multiples * MULTIPLES >= differences.len()
+    }
 }
 
 impl Rhythm {
-    /// Takes the next instant, which is later than the last.
-    pub fn take(&mut self, due_ns: u64) {
-        let before = self.last_ns.replace(due_ns);
-        let Some(difference) = before.and_then(|before| due_ns.checked_sub(before)) else {
-            return;
-        };
-        if self.differences.len() == WINDOW {
-            self.differences.pop_front();
+    /// That of a timer that is armed for lengths of time.
+    #[must_use]
+    pub fn of_lengths() -> Self {
+        Self {
+            lengths: true,
+            ..Self::default()
         }
-        self.differences.push_back(difference);
+    }
+
+    /// Takes the next instant, which is later than the last, and when the wait for it began.
+    pub fn take(&mut self, due_ns: u64, begun_ns: Option<u64>) {
+        if self.instants.len() > WINDOW {
+            self.instants.pop_front();
+        }
+        self.instants.push_back((due_ns, begun_ns));
         self.since_guess += 1;
-        let first = self.period_ns.is_none() && self.differences.len() >= LEAST;
-        if first || self.since_guess >= WINDOW {
+        if self.instants.len() > LEAST && self.since_guess >= LEAST {
             self.guess();
         }
     }
 
     fn guess(&mut self) {
         self.since_guess = 0;
-        let mut sorted: Vec<u64> = self.differences.iter().copied().collect();
-        sorted.sort_unstable();
-        let Some(&median) = sorted.get(sorted.len() / 2) else {
-            return;
-        };
-        let near = |difference: &&u64| is_near(**difference, median);
-        let kept = sorted.iter().filter(near).count();
-        let steady = median > 0 && kept * 4 >= sorted.len() * 3;
-        match self.period_ns {
-            // It stays while it still fits: the last digits of a median come and go.
-            Some(period) if steady && median.abs_diff(period) <= period / (2 * NEAR) => {}
-            _ => self.period_ns = steady.then_some(median),
+        let instants = self.instants.make_contiguous();
+        let pairs = instants.windows(2);
+        let mut all: Vec<u64> = pairs.map(|it| it[1].0.saturating_sub(it[0].0)).collect();
+        let mut latest = all.split_off(all.len() - LEAST);
+        latest.sort_unstable();
+        all.extend(&latest);
+        all.sort_unstable();
+        // A period stays while the instants are on its grid, though each second one be skipped:
+        // that is how an overload looks, and no new period.
+        let exact = self.grid.filter(|grid| grid.exact);
+        let stays = exact.filter(|grid| grid.fits(&all) || grid.fits(&latest));
+        let found = || repeated(&all).or_else(|| repeated(&latest));
+        self.grid = stays
+            .or_else(|| found().filter(|_| !self.lengths))
+            .or_else(|| near_grid(instants, &all))
+            .or_else(|| near_grid(&instants[instants.len() - 1 - LEAST..], &latest));
+        self.had_grid |= self.grid.is_some();
+    }
+
+    /// What the instants are.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        match self.grid {
+            Some(grid) => Pace::Period(grid.period_ns),
+            None if self.had_grid => Pace::Lost,
+            None if self.instants.len() <= LEAST => Pace::Unknown,
+            None => Pace::Irregular,
         }
     }
 
-    /// The period, where there is a rhythm.
+    /// The period, where there is one.
     #[must_use]
     pub fn period_ns(&self) -> Option<u64> {
-        self.period_ns
+        self.grid.map(|grid| grid.period_ns)
     }
 
-    /// Periods that lie between two instants, neither of them asked for.
+    /// How many periods an instant is after another, if both are on one grid.
     #[must_use]
-    pub fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let Some(period) = self.period_ns else {
+    pub fn periods(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
+        self.grid?.multiple(to_ns.saturating_sub(from_ns))
+    }
+
+    /// How many periods were skipped from one instant that was waited for to the next: those
+    /// that had passed when the wait for the next one was begun. Instants that lay ahead then,
+    /// and were not waited for, the thread left out on purpose. Where it isn't known when the
+    /// wait began, all of them.
+    #[must_use]
+    pub fn skipped(&self, from_ns: u64, to_ns: u64, begun_ns: Option<u64>) -> u64 {
+        let Some(Grid { period_ns, .. }) = self.grid else {
             return 0;
         };
-        let periods = to_ns.saturating_sub(from_ns).saturating_add(period / 2) / period;
-        periods.saturating_sub(1)
+        let length = to_ns.saturating_sub(from_ns);
+        // A grid that begins anew counts the time that passed, in whole periods.
+        let between = length.saturating_add(period_ns / 2) / period_ns;
+        let passed = begun_ns.map_or(u64::MAX, |begun| begun.saturating_sub(from_ns) / period_ns);
+        between.saturating_sub(1).min(passed)
     }
 }
 
-/// Whether a difference is near a multiple of the period, from 1 on.
-fn is_near(difference: u64, period: u64) -> bool {
-    if period == 0 || difference < period - period / NEAR {
-        return false;
+/// The least difference that comes again and again, and that enough others are multiples of.
+fn repeated(sorted: &[u64]) -> Option<Grid> {
+    for (at, &least) in sorted.iter().enumerate() {
+        let same = sorted[at..].partition_point(|other| other - least <= 2 * NEAR_NS);
+        let grid = Grid {
+            period_ns: sorted[at + same / 2],
+            exact: true,
+        };
+        if least >= SHORTEST_NS && same * REPEATS >= sorted.len() && grid.fits(sorted) {
+            return Some(grid);
+        }
     }
-    let beyond = difference % period;
-    beyond.min(period - beyond) <= period / NEAR
+    None
+}
+
+/// An instant with its number on the grid and its ns since the first; itself, and when the wait
+/// for it began.
+type Numbered = (f64, f64, u64, u64);
+
+/// The grid that instants stay near, though the waits for them begin anywhere.
+fn near_grid(instants: &[(u64, Option<u64>)], sorted: &[u64]) -> Option<Grid> {
+    // The differences of one period are among the least, and a fourth of all at least.
+    let least = *sorted.get(sorted.len() / 4)?;
+    let from = sorted.partition_point(|it| *it < least - least / NEAR_PART);
+    let to = sorted.partition_point(|it| *it <= least.saturating_add(least / NEAR_PART));
+    let middle = sorted[(from + to) / 2];
+    let first = instants.first()?.0;
+    if middle < SHORTEST_NS || instants.len() <= LEAST {
+        return None;
+    }
+    // The number of each instant on the grid: the last difference tells how far it is.
+    let (mut number, mut before) = (0_u64, first);
+    let mut numbered: Vec<Numbered> = Vec::with_capacity(instants.len());
+    for &(due_ns, begun_ns) in instants {
+        let difference = due_ns.checked_sub(before)?;
+        number = number.checked_add(difference.checked_add(middle / 2)? / middle)?;
+        before = due_ns;
+        numbered.push((number as f64, (due_ns - first) as f64, due_ns, begun_ns?));
+    }
+    // The line through them, by least squares.
+    let count = numbered.len() as f64;
+    let mean = |of: fn(&Numbered) -> f64| numbered.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|it| it.0), mean(|it| it.1));
+    let (mut above, mut below) = (0.0, 0.0);
+    for (number, at, ..) in &numbered {
+        above += (number - x) * (at - y);
+        below += (number - x) * (number - x);
+    }
+    let slope = above / below;
+    if !slope.is_finite() || (slope - middle as f64).abs() > middle as f64 / NEAR_PART as f64 {
+        return None;
+    }
+    let spread = |of: &dyn Fn(&Numbered) -> f64| {
+        let mut all: Vec<f64> = numbered.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() - 1 - all.len() / 10] - all[all.len() / 10]
+    };
+    let instants_ns = spread(&|it| it.1 - slope * it.0);
+    let beginnings_ns = spread(&|it| it.2.abs_diff(it.3) as f64);
+    let demonstrated = instants_ns <= slope / SPREAD_PART as f64
+        && beginnings_ns >= BEGINNINGS as f64 * instants_ns
+        && beginnings_ns >= BEGINNINGS_NS as f64;
+    demonstrated.then_some(Grid {
+        period_ns: slope.round() as u64,
+        exact: false,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MS: u64 = 1_000_000;
+
     fn after(differences: impl IntoIterator<Item = u64>) -> Rhythm {
         let mut rhythm = Rhythm::default();
         let mut at = 1_000_000_000;
-        rhythm.take(at);
+        rhythm.take(at, None);
         for difference in differences {
             at += difference;
-            rhythm.take(at);
+            rhythm.take(at, None);
         }
         rhythm
     }
 
+    /// Waits of which it is known when they begin; each so long after the instant before.
+    fn waits(mut rhythm: Rhythm, all: impl IntoIterator<Item = (u64, u64)>) -> Rhythm {
+        let mut at = 1_000_000_000;
+        for (difference, begun) in all {
+            rhythm.take(at + difference, Some(at + begun));
+            at += difference;
+        }
+        rhythm
+    }
+
+    /// Any number below another, the same for a turn each time.
+    fn any(turn: u64, below: u64) -> u64 {
+        turn.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) % below
+    }
+
+    #[test]
+    fn instants_that_are_computed_from_the_clock_are_near_a_grid_whenever_the_wait_begins() {
+        for rhythm in [Rhythm::default(), Rhythm::of_lengths()] {
+            let late = |turn| any(turn, 3_000);
+            let tick = |turn: u64| {
+                // One of nine is a collection of garbage that takes some periods.
+                let periods = if any(turn, 2) == 0 {
+                    2 + any(turn, 70)
+                } else {
+                    1
+                };
+                let begun = (periods - 1) * MS + 30_000 + any(turn + 7, 60_000);
+                (periods * MS + late(turn + 1) - late(turn), begun)
+            };
+            let rhythm = waits(rhythm, (1..400).map(tick));
+            let period = rhythm.period_ns().expect("a period");
+            assert!(period.abs_diff(MS) < 200, "{period}");
+            assert_eq!(rhythm.skipped(0, 30 * MS + 700, Some(29 * MS + 90_000)), 29);
+            assert_eq!(rhythm.periods(0, 30 * MS + 700), Some(30));
+        }
+    }
+
+    #[test]
+    fn instants_that_follow_the_beginnings_of_their_waits_have_no_period() {
+        // A length after the clock's reading, steady work, and a latency of a few µs.
+        for rhythm in [Rhythm::default(), Rhythm::of_lengths()] {
+            for noise in [50, 400, 4_000, 20_000] {
+                let turn = |turn: u64| {
+                    let begun = 60_000 + any(turn, noise);
+                    (begun + MS + any(turn + 3, 40), begun)
+                };
+                let found = waits(rhythm.clone(), (1..1_000).map(turn));
+                assert_eq!(found.pace(), Pace::Irregular, "{noise}");
+            }
+        }
+        // In virtual time each may take the same.
+        let same = waits(Rhythm::of_lengths(), [(1_061_000, 61_000); 200]);
+        assert_eq!(same.pace(), Pace::Irregular);
+    }
+
     #[test]
     fn a_periodic_thread_has_its_period_and_skipped_ones_are_counted() {
-        let rhythm = after((0..40).map(|n| if n % 10 == 7 { 4_000_000 } else { 1_000_000 }));
-        assert_eq!(rhythm.period_ns(), Some(1_000_000));
-        assert_eq!(rhythm.passed(0, 1_000_000), 0);
-        assert_eq!(rhythm.passed(0, 4_000_000), 3);
-        assert_eq!(rhythm.passed(0, 1_000_000_000), 999, "exact however many");
-        assert_eq!(rhythm.passed(5, 3), 0);
+        let rhythm = after((0..40).map(|n| if n % 10 == 7 { 4 * MS } else { MS }));
+        assert_eq!(rhythm.pace(), Pace::Period(MS));
+        assert_eq!(rhythm.skipped(0, MS, None), 0);
+        assert_eq!(rhythm.skipped(0, 4 * MS, None), 3);
+        assert_eq!(
+            rhythm.skipped(0, 1000 * MS, None),
+            999,
+            "exact at any number"
+        );
+        assert_eq!(rhythm.skipped(5, 3, None), 0);
     }
 
     #[test]
-    fn sleeps_that_begin_when_the_last_is_done_have_a_rhythm_too() {
-        let rhythm = after((0..64).map(|n| 1_000_000 + (n * 7919) % 60_000));
-        let period = rhythm.period_ns().expect("a rhythm");
-        assert!((1_000_000..1_060_000).contains(&period), "{period}");
-        assert_eq!(rhythm.passed(0, 2 * period), 1);
+    fn instants_that_lay_ahead_when_the_wait_began_were_not_skipped() {
+        let rhythm = after([MS; 40]);
+        assert_eq!(rhythm.skipped(0, 100 * MS, Some(MS / 3)), 0, "it idles");
+        assert_eq!(rhythm.skipped(0, 100 * MS, Some(3 * MS + 1)), 3);
+        assert_eq!(rhythm.skipped(0, 4 * MS, Some(3 * MS + MS / 2)), 3);
+        // It catches up: the wait began after the instant that it is for.
+        assert_eq!(rhythm.skipped(0, MS, Some(9 * MS)), 0);
+        assert_eq!(rhythm.skipped(0, 2 * MS, Some(9 * MS)), 1);
     }
 
     #[test]
-    fn without_a_rhythm_nothing_is_missed() {
+    fn sleeps_that_begin_when_the_work_is_done_have_no_period() {
+        // 1 ms of sleep, the latency and 50 µs of work, of which some ns are never the same.
+        let rhythm = after((0..640).map(|n| 1_050_000 + (n * 7919) % 6_000));
+        assert_eq!(rhythm.pace(), Pace::Irregular);
+        assert_eq!(rhythm.skipped(0, u64::MAX, None), 0);
+        let narrow = after((0..640).map(|n| 1_050_000 + (n * 7919) % 300));
+        assert_eq!(narrow.pace(), Pace::Irregular);
+    }
+
+    #[test]
+    fn an_overload_that_skips_each_second_period_is_no_new_period() {
+        let rhythm = after([MS; 40].into_iter().chain([2 * MS; 500]));
+        assert_eq!(rhythm.pace(), Pace::Period(MS));
+    }
+
+    #[test]
+    fn a_grid_that_begins_anew_now_and_then_has_its_period() {
+        // As `next = now + period` after an overrun.
+        let again = |n: u64| if n % 3 == 1 { 4 * MS + n * 997 } else { MS };
+        let rhythm = after((0..100).map(again));
+        assert_eq!(rhythm.pace(), Pace::Period(MS));
+        assert_eq!(rhythm.skipped(0, 4 * MS + MS / 2, Some(3 * MS + MS / 2)), 3);
+        assert_eq!(rhythm.skipped(0, 2 * MS + 10, Some(MS + 10)), 1);
+    }
+
+    #[test]
+    fn a_period_that_is_no_whole_number_of_ns_is_one() {
+        let rhythm =
+            after((0..200).map(|n| (n + 1) * 1_000_000_000 / 3000 - n * 1_000_000_000 / 3000));
+        let period = rhythm.period_ns().expect("a period");
+        assert!((333_333..=333_334).contains(&period), "{period}");
+        assert_eq!(rhythm.skipped(0, 1_000_000_000, None), 2999);
+    }
+
+    #[test]
+    fn without_a_grid_nothing_is_skipped() {
         let rhythm = after((1..80).map(|n| n * n * 10_007 % 9_000_000 + 1));
-        assert_eq!((rhythm.period_ns(), rhythm.passed(0, u64::MAX)), (None, 0));
-        assert_eq!(after([1_000_000; 5]).period_ns(), None, "too few");
-        assert_eq!(after([0; 100]).period_ns(), None);
+        assert_eq!(rhythm.pace(), Pace::Irregular);
+        assert_eq!(rhythm.skipped(0, u64::MAX, None), 0);
+        assert_eq!(after([MS; 5]).pace(), Pace::Unknown);
+        assert_eq!(after([0; 100]).pace(), Pace::Irregular);
     }
 
     #[test]
-    fn a_thread_that_changes_its_period_is_followed() {
-        let rhythm = after([1_000_000; 70].into_iter().chain([250_000; 200]));
-        assert_eq!(rhythm.period_ns(), Some(250_000));
+    fn a_thread_that_changes_its_period_is_followed_and_one_that_loses_it_too() {
+        let rhythm = after([MS; 70].into_iter().chain([MS / 4; 200]));
+        assert_eq!(rhythm.pace(), Pace::Period(MS / 4));
+        let rhythm = after([MS; 70].into_iter().chain([MS + MS / 2; 200]));
+        assert_eq!(rhythm.pace(), Pace::Period(MS + MS / 2));
+        let wild = (1..200).map(|n| n * n * 10_007 % 9_000_000 + 1);
+        assert_eq!(after([MS; 70].into_iter().chain(wild)).pace(), Pace::Lost);
     }
 
     #[test]
     fn instants_out_of_order_and_extremes_do_no_harm() {
         let mut rhythm = Rhythm::default();
         for due in [0, u64::MAX, 5, 5, u64::MAX].into_iter().cycle().take(300) {
-            rhythm.take(due);
+            rhythm.take(due, Some(due / 2));
+            let _ = rhythm.skipped(0, u64::MAX, Some(due));
+            let _ = rhythm.periods(due, u64::MAX);
         }
-        let _ = rhythm.passed(0, u64::MAX);
     }
 }

@@ -210,11 +210,13 @@ impl Parsed {
         }
         let rows_agree = self.columns == threads || self.columns == threads + 1 && threads > 1;
         // With -H there is one column more, the sum of the others.
-        let lists = [&self.total, &self.mean, &self.max, &self.overflows];
+        let lists = [&self.total, &self.max, &self.overflows];
+        let means = self.mean.len();
         if !(self.values.is_empty() || rows_agree)
             || lists
                 .iter()
                 .any(|list| list.len() < threads || list.len() > threads + 1)
+            || ![0, threads, threads + 1].contains(&means)
         {
             return Err(format!(
                 "figures of {threads} threads expected in each line"
@@ -248,7 +250,8 @@ impl Parsed {
                 count,
                 min: self.min[index],
                 max: self.max[index],
-                mean: Some(self.mean[index] as f64),
+                mean: self.mean.get(index).map(|mean| *mean as f64),
+                end: self.values.last().and_then(|last| last.checked_add(1)),
             });
         }
         Ok(found)
@@ -271,6 +274,7 @@ impl Parsed {
                 min: summary.min,
                 max: summary.max,
                 mean: Some(summary.mean as f64),
+                end: None,
             })
         };
         self.summaries.iter().enumerate().map(thread).collect()

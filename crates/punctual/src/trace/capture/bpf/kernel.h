@@ -76,6 +76,7 @@ struct task_struct {
 	u64 start_time;
 	u64 min_flt;
 	u64 maj_flt;
+	void *stack;
 	char comm[16];
 	struct sched_entity se;
 	struct sched_dl_entity dl;

@@ -19,6 +19,14 @@ enum { STATE_DEAD = 0x80 };
 enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
 /* No system call: a page fault or an interrupt was where the thread went to sleep. */
 #define NO_CALL 0xffff
+/* Of a wake-up's call: its timer was armed for a length of time, not for an instant. */
+#define FOR_A_LENGTH (1U << 31)
+/* A mode of a timer: it counts from the moment at which it is armed. */
+enum { MODE_RELATIVE = 1 };
+/* What a sleep arms lies on the stack of the thread that sleeps; at least this large. */
+enum { STACK_BYTES = 16384 };
+/* That a slot can tell of. */
+enum { MOST_UNSEEN = 0xffff };
 
 /* A thread: what is counted, then what it is at. */
 struct watched {
@@ -35,6 +43,8 @@ struct watched {
 	u64 first_faults[2];/* when it was seen first */
 	u64 jobs, late_jobs, worst_job_ns, postponed; /* of SCHED_DEADLINE */
 	u64 beyond;     /* sleeps that found no room among the calls */
+	u64 unseen;     /* sleeps whose end, or what woke the thread, went unseen */
+	u64 unseen_before; /* those since the last that went into the ring */
 
 	u64 left_ns;    /* when it went to sleep; 0: it didn't */
 	u64 call;
@@ -43,7 +53,9 @@ struct watched {
 	u64 waking_cpu;
 	u64 timer;      /* what it armed last */
 	u64 armed_ns;   /* and when */
+	u64 armed_relative; /* and whether for a length of time */
 	u64 armed_for_wake_ns;
+	u64 pace;       /* FOR_A_LENGTH << 32, where that is known, and which timer; 0: its own sleep */
 	u64 waker, waker_priority;
 	char waker_name[16];
 	u64 holder, holder_priority; /* of the lock that it waits for */
@@ -89,6 +101,14 @@ struct {
 	MAP_TYPE(value, struct call);
 } calls SEC(".maps");
 
+/* Switches of threads that found no room: nothing is known of these. */
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} unfollowed SEC(".maps");
+
 static ALWAYS_INLINE struct watched *find(struct task_struct *task)
 {
 	u32 tid = task->pid;
@@ -105,7 +125,11 @@ static NOINLINE struct watched *find_or_make(u32 tid)
 	if (!empty)
 		return 0;
 	bpf_map_update_elem(&threads, &tid, empty, UPDATE_NOEXIST);
-	return bpf_map_lookup_elem(&threads, &tid);
+	thread = bpf_map_lookup_elem(&threads, &tid);
+	u64 *refused = bpf_map_lookup_elem(&unfollowed, &zero);
+	if (!thread && refused)
+		__sync_fetch_and_add(refused, 1);
+	return thread;
 }
 
 static ALWAYS_INLINE void look(struct watched *thread, struct task_struct *task)
@@ -128,13 +152,23 @@ static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64
 	if (!slot)
 		return;
 	thread->wake_ups++;
-	slot->a = thread->waking_cpu << 32 | tid;
+	u64 unseen = thread->unseen_before;
+	thread->unseen_before = 0;
+	slot->a = (unseen < MOST_UNSEEN ? unseen : MOST_UNSEEN) << 48 | (thread->waking_cpu & 0xffff) << 32 | tid;
 	slot->b = thread->due_ns;
 	slot->c = thread->waking_ns;
 	slot->d = thread->armed_for_wake_ns;
-	((u64 *)slot->name)[0] = thread->call << 32 | (u32)thread->waker;
+	((u64 *)slot->name)[0] = thread->call << 32 | thread->pace;
 	((u64 *)slot->name)[1] = thread->left_ns;
 	done(slot, turn);
+}
+
+/* Some kernels show nothing while certain tasks run, a hypervisor's agent for one: neither the
+ * interrupt that wakes a thread nor the switch from that task to it. */
+static ALWAYS_INLINE void unseen(struct watched *thread)
+{
+	thread->unseen++;
+	thread->unseen_before++;
 }
 
 /* The system call that a thread is in, as it leaves the CPU. */
@@ -257,8 +291,17 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 	}
 	if (!sleeps) {
 		thread->preempted++;
+		/* Awake: what woke it before this is done with. About to sleep, its timer may expire
+		 * before it runs again. */
+		if (!state)
+			thread->waking_ns = thread->due_ns = 0;
 		return;
 	}
+	/* It leaves again, and was not seen to come back; or its timer expired on another CPU before
+	 * it slept, and it went on. */
+	if (thread->left_ns || (thread->waking_ns && thread->due_ns))
+		unseen(thread);
+	thread->waking_ns = thread->due_ns = 0;
 	thread->left_ns = now_ns;
 	thread->call = call;
 	find_holder(thread, task);
@@ -289,6 +332,13 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	if (thread->left_ns && thread->waking_ns) {
 		slept(thread, tid, now_ns);
 		wake_up(thread, lane, now_ns, cpu, tid, WOKEN);
+	} else if (thread->waking_ns && thread->due_ns) {
+		/* Preempted before it slept, and its timer expired meanwhile. */
+		thread->call = call_of(task);
+		wake_up(thread, lane, now_ns, cpu, tid, UNSLEPT);
+	} else if (thread->left_ns) {
+		/* It runs again, and nothing was seen to wake it. */
+		unseen(thread);
 	}
 	thread->left_ns = 0;
 	thread->waking_ns = 0;
@@ -356,6 +406,7 @@ ON(hrtimer_start)
 	if (thread) {
 		thread->timer = args[0];
 		thread->armed_ns = now_ns;
+		thread->armed_relative = args[1] & MODE_RELATIVE;
 	}
 	return 0;
 }
@@ -372,7 +423,12 @@ ON(sched_waking)
 	thread->waking_ns = now_ns;
 	thread->waking_cpu = cpu;
 	thread->due_ns = lane->due_ns;
-	thread->armed_for_wake_ns = lane->due_ns && lane->caught_ns == thread->timer ? thread->armed_ns : 0;
+	int armed = lane->due_ns && lane->caught_ns == thread->timer;
+	thread->armed_for_wake_ns = armed ? thread->armed_ns : 0;
+	/* One that isn't on its stack is an object that it may wait for in any call. */
+	thread->pace = lane->caught_ns - (u64)task->stack < STACK_BYTES ? 0 : (u32)(lane->caught_ns >> 3) | 1;
+	if (armed && thread->armed_relative)
+		thread->pace |= (u64)FOR_A_LENGTH << 32;
 	struct task_struct *waker = bpf_get_current_task_btf();
 	thread->waker = waker->pid;
 	thread->waker_priority = (u64)waker->policy << 32 | (u32)waker->normal_prio;

@@ -61,7 +61,7 @@ pub enum What {
 /// # Errors
 /// What is accepted.
 pub fn parse(text: &str) -> Result<Spec, String> {
-    let refused = || format!("accepted is {ACCEPTED}");
+    let refused = || format!("expected {ACCEPTED}");
     if text.len() > LONGEST || text.chars().any(char::is_control) {
         return Err(refused());
     }

@@ -1,0 +1,277 @@
+//! What each culprit does when its time has come.
+
+use std::collections::VecDeque;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+
+use punctual_rt::sched::{self, Policy};
+use punctual_rt::sys::{task, time};
+use punctual_rt::{affinity, clock};
+
+use super::culprit::{Culprit, LEAD_NS, Scene};
+use super::device::cpus;
+use super::kernel::{Kernel, Order, Place};
+use super::stint::{Stint, Was, spin, spin_until};
+
+/// One that is below the probe has to be there before others come, however long its CPU takes to
+/// come back from an idle state.
+const AHEAD_NS: u64 = 4 * LEAD_NS;
+/// A stop has to be in force by then: its signal first wakes the probe.
+const STOP_AHEAD_NS: u64 = 6 * LEAD_NS;
+/// How long a timer is to run that is never to expire.
+const NEVER_NS: u64 = 1_000_000_000_000;
+
+/// A device that takes longer to interrupt is not waited for.
+const SLOWEST_NS: u64 = 4 * LEAD_NS;
+
+/// How long a device takes to interrupt: the last times.
+#[derive(Default)]
+struct Slow(VecDeque<u64>);
+
+impl Slow {
+    fn learn(&mut self, took_ns: Option<u64>) {
+        self.0.extend(took_ns);
+        if self.0.len() > 9 {
+            self.0.pop_front();
+        }
+    }
+
+    fn mostly_ns(&self) -> u64 {
+        let mut took: Vec<u64> = self.0.iter().copied().collect();
+        took.sort_unstable();
+        let middle = took.get(took.len() / 2).copied();
+        middle.unwrap_or(LEAD_NS).min(SLOWEST_NS)
+    }
+}
+
+/// When to strike, and what to do then.
+pub struct Striker {
+    pub lead_ns: u64,
+    pub strike: Box<dyn FnMut(u64) -> Option<Was> + Send>,
+}
+
+pub fn be(cpus: &[usize], policy: Policy) -> Result<(), String> {
+    affinity::set_current(cpus).map_err(|error| format!("affinity: {error}"))?;
+    sched::set_current(policy).map_err(|error| format!("no real-time priority: {error}"))
+}
+
+/// Makes the calling thread a culprit.
+pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
+    let beat = scene.beat;
+    let (here, length_ns) = (beat.cpu, beat.length_ns);
+    let elsewhere = scene.other.unwrap_or(here);
+    // Below the probe, and above all else, so that it comes in time.
+    let below = Policy::Fifo(50);
+    let name = culprit.name();
+    let _ = task::name_current_thread(name);
+    // Until then it is in the way, whenever it came.
+    let until = move |due_ns: u64| due_ns + length_ns - LEAD_NS;
+    let once = move |due_ns: u64| Order {
+        until_ns: until(due_ns),
+        times: 1,
+        ..Order::default()
+    };
+    let mut lead_ns = LEAD_NS;
+    let strike: Box<dyn FnMut(u64) -> Option<Was> + Send> = match culprit {
+        Culprit::Hog => {
+            be(&[here], Policy::Fifo(99))?;
+            let mut stint = Stint::new();
+            Box::new(move |_| stint.spin(length_ns))
+        }
+        Culprit::Riser => {
+            be(&[here], below)?;
+            lead_ns = AHEAD_NS;
+            let mut stint = Stint::new();
+            Box::new(move |due_ns| {
+                sched::set_current(Policy::Fifo(99)).expect("it was allowed before");
+                let was = stint.work(|| spin_until(until(due_ns)));
+                // Lowered while the probe waits, it would end before the clock is read.
+                let _ = time::sleep_for(1_000_000);
+                sched::set_current(below).expect("it was allowed before");
+                was
+            })
+        }
+        Culprit::Deadline => {
+            let policy = Policy::Deadline {
+                // What runs over it is counted as its own.
+                runtime_ns: 5 * length_ns,
+                deadline_ns: 4_000_000,
+                period_ns: 4_000_000,
+            };
+            unpinned(here, policy)?;
+            let mut stint = Stint::new();
+            let mut moved = false;
+            Box::new(move |_| {
+                let was = stint.spin(length_ns).filter(|_| !moved);
+                moved = task::current_cpu() != here;
+                if moved {
+                    unpinned(here, policy).expect("it was allowed before");
+                }
+                was
+            })
+        }
+        Culprit::PreemptOff | Culprit::Call => {
+            let from_afar = culprit == Culprit::Call;
+            if from_afar && scene.other.is_none() {
+                return Err("a call takes another CPU".to_owned());
+            }
+            be(&[if from_afar { elsewhere } else { here }], below)?;
+            let on_cpu = from_afar.then_some(here as u32);
+            lead_ns = AHEAD_NS;
+            let mut kernel = Kernel::new()?;
+            kernel.load("here_or_there")?;
+            Box::new(move |due_ns| {
+                kernel.order(Place::HereOrThere, once(due_ns));
+                kernel.run(on_cpu);
+                kernel.take(Place::HereOrThere)
+            })
+        }
+        Culprit::IrqsOff => {
+            be(&[here], below)?;
+            lead_ns = AHEAD_NS;
+            let mut kernel = Kernel::new()?;
+            kernel.attach("at_arming", "hrtimer_start")?;
+            // Elsewhere than on x86 it has no such name.
+            let _ = kernel.attach("at_timer", "local_timer_entry");
+            let timer = time::TimerFd::new().map_err(|error| error.to_string())?;
+            Box::new(move |due_ns| {
+                // The timer is far off, so that interrupts are on as soon as it is armed: for the
+                // next one the kernel would set the CPU's own first.
+                let order = Order {
+                    who: due_ns + NEVER_NS,
+                    cpu: here as u64,
+                    ..once(due_ns)
+                };
+                kernel.order(Place::IrqsOff, order);
+                timer.arm(order.who, 0).expect("it can be armed");
+                kernel.take(Place::IrqsOff)
+            })
+        }
+        Culprit::Packet => {
+            let to = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+            let from = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+            let at = to.local_addr().map_err(|error| error.to_string())?;
+            from.connect(at).map_err(|error| error.to_string())?;
+            let mut kernel = Kernel::new()?;
+            kernel.filter(to.as_fd())?;
+            kernel.attach("at_softirq", "softirq_entry")?;
+            kernel.attach("after_softirq", "softirq_exit")?;
+            lead_ns = AHEAD_NS;
+            // Where softirqs can be preempted, those of a lower thread are in nobody's way. Only
+            // now, for what it does before is long.
+            be(
+                &[here],
+                if scene.preempt_rt {
+                    Policy::Fifo(99)
+                } else {
+                    below
+                },
+            )?;
+            let who = task::current_tid() as u64;
+            let (mut stint, preempt_rt) = (Stint::new(), scene.preempt_rt);
+            Box::new(move |due_ns| {
+                let _ = &to;
+                let mut was = None;
+                // What it does beside is the thread's, where the packet is too.
+                let its = stint.work(|| {
+                    let begin_ns = clock::now_ns();
+                    let order = Order {
+                        who,
+                        ..once(due_ns)
+                    };
+                    kernel.order(Place::Packet, order);
+                    let _ = from.send(b"a packet");
+                    was = kernel.take(Place::Packet);
+                    Was {
+                        gaps: was.map(|was| was.gaps).unwrap_or_default(),
+                        ..Was::between(begin_ns, clock::now_ns())
+                    }
+                });
+                if preempt_rt { its } else { was }
+            })
+        }
+        Culprit::Interrupt => {
+            be(&[elsewhere], below)?;
+            let device = scene.device.ok_or("no device")?;
+            let mut kernel = Kernel::new()?;
+            kernel.attach("at_interrupt", "irq_handler_entry")?;
+            kernel.attach("after_interrupt", "irq_handler_exit")?;
+            let who = u64::from(device.irq);
+            lead_ns = 2 * SLOWEST_NS;
+            let mut slow = Slow::default();
+            Box::new(move |due_ns| {
+                let order = Order {
+                    who,
+                    length_ns,
+                    times: 1,
+                    ..Order::default()
+                };
+                // Before others come that are above, where there is one CPU.
+                let ahead_ns = LEAD_NS + slow.mostly_ns().max(LEAD_NS);
+                let _ = time::sleep_until(due_ns - ahead_ns);
+                kernel.order(Place::Interrupt, order);
+                let asked_ns = clock::now_ns();
+                device.trigger();
+                let _ = time::sleep_for(1_000_000);
+                let was = kernel.take(Place::Interrupt);
+                slow.learn(was.map(|was| was.begin_ns.saturating_sub(asked_ns)));
+                was
+            })
+        }
+        Culprit::Inversion => {
+            be(&[here], Policy::Fifo(10))?;
+            let lock = scene.lock.ok_or("the probe has no lock")?;
+            Box::new(move |_| {
+                lock.with(|| spin(length_ns));
+                None
+            })
+        }
+        Culprit::Stop => {
+            be(&[elsewhere], below)?;
+            lead_ns = STOP_AHEAD_NS;
+            let probe = scene.probe;
+            Box::new(move |due_ns| {
+                let first_ns = clock::now_ns();
+                signal(probe, libc::SIGSTOP);
+                wait_for_stop(probe);
+                let begin_ns = clock::now_ns();
+                let _ = time::sleep_until(until(due_ns));
+                let end_ns = clock::now_ns();
+                signal(probe, libc::SIGCONT);
+                Some(Was {
+                    first_ns,
+                    last_ns: clock::now_ns(),
+                    ..Was::between(begin_ns, end_ns)
+                })
+            })
+        }
+        Culprit::Timers | Culprit::Fault => return Err("it has no thread".to_owned()),
+    };
+    Ok(Striker { lead_ns, strike })
+}
+
+/// A thread of SCHED_DEADLINE may not be pinned, and stays where it was: it comes to a CPU while it
+/// still may be. Until it is one others may push it away.
+fn unpinned(here: usize, policy: Policy) -> Result<(), String> {
+    for _ in 0..100 {
+        be(&[here], Policy::Fifo(99))?;
+        affinity::set_current(cpus()).map_err(|error| error.to_string())?;
+        sched::set_current(policy).map_err(|error| format!("SCHED_DEADLINE: {error}"))?;
+        if task::current_cpu() == here {
+            return Ok(());
+        }
+    }
+    Err(format!("a deadline thread does not come to CPU {here}"))
+}
+
+/// Until the signal has done its work: it wakes the probe first.
+fn wait_for_stop(pid: i32) {
+    let mut status = 0;
+    // SAFETY: it writes one word that is there.
+    unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) };
+}
+
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: it sends a signal to a child of ours.
+    unsafe { libc::kill(pid, signal) };
+}

@@ -1,0 +1,108 @@
+//! `compare`: two runs, several on each side, or the CPUs of one.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::flags::CompareFlags;
+use super::looking::read;
+use super::out;
+use crate::record::Run;
+use crate::report::compare::{
+    TextStyle, compare, compare_cpus, compare_headline, compare_text, cpus_headline, cpus_text,
+};
+use crate::report::explain::against_text;
+
+/// The word that opens the JSON, and its version.
+const FORMAT: (&str, u32) = ("punctual-compare", 1);
+
+/// What is compared with what.
+#[derive(Debug, PartialEq)]
+enum Compared<'a> {
+    Cpus(&'a PathBuf),
+    Sides(&'a [PathBuf], &'a [PathBuf]),
+}
+
+fn compared(flags: &CompareFlags) -> Result<Compared<'_>, String> {
+    match (flags.first.as_slice(), flags.second.as_slice()) {
+        ([], []) => Err(
+            "expected two runs (A B), several on each side (A1 A2 -- B1 B2), or one, whose CPUs \
+             are compared"
+                .to_owned(),
+        ),
+        ([run], []) => Ok(Compared::Cpus(run)),
+        // `--` before names that begin with a dash.
+        ([], [run]) => Ok(Compared::Cpus(run)),
+        ([first, second], []) | ([], [first, second]) => Ok(Compared::Sides(
+            std::slice::from_ref(first),
+            std::slice::from_ref(second),
+        )),
+        (more, []) | ([], more) => Err(format!(
+            "{} runs: write `--` between those of A and those of B (A1 A2 -- B1 B2)",
+            more.len()
+        )),
+        (first, second) => Ok(Compared::Sides(first, second)),
+    }
+}
+
+/// Compares.
+///
+/// # Errors
+/// What can't be read, or does not go together.
+pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
+    let style = TextStyle {
+        colour: out::style().colour,
+        ..TextStyle::default()
+    };
+    match compared(flags).map_err(Failure::usage)? {
+        Compared::Cpus(path) => {
+            let run = read(path)?;
+            let failure = |why| Failure::setup(format!("{}: {why}", path.display()));
+            let cpus = compare_cpus(&run, flags.confidence).map_err(failure)?;
+            let text = if flags.json {
+                json("cpus", &cpus_headline(&cpus), &cpus)?
+            } else {
+                cpus_text(&cpus, style)
+            };
+            out::print(&text);
+        }
+        Compared::Sides(first, second) => {
+            let all = |paths: &[PathBuf]| -> Result<Vec<Run>, Failure> {
+                paths.iter().map(|path| read(path)).collect()
+            };
+            let (first, second) = (all(first)?, all(second)?);
+            let comparison = compare(&first, &second, flags.confidence).map_err(Failure::setup)?;
+            if flags.json {
+                let headline = compare_headline(&comparison);
+                out::print(&json("runs", &headline, &comparison)?);
+                return Ok(ExitCode::SUCCESS);
+            }
+            let mut text = compare_text(&comparison, style);
+            if let ([first], [second]) = (first.as_slice(), second.as_slice()) {
+                let causes = against_text(first, second, &out::style());
+                if !causes.is_empty() {
+                    text.push('\n');
+                    causes.iter().for_each(|line| text.extend([line, "\n"]));
+                }
+            }
+            out::print(&text);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The facts with their headline.
+fn json(kind: &str, headline: &str, facts: &impl Serialize) -> Result<String, Failure> {
+    let mut value = serde_json::to_value(facts).map_err(Failure::setup)?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("format".to_owned(), FORMAT.0.into());
+        object.insert("version".to_owned(), FORMAT.1.into());
+        object.insert("kind".to_owned(), kind.into());
+        object.insert("headline".to_owned(), Value::from(headline));
+    }
+    let text = serde_json::to_string_pretty(&value).map_err(Failure::setup)?;
+    Ok(text + "\n")
+}

@@ -1,0 +1,57 @@
+//! RLIMIT_RTTIME: the kernel ends a real-time thread that runs for so long without sleeping,
+//! first with SIGXCPU (the soft limit), then with SIGKILL (the hard one), which leaves no record.
+
+use std::time::Duration;
+
+use punctual_rt::sys::task::{rt_time_limit, set_rt_time_limit};
+
+use super::error::ConductError;
+use super::plan::Plan;
+
+/// The limit in force during a run; put back when dropped.
+#[derive(Debug, Default)]
+pub struct TimeLimit {
+    before: Option<(Option<u64>, Option<u64>)>,
+    /// How often somebody must see whether SIGXCPU came.
+    pub look: Option<Duration>,
+}
+
+impl TimeLimit {
+    /// Raises the soft limit where that is free, or else has SIGXCPU come at half of the hard
+    /// limit, so that the run can be ended in order.
+    ///
+    /// # Errors
+    /// When the probes would be killed for what they are to do.
+    pub fn begin(plan: &Plan) -> Result<Self, ConductError> {
+        if plan.policy.priority() == 0 {
+            return Ok(Self::default());
+        }
+        let Ok((soft_us, hard_us)) = rt_time_limit() else {
+            return Ok(Self::default());
+        };
+        let wanted_us = hard_us.map(|us| us / 2);
+        if let (Some(gaps), Some(limit_us)) = (&plan.gaps, wanted_us) {
+            let rests = gaps.runtime_ns < gaps.period_ns;
+            let needs_us = rests.then(|| gaps.runtime_ns.div_ceil(1000));
+            if plan.polls() && needs_us.is_none_or(|needs_us| needs_us >= limit_us) {
+                return Err(ConductError::TimeLimit {
+                    needs_us,
+                    hard_us: hard_us.unwrap_or_default(),
+                });
+            }
+        }
+        let set = soft_us != wanted_us && set_rt_time_limit(wanted_us, hard_us).is_ok();
+        Ok(Self {
+            before: set.then_some((soft_us, hard_us)),
+            look: wanted_us.map(|us| Duration::from_micros(us / 4).max(Duration::from_millis(2))),
+        })
+    }
+}
+
+impl Drop for TimeLimit {
+    fn drop(&mut self) {
+        if let Some((soft_us, hard_us)) = self.before {
+            let _ = set_rt_time_limit(soft_us, hard_us);
+        }
+    }
+}

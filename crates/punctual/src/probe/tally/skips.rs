@@ -1,0 +1,30 @@
+//! Periods that a watched thread skipped: they come apart from its wake-ups.
+
+use punctual_stats::skips::Skip;
+
+use super::Tally;
+
+impl Tally {
+    /// Takes skipped periods, and says whether they count: those before the start do not.
+    /// Those later than the deadline miss it.
+    pub fn skip(&mut self, skip: &Skip) -> bool {
+        if skip.at_ns < self.start_ns {
+            return false;
+        }
+        let (late, _) = skip.later(self.deadline_ns);
+        self.missed += skip.count;
+        self.missed_late += late;
+        self.cycle += skip.count;
+        self.part_misses[self.part] += late;
+        if let Some(row) = self.rows.last() {
+            row.missed += skip.count;
+            row.misses += late;
+        }
+        if late > 0 {
+            let from_ns = skip.at_ns - self.start_ns;
+            self.rows
+                .mark_miss(from_ns, from_ns.saturating_add(skip.most_ns));
+        }
+        true
+    }
+}

@@ -1,0 +1,62 @@
+//! Where this process runs, and where it could.
+
+use std::io;
+use std::thread;
+
+use punctual_rt::affinity;
+
+use super::super::root::{Reader, Root};
+use super::super::{cgroup, limits, online};
+
+/// Where this process runs, and where it could.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// CPUs of the affinity that it was started with, ascending.
+    pub inherited: Vec<usize>,
+    /// CPUs that it may move to, ascending. An affinity is no limit, a cpuset is.
+    pub reachable: Vec<usize>,
+    /// The file that says which CPUs its cpuset has; absent outside of one.
+    pub cpuset: Option<String>,
+    /// The isolated cgroup partition that it is in.
+    pub partition: Option<String>,
+    /// Why it may not change its affinity, where the kernel refuses that.
+    pub refused: Option<String>,
+}
+
+impl Place {
+    /// Reads it. On the machine that we run on the CPUs that it may move to are found by
+    /// moving there: in a thread made for it, so that nothing else moves.
+    #[must_use]
+    pub fn read(root: &Root) -> Self {
+        let groups = cgroup::read(&mut Reader::new(root));
+        let inherited = limits::allowed(root);
+        let mut place = Self {
+            cpuset: groups.cpuset.as_ref().map(|set| set.file.clone()),
+            partition: groups.partition,
+            ..Self::default()
+        };
+        place.reachable = if root.is_live() {
+            let tried = everywhere();
+            place.refused = tried.as_ref().err().map(ToString::to_string);
+            tried.unwrap_or_else(|_| inherited.clone())
+        } else {
+            let in_set = |cpu: &usize| groups.cpuset.as_ref().is_none_or(|s| s.cpus.contains(cpu));
+            online(root).into_iter().filter(in_set).collect()
+        };
+        place.inherited = inherited;
+        place
+    }
+}
+
+/// Asks for every CPU, and reads back which were granted.
+fn everywhere() -> io::Result<Vec<usize>> {
+    let ask = || {
+        let every: Vec<usize> = (0..affinity::MAX_CPUS).collect();
+        affinity::set_current(&every)?;
+        affinity::of(0)
+    };
+    let thread = thread::Builder::new().spawn(ask)?;
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(io::Error::other("it could not be tried")))
+}

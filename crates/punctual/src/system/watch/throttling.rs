@@ -1,0 +1,555 @@
+//! Throttling of real-time threads, from the kernel's accounts: what each has run, and how long
+//! a probe was ready and did not run.
+//!
+//! The scheduler's own `rt_throttled` stands in debugfs alone, in a file that takes locks of
+//! every CPU while it is printed: reading it would disturb what is measured.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use punctual_rt::sys::task::scheduling;
+
+use super::Probe;
+use crate::record::run::Event;
+use crate::system::cgroup;
+use crate::system::root::{Reader, Root, decimal};
+use crate::system::stat::Stat;
+use crate::system::thread::{Policy, affinity};
+use crate::system::{online, stolen};
+
+/// The accounts are read this often at most and at least.
+const LOOKS: [u64; 2] = [50_000_000, 250_000_000];
+/// Looks in a window: a period and one look more.
+const PARTS: u64 = 4;
+/// Real-time threads are looked for this often at most, and their search takes this share of
+/// the time at most.
+const SCAN_EVERY_NS: u64 = 1_000_000_000;
+const SCAN_SHARE: u64 = 100;
+/// So many threads are followed.
+const TASKS: usize = 1024;
+/// Who ran for less than this since the last look need not be asked where.
+const NOTABLE_NS: u64 = 1_000_000;
+/// The accounts lag by a tick.
+const REACHED: f64 = 0.95;
+/// What a probe waits for nobody, before it is called throttling.
+const WAITED_NS: u64 = 10_000_000;
+/// Of a server for ordinary threads that can't be asked.
+const SERVER_NS: (u64, u64) = (50_000_000, 1_000_000_000);
+
+/// Whose time is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// All real-time threads of a CPU.
+    All,
+    /// Those of our control group.
+    Group,
+}
+
+/// How much of each period real-time threads may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Budget {
+    runtime_ns: u64,
+    period_ns: u64,
+    scope: Scope,
+    /// What sets it.
+    by: String,
+}
+
+/// What happened on a probed CPU between two looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Part {
+    /// Real-time threads ran.
+    rt_ns: u64,
+    /// Those of our group did.
+    group_ns: u64,
+    /// Others at the probe's priority or above did.
+    above_ns: u64,
+    /// The host took the CPU.
+    stolen_ns: u64,
+    /// The probe was ready and did not run.
+    waited_ns: u64,
+    /// The probe is scheduled in real time.
+    real_time: bool,
+}
+
+/// A look, and the time since the one before.
+#[derive(Debug, Clone, Default)]
+struct Look {
+    length_ns: u64,
+    cpus: BTreeMap<usize, Part>,
+}
+
+/// A thread whose time is followed.
+#[derive(Debug, Clone)]
+struct Task {
+    priority: u32,
+    deadline: bool,
+    group: bool,
+    /// Where it runs, if there is one place alone.
+    cpu: Option<usize>,
+    ran_ns: u64,
+}
+
+/// What was read of a probe.
+#[derive(Debug, Clone, Copy, Default)]
+struct ProbeAccount {
+    ran_ns: u64,
+    waited_ns: u64,
+}
+
+/// Follows the accounts of a run.
+#[derive(Debug)]
+pub(super) struct Throttling {
+    root: Root,
+    probes: Vec<Probe>,
+    budgets: Vec<Budget>,
+    /// Control groups with a quota, and how often and for how many ns it held threads up.
+    quotas: Vec<(String, Option<(u64, u64)>)>,
+    /// Where the threads of our group are listed.
+    group_tasks: Option<String>,
+    tasks: BTreeMap<i32, Task>,
+    accounts: BTreeMap<i32, ProbeAccount>,
+    stolen: BTreeMap<usize, u64>,
+    looks: VecDeque<Look>,
+    last: Instant,
+    next_scan: Instant,
+    told: BTreeSet<usize>,
+}
+
+impl Throttling {
+    /// Reads the accounts for the first time.
+    pub(super) fn start(root: &Root, probes: &[Probe]) -> Self {
+        let mut reader = Reader::new(root);
+        let groups = cgroup::read(&mut reader);
+        let mut quotas: Vec<(String, Option<(u64, u64)>)> = Vec::new();
+        for limit in &groups.limits {
+            let file = limit.split(" = ").next().unwrap_or("");
+            let directory = ["/cpu.max", "/cpu.cfs_quota_us"]
+                .iter()
+                .find_map(|name| file.strip_suffix(name));
+            if let Some(directory) = directory {
+                quotas.push((directory.to_owned(), held_up(root, directory)));
+            }
+        }
+        // At the root of the hierarchy the budget of all applies.
+        let below = groups.paths.iter().any(|path| {
+            let controllers = path.split(':').next().unwrap_or("");
+            controllers.split(',').any(|name| name == "cpu")
+        });
+        let group = groups.rt_group.filter(|_| below);
+        let group_tasks = group
+            .as_ref()
+            .and_then(|(_, file)| Some(format!("{}/tasks", file.rsplit_once('/')?.0)));
+        let now = Instant::now();
+        let mut throttling = Self {
+            budgets: budgets(&mut reader, group.as_ref(), probes),
+            root: root.clone(),
+            probes: probes.to_vec(),
+            quotas,
+            group_tasks,
+            tasks: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            stolen: stolen::read(root).unwrap_or_default(),
+            looks: VecDeque::new(),
+            last: now,
+            next_scan: now,
+            told: BTreeSet::new(),
+        };
+        if throttling.is_live() {
+            throttling.scan(None);
+            throttling.read_probes();
+        }
+        throttling
+    }
+
+    fn is_live(&self) -> bool {
+        self.root.is_live() && !self.budgets.is_empty()
+    }
+
+    /// How often to look.
+    pub(super) fn every(&self) -> Duration {
+        let shortest = self.budgets.iter().map(|budget| budget.period_ns).min();
+        let [least, most] = LOOKS;
+        Duration::from_nanos((shortest.unwrap_or(most) / PARTS).clamp(least, most))
+    }
+
+    /// Looks again.
+    pub(super) fn look(&mut self, at_ns: u64) -> Vec<Event> {
+        if !self.is_live() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let since = now.duration_since(self.last);
+        if since < Duration::from_millis(10) {
+            return Vec::new();
+        }
+        let length_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        self.last = now;
+        if now >= self.next_scan {
+            self.scan(Some(length_ns));
+            let took = now.elapsed();
+            let rest = took.saturating_mul(SCAN_SHARE as u32);
+            self.next_scan = now + rest.max(Duration::from_nanos(SCAN_EVERY_NS));
+        }
+        let mut look = Look {
+            length_ns,
+            cpus: self.read_probes(),
+        };
+        self.read_tasks(&mut look.cpus);
+        let stolen = stolen::read(&self.root).unwrap_or_default();
+        for (cpu, part) in &mut look.cpus {
+            let (before, after) = (self.stolen.get(cpu), stolen.get(cpu));
+            part.stolen_ns = match (before, after) {
+                (Some(before), Some(after)) => after.saturating_sub(*before),
+                _ => 0,
+            };
+        }
+        self.stolen = stolen;
+        self.looks.push_back(look);
+        self.judge(at_ns)
+    }
+
+    /// Says what the looks of a window come to, once for each CPU.
+    fn judge(&mut self, at_ns: u64) -> Vec<Event> {
+        let longest = self.budgets.iter().map(|budget| budget.period_ns).max();
+        let every_ns = u64::try_from(self.every().as_nanos()).unwrap_or(u64::MAX);
+        let keep_ns = longest.unwrap_or(0).saturating_add(every_ns);
+        let mut sum: u64 = self.looks.iter().map(|look| look.length_ns).sum();
+        while let Some(first) = self.looks.front() {
+            if sum - first.length_ns < keep_ns {
+                break;
+            }
+            sum -= first.length_ns;
+            self.looks.pop_front();
+        }
+        let cpus: BTreeSet<usize> = self.probes.iter().map(|probe| probe.cpu).collect();
+        let mut events = Vec::new();
+        for cpu in cpus {
+            if self.told.contains(&cpu) {
+                continue;
+            }
+            let found = self
+                .budgets
+                .iter()
+                .find_map(|budget| throttled(&self.looks, budget, cpu));
+            if let Some(text) = found {
+                self.told.insert(cpu);
+                events.push(Event {
+                    at_ns,
+                    kind: "throttled".to_owned(),
+                    text,
+                    invalidates: true,
+                });
+            }
+        }
+        events
+    }
+
+    /// What the quotas of control groups held up since the start.
+    pub(super) fn quotas(&mut self, at_ns: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (directory, before) in &mut self.quotas {
+            let Some((first, first_ns)) = *before else {
+                continue;
+            };
+            let Some((now, now_ns)) = held_up(&self.root, directory) else {
+                continue;
+            };
+            if now > first {
+                *before = None;
+                let held = Duration::from_nanos(now_ns.saturating_sub(first_ns));
+                let text = format!(
+                    "the CPU quota of {directory} throttled the threads that are not real-time, \
+                     {} ms up to now: the load was weaker than asked for, and a probe at \
+                     SCHED_OTHER was held up",
+                    held.as_millis()
+                );
+                events.push(Event {
+                    at_ns,
+                    kind: "quota".to_owned(),
+                    text,
+                    invalidates: false,
+                });
+            }
+        }
+        events
+    }
+
+    /// Looks for real-time threads that may run on a probed CPU. `since_ns` is the time since
+    /// the last look; what a thread ran that is new since then counts whole.
+    fn scan(&mut self, since_ns: Option<u64>) {
+        let own = std::process::id();
+        let probed: BTreeSet<usize> = self.probes.iter().map(|probe| probe.cpu).collect();
+        let group: BTreeSet<i32> = self
+            .group_tasks
+            .as_ref()
+            .and_then(|file| self.root.text(file).ok())
+            .map(|text| text.lines().filter_map(decimal::<i32>).collect())
+            .unwrap_or_default();
+        let mut found = BTreeMap::new();
+        let processes = self.root.names("/proc").unwrap_or_default();
+        for process in processes.iter().filter_map(|name| decimal::<u32>(name)) {
+            if process == own {
+                continue;
+            }
+            for thread in self.root.numbered(&format!("/proc/{process}/task"), "") {
+                let Some(tid) = i32::try_from(thread).ok().filter(|_| found.len() < TASKS) else {
+                    continue;
+                };
+                let Some((policy, priority)) = policy_of(tid) else {
+                    continue;
+                };
+                let allowed = affinity(tid).unwrap_or_default();
+                if !policy.is_real_time() || !allowed.iter().any(|cpu| probed.contains(cpu)) {
+                    continue;
+                }
+                let Some((ran_ns, _)) = schedstat(&self.root, tid) else {
+                    continue;
+                };
+                let known = self.tasks.get(&tid).map(|task| task.ran_ns);
+                let new_ns = match since_ns {
+                    // It was born, or became one, since the last scan.
+                    Some(_) if ran_ns <= SCAN_EVERY_NS.saturating_mul(2) => 0,
+                    _ => ran_ns,
+                };
+                let task = Task {
+                    priority,
+                    deadline: policy == Policy::Deadline,
+                    group: group.contains(&tid),
+                    cpu: (allowed.len() == 1).then(|| allowed[0]),
+                    ran_ns: known.unwrap_or(new_ns),
+                };
+                found.insert(tid, task);
+            }
+        }
+        self.tasks = found;
+    }
+
+    /// What the probes ran and waited since the last look.
+    fn read_probes(&mut self) -> BTreeMap<usize, Part> {
+        let mut cpus: BTreeMap<usize, Part> = BTreeMap::new();
+        for probe in &self.probes {
+            let Some((ran_ns, waited_ns)) = schedstat(&self.root, probe.tid) else {
+                continue;
+            };
+            let real_time = policy_of(probe.tid)
+                .is_some_and(|(policy, _)| matches!(policy, Policy::Fifo | Policy::RoundRobin));
+            let now = ProbeAccount { ran_ns, waited_ns };
+            let before = self.accounts.insert(probe.tid, now).unwrap_or(now);
+            let part = cpus.entry(probe.cpu).or_default();
+            let ran_ns = ran_ns.saturating_sub(before.ran_ns);
+            if real_time {
+                part.real_time = true;
+                part.rt_ns += ran_ns;
+                part.group_ns += ran_ns;
+                // Of several probes on a CPU one waits for another: the longest wait counts,
+                // and what the others ran is time of their priority.
+                let waited_ns = waited_ns.saturating_sub(before.waited_ns);
+                if waited_ns >= part.waited_ns {
+                    part.waited_ns = waited_ns;
+                }
+            }
+        }
+        for (cpu, part) in &mut cpus {
+            let here = self.probes.iter().filter(|probe| probe.cpu == *cpu);
+            if here.count() > 1 {
+                part.above_ns += part.rt_ns;
+            }
+        }
+        cpus
+    }
+
+    /// Adds what other real-time threads ran since the last look.
+    fn read_tasks(&mut self, cpus: &mut BTreeMap<usize, Part>) {
+        let lowest: BTreeMap<usize, u32> = self
+            .probes
+            .iter()
+            .filter_map(|probe| Some((probe.cpu, policy_of(probe.tid)?.1)))
+            .collect();
+        let root = &self.root;
+        for (tid, task) in &mut self.tasks {
+            let Some((ran_ns, _)) = schedstat(root, *tid) else {
+                continue;
+            };
+            let since_ns = ran_ns.saturating_sub(task.ran_ns);
+            task.ran_ns = ran_ns;
+            if since_ns < NOTABLE_NS {
+                continue;
+            }
+            let cpu = task.cpu.or_else(|| last_cpu(root, *tid));
+            let Some((cpu, part)) = cpu.and_then(|cpu| Some((cpu, cpus.get_mut(&cpu)?))) else {
+                continue;
+            };
+            if !task.deadline {
+                part.rt_ns += since_ns;
+                part.group_ns += if task.group { since_ns } else { 0 };
+            }
+            if task.deadline || Some(&task.priority) >= lowest.get(&cpu) {
+                part.above_ns += since_ns;
+            }
+        }
+    }
+}
+
+/// Whether real-time threads used up a budget on a CPU within these looks while the probe waited
+/// and none of its priority or above ran; in words.
+fn throttled(looks: &VecDeque<Look>, budget: &Budget, cpu: usize) -> Option<String> {
+    let mut sum = Part::default();
+    let mut length_ns = 0_u64;
+    for look in looks {
+        length_ns += look.length_ns;
+        let part = look.cpus.get(&cpu).copied().unwrap_or_default();
+        sum.rt_ns += part.rt_ns;
+        sum.group_ns += part.group_ns;
+        sum.above_ns += part.above_ns;
+        sum.stolen_ns += part.stolen_ns;
+        sum.waited_ns += part.waited_ns;
+        sum.real_time |= part.real_time;
+    }
+    let used_ns = match budget.scope {
+        Scope::All => sum.rt_ns,
+        Scope::Group => sum.group_ns,
+    };
+    let reached = used_ns as f64 >= budget.runtime_ns as f64 * REACHED;
+    if !sum.real_time || !reached {
+        return None;
+    }
+    // Stolen time is counted in ticks of 10 ms.
+    let grain_ns = if sum.stolen_ns > 0 { 10_000_000 } else { 0 };
+    let for_nobody_ns = sum
+        .waited_ns
+        .saturating_sub(sum.above_ns)
+        .saturating_sub(sum.stolen_ns)
+        .saturating_sub(grain_ns);
+    let rest_ns = budget.period_ns.saturating_sub(budget.runtime_ns);
+    if for_nobody_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
+        return None;
+    }
+    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+    let whose = match budget.scope {
+        Scope::All => "real-time threads",
+        Scope::Group => "the real-time threads of this control group",
+    };
+    Some(format!(
+        "the kernel throttled the probe of CPU {cpu}: {whose} ran {} of the CPU's last {}, where \
+         {} allows {} of each {}, and the probe was ready for {} while no thread of its priority \
+         or above ran",
+        ms(used_ns),
+        ms(length_ns),
+        budget.by,
+        ms(budget.runtime_ns),
+        ms(budget.period_ns),
+        ms(for_nobody_ns)
+    ))
+}
+
+/// What bounds real-time threads here.
+fn budgets(
+    reader: &mut Reader<'_>,
+    group: Option<&(i64, String)>,
+    probes: &[Probe],
+) -> Vec<Budget> {
+    let mut budgets = Vec::new();
+    let positive = |us: i64| u64::try_from(us).ok().map(|us| us.saturating_mul(1000));
+    let mut add = |runtime: Option<i64>, period: Option<i64>, scope, by: String| {
+        let (Some(runtime_ns), Some(period_ns)) =
+            (runtime.and_then(positive), period.and_then(positive))
+        else {
+            return;
+        };
+        if runtime_ns < period_ns {
+            budgets.push(Budget {
+                runtime_ns,
+                period_ns,
+                scope,
+                by,
+            });
+        }
+    };
+    if let Some((runtime, file)) = group {
+        let period = file.replace("rt_runtime_us", "rt_period_us");
+        add(
+            Some(*runtime),
+            reader.number(&period),
+            Scope::Group,
+            file.clone(),
+        );
+    }
+    add(
+        reader.number("/proc/sys/kernel/sched_rt_runtime_us"),
+        reader.number("/proc/sys/kernel/sched_rt_period_us"),
+        Scope::All,
+        "kernel.sched_rt_runtime_us".to_owned(),
+    );
+    if let Some((runtime_ns, period_ns)) = fair_server(reader, probes)
+        && runtime_ns > 0
+        && runtime_ns < period_ns
+    {
+        budgets.push(Budget {
+            runtime_ns: period_ns - runtime_ns,
+            period_ns,
+            scope: Scope::All,
+            by: "the fair server of Linux 6.12 and later".to_owned(),
+        });
+    }
+    budgets
+}
+
+/// What the server for ordinary threads takes of each period, where the kernel has one.
+fn fair_server(reader: &mut Reader<'_>, probes: &[Probe]) -> Option<(u64, u64)> {
+    let release = reader.optional("/proc/sys/kernel/osrelease")?;
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next()?, numbers.next()?);
+    if version < (6, 12) {
+        return None;
+    }
+    let cpu = probes.first().map_or_else(
+        || online(reader.root).first().copied().unwrap_or(0),
+        |probe| probe.cpu,
+    );
+    let directory = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}");
+    let number = |name: &str| {
+        let text = reader.root.text(&format!("{directory}/{name}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    match (number("runtime"), number("period")) {
+        (Some(runtime_ns), Some(period_ns)) => Some((runtime_ns, period_ns)),
+        _ => Some(SERVER_NS),
+    }
+}
+
+/// How often a quota held threads up, and for how many ns, in either version's words.
+fn held_up(root: &Root, directory: &str) -> Option<(u64, u64)> {
+    let text = root.text(&format!("{directory}/cpu.stat")).ok()?;
+    let number = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        line.trim().parse::<u64>().ok()
+    };
+    let ns = number("throttled_usec ")
+        .map(|us| us.saturating_mul(1000))
+        .or_else(|| number("throttled_time "));
+    Some((number("nr_throttled ")?, ns.unwrap_or(0)))
+}
+
+fn policy_of(tid: i32) -> Option<(Policy, u32)> {
+    let attributes = scheduling(tid).ok()?;
+    Some((Policy::from_number(attributes.policy), attributes.priority))
+}
+
+/// How long a thread ran and how long it was ready and did not, since its beginning.
+fn schedstat(root: &Root, tid: i32) -> Option<(u64, u64)> {
+    let text = root.text(&format!("/proc/{tid}/schedstat")).ok()?;
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Where a thread ran last.
+fn last_cpu(root: &Root, tid: i32) -> Option<usize> {
+    let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
+    usize::try_from(Stat::parse(&line)?.count(39)?).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! A thread that another CPU wakes: its own CPU goes on with what it runs until the request to
+//! switch comes, in an interrupt.
+
+use std::collections::BTreeMap;
+
+use super::event::{Vector, What, Window};
+use super::lane::Slice;
+use super::passage::{Life, Passage};
+
+/// When the probe was woken on another CPU, and when its own was asked to switch to it.
+#[derive(Debug, Default)]
+pub(super) struct Requests(BTreeMap<u64, u64>);
+
+impl Requests {
+    pub(super) fn of(window: &Window, passage: &Passage<'_>, life: &Life<'_>) -> Self {
+        let wakings = window.events.iter().filter(|event| {
+            event.cpu != window.cpu
+                && matches!(event.what, What::Waking { tid, .. } if tid == window.probe.tid)
+        });
+        let mut asked: BTreeMap<u64, u64> = wakings.map(|event| (event.at_ns, u64::MAX)).collect();
+        if asked.is_empty() {
+            return Self::default();
+        }
+        let requests = window.events.iter().filter(|event| {
+            let vector = Vector::Reschedule;
+            event.cpu == window.cpu
+                && matches!(event.what, What::VectorEntry { vector: is, .. } if is == vector)
+        });
+        for request in requests {
+            if let Some((_, at_ns)) = asked.range_mut(..request.at_ns).next_back() {
+                *at_ns = request.at_ns.min(*at_ns);
+            }
+        }
+        // One that came when the probe ran already asked for something else.
+        let due_ns = passage.instants.due_ns;
+        asked.retain(|waking_ns, at_ns| {
+            *at_ns != u64::MAX && *at_ns <= life.at((*waking_ns).max(due_ns)).1
+        });
+        Self(asked)
+    }
+
+    /// Whether a stretch is such a request.
+    pub(super) fn is_one(&self, slice: &Slice<'_>) -> bool {
+        self.0.values().any(|at_ns| *at_ns == slice.from)
+    }
+
+    /// Whether the CPU runs what it ran when the probe was woken, for it was not asked to switch
+    /// yet.
+    pub(super) fn is_on_its_way(&self, slice: &Slice<'_>, since_ns: u64) -> bool {
+        let asked = self.0.get(&since_ns);
+        slice.since <= since_ns && asked.is_some_and(|at_ns| slice.to <= *at_ns)
+    }
+}

@@ -1,0 +1,159 @@
+//! Periods that a watched thread skips, and threads that have none: what the verdict says of them.
+
+use punctual::record::watch::Timing;
+use punctual::record::{Run, analyse_record};
+use punctual_stats::verdict::Outcome;
+
+use super::common::{Place, skip};
+use super::exact::{counted_but_for_unseen, thread};
+use super::known::{Known, watch, watched};
+
+/// What a program did, and the record of a watch of it.
+fn watched_as(place: &Place, does: &[&str], asked: &[&str]) -> (Known, Run, [u64; 3]) {
+    let mut known = Known::start(watched(), does);
+    let number = known.pid.to_string();
+    let going = watch(place, &[&[&number, "-q", "--no-explain"], asked].concat());
+    let did = known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let did = ["skipped", "clock-skipped", "begun"].map(|name| did.get(name).copied().unwrap_or(0));
+    let run = place.run_of();
+    (known, run, did)
+}
+
+fn directory(place: &Place) -> String {
+    place.run_directory().to_string_lossy().into_owned()
+}
+
+/// The record as it would be judged by another deadline.
+fn judged_by(run: &Run, deadline_ns: u64) -> Outcome {
+    let mut run = run.clone();
+    for requirement in &mut run.request.requirements {
+        if let punctual_stats::Requirement::MissProbability {
+            deadline_ns: own, ..
+        } = requirement
+        {
+            *own = deadline_ns;
+        }
+    }
+    for (thread, watched) in run
+        .threads
+        .iter_mut()
+        .zip(&run.watch.as_ref().unwrap().threads)
+    {
+        let (low, high) = watched.skips.later(deadline_ns);
+        assert_eq!(low, high);
+        thread.missed_late = Some(low);
+        thread.late = thread
+            .peaks
+            .iter()
+            .filter(|it| it.latency_ns > deadline_ns)
+            .count() as u64;
+    }
+    analyse_record(&run).expect("an analysis").verdict.outcome
+}
+
+/// A loop on a grid that works for 3.5 periods now and then: the periods in between are no
+/// wake-ups on time.
+pub fn periods_that_a_thread_skips_itself_miss_the_deadline() {
+    let place = Place::new();
+    let asked = ["--deadline", "900us", "--miss", "0.01"];
+    let does = ["cycles", "1000", "stalls", "20"];
+    let (_known, run, [skipped, ..]) = watched_as(&place, &does, &asked);
+    let (counted, watched) = thread(&run, "rt-loop");
+    assert!(skipped >= 60);
+    assert_eq!(watched.timing, Timing::Periodic);
+    counted_but_for_unseen(counted.missed, skipped, watched);
+    let skipped = counted.missed;
+    assert_eq!(watched.skips.count(), skipped);
+    let least = 60_u64.saturating_sub(watched.unseen);
+    assert!(
+        watched.skipped_itself >= least,
+        "{}",
+        watched.skipped_itself
+    );
+    // Table, bound, sentence and JUnit say the same.
+    assert_eq!(counted.missed_late, Some(skipped));
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    let bound = &verdict.requirements[0].bound;
+    let cycles = counted.latency.count + skipped + watched.unseen;
+    assert_eq!(bound.cycles, cycles);
+    assert_eq!((bound.missed, bound.late), (skipped, counted.late));
+    assert_eq!(verdict.outcome, Outcome::Fail, "{}", verdict.sentence);
+    assert!(
+        bound
+            .bursts
+            .is_some_and(|bursts| bursts <= skipped - 40 + counted.late),
+        "{bound:?}"
+    );
+    let shown = place.run(&["report", &directory(&place)]).stdout;
+    assert!(
+        shown.contains(&format!("{skipped} (")),
+        "{skipped}: {shown}"
+    );
+    let words = ["export", &directory(&place), "--format", "junit"];
+    let junit = place.run(&words).expect(0).stdout;
+    assert!(junit.contains("type=\"FAIL\""), "{junit}");
+    // A deadline of many periods was kept, if too short a time to show that it always is.
+    if counted.latency.max_ns < 4_000_000 {
+        assert_ne!(judged_by(&run, 30_000_000), Outcome::Fail);
+    }
+}
+
+/// A loop of sleep and work has no period, however regular it is; and one that computes its
+/// sleeps from the clock has one.
+pub fn a_thread_that_sleeps_for_lengths_has_no_period() {
+    let place = Place::new();
+    let asked = ["--deadline", "500ms", "--miss", "0.05"];
+    let does = ["cycles", "100", "lengths", "600"];
+    let (_known, run, _) = watched_as(&place, &does, &asked);
+    let (counted, lengths) = thread(&run, "rt-lengths");
+    assert_eq!((lengths.timing, lengths.period_ns), (Timing::Lengths, None));
+    assert_eq!((counted.missed, lengths.skips.is_empty()), (0, true));
+    let unslept_too = lengths.by_timer.count;
+    assert_eq!(counted.latency.count, unslept_too);
+    counted_but_for_unseen(unslept_too, 600, lengths);
+    assert_eq!(thread(&run, "rt-loop").1.timing, Timing::Periodic);
+    let shown = place.run(&["report", &directory(&place)]).stdout;
+    for wanted in ["1 of them has no period", "none (sleeps)"] {
+        let unfolded = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(unfolded.contains(wanted), "{wanted}: {shown}");
+    }
+}
+
+pub fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
+    let place = Place::new();
+    let asked = ["--deadline", "900us", "--miss", "0.01"];
+    let does = ["cycles", "100", "clock", "1000"];
+    let (_known, run, [_, skipped, _]) = watched_as(&place, &does, &asked);
+    let (counted, watched) = thread(&run, "rt-clock");
+    assert_eq!(watched.timing, Timing::Periodic, "{:?}", watched.period_ns);
+    let period = watched.period_ns.expect("a period");
+    assert!(period.abs_diff(1_000_000) < 20_000, "{period}");
+    // It skips 5 periods 20 times. That it was too late to sleep at all is no wake-up here,
+    // and no skipped period there.
+    assert!(skipped >= 100);
+    assert!(counted.missed >= 90, "{} of {skipped}", counted.missed);
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    assert_eq!(verdict.outcome, Outcome::Fail, "{}", verdict.sentence);
+}
+
+/// More threads than there is room for: what the others kept is not what the program kept.
+pub fn threads_without_room_make_no_pass(many: &str, followed: usize) {
+    let place = Place::new();
+    let asked = ["--deadline", "30s", "--miss", "0.5"];
+    let does = ["cycles", "100", "many", many];
+    let (_known, run, [.., begun]) = watched_as(&place, &does, &asked);
+    let watch = run.watch.as_ref().expect("a watch");
+    if begun <= followed as u64 {
+        skip!("only {begun} of {many} threads could be made");
+    }
+    assert_eq!(watch.threads.len(), followed);
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    assert_eq!(verdict.outcome, Outcome::Invalid, "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("not followed"),
+        "{}",
+        verdict.sentence
+    );
+}
