@@ -4,7 +4,7 @@
 //! something is drawn at random, the generator is seeded: one record, one answer.
 //!
 //! A collector fills a [`Histogram`] and [`Peaks`] per thread and counts late
-//! samples and missed periods. [`RunEvidence`] points at these, and [`analyse`]
+//! samples and skipped periods. [`RunEvidence`] points at these, and [`analyse`]
 //! says all there is to say, or [`judge`] the verdict alone:
 //!
 //! ```

@@ -171,7 +171,7 @@ pub struct MissBound {
 }
 
 impl MissEvidence<'_> {
-    /// Late samples and missed periods.
+    /// Late samples and skipped periods.
     pub fn misses(&self) -> u64 {
         self.late.saturating_add(self.missed)
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Requirement {
     /// A cycle misses `deadline_ns` with a probability of at most `allowed`.
-    /// With `allowed` = 0 no miss may be seen; missed periods are misses.
+    /// With `allowed` = 0 no miss may be seen; skipped periods are misses.
     MissProbability {
         /// Later than this (ns) is a miss.
         deadline_ns: u64,

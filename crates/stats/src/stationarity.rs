@@ -33,7 +33,7 @@ pub struct Half {
     pub p50_ns: u64,
     /// 99th percentile in ns.
     pub p99_ns: u64,
-    /// Late samples and missed periods.
+    /// Late samples and skipped periods.
     pub misses: u64,
 }
 

@@ -417,7 +417,7 @@ mod tests {
         assert_eq!((timeline.seconds, timeline.seconds_with_miss), (5, 4));
         let peaks = tally.peaks().in_order();
         assert_eq!(peaks[0].latency_ns, 3_000_000_000);
-        assert_eq!(peaks[1].cycle, 3_001, "missed periods are cycles");
+        assert_eq!(peaks[1].cycle, 3_001, "skipped periods are cycles");
     }
 
     #[test]

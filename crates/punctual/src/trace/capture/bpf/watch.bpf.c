@@ -285,6 +285,11 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 	u64 call = call_of(task);
 	if (task->policy == SCHED_DEADLINE && !(preempted & 1) && (state || (call & 0xffff) == CALL_YIELD))
 		job_ends(thread, task);
+	/* It leaves again, and was not seen to come back: to sleep, preempted or ended. */
+	if (thread->left_ns) {
+		unseen(thread);
+		thread->left_ns = thread->waking_ns = thread->due_ns = 0;
+	}
 	if (state & STATE_DEAD) {
 		thread->ended = now_ns;
 		return;
@@ -297,9 +302,8 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 			thread->waking_ns = thread->due_ns = 0;
 		return;
 	}
-	/* It leaves again, and was not seen to come back; or its timer expired on another CPU before
-	 * it slept, and it went on. */
-	if (thread->left_ns || (thread->waking_ns && thread->due_ns))
+	/* Its timer expired on another CPU before it slept, and it went on. */
+	if (thread->waking_ns && thread->due_ns)
 		unseen(thread);
 	thread->waking_ns = thread->due_ns = 0;
 	thread->left_ns = now_ns;
