@@ -420,7 +420,22 @@ fn measurement_gives_the_programs_numbers() {
 fn the_readme_states_what_the_build_takes() {
     let wanted = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"), " or newer");
     assert!(read("README.md").contains(wanted), "{wanted}");
-    let picture = fs::read(root().join("docs/images/report.png")).expect("a picture");
-    assert!(picture.starts_with(b"\x89PNG"));
-    assert!(picture.len() < 250_000, "{} bytes", picture.len());
+}
+
+#[test]
+fn every_picture_is_small_and_shown_by_a_page() {
+    let shown: String = pages().iter().map(|page| read(page)).collect();
+    let mut pictures = 0;
+    for entry in fs::read_dir(root().join("docs/images")).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let picture = fs::read(&path).expect("a picture");
+        assert!(picture.starts_with(b"\x89PNG"), "{}", path.display());
+        let size = picture.len();
+        assert!(size < 250_000, "{}: {size} bytes", path.display());
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = format!("images/{})", name.expect("UTF-8"));
+        assert!(shown.contains(&name), "no page shows {name}");
+        pictures += 1;
+    }
+    assert!(pictures > 0);
 }
