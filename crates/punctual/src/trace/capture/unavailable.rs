@@ -73,8 +73,9 @@ pub fn check() -> Result<(), Unavailable> {
 /// starts its programs so, and neither being root nor a file's capabilities bring them back.
 fn rights(status: &str) -> &'static str {
     if effective_user(status) == Some("0") {
-        "root lacks them here, as in a container: start it with `--pid=host --cap-add bpf \
-         --cap-add perfmon --cap-add syslog`, or run punctual outside of it"
+        "root lacks them here, as in a container: start it with `--pid=host --cap-add sys_admin \
+         --cap-add syslog` (a container's seccomp filter may refuse BPF to less), or run punctual \
+         outside of it"
     } else {
         "run as root, or on the program, in this order: chgrp realtime, chmod 750, setcap \
          cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog+ep (without the group any \
@@ -128,7 +129,7 @@ mod tests {
         let status = |user: &str| format!("Name:\tx\nUid:\t1000\t{user}\t0\t0\nCapEff:\t0\n");
         assert_eq!(lacking(&status("0")), Some("CAP_BPF and CAP_PERFMON"));
         let of_root = rights(&status("0"));
-        assert!(of_root.contains("--cap-add bpf") && !of_root.contains("run as root"));
+        assert!(of_root.contains("--cap-add sys_admin") && !of_root.contains("run as root"));
         assert!(rights(&status("1000")).starts_with("run as root"));
         assert!(rights("").starts_with("run as root"));
     }
