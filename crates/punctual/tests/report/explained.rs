@@ -114,6 +114,13 @@ fn where_nothing_was_late_nothing_is_called_late() {
     );
     assert!(said.contains("Bill 1: latency "), "{said}");
     assert!(!said.contains(" late on CPU"), "{said}");
+    // What cost most of the bills is shown all the same, as a share of them.
+    let extent = punctual::report::explain::Extent {
+        causes: 3,
+        fixes: 1,
+    };
+    let brief = punctual::report::explain::brief(&run, &Style::plain(), extent).join("\n");
+    assert!(brief.contains("     share      worst  cause"), "{brief}");
 }
 
 #[test]

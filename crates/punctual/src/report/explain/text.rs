@@ -2,6 +2,7 @@
 
 use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
+use super::brief::are_of_outliers;
 use super::mend::every_cpu_was_probed;
 use super::{mend, name};
 use crate::record::Run;
@@ -392,7 +393,7 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
     }
     // Names of causes want this much.
     const NAME: usize = 20;
-    let tail = explanation.above_ns.is_some() && explanation.outliers > 0;
+    let tail = are_of_outliers(explanation);
     out.push(String::new());
     let columns = [
         ("total µs", 11),
