@@ -55,10 +55,10 @@ fn a_run_its_bills_and_what_to_do() {
     assert_eq!(all.code(), 0, "{}", all.stderr);
     for part in [
         "Who stole the time",
-        "9 wake-ups later than 100 µs: 9 explained, 0 not, 0 without events",
+        "9 wake-ups later than 100 µs: 9 explained, 0 not, 0 without a bill",
         "IRQ exit → switch",
         "thread fifo99-hog, SCHED_FIFO 99",
-        "not preempted: preempt-off",
+        "preempt-off could not be preempted",
         "What to do",
         "pgrep -x fifo99-hog",
     ] {
@@ -103,8 +103,8 @@ fn two_runs_by_cause() {
     let both = explain(&place, &[text(&before), text(&after)]);
     assert_eq!(both.code(), 0, "{}", both.stderr);
     for part in [
-        "thread fifo99-hog, SCHED_FIFO 99 is gone",
-        "not preempted: preempt-off is",
+        "gone: thread fifo99-hog, SCHED_FIFO",
+        "new: preempt-off could not be preempted",
         "GONE",
         "NEW",
     ] {

@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{Place, cpus, has, is_root, read_json, skip, until};
+use common::{Going, Place, cpus, has, is_root, read_json, skip, until};
 use punctual::record::Explanation;
 use punctual::trace::attribute;
 use punctual::trace::attribute::event::Window;
@@ -31,6 +31,35 @@ fn why_not(record: &Value) -> Option<String> {
         .iter()
         .find(|event| event["kind"] == "not-explained")?;
     Some(event["text"].as_str()?.to_owned())
+}
+
+/// Where threads have other numbers than the kernel's events have, no bill is made: it would name
+/// whoever ran as the one that stood in the way.
+#[test]
+fn in_a_pid_namespace_no_wake_up_is_explained_by_wrong_threads() {
+    if !is_root() || !has("unshare") {
+        skip!("only root can make a PID namespace, with unshare");
+    }
+    let place = Place::new();
+    let mut command = place.command("unshare");
+    command
+        .args(["--pid", "--mount", "--fork", "--mount-proc"])
+        .arg(common::program())
+        .args(RUN)
+        .args(["-o", "run"]);
+    let ended = Going::start(command).end();
+    if ended.stderr.contains("unshare failed") {
+        skip!("no PID namespace: {}", ended.stderr);
+    }
+    let record = read_json(&place.path().join("run/run.json"));
+    let why = why_not(&record).expect("it says why");
+    // Built without tracing or without the rights, it says that.
+    if why.contains("built without") || why.contains("CAP_") || why.contains("its types") {
+        skip!("{why}");
+    }
+    assert!(why.contains("PID namespace"), "{why}");
+    assert!(why.contains("--pid=host"), "{why}");
+    assert_eq!(record["explanation"], Value::Null);
 }
 
 #[test]
@@ -102,7 +131,7 @@ fn without_the_privilege_the_run_goes_on_and_says_what_is_missing() {
         .arg("--bounding-set=-sys_admin,-bpf,-perfmon")
         .arg(common::program())
         .args(RUN);
-    common::Going::start(command).end();
+    Going::start(command).end();
     let run = place.run_of();
     assert!(run.threads.iter().all(|thread| thread.latency.count > 0));
     assert_eq!(run.explanation, None);

@@ -133,7 +133,7 @@ fn an_inconclusive_verdict_says_how_long_to_run() {
         verdict["sentence"]
             .as_str()
             .unwrap()
-            .contains(" longer if "),
+            .contains(" longer: enough if "),
         "{verdict}"
     );
 }

@@ -265,7 +265,11 @@ fn the_idle_bound_is_held_and_released() {
     };
     let held = DmaLatency::hold(7).unwrap();
     let in_force = held.in_force_us().unwrap();
-    let demand = demands::dma_latency(7, Some(&Ok(in_force)));
+    let demand = demands::dma_latency(
+        7,
+        Some(&Ok(in_force)),
+        &punctual::record::system::SystemState::default(),
+    );
     assert_eq!(demand.standing, Standing::InForce);
     drop(held);
     let after = DmaLatency::hold(i32::MAX).unwrap().in_force_us().unwrap();

@@ -63,11 +63,12 @@ impl std::fmt::Display for Requirement {
         let limit = format::duration(self.limit_ns());
         match self {
             Requirement::MissProbability { allowed, .. } if *allowed <= 0.0 => {
-                write!(f, "no wake-up later than {limit}")
+                write!(f, "no cycle misses {limit}")
             }
             Requirement::MissProbability { allowed, .. } => {
-                let allowed = format::probability(*allowed);
-                write!(f, "at most {allowed} wake-ups later than {limit}")
+                let share = format::probability(*allowed);
+                let of = if share.ends_with('%') { " of" } else { "" };
+                write!(f, "at most {share}{of} cycles miss {limit}")
             }
             Requirement::Max { .. } => write!(f, "maximum at most {limit}"),
             Requirement::Percentile { percentile, .. } => {

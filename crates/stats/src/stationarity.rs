@@ -69,7 +69,7 @@ impl StationarityStatement {
 impl std::fmt::Display for StationarityStatement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            StationarityStatement::Steady => "the two halves of the run agree",
+            StationarityStatement::Steady => "no significant change between the halves of the run",
             StationarityStatement::TooFewSamples => {
                 "too few samples to compare the halves of the run"
             }

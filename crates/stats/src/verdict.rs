@@ -405,8 +405,8 @@ fn how_to_show_it(
             let (likely, least) = (time(needed.likely_ns), time(needed.without_miss_ns));
             match bound.misses {
                 0 => format!(
-                    " Run {least} longer if no miss comes; after {likely}, 9 in 10 machines pass \
-                     that miss half as often as is allowed."
+                    " Run {least} longer: enough if no miss comes. {likely} longer is enough for \
+                     9 in 10 machines that miss half as often as is allowed."
                 ),
                 _ => format!(
                     " Run {likely} longer: 9 in 10 such runs then pass if misses come as they did \

@@ -119,6 +119,10 @@ impl Explaining {
             cpus,
         };
         let capture = Capture::start(&options)?;
+        // Of all threads, the kernel's numbers are taken as they come.
+        if !wanted.threads.is_empty() {
+            capture::unavailable::numbers_are_the_kernels()?;
+        }
         let mut ledger = Ledger::new(above_ns);
         for what in capture.missing() {
             ledger.add_missing(&what);

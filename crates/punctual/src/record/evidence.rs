@@ -198,7 +198,7 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
         .filter(|demand| demand.standing == Standing::NotInForce && !run.request.best_effort);
     let demands = demands.map(|demand| {
         format!(
-            "{}: asked for {}, found {}",
+            "{}: requested {}, found {}",
             demand.name, demand.asked, demand.found
         )
     });

@@ -35,7 +35,7 @@ pub fn method(run: &Run) -> String {
         .iter()
         .find(|demand| demand.name == "priority" && demand.standing == Standing::NotInForce)
     {
-        policy = format!("{} instead of {policy}", demand.found);
+        policy = format!("requested {policy}, found {}", demand.found);
     }
     let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
     // What another tool did not state is left out, not made up.
@@ -317,7 +317,13 @@ pub fn conditions(run: &Run) -> Vec<Fact> {
         }
     }
     if let Some(smt) = s.processor.smt_active {
-        facts.push(fact("SMT", if smt { "active" } else { "off" }));
+        let text = match (smt, &s.virtualisation.hypervisor) {
+            (true, _) => "active",
+            (false, None) => "off",
+            // The host's may be on.
+            (false, Some(_)) => "none that the virtual machine shows",
+        };
+        facts.push(fact("SMT", text));
     }
     if !s.power.idle_states.is_empty() {
         let on = s.power.idle_states.iter().filter(|state| !state.disabled);

@@ -9,11 +9,28 @@ pub fn placement(run: &Run) -> Option<String> {
     let place = run.placement.as_ref()?;
     let booted_isolated = run.system.kernel.command_line.contains("isolcpus=");
     let isolated = &run.system.processor.isolated;
-    Some(said(place, &run.request.cpus, isolated, booted_isolated))
+    let online = &run.system.processor.online;
+    Some(said(
+        place,
+        &run.request.cpus,
+        online,
+        isolated,
+        booted_isolated,
+    ))
 }
 
-fn said(place: &Placement, probed: &[usize], isolated: &[usize], booted_isolated: bool) -> String {
+fn said(
+    place: &Placement,
+    probed: &[usize],
+    online: &[usize],
+    isolated: &[usize],
+    booted_isolated: bool,
+) -> String {
     let mut why = why(place, booted_isolated);
+    let within = online.iter().any(|cpu| !place.reachable.contains(cpu));
+    if place.chosen == Chosen::All && within {
+        why += " that this process may use";
+    }
     let beyond = isolated.iter().copied();
     let beyond: Vec<usize> = beyond
         .filter(|cpu| !place.reachable.contains(cpu))
@@ -67,7 +84,7 @@ mod tests {
         };
         let isolated = place(Chosen::Isolated, &[0, 1], Some(0));
         assert_eq!(
-            said(&isolated, &[2, 3], &[2, 3], true),
+            said(&isolated, &[2, 3], &[0, 1, 2, 3], &[2, 3], true),
             "probed 2-3 (isolated by isolcpus), load 0-1 (not on probed CPUs), collector 0"
         );
         let within = Placement {
@@ -75,25 +92,36 @@ mod tests {
             ..place(Chosen::Isolated, &[0, 1], None)
         };
         assert_eq!(
-            said(&within, &[0, 1], &[0, 1], true),
+            said(&within, &[0, 1], &[0, 1, 2, 3], &[0, 1], true),
             "probed 0-1 (isolated by the cgroup partition /sys/fs/cgroup/rt), load 0-1, \
              collector 0-1"
         );
         let inherited = place(Chosen::Inherited, &[], None);
         assert_eq!(
-            said(&inherited, &[0, 1], &[], false),
+            said(&inherited, &[0, 1], &[0, 1, 2, 3], &[], false),
             "probed 0-1 (the affinity at start, 0-1, by taskset, a service or a cpuset), collector 0-1"
         );
         let all = place(Chosen::All, &[0, 1, 2, 3], Some(0));
         assert!(
-            said(&all, &[1, 2, 3], &[], false).starts_with("probed 1-3 (all but one), load 0-3,")
+            said(&all, &[1, 2, 3], &[0, 1, 2, 3], &[], false)
+                .starts_with("probed 1-3 (all but one), load 0-3,")
         );
-        let told = said(&all, &[1, 2, 3], &[6, 7], false);
+        let told = said(&all, &[1, 2, 3], &[0, 1, 2, 3], &[6, 7], false);
+        let within = Placement {
+            reachable: vec![1],
+            ..place(Chosen::All, &[1], None)
+        };
+        assert_eq!(
+            said(&within, &[1], &[0, 1], &[], false),
+            "probed 1 (all that this process may use), load 1, collector 0-1"
+        );
         assert!(
             told.contains("(all but one; isolated 6-7 not in this cpuset)"),
             "{told}"
         );
         let named = place(Chosen::Named, &[1], Some(0));
-        assert!(said(&named, &[3], &[], false).starts_with("probed 3 (named by -a), "));
+        assert!(
+            said(&named, &[3], &[0, 1, 2, 3], &[], false).starts_with("probed 3 (named by -a), ")
+        );
     }
 }

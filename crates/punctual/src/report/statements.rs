@@ -181,16 +181,17 @@ pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
     facts.push(fact("Bound", bounds(bound)));
     facts.extend(bursts(bound));
     if let Some(with_miss) = bound.seconds_with_miss {
-        let share = if bound.seconds > 0 {
-            with_miss as f64 / bound.seconds as f64
-        } else {
-            0.0
+        let share = match with_miss {
+            0 => String::new(),
+            _ => format!(
+                " ({})",
+                words::share(with_miss as f64 / bound.seconds.max(1) as f64)
+            ),
         };
         let text = format!(
-            "{} of {} held a miss ({})",
+            "{} of {} held a miss{share}",
             words::count(with_miss),
             words::plural(bound.seconds, "second", "seconds"),
-            words::share(share)
         );
         facts.push(fact("Seconds", text));
     }
@@ -217,8 +218,10 @@ fn between(bound: &MissBound, shares: Shares) -> String {
 #[must_use]
 pub fn bounds(bound: &MissBound) -> String {
     let shares = Shares::of(&[bound.lower, bound.upper, bound.independent_upper]);
+    // Each end is one-sided: both together hold at less.
+    let each = if bound.lower > 0.0 { " each" } else { "" };
     format!(
-        "{} of cycles with {} confidence; {} if wake-ups were independent",
+        "{} of cycles with {} confidence{each}; less than {} if wake-ups were independent",
         between(bound, shares),
         words::percent(bound.confidence),
         shares.at_most(bound.independent_upper)

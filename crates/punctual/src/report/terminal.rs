@@ -251,7 +251,7 @@ impl<'a> Page<'a> {
             self.item(
                 Tone::Bad,
                 &format!(
-                    "{}: asked for {}, found {}",
+                    "{}: requested {}, found {}",
                     demand.name, demand.asked, demand.found
                 ),
             );

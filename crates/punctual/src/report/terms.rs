@@ -91,7 +91,7 @@ impl Terms {
         if self.gap {
             format!("gap of {time}")
         } else {
-            format!("{time} late")
+            format!("latency {time}")
         }
     }
 }

@@ -77,7 +77,8 @@ pub fn judge(asked: &Asked, found: &Found, system: &SystemState) -> Vec<Demand> 
         demands.push(locked_memory(asked, found, system));
     }
     if let Some(microseconds) = asked.dma_latency_us {
-        demands.push(dma_latency(microseconds, found.dma_latency_us.as_ref()));
+        let found_us = found.dma_latency_us.as_ref();
+        demands.push(dma_latency(microseconds, found_us, system));
     }
     mends::combine(&mut demands, asked, found, system);
     demands.push(timers(system));
@@ -215,16 +216,20 @@ pub fn timers(system: &SystemState) -> Demand {
 
 /// The bound on idle wake-up time. `found` is absent where nothing was read back.
 #[must_use]
-pub fn dma_latency(asked_us: i32, found: Option<&Result<i32, String>>) -> Demand {
+pub fn dma_latency(
+    asked_us: i32,
+    found: Option<&Result<i32, String>>,
+    system: &SystemState,
+) -> Demand {
     let (words, in_force, mend) = match found {
         // The lowest of all that programs hold is in force: lower serves as well.
         Some(Ok(now)) if *now <= asked_us => (format!("{now} µs"), true, None),
-        Some(Ok(now)) => (format!("{now} µs"), false, Some(mends::dma_latency())),
-        Some(Err(reason)) => (reason.clone(), false, Some(mends::dma_latency())),
+        Some(Ok(now)) => (format!("{now} µs"), false, Some(mends::dma_latency(system))),
+        Some(Err(reason)) => (reason.clone(), false, Some(mends::dma_latency(system))),
         None => (
             "not read back".to_owned(),
             false,
-            Some(mends::dma_latency()),
+            Some(mends::dma_latency(system)),
         ),
     };
     Demand {

@@ -42,7 +42,9 @@ fn hypervisor(reader: &mut Reader<'_>, kernel: &Kernel) -> Option<String> {
         }
         let firmware = firmware(reader);
         return Some(match (named.or(signature), firmware) {
-            (Some(name), Some(product)) if product != name => format!("{name} ({product})"),
+            (Some(name), Some(product)) if !name.starts_with(&product) => {
+                format!("{name} ({product})")
+            }
             (Some(name), _) => name,
             (None, Some(product)) => product,
             (None, None) => "unknown".to_owned(),

@@ -109,7 +109,7 @@ fn the_essentials_are_there_as_text() {
     let page = html::page(&report_fixtures::virtual_machine()).replace('\u{a0}', " ");
     for text in [
         "INVALID",
-        "asked for fifo 80, found other 0",
+        "requested fifo 80, found other 0",
         "119,667",
         "NOT IN FORCE",
         "setcap cap_sys_nice",

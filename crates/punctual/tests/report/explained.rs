@@ -71,6 +71,84 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
 }
 
 #[test]
+fn a_fix_is_given_only_where_it_can_help() {
+    let ordinary = |task: &str| Cause::Thread {
+        task: task.to_owned(),
+        policy: "SCHED_OTHER".to_owned(),
+        priority: 0,
+    };
+    let mut run = report_fixtures::good();
+    run.request.cpus = vec![0];
+    run.system.processor.online = vec![0, 1];
+    // `chrt -f -p 1` would raise an ordinary thread above ordinary probes.
+    let text = mend(&ordinary("rustc"), &run).unwrap();
+    assert!(!text.contains("chrt -f -p 1 "), "{text}");
+    assert!(text.contains("taskset -apc 1 $(pgrep -x rustc)"), "{text}");
+    // Our own thread ran here although a CPU was left for it: `-a 0` was given already.
+    let own = Cause::LateInterrupt {
+        task: "punctual".to_owned(),
+    };
+    assert_eq!(mend(&own, &run), None);
+    run.request.cpus = vec![0, 1];
+    assert!(mend(&own, &run).unwrap().contains("as with -a 1"));
+    // Nobody saw the host.
+    run.system.virtualisation.hypervisor = Some("KVM".to_owned());
+    let text = mend(&Cause::Platform, &run).unwrap();
+    assert!(!text.contains("the host had the processor"), "{text}");
+}
+
+#[test]
+fn where_nothing_was_late_nothing_is_called_late() {
+    let mut run = report_fixtures::explained();
+    let explanation = run.explanation.as_mut().unwrap();
+    explanation.above_ns = Some(1_000_000_000);
+    (explanation.outliers, explanation.explained) = (0, 0);
+    (explanation.unexplained, explanation.lost) = (0, 0);
+    explanation.tail_ns = 0;
+    explanation.ranking.iter_mut().for_each(|it| it.tail_ns = 0);
+    let said = section(&run, &Style::plain(), Some(1)).join("\n");
+    assert!(said.contains("no wake-up later than 1 s; "), "{said}");
+    assert!(
+        !said.contains("0 wake-ups") && !said.contains("in tail"),
+        "{said}"
+    );
+    assert!(said.contains("Bill 1: latency "), "{said}");
+    assert!(!said.contains(" late on CPU"), "{said}");
+    // What cost most of the bills is shown all the same, as a share of them.
+    let extent = punctual::report::explain::Extent {
+        causes: 3,
+        fixes: 1,
+    };
+    let brief = punctual::report::explain::brief(&run, &Style::plain(), extent).join("\n");
+    assert!(brief.contains("     share      worst  cause"), "{brief}");
+}
+
+#[test]
+fn a_watch_is_not_told_to_choose_its_probes_cpus() {
+    let mut run = super::watched::program();
+    let explanation = report_fixtures::explained().explanation;
+    run.explanation = explanation;
+    let blind = punctual::record::explanation::Ranked {
+        cause: Cause::Blind,
+        count: 1,
+        total_ns: 1,
+        tail_ns: 0,
+        worst_ns: 1,
+    };
+    run.explanation.as_mut().unwrap().ranking.push(blind);
+    run.own_cost.tracer = Some(punctual::record::TracerCost {
+        cpu_ns: 1,
+        events: 10,
+        lost: 5,
+    });
+    let said = section(&run, &Style::plain(), None).join(" ");
+    assert!(
+        said.contains("5 of 10 events") && !said.contains("(-a)"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_run_is_not_different_from_itself() {
     let run = report_fixtures::explained();
     let same = against(&run, &run);
@@ -198,7 +276,7 @@ fn a_trace_of_a_recorded_wake_up() {
     };
     let trace = perfetto::trace(&picture, outlier, &[]);
     assert_eq!(hold(&trace), picture.spans.len() + 1);
-    assert!(holds(&trace, "preempt-off") && holds(&trace, " late"));
+    assert!(holds(&trace, "preempt-off") && holds(&trace, "latency "));
     // A gap is no latency.
     let terms = Terms::of(&report_fixtures::gaps());
     let trace = perfetto::trace(&picture, Outlier { terms, ..outlier }, &[]);

@@ -82,7 +82,7 @@ pub fn virtual_machine() -> Run {
         }
     };
     let reasons = [
-        "priority: asked for fifo 80, found other 0",
+        "priority: requested fifo 80, found other 0",
         "CPU 1 went offline",
     ];
     let mut run = make(&Spec {

@@ -155,6 +155,18 @@ fn the_mend_for_a_priority_fits_its_reason() {
          `echo 950000 | sudo tee /sys/fs/cgroup/cpu/rt/none/cpu.rt_runtime_us`, or run from the \
          root group: `echo $$ | sudo tee /sys/fs/cgroup/cpu/tasks`"
     );
+    // The same within a container, whose files of the group are not the host's.
+    let mut contained = machine("vm-2cpu");
+    contained.virtualisation.container = Some("podman".to_owned());
+    let mend = mends::priority(&asked(), refused, &contained);
+    assert!(mend.contains("on the host"), "{mend}");
+    assert!(mend.contains("--cpu-rt-runtime=400000"), "{mend}");
+    assert!(!mend.contains("| sudo tee"), "{mend}");
+    let mend = mends::dma_latency(&contained);
+    assert!(
+        mend.starts_with("start the container with `--device /dev/cpu_dma_latency`"),
+        "{mend}"
+    );
     // A user without rights.
     let mend = mends::priority(&asked(), refused, &machine("server-16cpu"));
     assert!(mend.contains("sudo setcap cap_sys_nice,cap_ipc_lock=ep /opt/punctual"));
@@ -303,7 +315,9 @@ fn affinity_mends_name_the_cpu() {
 
 #[test]
 fn idle_bounds_by_what_is_in_force() {
-    let standing = |found: Result<i32, String>| demands::dma_latency(20, Some(&found)).standing;
+    let standing = |found: Result<i32, String>| {
+        demands::dma_latency(20, Some(&found), &machine("vm-2cpu")).standing
+    };
     assert_eq!(standing(Ok(20)), Standing::InForce);
     // Another program holds a lower one.
     assert_eq!(standing(Ok(0)), Standing::InForce);

@@ -230,7 +230,7 @@ fn much_stolen_time_is_one_event_until_it_ends() {
     let events = first.changes(&mut second);
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].kind, "steal");
-    assert_eq!(events[0].text, "the host took 300 ms of 1000 ms from CPU 1");
+    assert_eq!(events[0].text, "the host took 300 ms of 1 s from CPU 1");
     assert!(!events[0].invalidates);
     let mut third = look(2 * SECOND);
     steal(&mut third, 600_000_000);

@@ -149,7 +149,7 @@ pub fn against_text(first: &Run, second: &Run, style: &Style) -> Vec<String> {
     out
 }
 
-/// `softirq NET_RX is gone; not preempted: kdamond.0 is new.` Trifles are not named.
+/// `gone: softirq NET_RX; new: kdamond.0 could not be preempted.` Trifles are not named.
 fn sentence(differences: &[Difference]) -> String {
     const NAMED: usize = 4;
     let total = |of: fn(&Difference) -> f64| differences.iter().map(of).sum::<f64>();
@@ -164,10 +164,10 @@ fn sentence(differences: &[Difference]) -> String {
         .filter_map(|d| {
             let name = name(&d.cause);
             match d.change {
-                Change::Gone => Some(format!("{name} is gone")),
-                Change::New => Some(format!("{name} is new")),
-                Change::More => Some(format!("{name} costs more")),
-                Change::Less => Some(format!("{name} costs less")),
+                Change::Gone => Some(format!("gone: {name}")),
+                Change::New => Some(format!("new: {name}")),
+                Change::More => Some(format!("costs more: {name}")),
+                Change::Less => Some(format!("costs less: {name}")),
                 Change::Same => None,
             }
         })

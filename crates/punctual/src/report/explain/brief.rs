@@ -16,12 +16,18 @@ pub struct Extent {
     pub fixes: usize,
 }
 
-/// The causes' parts of the time of all late wake-ups, or of all bills where no limit says
-/// which are late.
+/// Whether wake-ups were late, so that shares are those of their time.
+pub(in crate::report) fn are_of_outliers(explanation: &Explanation) -> bool {
+    explanation.above_ns.is_some() && explanation.outliers > 0
+}
+
+/// The causes' parts of the time of all late wake-ups, or of all bills where none was late or no
+/// limit says which are.
 pub(in crate::report) fn part_ns(explanation: &Explanation, ranked: &Ranked) -> u64 {
-    match explanation.above_ns {
-        Some(_) => ranked.tail_ns,
-        None => ranked.total_ns,
+    if are_of_outliers(explanation) {
+        ranked.tail_ns
+    } else {
+        ranked.total_ns
     }
 }
 

@@ -64,6 +64,12 @@ impl Places {
     }
 }
 
+/// Whether no CPU was left to what is not a probe.
+pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
+    let online = &run.system.processor.online;
+    online.iter().all(|cpu| run.request.cpus.contains(cpu))
+}
+
 /// What a person can do about a cause, if anything is known.
 #[must_use]
 pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
@@ -78,6 +84,10 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         | Cause::LateInterrupt { task }
             if OWN.contains(&&**task) && run.watch.is_none() && probed != elsewhere =>
         {
+            // Beside the probed CPUs there was one, and yet it ran here: no -a helps.
+            if !every_cpu_was_probed(run) {
+                return None;
+            }
             format!(
                 "punctual's own, unless another program has that name: leave it a CPU that is \
                  not probed, as with -a {probed}"
@@ -110,8 +120,8 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
                 .to_owned()
         }
         Cause::Platform if virtual_machine => {
-            "the host had the processor: pin the virtual CPU to an isolated one (virsh vcpupin), \
-             or measure on the metal"
+            "in a virtual machine most likely the host: pin the virtual CPU to an isolated one \
+             (virsh vcpupin), or measure on the metal"
                 .to_owned()
         }
         Cause::Platform => {
@@ -134,8 +144,8 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
             format!("no tick there: boot with nohz_full={probed}")
         }
         Cause::TimerCallback { .. } => format!(
-            "keep the threads that set these timers off CPU {probed}: isolcpus={probed}, or \
-             taskset -pc {elsewhere} of their process"
+            "keep the programs that set these timers off CPU {probed}: boot with \
+             isolcpus={probed}, or taskset -apc {elsewhere} PID for each"
         ),
         Cause::Call { function } if function.contains("flush_tlb") => format!(
             "a process that also ran on CPU {probed} changed its memory: keep others off with \
@@ -289,6 +299,15 @@ fn thread(task: &str, policy: &str, priority: u32, places: &Places) -> String {
             "the kernel's own: no task moves and no module loads on CPU {} while it counts \
              (isolcpus=domain,{})",
             places.probed, places.probed
+        );
+    }
+    // It competed with a probe that is no real-time thread either.
+    if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE") {
+        return format!(
+            "it has no real-time priority: give yours one (chrt -f -p 80 PID), or keep {} \
+             elsewhere: {}",
+            named(task),
+            pin(task, elsewhere)
         );
     }
     let lower = priority.saturating_sub(1).clamp(1, 49).min(priority.max(1));

@@ -11,7 +11,7 @@ mod text;
 
 pub use against::{Change, Difference, against, against_text};
 pub use brief::{Extent, brief};
-pub(super) use brief::{part_ns, part_of, parts_ns};
+pub(super) use brief::{are_of_outliers, part_ns, part_of, parts_ns};
 pub use intervals::{Interval, around, intervals};
 pub use mend::mend;
 pub use names::name;

@@ -23,14 +23,16 @@ pub fn name(cause: &Cause) -> String {
         Cause::IdleExit { state: None } => "idle exit".to_owned(),
         Cause::Interrupt { irq, name } => known(&format!("IRQ {irq}"), name),
         Cause::CpuInterrupt { vector } => format!("interrupt: {vector}"),
-        Cause::Call { function } => format!("call from another CPU: {function}"),
+        Cause::Call { function } => format!("IPI: {function}"),
         Cause::TimerCallback { function } => format!("timer callback {function}"),
         Cause::Softirq { number } => format!("softirq {}", softirq_name(*number)),
-        Cause::IrqsOff { function, task } => format!("interrupts off until {function}, by {task}"),
-        Cause::LateInterrupt { task } => format!("late interrupt over {task}"),
+        Cause::IrqsOff { function, task } => {
+            format!("interrupts disabled until {function}, by {task}")
+        }
+        Cause::LateInterrupt { task } => format!("late interrupt while {task} ran"),
         Cause::PreemptOff { task, work } => {
             let work = work.as_ref().map(|work| format!(" ({work})"));
-            format!("not preempted: {task}{}", work.unwrap_or_default())
+            format!("{task}{} could not be preempted", work.unwrap_or_default())
         }
         Cause::Thread {
             task,

@@ -2,6 +2,8 @@
 
 use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
+use super::brief::are_of_outliers;
+use super::mend::every_cpu_was_probed;
 use super::{mend, name};
 use crate::record::Run;
 use crate::record::explanation::{Bill, BillRow, Cause, Explanation, Ranked, Stage};
@@ -237,15 +239,23 @@ pub(in crate::report) fn counts(run: &Run, explanation: &Explanation) -> String 
         "{} of their time is unexplained",
         share(residue, explanation.examined_ns)
     );
+    let than = if run.gaps.is_some() {
+        "longer"
+    } else {
+        "later"
+    };
     match explanation.above_ns {
+        Some(above) if explanation.outliers == 0 && explanation.examined > 0 => format!(
+            "no {} {than} than {}; {bills} of the worst, {residue}",
+            terms.one,
+            words::duration(above)
+        ),
+        Some(above) if explanation.outliers == 0 => {
+            format!("no {} {than} than {}", terms.one, words::duration(above))
+        }
         Some(above) => format!(
-            "{} {} than {}: {} explained, {} not, {} without events; {bills}, {residue}",
+            "{} {than} than {}: {} explained, {} not, {} without a bill; {bills}, {residue}",
             words::plural(explanation.outliers, terms.one, terms.many),
-            if run.gaps.is_some() {
-                "longer"
-            } else {
-                "later"
-            },
             words::duration(above),
             words::count(explanation.explained),
             words::count(explanation.unexplained),
@@ -265,9 +275,14 @@ pub(in crate::report) fn not_seen(run: &Run, explanation: &Explanation) -> Vec<S
         .tracer
         .filter(|tracer| blind && tracer.lost > 0);
     let overrun = tracer.map(|tracer| {
+        // A watch has no probes, and the CPUs of its threads are not ours to choose.
+        let more_time = match (&run.watch, every_cpu_was_probed(run)) {
+            (None, true) => "; a CPU that is not probed (-a) leaves the tracer more time",
+            _ => "",
+        };
         format!(
-            "{} of {}, overwritten before they were copied out: wake-ups among them are blind; \
-             a CPU that is not probed (-a) leaves the tracer more time",
+            "{} of {}, overwritten before they were copied out: wake-ups among them are \
+             blind{more_time}",
             words::count(tracer.lost),
             words::plural(tracer.events, "event", "events"),
         )
@@ -378,7 +393,7 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
     }
     // Names of causes want this much.
     const NAME: usize = 20;
-    let tail = explanation.above_ns.is_some();
+    let tail = are_of_outliers(explanation);
     out.push(String::new());
     let columns = [
         ("total µs", 11),

@@ -240,7 +240,7 @@ fn demand(demand: &Demand, best_effort: bool) -> Case {
             .mend
             .as_ref()
             .map_or_else(String::new, |mend| format!("; {mend}"));
-        format!("asked for {}, found {}{mend}", demand.asked, demand.found)
+        format!("requested {}, found {}{mend}", demand.asked, demand.found)
     };
     Case {
         class: "condition",

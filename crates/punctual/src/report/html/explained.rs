@@ -6,7 +6,8 @@ use crate::record::Run;
 use crate::record::explanation::{Bill, Cause, Explanation};
 use crate::report::chart::outlier;
 use crate::report::explain::{
-    counts, exact, mends, name, not_seen, part_ns, part_of, parts_ns, ranked, stage_figures,
+    are_of_outliers, counts, exact, mends, name, not_seen, part_ns, part_of, parts_ns, ranked,
+    stage_figures,
 };
 use crate::report::terms::Terms;
 use crate::report::words;
@@ -91,9 +92,10 @@ fn ranking(html: &mut Html, explanation: &Explanation) {
             "figures causes",
             &format!(
                 "What each cause cost, in µs; its share is that of {}",
-                match explanation.above_ns {
-                    Some(_) => "the time of all outliers",
-                    None => "all bills",
+                if are_of_outliers(explanation) {
+                    "the time of all outliers"
+                } else {
+                    "the time of all bills"
                 }
             ),
             &["Cause", "Share", "Total", "In outliers", "Worst", "Bills"],

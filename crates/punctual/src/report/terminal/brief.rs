@@ -11,7 +11,7 @@ use crate::record::{Event, Run};
 use crate::report::explain::{self, Extent};
 use crate::report::figures::Figures;
 use crate::report::placement::placement;
-use crate::report::style::{Style, Tone};
+use crate::report::style::{Style, Tone, cut};
 use crate::report::{conditions, statements, watch, words};
 
 /// Lines of the summary.
@@ -94,7 +94,7 @@ fn blocks(run: &Run, style: &Style) -> Vec<Block> {
     add(ALWAYS, 0, verdict(run, style));
     add(ALWAYS, 0, problems(run, style));
     let facts = conditions(run);
-    add(3, 1, short_facts(&facts, style, 2));
+    add(3, 1, short_facts(&facts, style, 3));
     if !figures.rows.is_empty() {
         let mut page = Page::new(style);
         page.table(run, &figures, MOST_ROWS);
@@ -133,7 +133,9 @@ fn shorten(lines: &mut Vec<String>, most: usize, style: &Style) {
     if lines.len() > most {
         lines.truncate(most);
         if let Some(last) = lines.last_mut() {
-            last.push_str(if style.unicode { " …" } else { " ..." });
+            let mark = if style.unicode { " …" } else { " ..." };
+            // Cut first: else the mark is what a full line loses.
+            *last = cut(last, style.columns() - mark.chars().count()) + mark;
         }
     }
 }

@@ -105,6 +105,14 @@ fn not_for_want_of_rights(system: &SystemState) -> String {
     if scheduler.rt_group_runtime_us == Some(0)
         && let Some(file) = &scheduler.rt_group_file
     {
+        // Within, the group's files are read only, and the root that is seen is the container's.
+        if in_container(system) {
+            return "the container's control group has no real-time runtime \
+                    (CONFIG_RT_GROUP_SCHED): on the host, give the groups above it some, from the \
+                    top down (`cpu.rt_runtime_us`, 950000 at most), and start the container with \
+                    `--cpu-rt-runtime=400000`; or boot the host with `rt_group_sched=0`"
+                .to_owned();
+        }
         return format!(
             "this control group has no real-time runtime (CONFIG_RT_GROUP_SCHED): \
              `echo {GROUP_RUNTIME_US} | sudo tee {file}`, or run from the root group: \
@@ -310,13 +318,17 @@ pub fn timers(system: &SystemState) -> String {
 
 /// For a bound on idle wake-up time that is not held.
 #[must_use]
-pub fn dma_latency() -> String {
-    format!(
-        "run as root, or let your group open the device until the next boot: `{}`; in a container \
-         `--device /dev/cpu_dma_latency`; or measure with --as-deployed, which leaves idle states \
-         alone",
-        open_device()
-    )
+pub fn dma_latency(system: &SystemState) -> String {
+    let nspawn = system.virtualisation.container.as_deref() == Some("systemd-nspawn");
+    let open = match in_container(system) {
+        true if nspawn => format!("start the container with `--bind={}`", device::PATH),
+        true => format!("start the container with `--device {}`", device::PATH),
+        false => format!(
+            "run as root, or let your group open the device until the next boot: `{}`",
+            open_device()
+        ),
+    };
+    format!("{open}; or measure with --as-deployed, which leaves idle states alone")
 }
 
 /// `forbidden`: the device is there, and this user may not open it.
@@ -326,7 +338,7 @@ fn of_device(forbidden: bool, system: &SystemState) -> Fix {
     } else if forbidden {
         Fix::Rights
     } else {
-        Fix::Other(dma_latency())
+        Fix::Other(dma_latency(system))
     }
 }
 

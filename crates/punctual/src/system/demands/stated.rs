@@ -1,5 +1,7 @@
 //! What nobody asked for, but a reader must know.
 
+use punctual_stats::format::duration;
+
 use super::{Asked, ProbeFound};
 use crate::record::run::{Demand, Standing};
 use crate::record::system::SystemState;
@@ -49,7 +51,7 @@ pub fn stated_of_machine(system: &SystemState) -> Vec<Demand> {
 fn state(name: &str, found: String, mend: Option<String>) -> Demand {
     Demand {
         name: name.to_owned(),
-        asked: "not asked for".to_owned(),
+        asked: "not requested".to_owned(),
         found,
         standing: Standing::Stated,
         mend,
@@ -67,7 +69,13 @@ pub fn rt_throttling(system: &SystemState, throttled: bool) -> Option<Demand> {
     }
     let mend = "`sudo sysctl kernel.sched_rt_runtime_us=-1` (a real-time thread that never sleeps \
                 then keeps its CPU for good)";
-    let found = format!("real-time threads may run {runtime} µs of each {period} µs");
+    // Below 0 there is no limit.
+    let runtime = u64::try_from(runtime).unwrap_or(period.unsigned_abs());
+    let found = format!(
+        "real-time threads may run {} of each {}",
+        duration(runtime.saturating_mul(1000)),
+        duration(period.unsigned_abs().saturating_mul(1000))
+    );
     Some(if throttled {
         Demand {
             name: "rt-throttling".to_owned(),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use punctual_stats::format::duration;
+
 use super::{Probe, Stolen};
 use crate::record::run::Event;
 use crate::system::demands::scheduling_words;
@@ -224,9 +226,9 @@ impl Snapshot {
             later.robbed.insert(cpu);
             if !self.robbed.contains(&cpu) {
                 let text = format!(
-                    "the host took {} ms of {} ms from CPU {cpu}",
-                    stolen / 1_000_000,
-                    between / 1_000_000
+                    "the host took {} of {} from CPU {cpu}",
+                    duration(stolen),
+                    duration(between)
                 );
                 events.push(event(later, "steal", text, false));
             }

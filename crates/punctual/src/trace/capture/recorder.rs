@@ -60,6 +60,11 @@ const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit"];
 
 /// Slots of the lane for what happens elsewhere.
 const OTHERS: usize = 4096;
+/// What a reader is told where the kernel lacks a tracepoint.
+fn lacking(tracepoint: &str) -> String {
+    format!("{tracepoint} (this kernel has no such tracepoint)")
+}
+
 /// Stacks of each CPU, and the addresses in one.
 const STACKS: usize = 16;
 const FRAMES: usize = 32;
@@ -142,8 +147,13 @@ impl Recorder {
         if sentinel {
             // Without it, stacks are taken at the interrupts that come anyway.
             if let Err(why) = make_sentinels(programs) {
-                self.missing
-                    .push(format!("stacks while a CPU is blocked ({why})"));
+                let why = why.to_string();
+                // Where the verifier says nothing, its heading is left over.
+                let why = why.trim_end().trim_end_matches("Verifier output:");
+                self.missing.push(format!(
+                    "stacks while a CPU is blocked ({})",
+                    why.trim_end()
+                ));
             }
         }
         attach_typed(programs, "on_sched_switch", "sched_switch", btf)
@@ -158,12 +168,12 @@ impl Recorder {
             let absent_itself = tracepoint.contains("_apic_");
             let attached = attach_typed(programs, &format!("on_{tracepoint}"), tracepoint, btf);
             if attached.is_err() && !absent_itself {
-                self.missing.push((*tracepoint).to_owned());
+                self.missing.push(lacking(tracepoint));
             }
         }
         for tracepoint in WELCOME_RAW {
             if attach_raw(programs, &format!("on_{tracepoint}"), tracepoint).is_err() {
-                self.missing.push((*tracepoint).to_owned());
+                self.missing.push(lacking(tracepoint));
             }
         }
         Ok(())

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::fs;
 
+use crate::system::{Root, process};
+
 /// What is missing, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
@@ -63,13 +65,43 @@ pub fn check() -> Result<(), Unavailable> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     match lacking(&status) {
         None => Ok(()),
-        Some(names) => Err(Unavailable::new(
-            format!("no {names}"),
-            "run as root, or on the program, in this order: chgrp realtime, chmod 750, setcap \
-             cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog+ep (without the group any \
-             user could run any program at FIFO 99 with it)",
-        )),
+        Some(names) => Err(Unavailable::new(format!("no {names}"), rights(&status))),
     }
+}
+
+/// How this process gets the capabilities. Root that lacks them had them taken away: a container
+/// starts its programs so, and neither being root nor a file's capabilities bring them back.
+fn rights(status: &str) -> &'static str {
+    if effective_user(status) == Some("0") {
+        "root lacks them here, as in a container: start it with `--pid=host --cap-add sys_admin \
+         --cap-add syslog` (a container's seccomp filter may refuse BPF to less), or run punctual \
+         outside of it"
+    } else {
+        "run as root, or on the program, in this order: chgrp realtime, chmod 750, setcap \
+         cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog+ep (without the group any \
+         user could run any program at FIFO 99 with it)"
+    }
+}
+
+/// The effective user, by /proc/self/status.
+fn effective_user(status: &str) -> Option<&str> {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)
+}
+
+/// Looks whether the kernel's events can be told to belong to threads of this program: they carry
+/// the numbers of the first PID namespace, and another one's numbers would name wrong threads.
+///
+/// # Errors
+/// In a PID namespace of its own.
+pub fn numbers_are_the_kernels() -> Result<(), Unavailable> {
+    if !process::numbers_differ(&Root::live()) {
+        return Ok(());
+    }
+    Err(Unavailable::new(
+        "threads have other numbers in this PID namespace than for the kernel",
+        "run punctual outside of the container, or start the container with `--pid=host`",
+    ))
 }
 
 /// The capabilities that lack, by /proc/self/status.
@@ -85,5 +117,20 @@ fn lacking(status: &str) -> Option<&'static str> {
         (false, true) => Some("CAP_BPF"),
         (true, false) => Some("CAP_PERFMON"),
         (false, false) => Some("CAP_BPF and CAP_PERFMON"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_without_capabilities_is_not_told_to_run_as_root() {
+        let status = |user: &str| format!("Name:\tx\nUid:\t1000\t{user}\t0\t0\nCapEff:\t0\n");
+        assert_eq!(lacking(&status("0")), Some("CAP_BPF and CAP_PERFMON"));
+        let of_root = rights(&status("0"));
+        assert!(of_root.contains("--cap-add sys_admin") && !of_root.contains("run as root"));
+        assert!(rights(&status("1000")).starts_with("run as root"));
+        assert!(rights("").starts_with("run as root"));
     }
 }
