@@ -381,6 +381,26 @@ fn a_user_without_rights_is_told_what_to_mend() {
     assert!(plain.status.success(), "{}", errors(&plain));
 }
 
+/// Root's capabilities in a user namespace are not those that lock memory.
+#[test]
+fn root_of_a_user_namespace_is_told_that_it_cannot_lock() {
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -l 64; exec unshare -r \"$@\"", "sh"])
+        .args([env!("CARGO_BIN_EXE_punctual"), "run", "--lock", "true"])
+        .output()
+        .expect("runs");
+    if errors(&output).contains("unshare failed") {
+        println!("SKIPPED: no user namespace: {}", errors(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    assert!(
+        errors(&output).contains("up to 64 KB only"),
+        "{}",
+        errors(&output)
+    );
+}
+
 #[test]
 fn wrong_usage() {
     refused(&["-p", "100"], &["true"], 64, "1 to 99");

@@ -141,6 +141,11 @@ fn send(pids: &[u32], signal: i32) {
 
 /// Stops what is below a run for a part of it.
 fn stopped(place: &Place, load: &str) -> Ended {
+    stopped_some(place, load, |pids| pids)
+}
+
+/// Stops those that are chosen.
+fn stopped_some(place: &Place, load: &str, choose: fn(Vec<u32>) -> Vec<u32>) -> Ended {
     let mut run: Going = place.start(&words("10", &[load]));
     run.await_probes(1);
     let begin = Instant::now();
@@ -148,7 +153,7 @@ fn stopped(place: &Place, load: &str) -> Ended {
     while begin.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    let load = below(run.pid());
+    let load = choose(below(run.pid()));
     send(&load, libc::SIGSTOP);
     let stop = Instant::now();
     while stop.elapsed() < Duration::from_secs(5) {
@@ -173,6 +178,40 @@ fn a_load_whose_processes_are_stopped_for_a_while_is_seen() {
         let event = event.unwrap_or_else(|| panic!("{events}"));
         assert_eq!(event["invalidates"], false);
         assert!(event["at_ns"].as_u64().expect("a time") > 0, "{event}");
+    }
+}
+
+/// Those that work have no processes below them.
+fn first_worker(pids: Vec<u32>) -> Vec<u32> {
+    let leaf = |pid: &u32| below(*pid).is_empty();
+    let worker = pids.into_iter().find(leaf);
+    vec![worker.expect("a worker")]
+}
+
+#[test]
+fn one_of_several_workers_that_is_stopped_is_seen() {
+    for (load, said) in [
+        ("cpu:workers=2", "1 of 2 processes of the load cpu"),
+        (
+            "yes >/dev/null & yes >/dev/null & wait",
+            "1 of 2 processes of the load",
+        ),
+    ] {
+        let place = Place::new();
+        let ended = stopped_some(&place, load, first_worker).expect(4);
+        let (idle, looked) = check(&place.record());
+        assert!(
+            idle > 1.0 && idle < looked / 2.0,
+            "{load}: {idle} of {looked}"
+        );
+        let text = flat(&ended);
+        assert!(
+            text.contains("or processes of it were stopped")
+                || text.contains("or some were stopped"),
+            "{text}"
+        );
+        let events = place.record()["events"].to_string();
+        assert!(events.contains(said), "{said}: {events}");
     }
 }
 

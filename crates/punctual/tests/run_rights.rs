@@ -55,8 +55,9 @@ fn advised(text: &str) -> Vec<String> {
     spans.map(str::to_owned).collect()
 }
 
-/// Runs shell lines where /etc and /dev are not the machine's: `sudo` is at hand, and what they
-/// write there stays in `place`. None where such a place can't be had.
+/// Runs shell lines where /etc and /dev are not the machine's: `sudo` is at hand, so is the user
+/// who is advised, and what they write there stays in `place`. None where such a place can't be
+/// had.
 fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
     let tools = place.path().join("tools");
     fs::create_dir_all(&tools).unwrap();
@@ -72,7 +73,12 @@ fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
         fs::set_permissions(tools.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
     fs::create_dir_all(place.path().join("limits.d")).unwrap();
+    // The whole of /etc is a copy: groupadd and usermod replace files in it by new ones, and
+    // lock it. The copy is made again for each world.
     let world = "set -e\n\
+        rm -rf \"$PLACE/etc\"; cp -a /etc \"$PLACE/etc\"\n\
+        echo 'probeuser:x:64999:65534::/:/bin/sh' >>\"$PLACE/etc/passwd\"\n\
+        mount --bind \"$PLACE/etc\" /etc\n\
         mkdir -p /etc/security/limits.d\n\
         mount --bind \"$PLACE/limits.d\" /etc/security/limits.d\n\
         if [ -c /dev/cpu_dma_latency ]; then\n\
@@ -196,17 +202,32 @@ fn the_advised_capabilities_make_the_run_valid() {
         .iter()
         .find(|it| it.contains("setcap"))
         .expect("setcap is advised");
-    let words = as_user(&place, &["measure", "-l", "50", "-q", "-o", "run"]);
-    let ended = in_a_world_of_its_own(
-        &place,
-        &format!("{setcap} || exit 9\n{}\n", words.join(" ")),
+    let measure = ["measure", "-l", "50", "-q", "-o", "run"];
+    // As after logging in again, when the new group is the user's.
+    let words = as_user(&place, &measure).join(" ");
+    let given = words.replace("--clear-groups", "--groups=\"$group\"");
+    // By a shell: setpriv itself keeps root's capabilities up to what it executes.
+    let program = place.path().join("bin/punctual");
+    let program = program.to_str().unwrap();
+    let others = words.replace(program, &format!("sh -c 'exec \"$0\" \"$@\"' {program}"));
+    let lines = format!(
+        "setcap cap_ipc_lock=ep {program} && setcap -r {program} || exit 9\n\
+         {setcap} || exit 8\n\
+         getent group realtime >&2\n\
+         group=$(getent group realtime | cut -d : -f 3)\n\
+         {others}\n\
+         [ $? = 126 ] || exit 7\n\
+         {given}\n"
     );
+    let ended = in_a_world_of_its_own(&place, &lines);
     let Some(ended) = ended else {
         skip!("no mount namespace");
     };
     if ended.code() == 9 {
         skip!("no capabilities of files here: {}", ended.stderr);
     }
+    // usermod took the one who was advised into the group, and nobody else.
+    assert!(ended.stderr.contains(":probeuser\n"), "{}", ended.stderr);
     let ended = ended.expect(0);
     let record = common::read_json(&place.path().join("run/run.json"));
     for name in ["priority", "locked-memory"] {

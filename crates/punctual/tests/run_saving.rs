@@ -19,8 +19,12 @@ struct Left {
     _place: Place,
 }
 
-/// Runs a script in `disk`, with a file system of its own there; `$P` is the program.
+/// Runs a script in `disk`, with a file system of its own there; `$P` is the program. None where
+/// none can be mounted.
 fn on_disk(size: &str, script: &str) -> Option<Left> {
+    if !is_root() || !has("unshare") {
+        return None;
+    }
     let place = Place::new();
     fs::create_dir(place.path().join("disk")).unwrap();
     let whole = format!(
@@ -38,8 +42,16 @@ fn on_disk(size: &str, script: &str) -> Option<Left> {
     })
 }
 
-fn may_mount() -> bool {
-    is_root() && has("unshare")
+/// Runs a script in a place of its own; `$P` is the program.
+fn in_place(script: &str) -> Left {
+    let place = Place::new();
+    let mut command = place.command("sh");
+    command.args(["-c", script]).env("P", program());
+    Left {
+        ended: Going::start(command).end(),
+        files: place.path().to_owned(),
+        _place: place,
+    }
 }
 
 /// Every file below a directory.
@@ -104,13 +116,10 @@ fn told(left: &Left, named: &[&str]) {
 
 #[test]
 fn a_disk_of_any_size_holds_a_whole_record_or_the_lack_is_told() {
-    if !may_mount() {
-        skip!("only root can mount a small file system");
-    }
     let mut refused = 0;
     for size in ["16k", "48k", "128k", "256k", "600k", "4m"] {
         let Some(left) = on_disk(size, "$P $RUN -D 2") else {
-            skip!("a file system can't be mounted");
+            skip!("no small file system can be mounted: it takes root");
         };
         whole(&left);
         let run = left.files.join("run");
@@ -139,11 +148,8 @@ fn a_disk_of_any_size_holds_a_whole_record_or_the_lack_is_told() {
 
 #[test]
 fn a_disk_that_is_full_before_nothing_is_measured_on() {
-    if !may_mount() {
-        skip!("only root can mount a small file system");
-    }
     let Some(left) = on_disk("256k", "cat /dev/zero >ballast 2>/dev/null; $P $RUN -D 600") else {
-        skip!("a file system can't be mounted");
+        skip!("no small file system can be mounted: it takes root");
     };
     assert!(matches!(left.ended.code(), 1 | 64), "{:#?}", left.ended);
     assert!(
@@ -156,14 +162,11 @@ fn a_disk_that_is_full_before_nothing_is_measured_on() {
 
 #[test]
 fn a_disk_that_fills_up_costs_the_samples_and_not_the_record() {
-    if !may_mount() {
-        skip!("only root can mount a small file system");
-    }
     // The samples are opened when the record has its space.
     let script = "(while [ ! -d run/samples ]; do sleep 0.02; done; \
                   cat /dev/zero >ballast 2>/dev/null) & $P $RUN -D 3";
     let Some(left) = on_disk("1m", script) else {
-        skip!("a file system can't be mounted");
+        skip!("no small file system can be mounted: it takes root");
     };
     told(&left, &["samples", "No space left"]);
     whole(&left);
@@ -176,17 +179,9 @@ fn a_disk_that_fills_up_costs_the_samples_and_not_the_record() {
 #[test]
 fn a_limit_on_the_length_of_files_is_an_error_and_no_death() {
     for trap in ["", "trap '' XFSZ; "] {
-        let place = Place::new();
         // In units of 512 bytes, as POSIX has it.
         let script = format!("{trap}ulimit -f 40; exec \"$P\" {RUN} -D 1 --best-effort");
-        let mut command = place.command("sh");
-        command.args(["-c", &script]).env("P", program());
-        let ended = Going::start(command).end();
-        let left = Left {
-            ended,
-            files: place.path().to_owned(),
-            _place: place,
-        };
+        let left = in_place(&script);
         told(&left, &["report.html", "File too large"]);
         whole(&left);
     }
@@ -194,15 +189,12 @@ fn a_limit_on_the_length_of_files_is_an_error_and_no_death() {
 
 #[test]
 fn a_file_system_that_turns_read_only_leaves_what_was_saved() {
-    if !may_mount() {
-        skip!("only root can mount a small file system");
-    }
     // Samples would keep a file open, and the file system could not be made read-only.
     let script = "(while [ ! -f run/run.json ]; do sleep 0.02; done; \
                   until mount -o remount,ro . 2>/dev/null; do sleep 0.02; done) & \
                   $P qualify -q -a 0 --load none --deadline 1h --miss 0.99 -o run -D 3";
     let Some(left) = on_disk("4m", script) else {
-        skip!("a file system can't be mounted");
+        skip!("no small file system can be mounted: it takes root");
     };
     told(&left, &["run.json", "Read-only file system"]);
     let record = read_json(&left.files.join("run/run.json"));
@@ -211,28 +203,17 @@ fn a_file_system_that_turns_read_only_leaves_what_was_saved() {
 
 #[test]
 fn a_directory_that_is_removed_is_missed() {
-    let place = Place::new();
     let script = format!(
         "(while [ ! -d run/samples ]; do sleep 0.02; done; \
          until rm -rf run && [ ! -e run ]; do :; done) & \"$P\" {RUN} -D 3 --best-effort"
     );
-    let mut command = place.command("sh");
-    command.args(["-c", &script]).env("P", program());
-    let ended = Going::start(command).end();
-    let left = Left {
-        ended,
-        files: place.path().to_owned(),
-        _place: place,
-    };
+    let left = in_place(&script);
     told(&left, &["run.json", "the directory was removed"]);
     assert!(!left.files.join("run").exists());
 }
 
 #[test]
 fn what_other_verbs_write_is_there_as_a_whole_or_missed() {
-    if !may_mount() {
-        skip!("only root can mount a small file system");
-    }
     let place = Place::new();
     for name in ["made", "other"] {
         place.run(&["measure", "-q", "-D", "1", "-o", name, "--best-effort"]);
@@ -252,7 +233,7 @@ fn what_other_verbs_write_is_there_as_a_whole_or_missed() {
          rm ballast; cp $notes/* .; rm -r $notes"
     );
     let Some(left) = on_disk("256k", &script) else {
-        skip!("a file system can't be mounted");
+        skip!("no small file system can be mounted: it takes root");
     };
     let read = |name: &str| fs::read_to_string(left.files.join(name)).unwrap();
     let codes: Vec<String> = read("codes").lines().map(str::to_owned).collect();

@@ -94,14 +94,14 @@ fn a_throttled_probe_is_found_traced_or_not() {
     let cpu = cpu.to_string();
     let flags = ["-a", &cpu, "-p", "80", "-D", "5", "--deadline", "10ms"];
     let wanted = format!("the kernel throttled the probe of CPU {cpu}: ");
-    // What the host took can't be told from what the kernel kept back: a quieter moment may come.
+    // Where the host takes as much right beside each gap it hides them: a quieter moment may come.
     for last in [false, false, true] {
         let runs = both(&flags);
         let stole = |(_, run): &(Ended, Run)| run.events.iter().any(|event| event.kind == "steal");
         let unfound = |(_, run): &&(Ended, Run)| !reasons(run).contains(&wanted);
         if runs.iter().filter(unfound).any(stole) {
             if last {
-                skip!("the host took as much of the CPU as throttling does");
+                skip!("the host took as much of the CPU, beside each gap, as throttling does");
             }
             continue;
         }

@@ -93,9 +93,13 @@ impl QuantileTest {
     /// Whether the difference is both beyond chance and large enough to state.
     #[must_use]
     pub fn is_stated(&self, confidence: f64) -> bool {
-        let large = |ratio: f64| !(1.0 / MIN_RATIO..=MIN_RATIO).contains(&ratio);
-        self.ratio.is_some_and(large) && self.p.is_some_and(|p| is_significant(p, confidence))
+        self.ratio.is_some_and(is_large) && self.p.is_some_and(|p| is_significant(p, confidence))
     }
+}
+
+/// Whether an effect is large enough to state.
+fn is_large(ratio: f64) -> bool {
+    !(1.0 / MIN_RATIO..=MIN_RATIO).contains(&ratio)
 }
 
 fn is_significant(p: f64, confidence: f64) -> bool {

@@ -60,7 +60,7 @@ use crate::binomial;
 use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
-use bursts::{Bursts, FEW_BURSTS, dispersion_at, per_block, separate};
+use bursts::{Bursts, FEW_BURSTS, dispersion_of, per_block, separate};
 use lower::Blocks;
 use serde::{Deserialize, Serialize};
 pub use time::{TimeNeeded, TimeUnknown};
@@ -323,12 +323,8 @@ impl MissEvidence<'_> {
         }
         let longest = duration / MIN_BLOCKS;
         while length <= longest {
-            worst = worst.max(dispersion_at(
-                &self.events,
-                total,
-                duration / length,
-                length,
-            ));
+            let weights = per_block(&self.events, length);
+            worst = worst.max(dispersion_of(&weights, duration / length));
             if length == longest {
                 break;
             }
@@ -341,12 +337,8 @@ impl MissEvidence<'_> {
     fn row_dispersion(&self) -> Option<f64> {
         let rows = self.rows.as_ref()?;
         let of = |fold: usize| {
-            let weights = rows.weights(fold);
-            let (sum, squares) = weights
-                .iter()
-                .fold((0.0, 0.0), |(s, q), w| (s + w, q + w * w));
             let blocks = (rows.misses.len() / fold) as f64;
-            (squares - sum * sum / blocks) / (sum * (1.0 - 1.0 / blocks))
+            dispersion_of(&rows.weights(fold), blocks)
         };
         rows.foldings().map(of).reduce(f64::max)
     }

@@ -318,18 +318,58 @@ fn cpus_of_one_run_are_paired_by_their_time() {
         println!("{} equal CPUs: {:.1} %", levels.len(), wrong * 100.0);
         assert!(wrong <= nominal(experiments), "{wrong}");
     }
-    let found = share(experiments, |seed| {
-        let found = members(
-            &together(seed + 1, &[1.0, 1.0, 1.3, 1.0]),
-            250_000_000,
-            CONFIDENCE,
+}
+
+/// Which of CPUs with these levels are called slower (`Some(true)`) or faster than the others.
+fn called(seed: u64, levels: &[f64]) -> Vec<Option<bool>> {
+    let found = members(&together(seed, levels), 250_000_000, CONFIDENCE);
+    found.members.iter().map(|member| member.slower).collect()
+}
+
+#[test]
+fn the_odd_cpu_is_said_and_no_other() {
+    let experiments = 60;
+    let (slow, fast) = (Some(true), Some(false));
+    let cases: [(&[f64], &[Option<bool>]); 6] = [
+        (&[1.0, 1.0, 1.3], &[None, None, slow]),
+        (&[1.0, 1.0, 1.3, 1.0], &[None, None, slow, None]),
+        (&[1.0, 0.7, 1.0, 1.0], &[None, fast, None, None]),
+        (
+            &[1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            &[None, None, slow, None, None, None, None, None],
+        ),
+        (&[1.4, 1.0, 1.0, 1.0, 1.4], &[slow, None, None, None, slow]),
+        (&[0.7, 1.0, 1.0, 1.0, 1.4], &[fast, None, None, None, slow]),
+    ];
+    for (levels, expected) in cases {
+        let found = share(experiments, |seed| called(seed + 1, levels) == expected);
+        let more = share(experiments, |seed| {
+            let called = called(seed + 1, levels);
+            called
+                .iter()
+                .zip(expected)
+                .any(|(is, truth)| is.is_some() && is != truth)
+        });
+        println!(
+            "{levels:?}: {:.0} %, too much {:.0} %",
+            found * 100.0,
+            more * 100.0
         );
-        // Beside a slow one the others may count as faster; none of them is called slow.
-        let slow = found.members.iter().map(|of| of.slower == Some(true));
-        slow.collect::<Vec<_>>() == [false, false, true, false]
+        assert!(found >= 0.8, "{levels:?}: {found}");
+        assert!(more <= nominal(experiments), "{levels:?}: {more}");
+    }
+    // Of two that differ, each is so beside the other.
+    assert!(
+        share(experiments, |seed| called(seed + 1, &[1.0, 1.4])
+            == [fast, slow])
+            >= 0.8
+    );
+    // Two kinds of CPUs, as many of each: one kind is said, and not both.
+    let halves = share(experiments, |seed| {
+        let called = called(seed + 1, &[1.0, 1.0, 1.4, 1.4]);
+        called == [fast, fast, None, None] || called == [None, None, slow, slow]
     });
-    println!("one of four CPUs +30 %: {:.0} %", found * 100.0);
-    assert!(found >= 0.8, "{found}");
+    assert!(halves >= 0.8, "{halves}");
 }
 
 #[test]

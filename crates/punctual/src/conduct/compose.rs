@@ -263,14 +263,17 @@ pub fn load(report: LoadReport) -> Load {
 
 /// A time in which a load did no work.
 pub fn pause(pause: &Pause, start_ns: u64) -> Event {
+    let (load, seconds) = (&pause.load, pause.length_ns as f64 / 1e9);
+    let text = match pause.stopped {
+        None => format!("the load {load} did no work for {seconds:.1} s"),
+        Some((stopped, all)) => format!(
+            "{stopped} of {all} processes of the load {load} were stopped for {seconds:.1} s"
+        ),
+    };
     Event {
         at_ns: pause.begin_ns.saturating_sub(start_ns),
         kind: "load-idle".to_owned(),
-        text: format!(
-            "the load {} did no work for {:.1} s",
-            pause.load,
-            pause.length_ns as f64 / 1e9
-        ),
+        text,
         invalidates: false,
     }
 }

@@ -79,13 +79,25 @@ impl Library {
         }
     }
 
+    /// The path by which a child of ours opens the library. Where our own file has
+    /// capabilities, the kernel closes our directory in `/proc` to it; the descriptor that it
+    /// inherits is open to it all the same. The program itself has none of our capabilities,
+    /// and its directory is open to its children.
+    fn own_path(&self) -> PathBuf {
+        self.memory.as_ref().map_or_else(
+            || self.path.clone(),
+            |file| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+        )
+    }
+
     /// Has the program's own loader say whether it takes the library; nothing of the program
     /// is run. A loader that can't take it would go on without it.
     pub(super) fn try_with(&self, program: &Loaded) -> Result<(), String> {
+        let path = self.own_path();
         let output = Command::new(&program.loader)
             .arg("--list")
             .arg(&program.path)
-            .env("LD_PRELOAD", &self.path)
+            .env("LD_PRELOAD", &path)
             .stdin(Stdio::null())
             .output()
             .map_err(|error| {
@@ -98,7 +110,7 @@ impl Library {
             })?;
         let listed = String::from_utf8_lossy(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
-        let path = self.path.to_string_lossy();
+        let path = path.to_string_lossy();
         if listed
             .lines()
             .any(|line| line.trim_start().starts_with(&*path))

@@ -18,6 +18,8 @@ use std::process::Command;
 use punctual_rt::affinity;
 use punctual_rt::sched::{self, Policy};
 
+use crate::system;
+
 pub use library::Library;
 pub use program::Program;
 
@@ -179,21 +181,26 @@ fn lockable() -> Result<(), String> {
     }
     Err(format!(
         "memory can be locked up to {} KB only, and the program would fail where it needs more: \
-         raise `memlock` in /etc/security/limits.conf to unlimited, or run as root",
+         raise `memlock` in /etc/security/limits.conf to unlimited, or run as root \
+         (capabilities of punctual's own file don't reach the program)",
         limit.rlim_max >> 10
     ))
 }
 
-/// Whether the kernel lets us lock without a limit (CAP_IPC_LOCK, bit 14 of CapEff).
+/// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): ours of
+/// today don't count, for `exec` takes what a file gave us. It leaves ambient capabilities, and
+/// gives root those of the bounding set. None of a user namespace's counts.
 fn has_ipc_lock() -> bool {
     const CAP_IPC_LOCK: u64 = 14;
-    std::fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-            u64::from_str_radix(line.trim(), 16).ok()
-        })
-        .is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let has = |key: &str| {
+        let digits = status.lines().find_map(|line| line.strip_prefix(key));
+        let set = digits.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+        set.is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
+    };
+    let root = punctual_rt::sys::file::effective_user() == 0;
+    let first = system::limits::user_namespace(&system::Root::live()) != Some(true);
+    first && (has("CapAmb:") || root && has("CapBnd:"))
 }
 
 /// An error's words without the number that Rust puts behind them.

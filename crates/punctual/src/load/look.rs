@@ -3,6 +3,9 @@
 //! The counts of a generator have to grow. A generator that counts seldom (an exit of a
 //! process with much memory) works as long as its processes use CPU time. Of a command
 //! nothing but its CPU time is known.
+//!
+//! Where some of a load's processes are stopped and others work, that is their share of its work:
+//! a stretch at whose beginning and end they were stopped counts as that part of it.
 
 use super::running::Running;
 use super::{tree, worker};
@@ -17,6 +20,9 @@ const MOST_BETWEEN_NS: u64 = 300_000_000;
 /// CPU time that the processes of a generator that counts seldom use in each second, and those
 /// of a command where nothing else is asked for.
 pub const LEAST_CPU_NS: u64 = 1_000_000;
+/// Of loads with more processes than this, single ones are not looked at: that would cost more
+/// than a stopped one of them matters.
+const MOST_PROCESSES: u64 = 64;
 /// So many times without work are told of each load.
 const MOST_TOLD: usize = 100;
 
@@ -29,6 +35,45 @@ pub struct Pause {
     pub begin_ns: u64,
     /// How long it was.
     pub length_ns: u64,
+    /// How many of how many processes were stopped, where the others worked.
+    pub stopped: Option<(usize, usize)>,
+}
+
+/// What a load did in a stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    /// It worked.
+    Work,
+    /// It worked, but for so many of so many processes, which were stopped.
+    Part(usize, usize),
+    /// It did nothing.
+    Nothing,
+}
+
+impl Did {
+    fn stopped(self) -> Option<(usize, usize)> {
+        match self {
+            Did::Part(stopped, all) => Some((stopped, all)),
+            Did::Work | Did::Nothing => None,
+        }
+    }
+
+    /// The part of the time that was without work.
+    fn idle_of(self, ns: u64) -> u64 {
+        match self {
+            Did::Work => 0,
+            Did::Part(stopped, all) => (ns as f64 * stopped as f64 / all.max(1) as f64) as u64,
+            Did::Nothing => ns,
+        }
+    }
+}
+
+/// A time without work while it lasts: where it began, its length, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Idle {
+    begin_ns: u64,
+    length_ns: u64,
+    stopped: Option<(usize, usize)>,
 }
 
 /// Time that passes, cut into stretches; and what was seen in them.
@@ -40,8 +85,7 @@ pub(super) struct Look {
     /// Where the stretch began, and how much of it would count against the load.
     begin_ns: u64,
     seen_ns: u64,
-    /// Where the time without work began, and how long it is by now.
-    idle: Option<(u64, u64)>,
+    idle: Option<Idle>,
     told: usize,
     /// What the counts were at the last look, and whether they did not grow at one of those
     /// of this stretch: then its CPU time is read, in case that the next has no counts at all.
@@ -55,6 +99,7 @@ pub(super) struct Look {
 struct Before {
     counts: u64,
     used: Option<tree::Used>,
+    stopped: tree::Stopped,
 }
 
 impl Look {
@@ -94,25 +139,41 @@ impl Look {
     }
 
     /// Ends a stretch. Gives the time without work that ended with it.
-    fn judge(&mut self, worked: bool) -> Option<(u64, u64)> {
+    fn judge(&mut self, did: Did) -> Option<Idle> {
         let seen_ns = std::mem::take(&mut self.seen_ns);
-        if worked {
-            let end_ns = self.last_ns.unwrap_or(self.begin_ns);
-            self.check.looked_ns += end_ns.saturating_sub(self.begin_ns);
+        let looked_ns = match did {
+            Did::Nothing => seen_ns,
+            Did::Work | Did::Part(..) => {
+                let end_ns = self.last_ns.unwrap_or(self.begin_ns);
+                end_ns.saturating_sub(self.begin_ns)
+            }
+        };
+        self.check.looked_ns += looked_ns;
+        if did == Did::Work {
             return self.over();
         }
-        self.check.looked_ns += seen_ns;
-        self.check.idle_ns += seen_ns;
-        let (begin_ns, before_ns) = self.idle.unwrap_or((self.begin_ns, 0));
-        let length_ns = before_ns + seen_ns;
-        self.idle = Some((begin_ns, length_ns));
+        self.check.idle_ns += did.idle_of(seen_ns);
+        // Another part of the load than before is another time without work.
+        let stopped = did.stopped();
+        let goes_on = self.idle.filter(|idle| idle.stopped == stopped);
+        let ended = if goes_on.is_none() { self.over() } else { None };
+        let before = goes_on.unwrap_or(Idle {
+            begin_ns: self.begin_ns,
+            length_ns: 0,
+            stopped,
+        });
+        let length_ns = before.length_ns + seen_ns;
+        self.idle = Some(Idle {
+            length_ns,
+            ..before
+        });
         self.check.longest_idle_ns = self.check.longest_idle_ns.max(length_ns);
-        None
+        ended
     }
 
     /// The time without work, now that it is over. They are told up to a number, and the sum of
     /// all stands in the check.
-    fn over(&mut self) -> Option<(u64, u64)> {
+    fn over(&mut self) -> Option<Idle> {
         let over = self.idle.take()?;
         self.told += 1;
         (self.told <= MOST_TOLD).then_some(over)
@@ -131,8 +192,11 @@ impl Running {
         let due = self.look.pass(now_ns);
         let counts = self.board.counts();
         if first {
-            let used = Some(self.used());
-            self.look.before = Before { counts, used };
+            self.look.before = Before {
+                counts,
+                used: Some(self.used()),
+                stopped: self.stopped(),
+            };
         } else {
             self.look.seldom |= counts == self.look.counts;
         }
@@ -144,9 +208,19 @@ impl Running {
         if !worked && !self.look.is_idle() {
             return None;
         }
-        self.look.before = Before { counts, used };
+        let stopped = self.stopped();
+        let did = match stopped.since(&self.look.before.stopped) {
+            _ if !worked => Did::Nothing,
+            0 => Did::Work,
+            still => Did::Part(still, stopped.all),
+        };
+        self.look.before = Before {
+            counts,
+            used,
+            stopped,
+        };
         self.look.seldom = false;
-        let ended = self.look.judge(worked)?;
+        let ended = self.look.judge(did)?;
         Some(self.pause(ended))
     }
 
@@ -156,12 +230,20 @@ impl Running {
         Some(self.pause(ended))
     }
 
-    fn pause(&self, (begin_ns, length_ns): (u64, u64)) -> Pause {
+    fn pause(&self, idle: Idle) -> Pause {
         Pause {
             load: self.job.name.clone(),
-            begin_ns,
-            length_ns,
+            begin_ns: idle.begin_ns,
+            length_ns: idle.length_ns,
+            stopped: idle.stopped,
         }
+    }
+
+    /// Which of its processes are stopped now.
+    fn stopped(&self) -> tree::Stopped {
+        let few = self.board.expected() <= MOST_PROCESSES;
+        let supervisor = self.supervisor_id().filter(|_| few);
+        supervisor.map_or_else(tree::Stopped::default, tree::stopped)
     }
 
     /// Whether there was work in this stretch; and the CPU time by now, where it was read.
@@ -196,13 +278,45 @@ mod tests {
 
     /// Ticks with the load's work, `true` where there is some in the stretch.
     fn run(look: &mut Look, from_ns: u64, ticks: u64, worked: bool) -> Vec<(u64, u64)> {
+        let did = if worked { Did::Work } else { Did::Nothing };
+        let ended = ticks_of(look, from_ns, ticks, did);
+        ended
+            .iter()
+            .map(|idle| (idle.begin_ns, idle.length_ns))
+            .collect()
+    }
+
+    fn ticks_of(look: &mut Look, from_ns: u64, ticks: u64, did: Did) -> Vec<Idle> {
         let mut ended = Vec::new();
         for tick in 0..ticks {
-            if look.pass(from_ns + tick * TICK) && (worked || look.is_idle()) {
-                ended.extend(look.judge(worked));
+            if look.pass(from_ns + tick * TICK) && (did != Did::Nothing || look.is_idle()) {
+                ended.extend(look.judge(did));
             }
         }
         ended
+    }
+
+    #[test]
+    fn a_part_that_is_stopped_counts_as_that_part() {
+        let mut look = Look::new(None, 0);
+        run(&mut look, 0, 9, true);
+        let part = |stopped| Did::Part(stopped, 4);
+        assert_eq!(ticks_of(&mut look, 9 * TICK, 8, part(1)), []);
+        // Another part, then all, then none.
+        let idle = |begin, length, stopped| Idle {
+            begin_ns: begin * TICK,
+            length_ns: length * TICK,
+            stopped,
+        };
+        let ended = ticks_of(&mut look, 17 * TICK, 4, part(2));
+        assert_eq!(ended, [idle(8, 8, Some((1, 4)))]);
+        let ended = ticks_of(&mut look, 21 * TICK, 4, Did::Nothing);
+        assert_eq!(ended, [idle(16, 4, Some((2, 4)))]);
+        let ended = ticks_of(&mut look, 25 * TICK, 4, Did::Work);
+        assert_eq!(ended, [idle(20, 4, None)]);
+        assert_eq!(look.check.looked_ns, 28 * TICK);
+        assert_eq!(look.check.idle_ns, (8 / 4 + 4 / 2 + 4) * TICK);
+        assert_eq!(look.check.longest_idle_ns, 8 * TICK);
     }
 
     #[test]
@@ -226,11 +340,11 @@ mod tests {
         let after = 3 * TICK + 20_000_000_000;
         assert!(look.pass(after) && !look.is_idle());
         assert!(look.pass(after + TICK) && look.is_idle());
-        look.judge(false);
+        look.judge(Did::Nothing);
         let counted = 3 * TICK + MOST_BETWEEN_NS;
         assert_eq!(look.check.idle_ns, counted);
         assert_eq!(look.check.looked_ns, counted);
-        assert_eq!(look.idle, Some((0, counted)));
+        assert_eq!(look.idle.map(|idle| idle.length_ns), Some(counted));
     }
 
     #[test]
@@ -239,7 +353,7 @@ mod tests {
         let mut now_ns = 0;
         for _ in 0..5 {
             if look.pass(now_ns) {
-                look.judge(true);
+                look.judge(Did::Work);
             }
             now_ns += 4_000_000_000;
         }

@@ -155,6 +155,43 @@ pub fn used(supervisor: i32) -> Used {
     used
 }
 
+/// Which of a supervisor's processes are stopped, by a signal or a debugger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// Processes that work, and those that are stopped.
+    pub all: usize,
+    /// Those that are stopped, by process id and instant of start.
+    pub those: Vec<(i32, u64)>,
+}
+
+impl Stopped {
+    /// How many were stopped at an earlier look too.
+    pub fn since(&self, before: &Stopped) -> usize {
+        let still = |process: &&(i32, u64)| before.those.contains(*process);
+        self.those.iter().filter(still).count()
+    }
+}
+
+/// Looks which of a supervisor's processes are stopped. Those that wait for others that descend
+/// from them are not counted; a freezer's don't show.
+pub fn stopped(supervisor: i32) -> Stopped {
+    let stats: Vec<(i32, Stat)> = descendants(supervisor)
+        .into_iter()
+        .filter_map(|pid| Some((pid, Stat::read(pid)?)))
+        .filter(|(_, stat)| stat.state != 'Z')
+        .collect();
+    let mut found = Stopped::default();
+    for (pid, stat) in &stats {
+        if matches!(stat.state, 'T' | 't') {
+            found.those.push((*pid, stat.start));
+        } else if stats.iter().any(|(_, other)| other.parent == *pid) {
+            continue;
+        }
+        found.all += 1;
+    }
+    found
+}
+
 /// Kills all descendants of this process, which must be a subreaper, and
 /// reaps them; returns when none is left.
 pub fn kill_descendants() {

@@ -13,7 +13,8 @@ pub struct WorkCheck {
     /// Time in the stretches that were looked at. Time in which this program itself did not
     /// run (it was stopped, or the whole machine was) is not in it.
     pub looked_ns: u64,
-    /// Of it, in stretches without work.
+    /// Of it, in stretches without work. Where a part of its processes was stopped and others
+    /// worked, that part of the stretch.
     pub idle_ns: u64,
     /// The longest time without work.
     pub longest_idle_ns: u64,
@@ -67,10 +68,13 @@ pub(super) fn idle(load: &Load) -> Option<String> {
         return None;
     }
     let why = match check.least_cpu_ns {
-        None => format!("the number of its {} did not grow", load.unit),
+        None => format!(
+            "the number of its {} did not grow, or processes of it were stopped",
+            load.unit
+        ),
         Some(least_ns) => format!(
-            "its processes used less than {} ms of CPU time per second; --load-work sets that \
-             least, and 0 turns the check off",
+            "its processes used less than {} ms of CPU time per second, or some were stopped; \
+             --load-work sets that least, and 0 turns the check off",
             least_ns as f64 / 1e6
         ),
     };

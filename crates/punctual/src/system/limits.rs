@@ -102,7 +102,7 @@ fn limit(table: &str, name: &str) -> Option<Option<u64>> {
 /// Whether we are in a user namespace below the first one, where capabilities
 /// don't reach the scheduler. The first one's inode number is fixed
 /// (`PROC_USER_INIT_INO` in the kernel's `include/linux/proc_ns.h`).
-fn user_namespace(root: &Root) -> Option<bool> {
+pub fn user_namespace(root: &Root) -> Option<bool> {
     let link = root.link("/proc/self/ns/user").ok()?;
     Some(link != "user:[4026531837]")
 }

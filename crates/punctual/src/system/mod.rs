@@ -28,7 +28,7 @@ pub mod watch;
 mod cgroup;
 mod clock;
 mod kernel;
-mod limits;
+pub(crate) mod limits;
 mod power;
 pub mod process;
 mod processor;

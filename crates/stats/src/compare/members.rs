@@ -58,7 +58,8 @@ pub struct Member {
     /// geometric mean over the blocks.
     pub quantiles: Vec<QuantileTest>,
     /// Whether it was slower than the others by more than chance and a trifle; absent where
-    /// nothing is stated. `None` too where one quantile is above and another below.
+    /// nothing is stated. `None` too where one quantile is above and another below, and where
+    /// the difference is that of the odd ones among the others.
     pub slower: Option<bool>,
 }
 
@@ -121,9 +122,11 @@ pub fn members(blocks: &[Vec<BlockFigures>], block_ns: u64, confidence: f64) -> 
         joined *= 2;
     }
     let tested = randomise::within(&units);
+    let p = |member: usize, measure: usize| Some(tested.p[member * measures.len() + measure]);
     result.members = (0..blocks.len())
-        .map(|member| described(&units, member, &measures, &tested.p, confidence))
+        .map(|member| described(&units, member, &measures, p, confidence))
         .collect();
+    keep_odd_ones(&mut result.members, units.clone(), &measures, confidence);
     result.basis = Some(Basis {
         unit: Unit::Block {
             length_ns: block_ns.saturating_mul(joined),
@@ -188,7 +191,7 @@ fn described(
     units: &[Vec<Vec<f64>>],
     member: usize,
     measures: &[usize],
-    p: &[f64],
+    p: impl Fn(usize, usize) -> Option<f64>,
     confidence: f64,
 ) -> Member {
     let quantiles: Vec<QuantileTest> = measures
@@ -211,7 +214,7 @@ fn described(
                     difference.count - 1.0,
                     confidence,
                 )),
-                p: Some(p[member * measures.len() + at]),
+                p: p(member, at),
             }
         })
         .collect();
@@ -221,4 +224,50 @@ fn described(
         _ => None,
     };
     Member { quantiles, slower }
+}
+
+/// Takes back what is stated of members because of others that stand out: beside a slow one, all
+/// others would be fast. The one that stands out most is left out, and the rest is looked at
+/// again, until nobody of them stands out. This only takes statements back, so chance alone makes
+/// no more of them than before. Of two that differ, each is the other's odd one.
+fn keep_odd_ones(
+    members: &mut [Member],
+    mut units: Vec<Vec<Vec<f64>>>,
+    measures: &[usize],
+    confidence: f64,
+) {
+    let mut rest: Vec<usize> = (0..members.len()).collect();
+    if rest.len() <= 2 {
+        return;
+    }
+    while rest.len() >= 2 {
+        let strength = |at: usize| {
+            let again = described(&units, at, measures, |_, _| None, confidence);
+            let both = members[rest[at]].quantiles.iter().zip(&again.quantiles);
+            let stands =
+                |(all, rest): (&QuantileTest, &QuantileTest)| stands_out(all, rest, confidence);
+            both.filter_map(stands).fold(0.0, f64::max)
+        };
+        let strengths = (0..rest.len()).map(|at| (strength(at), at));
+        let most = strengths.max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((_, at)) = most.filter(|(strength, _)| *strength > 0.0) else {
+            break;
+        };
+        rest.remove(at);
+        for unit in &mut units {
+            unit.remove(at);
+        }
+    }
+    for at in rest {
+        members[at].slower = None;
+    }
+}
+
+/// How far a member stands out from the rest at a quantile, if that is stated beside all others
+/// and holds beside the rest, in the same direction.
+fn stands_out(all: &QuantileTest, rest: &QuantileTest, confidence: f64) -> Option<f64> {
+    let (ratio, (low, high)) = (rest.ratio?, rest.ratio_interval?);
+    let same = all.is_stated(confidence) && (all.ratio? > 1.0) == (ratio > 1.0);
+    let beyond_chance = low > 1.0 || high < 1.0;
+    (same && beyond_chance && super::is_large(ratio)).then(|| ratio.ln().abs())
 }

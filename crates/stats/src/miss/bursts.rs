@@ -31,11 +31,16 @@ pub(super) fn per_block(events: &[MissEvent], length: f64) -> Vec<f64> {
     weights
 }
 
-/// Index of dispersion of the weights per block of `length` ns.
-pub(super) fn dispersion_at(events: &[MissEvent], total: f64, blocks: f64, length: f64) -> f64 {
-    let weights = per_block(events, length);
-    let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
-    (squares - total * total / blocks) / (total * (1.0 - 1.0 / blocks))
+/// Index of dispersion of the weights of so many blocks; those without any may be left out.
+pub(super) fn dispersion_of(weights: &[f64], blocks: f64) -> f64 {
+    let add = |(sum, squares): (f64, f64), weight: &f64| (sum + weight, squares + weight * weight);
+    let (sum, squares) = weights.iter().fold((0.0, 0.0), add);
+    index_of_dispersion(sum, squares, blocks)
+}
+
+/// The same, of the sum of the weights and of their squares.
+pub(super) fn index_of_dispersion(sum: f64, squares: f64, blocks: f64) -> f64 {
+    (squares - sum * sum / blocks) / (sum * (1.0 - 1.0 / blocks))
 }
 
 /// Bursts by the intervals estimator.

@@ -10,7 +10,7 @@
 //! or is a part of it: for the variance of the sum, Σ weight², grows by at most what the best cap
 //! has been found to be worth. The misses left out leave the number of cycles too.
 
-use super::bursts::FEW_BURSTS;
+use super::bursts::{FEW_BURSTS, index_of_dispersion};
 use crate::binomial;
 
 /// Misses in blocks of one length.
@@ -63,8 +63,7 @@ impl Blocks {
         let squares = squares + above * cap * cap;
         let mut dispersion: f64 = 1.0;
         if misses > 0.0 && self.blocks > 1.0 {
-            let centred = squares - misses * misses / self.blocks;
-            dispersion = dispersion.max(centred / (misses * (1.0 - 1.0 / self.blocks)));
+            dispersion = dispersion.max(index_of_dispersion(misses, squares, self.blocks));
         } else if misses > 0.0 {
             dispersion = dispersion.max(squares / misses);
         }

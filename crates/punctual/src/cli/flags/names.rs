@@ -14,12 +14,21 @@ use crate::probe::kinds::{KINDS, Kind};
 use crate::record::Subject;
 use crate::report::formats::Format;
 
-/// Reads a word with a parser that says itself what is expected; the shells complete the names
-/// that most people mean, and a slip is held against them.
+/// Reads a word; the shells complete the names that most people mean, and a slip is held against
+/// them.
 #[derive(Clone)]
 pub struct Listed<T> {
-    read: fn(&str) -> Result<T, String>,
+    read: Reader<T>,
     names: fn() -> Vec<&'static str>,
+}
+
+/// How a word is read.
+#[derive(Clone)]
+enum Reader<T> {
+    /// By a parser that says itself what is expected.
+    Word(fn(&str) -> Result<T, String>),
+    /// As one of the names, which are what is expected.
+    Name(fn(&str) -> Option<T>),
 }
 
 impl<T: Clone + Send + Sync + 'static> TypedValueParser for Listed<T> {
@@ -31,13 +40,28 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Listed<T> {
         argument: Option<&Arg>,
         value: &OsStr,
     ) -> Result<T, clap::Error> {
-        self.read.parse_ref(command, argument, value)
+        let names = self.names;
+        match self.read {
+            Reader::Word(read) => read.parse_ref(command, argument, value),
+            Reader::Name(read) => {
+                let read = move |name: &str| {
+                    read(name).ok_or_else(|| format!("expected {}", names().join(", ")))
+                };
+                read.parse_ref(command, argument, value)
+            }
+        }
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names = (self.names)().into_iter();
-        Some(Box::new(names.map(PossibleValue::new)))
+        completed(self.names)
     }
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "what clap asks for")]
+fn completed(
+    names: fn() -> Vec<&'static str>,
+) -> Option<Box<dyn Iterator<Item = PossibleValue> + 'static>> {
+    Some(Box::new(names().into_iter().map(PossibleValue::new)))
 }
 
 /// A path, or one of a few names.
@@ -57,14 +81,14 @@ impl TypedValueParser for PathOr {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+        completed(self.0)
     }
 }
 
 /// Any text, with names that are completed.
 pub fn text(names: fn() -> Vec<&'static str>) -> Listed<String> {
     Listed {
-        read: |text| Ok(text.to_owned()),
+        read: Reader::Word(|text| Ok(text.to_owned())),
         names,
     }
 }
@@ -72,7 +96,7 @@ pub fn text(names: fn() -> Vec<&'static str>) -> Listed<String> {
 /// `--load` and the LOAD of `load`.
 pub fn load() -> Listed<LoadSpec> {
     Listed {
-        read: LoadSpec::parse,
+        read: Reader::Word(LoadSpec::parse),
         names: || [&["standard", "none", KERNEL_PATHS_NAME], &generators()[..]].concat(),
     }
 }
@@ -85,7 +109,7 @@ pub fn generators() -> Vec<&'static str> {
 /// `--load-class`.
 pub fn load_class() -> Listed<LoadClass> {
     Listed {
-        read: str::parse,
+        read: Reader::Word(str::parse),
         names: || vec!["other", "batch", "idle"],
     }
 }
@@ -93,10 +117,7 @@ pub fn load_class() -> Listed<LoadClass> {
 /// `--format`.
 pub fn format() -> Listed<Format> {
     Listed {
-        read: |word| {
-            let all = Format::ALL.map(Format::name).join(", ");
-            word.parse().map_err(|_| format!("expected {all}"))
-        },
+        read: Reader::Name(|word| word.parse().ok()),
         names: || Format::ALL.into_iter().map(Format::name).collect(),
     }
 }
@@ -104,43 +125,15 @@ pub fn format() -> Listed<Format> {
 /// `--interval`.
 pub fn interval() -> Listed<IntervalWord> {
     Listed {
-        read: |text| match text {
+        read: Reader::Word(|text| match text {
             "fixed" => Ok(IntervalWord::Kind(IntervalKind::Fixed)),
             "primes" => Ok(IntervalWord::Kind(IntervalKind::Primes)),
             _ if text.starts_with(|c: char| c.is_ascii_digit()) => {
                 units::interval(text).map(IntervalWord::Every)
             }
             _ => Err("expected fixed, primes, or an interval such as 1000 or 250us".to_owned()),
-        },
+        }),
         names: || vec!["fixed", "primes"],
-    }
-}
-
-/// Reads a name and says itself which there are; the shells complete them.
-#[derive(Clone)]
-pub struct Named<T> {
-    read: fn(&str) -> Option<T>,
-    names: fn() -> Vec<&'static str>,
-}
-
-impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
-    type Value = T;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        argument: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<T, clap::Error> {
-        let Self { read, names } = *self;
-        let read =
-            move |name: &str| read(name).ok_or_else(|| format!("expected {}", names().join(", ")));
-        read.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names = (self.names)().into_iter();
-        Some(Box::new(names.map(PossibleValue::new)))
     }
 }
 
@@ -151,21 +144,21 @@ fn sources() -> Vec<&'static str> {
 }
 
 /// The wait sources.
-pub fn source() -> Named<Kind> {
-    Named {
-        read: Kind::named,
+pub fn source() -> Listed<Kind> {
+    Listed {
+        read: Reader::Name(Kind::named),
         names: sources,
     }
 }
 
 /// What `measure` measures.
-pub fn probe() -> Named<Probe> {
-    Named {
-        read: |name| {
+pub fn probe() -> Listed<Probe> {
+    Listed {
+        read: Reader::Name(|name| {
             let gaps = GAPS.into_iter().find(|subject| subject.name() == name);
             let gaps = gaps.map(Probe::Gaps);
             gaps.or_else(|| Kind::named(name).map(Probe::Wait))
-        },
+        }),
         names: || [sources(), GAPS.map(Subject::name).to_vec()].concat(),
     }
 }

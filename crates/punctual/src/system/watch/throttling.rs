@@ -4,7 +4,7 @@
 //! The scheduler's own `rt_throttled` stands in debugfs alone, in a file that takes locks of
 //! every CPU while it is printed: reading it would disturb what is measured.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use punctual_rt::sys::task::scheduling;
@@ -16,6 +16,10 @@ use crate::system::root::{Reader, Root, decimal};
 use crate::system::stat::Stat;
 use crate::system::thread::{Policy, affinity};
 use crate::system::{online, stolen};
+
+mod window;
+
+use window::{Budget, Look, Part, Scope};
 
 /// The accounts are read this often at most and at least.
 const LOOKS: [u64; 2] = [50_000_000, 250_000_000];
@@ -29,55 +33,8 @@ const SCAN_SHARE: u64 = 100;
 const TASKS: usize = 1024;
 /// Who ran for less than this since the last look need not be asked where.
 const NOTABLE_NS: u64 = 1_000_000;
-/// The accounts lag by a tick.
-const REACHED: f64 = 0.95;
-/// What a probe waits for nobody, before it is called throttling.
-const WAITED_NS: u64 = 10_000_000;
 /// Of a server for ordinary threads that can't be asked.
 const SERVER_NS: (u64, u64) = (50_000_000, 1_000_000_000);
-
-/// Whose time is bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// All real-time threads of a CPU.
-    All,
-    /// Those of our control group.
-    Group,
-}
-
-/// How much of each period real-time threads may run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Budget {
-    runtime_ns: u64,
-    period_ns: u64,
-    scope: Scope,
-    /// What sets it.
-    by: String,
-}
-
-/// What happened on a probed CPU between two looks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Part {
-    /// Real-time threads ran.
-    rt_ns: u64,
-    /// Those of our group did.
-    group_ns: u64,
-    /// Others at the probe's priority or above did.
-    above_ns: u64,
-    /// The host took the CPU.
-    stolen_ns: u64,
-    /// The probe was ready and did not run.
-    waited_ns: u64,
-    /// The probe is scheduled in real time.
-    real_time: bool,
-}
-
-/// A look, and the time since the one before.
-#[derive(Debug, Clone, Default)]
-struct Look {
-    length_ns: u64,
-    cpus: BTreeMap<usize, Part>,
-}
 
 /// A thread whose time is followed.
 #[derive(Debug, Clone)]
@@ -110,7 +67,7 @@ pub(super) struct Throttling {
     tasks: BTreeMap<i32, Task>,
     accounts: BTreeMap<i32, ProbeAccount>,
     stolen: BTreeMap<usize, u64>,
-    looks: VecDeque<Look>,
+    looks: Vec<Look>,
     last: Instant,
     next_scan: Instant,
     told: BTreeSet<usize>,
@@ -150,7 +107,7 @@ impl Throttling {
             tasks: BTreeMap::new(),
             accounts: BTreeMap::new(),
             stolen: stolen::read(root).unwrap_or_default(),
-            looks: VecDeque::new(),
+            looks: Vec::new(),
             last: now,
             next_scan: now,
             told: BTreeSet::new(),
@@ -205,7 +162,7 @@ impl Throttling {
             };
         }
         self.stolen = stolen;
-        self.looks.push_back(look);
+        self.looks.push(look);
         self.judge(at_ns)
     }
 
@@ -214,14 +171,8 @@ impl Throttling {
         let longest = self.budgets.iter().map(|budget| budget.period_ns).max();
         let every_ns = u64::try_from(self.every().as_nanos()).unwrap_or(u64::MAX);
         let keep_ns = longest.unwrap_or(0).saturating_add(every_ns);
-        let mut sum: u64 = self.looks.iter().map(|look| look.length_ns).sum();
-        while let Some(first) = self.looks.front() {
-            if sum - first.length_ns < keep_ns {
-                break;
-            }
-            sum -= first.length_ns;
-            self.looks.pop_front();
-        }
+        let ahead = window::ahead(&self.looks, keep_ns);
+        self.looks.drain(..ahead);
         let cpus: BTreeSet<usize> = self.probes.iter().map(|probe| probe.cpu).collect();
         let mut events = Vec::new();
         for cpu in cpus {
@@ -231,7 +182,7 @@ impl Throttling {
             let found = self
                 .budgets
                 .iter()
-                .find_map(|budget| throttled(&self.looks, budget, cpu));
+                .find_map(|budget| window::throttled(&self.looks, budget, cpu));
             if let Some(text) = found {
                 self.told.insert(cpu);
                 events.push(Event {
@@ -391,58 +342,6 @@ impl Throttling {
     }
 }
 
-/// Whether real-time threads used up a budget on a CPU within these looks while the probe waited
-/// and none of its priority or above ran; in words.
-fn throttled(looks: &VecDeque<Look>, budget: &Budget, cpu: usize) -> Option<String> {
-    let mut sum = Part::default();
-    let mut length_ns = 0_u64;
-    for look in looks {
-        length_ns += look.length_ns;
-        let part = look.cpus.get(&cpu).copied().unwrap_or_default();
-        sum.rt_ns += part.rt_ns;
-        sum.group_ns += part.group_ns;
-        sum.above_ns += part.above_ns;
-        sum.stolen_ns += part.stolen_ns;
-        sum.waited_ns += part.waited_ns;
-        sum.real_time |= part.real_time;
-    }
-    let used_ns = match budget.scope {
-        Scope::All => sum.rt_ns,
-        Scope::Group => sum.group_ns,
-    };
-    let reached = used_ns as f64 >= budget.runtime_ns as f64 * REACHED;
-    if !sum.real_time || !reached {
-        return None;
-    }
-    // Stolen time is counted in ticks of 10 ms.
-    let grain_ns = if sum.stolen_ns > 0 { 10_000_000 } else { 0 };
-    let for_nobody_ns = sum
-        .waited_ns
-        .saturating_sub(sum.above_ns)
-        .saturating_sub(sum.stolen_ns)
-        .saturating_sub(grain_ns);
-    let rest_ns = budget.period_ns.saturating_sub(budget.runtime_ns);
-    if for_nobody_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
-        return None;
-    }
-    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
-    let whose = match budget.scope {
-        Scope::All => "real-time threads",
-        Scope::Group => "the real-time threads of this control group",
-    };
-    Some(format!(
-        "the kernel throttled the probe of CPU {cpu}: {whose} ran {} of the CPU's last {}, where \
-         {} allows {} of each {}, and the probe was ready for {} while no thread of its priority \
-         or above ran",
-        ms(used_ns),
-        ms(length_ns),
-        budget.by,
-        ms(budget.runtime_ns),
-        ms(budget.period_ns),
-        ms(for_nobody_ns)
-    ))
-}
-
 /// What bounds real-time threads here.
 fn budgets(
     reader: &mut Reader<'_>,
@@ -550,6 +449,3 @@ fn last_cpu(root: &Root, tid: i32) -> Option<usize> {
     let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
     usize::try_from(Stat::parse(&line)?.count(39)?).ok()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,179 @@
+//! Whether a probe was throttled, by the looks of a window.
+//!
+//! A wait stands in the account of the look in which it ended, so it may have begun some looks
+//! before; and stolen time is accounted with the next tick. So the waits of a stretch of looks
+//! are set against what ran and what was stolen in that stretch, in the looks before it that
+//! they may reach into, and in the one behind it. What was stolen at another time of the window
+//! explains none of them.
+
+use std::collections::BTreeMap;
+
+/// The accounts lag by a tick.
+const REACHED: f64 = 0.95;
+/// What a probe waits for nobody, before it is called throttling.
+const WAITED_NS: u64 = 10_000_000;
+/// Stolen time is counted in ticks of this length.
+const STOLEN_GRAIN_NS: u64 = 10_000_000;
+
+/// Whose time is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All real-time threads of a CPU.
+    All,
+    /// Those of our control group.
+    Group,
+}
+
+/// How much of each period real-time threads may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Budget {
+    pub(super) runtime_ns: u64,
+    pub(super) period_ns: u64,
+    pub(super) scope: Scope,
+    /// What sets it.
+    pub(super) by: String,
+}
+
+/// What happened on a probed CPU between two looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Real-time threads ran.
+    pub(super) rt_ns: u64,
+    /// Those of our group did.
+    pub(super) group_ns: u64,
+    /// Others at the probe's priority or above did.
+    pub(super) above_ns: u64,
+    /// The host took the CPU.
+    pub(super) stolen_ns: u64,
+    /// The probe was ready and did not run.
+    pub(super) waited_ns: u64,
+    /// The probe is scheduled in real time.
+    pub(super) real_time: bool,
+}
+
+/// A look, and the time since the one before.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Look {
+    pub(super) length_ns: u64,
+    pub(super) cpus: BTreeMap<usize, Part>,
+}
+
+impl Part {
+    /// What a wait may have been for.
+    fn in_the_way_ns(&self) -> u64 {
+        self.above_ns.saturating_add(self.stolen_ns)
+    }
+}
+
+/// How many of the first looks are too old for a window of `keep_ns` with one look before it and
+/// one behind it.
+pub(super) fn ahead(looks: &[Look], keep_ns: u64) -> usize {
+    let mut sum_ns: u64 = looks.iter().skip(1).map(|look| look.length_ns).sum();
+    sum_ns -= looks
+        .last()
+        .filter(|_| looks.len() > 1)
+        .map_or(0, |look| look.length_ns);
+    let mut ahead = 0;
+    while let Some(next) = looks.get(ahead + 1) {
+        if sum_ns < keep_ns.saturating_add(next.length_ns) {
+            break;
+        }
+        sum_ns -= next.length_ns;
+        ahead += 1;
+    }
+    ahead
+}
+
+/// Whether real-time threads used up a budget on a CPU within these looks but the first and the
+/// last, while the probe waited and none of its priority or above ran; in words.
+pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<String> {
+    let parts: Vec<Part> = looks
+        .iter()
+        .map(|look| look.cpus.get(&cpu).copied().unwrap_or_default())
+        .collect();
+    let within = 1..looks.len().saturating_sub(1).max(1);
+    let used_ns: u64 = parts[within.clone()]
+        .iter()
+        .map(|part| match budget.scope {
+            Scope::All => part.rt_ns,
+            Scope::Group => part.group_ns,
+        })
+        .sum();
+    let reached = used_ns as f64 >= budget.runtime_ns as f64 * REACHED;
+    if !reached || !parts[within.clone()].iter().any(|part| part.real_time) {
+        return None;
+    }
+    let lengths: Vec<u64> = looks.iter().map(|look| look.length_ns).collect();
+    let for_nobody_ns = for_nobody_ns(&parts, &lengths);
+    let rest_ns = budget.period_ns.saturating_sub(budget.runtime_ns);
+    if for_nobody_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
+        return None;
+    }
+    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+    let whose = match budget.scope {
+        Scope::All => "real-time threads",
+        Scope::Group => "the real-time threads of this control group",
+    };
+    Some(format!(
+        "the kernel throttled the probe of CPU {cpu}: {whose} ran {} of the CPU's last {}, where \
+         {} allows {} of each {}, and the probe was ready for {} while no thread of its priority \
+         or above ran",
+        ms(used_ns),
+        ms(lengths[within].iter().sum()),
+        budget.by,
+        ms(budget.runtime_ns),
+        ms(budget.period_ns),
+        ms(for_nobody_ns)
+    ))
+}
+
+/// How long the probe waited at least while nothing was in its way: the most that a stretch of
+/// looks proves. The first look and the last are there for what lies across their bounds.
+fn for_nobody_ns(parts: &[Part], lengths: &[u64]) -> u64 {
+    let mut most_ns = 0;
+    for from in 1..parts.len().saturating_sub(1) {
+        let (mut waited_ns, mut in_the_way_ns, mut passed_ns) = (0_u64, 0_u64, 0_u64);
+        // The longest part of a wait that may lie before the stretch.
+        let mut outside_ns = 0;
+        let mut stolen = false;
+        for at in from..parts.len() - 1 {
+            let (part, next) = (&parts[at], &parts[at + 1]);
+            waited_ns = waited_ns.saturating_add(part.waited_ns);
+            in_the_way_ns = in_the_way_ns.saturating_add(part.in_the_way_ns());
+            outside_ns = part.waited_ns.saturating_sub(passed_ns).max(outside_ns);
+            passed_ns = passed_ns.saturating_add(lengths[at]);
+            let (begin, unknown_ns) = reaches_back(&lengths[..from], outside_ns);
+            let before = &parts[begin..from];
+            let known_ns: u64 = before.iter().map(Part::in_the_way_ns).sum();
+            let before_ns = known_ns.saturating_add(unknown_ns).min(outside_ns);
+            // What the last look's waits were for may be accounted in the next.
+            let late_ns = next.in_the_way_ns().min(part.waited_ns);
+            stolen |= part.stolen_ns > 0;
+            let in_ticks =
+                stolen || next.stolen_ns > 0 || before.iter().any(|part| part.stolen_ns > 0);
+            let grain_ns = if in_ticks { STOLEN_GRAIN_NS } else { 0 };
+            let rest_ns = waited_ns
+                .saturating_sub(in_the_way_ns)
+                .saturating_sub(before_ns)
+                .saturating_sub(late_ns)
+                .saturating_sub(grain_ns);
+            most_ns = most_ns.max(rest_ns);
+        }
+    }
+    most_ns
+}
+
+/// The first of these looks in which a wait of this length may have begun, that ended in the look
+/// behind them; and how much of it may lie before all of them.
+fn reaches_back(lengths: &[u64], waited_ns: u64) -> (usize, u64) {
+    let mut left_ns = waited_ns;
+    let mut from = lengths.len();
+    while left_ns > 0 && from > 0 {
+        from -= 1;
+        left_ns = left_ns.saturating_sub(lengths[from]);
+    }
+    (from, left_ns)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn budget() -> Budget {
+    Budget {
+        runtime_ns: 950 * MS,
+        period_ns: 1000 * MS,
+        scope: Scope::All,
+        by: "kernel.sched_rt_runtime_us".to_owned(),
+    }
+}
+
+/// Looks of a window, with a quiet one before and behind it.
+fn looks(parts: &[Part]) -> Vec<Look> {
+    let look = |part: &Part| Look {
+        length_ns: 250 * MS,
+        cpus: BTreeMap::from([(0, *part)]),
+    };
+    let quiet = part(0, 0, 0, 0);
+    let all = [&[quiet][..], parts, &[quiet]].concat();
+    all.iter().map(look).collect()
+}
+
+fn part(rt: u64, above: u64, stolen: u64, waited: u64) -> Part {
+    Part {
+        rt_ns: rt * MS,
+        group_ns: 2 * MS,
+        above_ns: above * MS,
+        stolen_ns: stolen * MS,
+        waited_ns: waited * MS,
+        real_time: true,
+    }
+}
+
+#[test]
+fn who_waits_for_nobody_while_the_budget_is_used_up_is_throttled() {
+    // A thread of lower priority takes it all, and 50 ms are for nobody of real time.
+    let hog = [part(250, 0, 0, 0); 4];
+    let mut parts = hog.to_vec();
+    parts.push(part(200, 0, 0, 50));
+    let said = throttled(&looks(&parts), &budget(), 0).unwrap();
+    assert!(said.contains("probe of CPU 0"), "{said}");
+    assert!(said.contains("ready for 50.0 ms"), "{said}");
+    assert_eq!(throttled(&looks(&parts), &budget(), 1), None);
+}
+
+#[test]
+fn interference_stolen_time_and_long_kernel_sections_are_not() {
+    // One of higher priority ran meanwhile.
+    let parts = [part(238, 225, 0, 225); 5];
+    assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
+    // The host had it.
+    let mut parts = [part(250, 0, 0, 0); 5];
+    parts[2] = part(100, 0, 150, 150);
+    assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
+    // Half of the budget, and 40 ms without preemption.
+    let mut parts = [part(125, 0, 0, 0); 5];
+    parts[2].waited_ns = 40 * MS;
+    assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
+    // An ordinary thread gives way all the time.
+    let mut parts = [part(250, 0, 0, 50); 5];
+    parts.iter_mut().for_each(|part| part.real_time = false);
+    assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
+}
+
+#[test]
+fn a_group_may_have_a_budget_of_its_own() {
+    let group = Budget {
+        runtime_ns: 10 * MS,
+        scope: Scope::Group,
+        ..budget()
+    };
+    let mut parts = [part(2, 0, 0, 0); 5];
+    assert_eq!(throttled(&looks(&parts), &group, 0), None);
+    parts[3].waited_ns = 800 * MS;
+    let said = throttled(&looks(&parts), &group, 0).unwrap();
+    assert!(said.contains("of this control group ran 10.0 ms"), "{said}");
+    assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
+}
+
+#[test]
+fn stolen_time_of_another_look_explains_no_wait() {
+    // The host takes as much as the kernel keeps back, a look and more away from it.
+    let hog = [part(250, 0, 0, 0); 5];
+    let mut parts = hog;
+    parts[0] = part(190, 0, 60, 0);
+    parts[3] = part(200, 0, 0, 50);
+    let said = throttled(&looks(&parts), &budget(), 0).unwrap();
+    assert!(said.contains("ready for 50.0 ms"), "{said}");
+    // Right beside it, it may be what the probe waited for.
+    for beside in [2, 3, 4] {
+        let mut parts = hog;
+        parts[3].waited_ns = 50 * MS;
+        parts[beside].stolen_ns = 60 * MS;
+        assert_eq!(throttled(&looks(&parts), &budget(), 0), None, "{beside}");
+    }
+    // Where it is less than the wait, the rest of it was for nobody.
+    let mut parts = hog;
+    parts[3] = part(180, 0, 20, 70);
+    let said = throttled(&looks(&parts), &budget(), 0).unwrap();
+    assert!(said.contains("ready for 40.0 ms"), "{said}");
+}
+
+#[test]
+fn a_wait_that_began_before_the_window_is_explained_by_what_was_before() {
+    // It stands in the look in which it ended: the host had the CPU in the two before that.
+    let hog = part(250, 0, 0, 0);
+    let stolen = [
+        part(100, 0, 150, 0),
+        part(0, 0, 250, 0),
+        part(240, 0, 0, 400),
+    ];
+    for behind in 0..5 {
+        let mut parts = vec![hog; 5];
+        parts.splice(0..0, stolen);
+        parts.truncate(3 + behind);
+        let all = looks(&parts);
+        for from in 0..=3 {
+            let found = throttled(&all[from..], &budget(), 0);
+            assert_eq!(found, None, "{behind} {from}");
+        }
+    }
+}
+
+/// Who has the CPU in a millisecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// The probe if it is due, else a thread of lower priority.
+    Free,
+    /// A thread of higher priority.
+    Above,
+    /// No thread of real time: it is throttled.
+    Nobody,
+    /// The host.
+    Host,
+}
+
+/// What the kernel's accounts say of a time whose truth is known: a wait is added when it ends,
+/// stolen time with the next tick, and in whole ticks of 10 ms.
+fn accounts(owners: &[Owner]) -> Vec<Look> {
+    let mut all = Vec::new();
+    let (mut now, mut waiting, mut stolen, mut read) = (part(0, 0, 0, 0), None, 0_u64, 0);
+    let mut accounted = 0;
+    for (at, owner) in owners.iter().enumerate() {
+        if *owner == Owner::Host {
+            stolen += MS;
+        } else {
+            // A timer is served when the CPU is there again.
+            if waiting.is_none() && at % 5 == 0 {
+                waiting = Some(at);
+            }
+            if at % 4 == 0 {
+                accounted = stolen / (10 * MS) * (10 * MS);
+            }
+        }
+        match owner {
+            Owner::Free => {
+                now.rt_ns += MS;
+                if let Some(since) = waiting.take() {
+                    now.waited_ns += (at - since) as u64 * MS;
+                }
+            }
+            Owner::Above => {
+                now.rt_ns += MS;
+                now.above_ns += MS;
+            }
+            Owner::Nobody | Owner::Host => {}
+        }
+        if (at + 1) % 250 == 0 {
+            now.stolen_ns = accounted - read;
+            read = accounted;
+            all.push(Look {
+                length_ns: 250 * MS,
+                cpus: BTreeMap::from([(0, now)]),
+            });
+            now = part(0, 0, 0, 0);
+        }
+    }
+    all
+}
+
+/// Whether a run with these looks is called throttled.
+fn found(looks: &[Look]) -> bool {
+    (1..=looks.len()).any(|count| {
+        let ahead = ahead(&looks[..count], 1250 * MS);
+        throttled(&looks[ahead..count], &budget(), 0).is_some()
+    })
+}
+
+/// When the host takes the CPU in 12 s, and for how many ms.
+fn stolen(
+    times: std::ops::Range<usize>,
+    most_ms: usize,
+) -> impl Strategy<Value = Vec<(usize, usize)>> {
+    prop::collection::vec((0..12_000_usize, 1..=most_ms), times)
+}
+
+/// Every second begins with `first` for a part of it; then the host takes what it takes.
+fn owners(
+    (first, length_ms, phase_ms): (Owner, usize, usize),
+    stolen: &[(usize, usize)],
+) -> Vec<Owner> {
+    let of = |at: usize| {
+        if (at + phase_ms) % 1000 < length_ms {
+            first
+        } else {
+            Owner::Free
+        }
+    };
+    let mut owners: Vec<Owner> = (0..12_000).map(of).collect();
+    for (at, length) in stolen {
+        let end = (at + length).min(owners.len());
+        owners[*at..end].fill(Owner::Host);
+    }
+    owners
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn stolen_time_and_interference_alone_are_never_called_throttling(
+        above_ms in 0..=900_usize,
+        phase_ms in 0..1000_usize,
+        rare in stolen(0..30, 600),
+        dense in stolen(0..300, 30),
+    ) {
+        let stolen = [rare, dense].concat();
+        let owners = owners((Owner::Above, above_ms, phase_ms), &stolen);
+        prop_assert!(!found(&accounts(&owners)));
+    }
+
+    #[test]
+    fn throttling_beside_stolen_time_is_found(
+        phase_ms in 0..1000_usize,
+        // In all as much as is kept back, within the same windows.
+        stolen in stolen(0..12, 100),
+    ) {
+        let owners = owners((Owner::Nobody, 50, phase_ms), &stolen);
+        prop_assert!(found(&accounts(&owners)));
+    }
+}
