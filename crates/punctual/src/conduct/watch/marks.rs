@@ -300,7 +300,7 @@ mod tests {
             thread.take(&pass(n, Some(n % 50)));
         }
         thread.passes.count = 103;
-        let record = thread.compose();
+        let record = thread.compose(&Numbers::default());
         assert_eq!(
             (record.count, record.lengths.count, record.lost),
             (103, 100, 2)

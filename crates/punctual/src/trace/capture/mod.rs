@@ -208,7 +208,7 @@ impl Capture {
         }
         for slot in self.fresh.drain(..settled) {
             match slot.kind() {
-                kind::SWITCH => self.names.learn(&slot),
+                kind::SWITCH | kind::RENAME => self.names.learn(&slot),
                 kind::VECTOR_ENTRY => {
                     self.own.learn(&slot);
                     if let Some(total_ns) = slot.stolen_ns() {
