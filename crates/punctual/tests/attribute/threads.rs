@@ -98,3 +98,44 @@ fn a_program_that_another_became_has_its_own_name() {
         .filter(|(_, cause, _)| matches!(cause, Cause::Thread { task, .. } if task != "taskset"));
     assert_eq!(names.count(), 0, "what is not the running thread's");
 }
+
+/// Both ordinary: whatever their nice values, the scheduler shares the CPU among them, and nothing
+/// is throttled. A real-time thread before an ordinary one is another matter.
+#[test]
+fn ordinary_threads_share_the_cpu() {
+    for (nice, of) in [(100, 0), (120, 0), (139, 0), (120, 3), (120, 5)] {
+        let other = task(300, "cc1", nice, of);
+        let mut made = asleep(&idle(), 9_000_000);
+        made.window.probe = task(100, "probe/1", 120, 0);
+        let ordinary = made.window.probe.clone();
+        made.timer(500, 3_000, USER)
+            // It comes while the probe is ready, as no thread of lower priority may.
+            .switch(5_000, &idle(), &other)
+            .timer(4_000_000, 4_003_000, USER)
+            .switch(8_990_000, &other, &ordinary);
+        let rows = made.rows();
+        let shared: u64 = rows
+            .iter()
+            .filter(|(_, cause, _)| matches!(cause, Cause::FairShare { task } if task == "cc1"))
+            .map(|(_, _, ns)| ns)
+            .sum();
+        assert!(shared > 8_900_000, "{nice} {of}: {rows:#?}");
+        let wrong = |cause: &Cause| {
+            matches!(
+                cause,
+                Cause::Throttled { .. } | Cause::Thread { .. } | Cause::PreemptOff { .. }
+            )
+        };
+        assert!(!rows.iter().any(|(_, cause, _)| wrong(cause)), "{rows:#?}");
+    }
+    let mut made = asleep(&idle(), 9_000_000);
+    made.window.probe = task(100, "probe/1", 120, 0);
+    let ordinary = made.window.probe.clone();
+    let hog = task(300, "hog", 89, 1);
+    made.timer(500, 3_000, USER)
+        .switch(5_000, &idle(), &hog)
+        .switch(8_990_000, &hog, &ordinary);
+    let first =
+        |cause: &Cause| matches!(cause, Cause::Thread { task, priority: 10, .. } if task == "hog");
+    assert!(made.rows().iter().any(|(_, cause, _)| first(cause)));
+}
