@@ -21,7 +21,7 @@ fn main() {
     if env::var_os("CARGO_FEATURE_TRACE").is_some() {
         let folder = Path::new("src/trace/capture/bpf");
         println!("cargo::rerun-if-changed={}", folder.display());
-        for program in ["recorder", "watch", "wakeups", "marks"] {
+        for program in ["recorder", "watch", "wakeups", "marks", "numbers"] {
             in_kernel(folder, &folder.join(format!("{program}.bpf.c")), &out);
         }
         // What tests hold the bills against. A copy of the sources may come without it.

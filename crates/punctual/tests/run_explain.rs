@@ -7,6 +7,7 @@ use std::fs;
 
 use common::{Going, Place, cpus, has, is_root, read_json, skip, until};
 use punctual::record::Explanation;
+use punctual::record::explanation::Cause;
 use punctual::trace::attribute;
 use punctual::trace::attribute::event::Window;
 use serde_json::Value;
@@ -31,35 +32,6 @@ fn why_not(record: &Value) -> Option<String> {
         .iter()
         .find(|event| event["kind"] == "not-explained")?;
     Some(event["text"].as_str()?.to_owned())
-}
-
-/// Where threads have other numbers than the kernel's events have, no bill is made: it would name
-/// whoever ran as the one that stood in the way.
-#[test]
-fn in_a_pid_namespace_no_wake_up_is_explained_by_wrong_threads() {
-    if !is_root() || !has("unshare") {
-        skip!("only root can make a PID namespace, with unshare");
-    }
-    let place = Place::new();
-    let mut command = place.command("unshare");
-    command
-        .args(["--pid", "--mount", "--fork", "--mount-proc"])
-        .arg(common::program())
-        .args(RUN)
-        .args(["-o", "run"]);
-    let ended = Going::start(command).end();
-    if ended.stderr.contains("unshare failed") {
-        skip!("no PID namespace: {}", ended.stderr);
-    }
-    let record = read_json(&place.path().join("run/run.json"));
-    let why = why_not(&record).expect("it says why");
-    // Built without tracing or without the rights, it says that.
-    if why.contains("built without") || why.contains("CAP_") || why.contains("its types") {
-        skip!("{why}");
-    }
-    assert!(why.contains("PID namespace"), "{why}");
-    assert!(why.contains("--pid=host"), "{why}");
-    assert_eq!(record["explanation"], Value::Null);
 }
 
 #[test]
@@ -107,6 +79,59 @@ fn late_wake_ups_are_explained_and_their_windows_kept() {
             .find(|kept| (kept.due_ns, kept.cpu) == (bill.due_ns, bill.cpu));
         assert_eq!(kept.map(|kept| &kept.rows), Some(&bill.rows));
     }
+}
+
+/// A hog as one starts it by hand: its name is that of the program, not of what set it up.
+#[test]
+fn a_program_that_others_set_up_is_named_itself() {
+    if !is_root() || !has("chrt") || !has("taskset") {
+        skip!("it takes root, chrt and taskset");
+    }
+    let place = Place::new();
+    let cpu = cpus()[0].to_string();
+    let mut going = place.start(&[
+        "measure",
+        "-q",
+        "-a",
+        &cpu,
+        "-p",
+        "50",
+        "-D",
+        "3",
+        "--deadline",
+        "2ms",
+        "--best-effort",
+    ]);
+    while !going.is_over() {
+        let mut hog = place.command("chrt");
+        hog.args(["-f", "99", "taskset", "-c", &cpu]);
+        // Some 20 ms on most machines.
+        hog.args([
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=256k",
+            "count=1200",
+        ]);
+        Going::start(hog).end().expect(0);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    going.end();
+    if let Some(why) = why_not(&place.record()) {
+        skip!("{why}");
+    }
+    let bills = place.run_of().explanation.expect("an explanation").bills;
+    let took = |name: &str| -> u64 {
+        let rows = bills.iter().flat_map(|bill| &bill.rows);
+        let its = rows.filter(
+            |row| matches!(&row.cause, Cause::Thread { task, priority: 99, .. } if task == name),
+        );
+        its.map(|row| row.ns).sum()
+    };
+    let [hog, before] = [took("dd"), took("taskset") + took("chrt")];
+    assert!(hog > 2_000_000, "dd {hog} ns: {bills:#?}");
+    // They take their time, too, until the last of them becomes the hog.
+    assert!(before < hog / 2, "dd {hog} ns, what set it up {before} ns");
 }
 
 #[test]

@@ -31,12 +31,6 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
     let root = Root::live();
     let found = flags.program.as_deref().map(|it| process::find(&root, it));
     let program = found.transpose().map_err(Failure::usage)?;
-    if program.is_some() && process::numbers_differ(&root) {
-        return Err(Failure::setup(
-            "threads have other numbers in this container than for the kernel: run punctual outside \
-             of it (docker: --pid=host)",
-        ));
-    }
     let limits = limits(flags)?;
     let marks = program.as_ref().map(|it| marks(flags, it)).transpose()?;
     Ok(WatchPlan {

@@ -17,6 +17,7 @@ use crate::record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageT
 use crate::record::{RecordError, RunDirectory, TracerCost};
 use crate::trace::attribute;
 use crate::trace::attribute::event::{Task, Window};
+use crate::trace::capture::numbers::Numbers;
 use crate::trace::capture::{self, Capture, Place, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
@@ -45,7 +46,7 @@ const KEPT_BYTES: usize = 32 << 20;
 pub struct Wanted {
     /// CPUs that are recorded.
     pub cpus: Vec<usize>,
-    /// Threads with their CPUs; none where any thread whose wake-ups are handed on is one.
+    /// Our own threads with their CPUs; none where any thread whose wake-ups are handed on is one.
     pub threads: Vec<(i32, usize)>,
     /// Wake-ups later than this; absent for the worst alone.
     pub above_ns: Option<u64>,
@@ -58,7 +59,7 @@ pub struct Wanted {
 /// A wake-up of a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Wake {
-    /// The thread.
+    /// The thread, by the kernel's number.
     pub tid: u32,
     /// Where it was.
     pub at: Place,
@@ -106,10 +107,15 @@ impl Explaining {
         let mut cpus: Vec<u32> = wanted.cpus.iter().map(|cpu| number(*cpu)).collect();
         cpus.sort_unstable();
         cpus.dedup();
+        let numbers = if wanted.threads.is_empty() {
+            Numbers::default()
+        } else {
+            Numbers::read()?
+        };
         let targets = wanted
             .threads
             .iter()
-            .map(|(tid, cpu)| (tid.unsigned_abs(), number(*cpu)));
+            .map(|(tid, cpu)| (numbers.kernels(tid.unsigned_abs()), number(*cpu)));
         let above_ns = wanted.above_ns;
         let options = capture::Options {
             targets: targets.collect(),
@@ -119,10 +125,6 @@ impl Explaining {
             cpus,
         };
         let capture = Capture::start(&options)?;
-        // Of all threads, the kernel's numbers are taken as they come.
-        if !wanted.threads.is_empty() {
-            capture::unavailable::numbers_are_the_kernels()?;
-        }
         let mut ledger = Ledger::new(above_ns);
         for what in capture.missing() {
             ledger.add_missing(&what);
@@ -159,6 +161,7 @@ impl Explaining {
         let feed = Feed {
             batch: Vec::new(),
             sender,
+            numbers,
         };
         Ok((explaining, feed))
     }
@@ -243,6 +246,8 @@ fn number(cpu: usize) -> u32 {
 pub struct Feed {
     batch: Vec<Wake>,
     sender: SyncSender<Vec<Wake>>,
+    /// Of our own threads.
+    numbers: Numbers,
 }
 
 impl Feed {
@@ -254,8 +259,9 @@ impl Feed {
 
 impl SampleSink for Feed {
     fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
+        let tid = self.numbers.kernels(tid.unsigned_abs());
         self.batch.extend(samples.iter().map(|sample| Wake {
-            tid: tid.unsigned_abs(),
+            tid,
             at: Place::on(number(cpu)),
             waiting_ns: None,
             due_ns: sample.asked_ns,

@@ -103,15 +103,6 @@ impl Process {
     }
 }
 
-/// Whether processes have other numbers here than for the kernel: in a container with its own
-/// numbering. The first namespace's inode number is fixed (`PROC_PID_INIT_INO` in the
-/// kernel's `include/linux/proc_ns.h`).
-#[must_use]
-pub fn numbers_differ(root: &Root) -> bool {
-    root.link("/proc/self/ns/pid")
-        .is_ok_and(|link| link != "pid:[4026531836]")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,6 +79,7 @@ fn whats() -> impl Strategy<Value = What> {
         }),
         (0u64..3).prop_map(|lock| What::LockDone { lock }),
         Just(What::Fault { address: 1 }),
+        tasks().prop_map(|task| What::Rename { task }),
         (0u32..6, prop_oneof![0u64..3_000, any::<u64>()]).prop_map(|(tid, cost_ns)| {
             What::Stack {
                 tid,

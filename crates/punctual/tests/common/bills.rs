@@ -43,6 +43,9 @@ pub fn causes() -> Vec<Cause> {
             policy: text("SCHED_FIFO"),
             priority: 90,
         },
+        Cause::FairShare {
+            task: text("stress-ng"),
+        },
         Cause::Throttled { task: text("cc1") },
         Cause::Inversion {
             lock: text("0xffff888003d0a040"),

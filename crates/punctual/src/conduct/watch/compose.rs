@@ -12,6 +12,7 @@ use crate::record::{Demand, Faults, Interval, Request, Run, SystemState, Thread}
 use crate::report::live::LiveRow;
 use crate::system::Policy;
 use crate::system::demands::{rt_throttling, stated_of_machine};
+use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::{Call, Other, calls};
 
 /// A record of a watch that has not seen anything yet.
@@ -40,10 +41,10 @@ pub fn begun(plan: &WatchPlan, cpus: &[usize], started: String, system: SystemSt
 }
 
 /// The wake-ups of a thread.
-pub fn thread(start_ns: u64, followed: &Followed) -> Thread {
+pub fn thread(start_ns: u64, followed: &Followed, numbers: &Numbers) -> Thread {
     let sleeper = &followed.sleeper;
     let cpu = sleeper.cpu.unwrap_or(0) as usize;
-    let tid = i32::try_from(sleeper.task.tid).unwrap_or(0);
+    let tid = i32::try_from(numbers.here(sleeper.task.tid)).unwrap_or(0);
     let thread = thread_of(start_ns, &followed.tally, cpu, tid);
     Thread {
         lost: followed.lost(),
@@ -57,7 +58,7 @@ pub fn thread(start_ns: u64, followed: &Followed) -> Thread {
 }
 
 /// What else it went through.
-pub fn watched(followed: &Followed) -> WatchedThread {
+pub fn watched(followed: &Followed, numbers: &Numbers) -> WatchedThread {
     let sleeper = &followed.sleeper;
     let jobs = Jobs {
         count: sleeper.jobs,
@@ -65,11 +66,11 @@ pub fn watched(followed: &Followed) -> WatchedThread {
         worst_ns: sleeper.worst_job_ns,
         postponed: sleeper.postponed,
     };
-    let mut calls: Vec<WatchedCall> = followed.calls.iter().map(call).collect();
+    let mut calls: Vec<WatchedCall> = followed.calls.iter().map(|it| call(it, numbers)).collect();
     calls.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.name.cmp(&b.name)));
     calls.truncate(Watch::CALLS);
     WatchedThread {
-        task: task(&sleeper.task),
+        task: task(&sleeper.task, numbers),
         ended: sleeper.ended,
         period_ns: followed.period_ns(),
         timing: followed.timing(),
@@ -89,7 +90,7 @@ pub fn watched(followed: &Followed) -> WatchedThread {
 }
 
 /// A task in the record's words.
-pub fn task(other: &Other) -> WatchedTask {
+pub fn task(other: &Other, numbers: &Numbers) -> WatchedTask {
     let policy = Policy::from_number(other.policy);
     let priority = match policy {
         Policy::Fifo | Policy::RoundRobin => {
@@ -98,14 +99,14 @@ pub fn task(other: &Other) -> WatchedTask {
         _ => 0,
     };
     WatchedTask {
-        tid: other.tid,
+        tid: numbers.here(other.tid),
         name: other.name.clone(),
         policy: policy.name().to_owned(),
         priority,
     }
 }
 
-fn call(call: &Call) -> WatchedCall {
+fn call(call: &Call, numbers: &Numbers) -> WatchedCall {
     WatchedCall {
         name: calls::name(call.call),
         count: call.count,
@@ -113,7 +114,7 @@ fn call(call: &Call) -> WatchedCall {
         worst_ns: call.worst_ns,
         by_timer: call.by_timer,
         inversions: call.inversions,
-        other: call.other.as_ref().map(task),
+        other: call.other.as_ref().map(|other| task(other, numbers)),
         held: call.held,
     }
 }
@@ -148,7 +149,7 @@ pub fn never_woken(run: &Run) -> Option<String> {
 }
 
 /// A thread as it stands, for the screen.
-pub fn row(followed: &Followed) -> LiveRow {
+pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
     let (sleeper, tally): (_, &Tally) = (&followed.sleeper, &followed.tally);
     let latency = tally.latency();
     // Ten samples beyond a percentile are the least that support it.
@@ -159,7 +160,7 @@ pub fn row(followed: &Followed) -> LiveRow {
         .filter(|call| call.by_timer < call.count)
         .max_by_key(|call| call.worst_ns);
     LiveRow {
-        label: format!("{}/{}", sleeper.task.name, sleeper.task.tid),
+        label: format!("{}/{}", sleeper.task.name, numbers.here(sleeper.task.tid)),
         count: latency.count(),
         period_ns: followed.period_ns(),
         avg_ns: latency.mean().unwrap_or(0.0),

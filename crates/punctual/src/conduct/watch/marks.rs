@@ -9,6 +9,7 @@ use crate::record::Event;
 use crate::record::watch::{MarkedThread, WatchedMark, WorstLength};
 use crate::report::live::LiveMark;
 use crate::trace::capture::Unavailable;
+use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
 
 /// All marks of a watch.
@@ -148,7 +149,7 @@ impl<'a> Marks<'a> {
     }
 
     /// In the record's words.
-    pub(super) fn compose(&self) -> Vec<WatchedMark> {
+    pub(super) fn compose(&self, numbers: &Numbers) -> Vec<WatchedMark> {
         let of = |(index, mark): (usize, &Mark)| {
             let threads = self.threads.iter();
             let mut threads: Vec<&AtMark> = threads
@@ -161,7 +162,7 @@ impl<'a> Marks<'a> {
                 point: mark.is_point,
                 limit_ns: self.limit_ns(index),
                 refused: self.refused(index),
-                threads: threads.into_iter().map(AtMark::compose).collect(),
+                threads: threads.into_iter().map(|it| it.compose(numbers)).collect(),
                 unwatched: self.unseen[index].unwatched,
                 beyond: self.unseen[index].beyond,
             }
@@ -237,9 +238,9 @@ impl AtMark {
         self.passes.count.saturating_sub(self.received)
     }
 
-    fn compose(&self) -> MarkedThread {
+    fn compose(&self, numbers: &Numbers) -> MarkedThread {
         MarkedThread {
-            task: compose::task(&self.passes.task),
+            task: compose::task(&self.passes.task, numbers),
             count: self.passes.count,
             lengths: HistogramRecord::from(&self.lengths),
             unfinished: self.passes.unfinished,
@@ -299,7 +300,7 @@ mod tests {
             thread.take(&pass(n, Some(n % 50)));
         }
         thread.passes.count = 103;
-        let record = thread.compose();
+        let record = thread.compose(&Numbers::default());
         assert_eq!(
             (record.count, record.lengths.count, record.lost),
             (103, 100, 2)

@@ -19,6 +19,7 @@ use crate::report::live::LiveWatch;
 use crate::system::Root;
 use crate::system::process::Process;
 use crate::trace::capture::Place;
+use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::{Options, Sleeper, Watching};
 
 /// Wake-ups that each CPU's ring holds: more than a second of 10,000 a second.
@@ -33,6 +34,8 @@ pub(super) struct Program<'a> {
     process: &'a Process,
     root: Root,
     watching: Watching,
+    /// Of the program's threads, in a container.
+    numbers: Numbers,
     threads: Vec<Followed>,
     /// Threads that there was no room for: by number and beginning.
     beyond: Vec<(u32, u64)>,
@@ -53,8 +56,9 @@ impl<'a> Program<'a> {
         // Its programs are to see each event before ours, so that what ends a wake-up is in
         // its window.
         let (explaining, feed) = explain(plan, cpus, run).unzip();
+        let numbers = Numbers::of_proc().map_err(ConductError::Watch)?;
         let options = Options {
-            pid: process.pid,
+            pid: numbers.kernels(process.pid),
             every: plan.every,
             ring: RING,
         };
@@ -65,6 +69,7 @@ impl<'a> Program<'a> {
             process,
             root: Root::live(),
             watching,
+            numbers,
             marks,
             threads: Vec::new(),
             beyond: Vec::new(),
@@ -88,6 +93,7 @@ impl<'a> Program<'a> {
             }
             return;
         }
+        self.numbers.meet(sleeper.task.tid);
         let halves = match self.plan.duration_ns {
             Some(length_ns) => Halves::At((length_ns / 2).max(1)),
             None => Halves::Doubling(1_000_000_000),
@@ -218,7 +224,11 @@ impl Watched for Program<'_> {
             total_ns: self.plan.duration_ns,
             deadline_ns: self.plan.deadline_ns(),
             rows_are: "thread".to_owned(),
-            rows: self.threads.iter().map(compose::row).collect(),
+            rows: self
+                .threads
+                .iter()
+                .map(|it| compose::row(it, &self.numbers))
+                .collect(),
             marks: self.marks.as_ref().map_or_else(Vec::new, Marks::live),
             notes,
         }
@@ -228,7 +238,7 @@ impl Watched for Program<'_> {
         let threads = &self.threads;
         run.threads = threads
             .iter()
-            .map(|it| compose::thread(self.start_ns, it))
+            .map(|it| compose::thread(self.start_ns, it, &self.numbers))
             .collect();
         run.timeline = timeline::merged(threads.iter().map(|it| it.tally.rows()), elapsed_ns);
         run.watch = Some(Watch {
@@ -239,12 +249,18 @@ impl Watched for Program<'_> {
                 all_threads: self.plan.every,
                 ended: !self.process.runs(&self.root),
             },
-            threads: threads.iter().map(compose::watched).collect(),
+            threads: threads
+                .iter()
+                .map(|it| compose::watched(it, &self.numbers))
+                .collect(),
             beyond: self.beyond.len() as u64,
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
             cost: None,
-            marks: self.marks.as_ref().map_or_else(Vec::new, Marks::compose),
+            marks: self
+                .marks
+                .as_ref()
+                .map_or_else(Vec::new, |marks| marks.compose(&self.numbers)),
         });
         run.blocks = self.stretches.blocks();
         if let Some(explaining) = &self.explaining {

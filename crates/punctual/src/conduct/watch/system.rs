@@ -13,11 +13,14 @@ use crate::record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
 use crate::record::{Demand, Run, Standing, Thread};
 use crate::report::live::{LiveRow, LiveWatch};
 use crate::system::{self, Root};
+use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::{CpuWakeUps, SystemWatching, SystemWorst};
 
 pub(super) struct System<'a> {
     plan: &'a WatchPlan,
     watching: SystemWatching,
+    /// Of the threads of our container, where we are in one.
+    numbers: Numbers,
     cpus: Vec<Cpu>,
     rows: Rows,
     /// When the rows were written last.
@@ -48,6 +51,7 @@ impl<'a> System<'a> {
             plan,
             cpus: cpus.collect(),
             watching,
+            numbers: Numbers::of_proc().map_err(ConductError::Watch)?,
             rows: Rows::default(),
             looked_ns: 0,
             stretches: Stretches::new(),
@@ -158,6 +162,7 @@ impl Watched for System<'_> {
 
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
         let worst = self.worst();
+        self.numbers.refresh();
         run.threads = self
             .cpus
             .iter()
@@ -172,7 +177,9 @@ impl Watched for System<'_> {
             threads: Vec::new(),
             beyond: 0,
             unfollowed: 0,
-            worst: worst.filter_map(|(cpu, one)| worst_of(cpu, one)).collect(),
+            worst: worst
+                .filter_map(|(cpu, one)| worst_of(cpu, one, &self.numbers))
+                .collect(),
             cost: (taken.measured_ns > 0).then_some(WatchCost {
                 measured_ns: taken.measured_ns,
                 calls: taken.calls,
@@ -210,13 +217,13 @@ fn words(one: &SystemWorst) -> String {
     format!("{} ‹ {}", name(&one.woken), name(&one.before))
 }
 
-fn worst_of(cpu: usize, one: SystemWorst) -> Option<WorstWakeUp> {
+fn worst_of(cpu: usize, one: SystemWorst, numbers: &Numbers) -> Option<WorstWakeUp> {
     Some(WorstWakeUp {
         latency_ns: one.latency_ns,
         at_ns: one.at_ns,
         cpu: u32::try_from(cpu).ok()?,
-        task: compose::task(&one.woken?),
-        before: one.before.as_ref().map(compose::task),
+        task: compose::task(&one.woken?, numbers),
+        before: one.before.as_ref().map(|task| compose::task(task, numbers)),
         by_timer: one.by_timer,
     })
 }

@@ -84,6 +84,12 @@ pub enum Cause {
         /// Its real-time priority, 1-99; 0 where the policy has none.
         priority: u32,
     },
+    /// An ordinary thread ran, and the probe is ordinary too: the scheduler shares the CPU among
+    /// them.
+    FairShare {
+        /// Its name.
+        task: String,
+    },
     /// A thread of lower priority ran although the probe was ready: real-time throttling, or
     /// the kernel's server for ordinary threads.
     Throttled {
@@ -152,6 +158,7 @@ impl Cause {
             | Self::LateInterrupt { task }
             | Self::PreemptOff { task, .. }
             | Self::Thread { task, .. }
+            | Self::FairShare { task }
             | Self::Throttled { task }
             | Self::Waker { task } => *task = general_name(task),
             Self::Inversion { lock, holder } => {

@@ -109,6 +109,13 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
             policy,
             priority,
         } => thread(task, policy, *priority, &places),
+        Cause::FairShare { task } => format!(
+            "both are ordinary threads, which share a CPU: make yours a real-time thread (chrt -f \
+             50 PROGRAM), or give it a larger share (nice -n -10 PROGRAM, the cpu.weight of its \
+             control group), or keep {} off CPU {probed}: {}",
+            named(task),
+            pin(task, elsewhere)
+        ),
         Cause::Throttled { task } => format!(
             "real-time threads used up their share, or {} had the fair server's: sysctl -w \
              kernel.sched_rt_runtime_us=-1; echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime",

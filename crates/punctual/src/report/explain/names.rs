@@ -44,6 +44,7 @@ pub fn name(cause: &Cause) -> String {
             policy,
             priority,
         } => format!("thread {task}, {policy} {priority}"),
+        Cause::FairShare { task } => format!("fair share of {task}"),
         Cause::Throttled { task } if task.is_empty() => "throttled, CPU idle".to_owned(),
         Cause::Throttled { task } => format!("throttled in favour of {task}"),
         Cause::Inversion { lock, holder } => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{Interrupted, Vector, What, Window};
+use super::event::{Interrupted, Task, Vector, What, Window};
 use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
@@ -275,10 +275,14 @@ impl<'a, 'w> Court<'a, 'w> {
                 idle_exit(slice)
             };
         }
+        let task = naming::bounded(&thread.name);
+        // Whoever runs, and however long: among ordinary threads priorities don't decide.
+        if is_ordinary(thread) && is_ordinary(&self.window.probe) {
+            return (Cause::FairShare { task }, None);
+        }
         if thread.priority <= self.window.probe.priority {
             return (naming::interference(thread), None);
         }
-        let task = naming::bounded(&thread.name);
         if self.requests.is_on_its_way(slice, since) {
             if slice.to - slice.from <= DELIVERY_MOST_NS {
                 return (Cause::WakePath, None);
@@ -304,6 +308,11 @@ impl<'a, 'w> Court<'a, 'w> {
             .map(|address| naming::function(self.window, address));
         (Cause::PreemptOff { task, work }, None)
     }
+}
+
+/// Neither real-time nor SCHED_DEADLINE.
+fn is_ordinary(task: &Task) -> bool {
+    task.priority >= 100
 }
 
 /// The timer that was to wake the probe was not armed yet: it could not be late.
@@ -365,7 +374,7 @@ fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Verdict {
     path(slice, stage)
 }
 
-fn locked(address: u64, holder: Option<&super::event::Task>, window: &Window) -> Cause {
+fn locked(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
     let lock = naming::symbol(window, address);
     match holder {
         Some(holder) if holder.priority > window.probe.priority => Cause::Inversion {

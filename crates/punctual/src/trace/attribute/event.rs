@@ -202,6 +202,11 @@ pub enum What {
         /// The address that wasn't there.
         address: u64,
     },
+    /// The running thread took another name: it executes another program, mostly.
+    Rename {
+        /// As it is called from now on.
+        task: Task,
+    },
     /// What ran when the probe was late already.
     Stack {
         /// The thread that it was taken of.

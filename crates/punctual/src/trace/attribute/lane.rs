@@ -281,6 +281,7 @@ impl<'w> Builder<'w> {
             }
             What::TimerDone { .. } => self.end_timer(),
             What::Switch { from, to, .. } => self.switch(from, to),
+            What::Rename { task } => self.rename(task),
             What::Idle { state } => self.idle = state.or(self.idle),
             What::WorkStart { function } => {
                 if let Some(thread) = self.thread {
@@ -427,6 +428,13 @@ impl<'w> Builder<'w> {
                 slice.thread = Some(from);
             }
             self.thread = Some(from);
+        }
+    }
+
+    /// It goes on under another name, with the CPU time that it had under the one before.
+    fn rename(&mut self, task: &'w Task) {
+        if self.thread.is_some_and(|thread| thread.tid == task.tid) {
+            self.thread = Some(task);
         }
     }
 

@@ -94,7 +94,12 @@ impl History {
         let mut cut = Vec::with_capacity(end.saturating_sub(first) + 64);
         match (0..first).rev().find(|&at| is_switch(&self.slots[at])) {
             Some(at) if first - at <= FAR => cut.extend(self.slots.range(at..first)),
-            Some(at) => cut.push(self.slots[at]),
+            Some(at) => {
+                cut.push(self.slots[at]);
+                // What it is called by now.
+                let since = self.slots.range(at..first).rev();
+                cut.extend(since.copied().find(|slot| slot.kind() == kind::RENAME));
+            }
             None => {}
         }
         let begins_ns = cut.first().map_or(from_ns, Slot::at_ns);
@@ -207,6 +212,21 @@ mod tests {
         }
         let (cut, lost) = history.cut(1_000_000, 1_010_000);
         assert_eq!(times(&cut), [300_000, 400_000, 1_000_000, 1_010_000]);
+        assert_eq!(lost, 0);
+    }
+
+    #[test]
+    fn who_ran_long_has_the_name_that_it_took_last() {
+        let mut history = History::new(10_000);
+        history.push(slot(1, kind::SWITCH));
+        history.push(slot(2, kind::RENAME));
+        history.push(slot(3, kind::RENAME));
+        for at_ns in 4..6_000 {
+            history.push(slot(at_ns, kind::NMI));
+        }
+        history.push(slot(1_000_000, kind::NMI));
+        let (cut, lost) = history.cut(1_000_000, 1_000_000);
+        assert_eq!(times(&cut), [1, 3, 1_000_000]);
         assert_eq!(lost, 0);
     }
 

@@ -11,6 +11,7 @@ pub mod history;
 #[cfg(feature = "trace")]
 pub(in crate::trace) mod kernel;
 pub mod layout;
+pub mod numbers;
 #[cfg(feature = "trace")]
 mod recorder;
 #[cfg(feature = "trace")]
@@ -79,8 +80,9 @@ use crate::trace::attribute::event::{Event, Interrupted, Task, What, Window};
 /// What to record.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Threads whose wake-ups are followed, each with the CPU that it runs on. None at all
-    /// where they are to come later, by [`Capture::follow`].
+    /// Threads whose wake-ups are followed, by the kernel's own numbers ([`numbers`]), each with
+    /// the CPU that it runs on. None at all where they are to come later, by
+    /// [`Capture::follow`].
     pub targets: Vec<(u32, u32)>,
     /// How late a target may be before the stack of what runs in its place is taken, in ns;
     /// 0 for never.
@@ -206,7 +208,7 @@ impl Capture {
         }
         for slot in self.fresh.drain(..settled) {
             match slot.kind() {
-                kind::SWITCH => self.names.learn(&slot),
+                kind::SWITCH | kind::RENAME => self.names.learn(&slot),
                 kind::VECTOR_ENTRY => {
                     self.own.learn(&slot);
                     if let Some(total_ns) = slot.stolen_ns() {

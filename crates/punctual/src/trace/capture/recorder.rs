@@ -54,6 +54,7 @@ const WELCOME: &[&str] = &[
     "contention_begin",
     "contention_end",
     "page_fault_user",
+    "task_rename",
 ];
 /// These take arguments that a typed program may not have.
 const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit"];

@@ -36,6 +36,7 @@ pub mod kind {
     pub const LOCK_DONE: u16 = 19;
     pub const FAULT: u16 = 20;
     pub const STACK: u16 = 21;
+    pub const RENAME: u16 = 22;
 }
 
 /// The CPU's timer among the vectors.
@@ -218,6 +219,9 @@ impl Slot {
             },
             kind::LOCK_DONE => What::LockDone { lock: a },
             kind::FAULT => What::Fault { address: a },
+            kind::RENAME => What::Rename {
+                task: self.other(a as u32),
+            },
             _ => return None,
         })
     }
@@ -290,14 +294,17 @@ pub struct Names(HashMap<u32, [u64; 2]>);
 const KEPT: usize = 1 << 15;
 
 impl Names {
-    /// Learns from a switch.
+    /// Learns from a switch, and from a thread that takes another name.
     pub fn learn(&mut self, slot: &Slot) {
-        if slot.kind() == kind::SWITCH {
-            if self.0.len() >= KEPT {
-                self.0.clear();
-            }
-            self.0.insert(slot.to_tid(), [slot.0[6], slot.0[7]]);
+        let tid = match slot.kind() {
+            kind::SWITCH => slot.to_tid(),
+            kind::RENAME => slot.a() as u32,
+            _ => return,
+        };
+        if self.0.len() >= KEPT {
+            self.0.clear();
         }
+        self.0.insert(tid, [slot.0[6], slot.0[7]]);
     }
 
     /// A thread's name; empty if it was never seen to come.
@@ -392,7 +399,8 @@ mod tests {
                 let head = u64::from(of as u16) << 32;
                 let slot = Slot([word, head, word, word, word, word, word, word]);
                 let what = slot.what(&Names::default(), Own::default(), |_| true);
-                assert_eq!(what.is_none(), of == 0 || of >= i32::from(kind::STACK));
+                let none = [0, i32::from(kind::STACK)].contains(&of);
+                assert_eq!(what.is_none(), none || of > i32::from(kind::RENAME));
                 let _ = slot.stolen_ns();
             }
         }

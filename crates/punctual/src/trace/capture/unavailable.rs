@@ -3,8 +3,6 @@
 use std::fmt;
 use std::fs;
 
-use crate::system::{Root, process};
-
 /// What is missing, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
@@ -73,8 +71,8 @@ pub fn check() -> Result<(), Unavailable> {
 /// starts its programs so, and neither being root nor a file's capabilities bring them back.
 fn rights(status: &str) -> &'static str {
     if effective_user(status) == Some("0") {
-        "root lacks them here, as in a container: start it with `--pid=host --cap-add sys_admin \
-         --cap-add syslog` (a container's seccomp filter may refuse BPF to less), or run punctual \
+        "root lacks them here, as in a container: start it with `--cap-add sys_admin --cap-add \
+         syslog` (a container's seccomp filter may refuse BPF to less), or run punctual \
          outside of it"
     } else {
         "run as root, or on the program, in this order: chgrp realtime, chmod 750, setcap \
@@ -87,21 +85,6 @@ fn rights(status: &str) -> &'static str {
 fn effective_user(status: &str) -> Option<&str> {
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_whitespace().nth(1)
-}
-
-/// Looks whether the kernel's events can be told to belong to threads of this program: they carry
-/// the numbers of the first PID namespace, and another one's numbers would name wrong threads.
-///
-/// # Errors
-/// In a PID namespace of its own.
-pub fn numbers_are_the_kernels() -> Result<(), Unavailable> {
-    if !process::numbers_differ(&Root::live()) {
-        return Ok(());
-    }
-    Err(Unavailable::new(
-        "threads have other numbers in this PID namespace than for the kernel",
-        "run punctual outside of the container, or start the container with `--pid=host`",
-    ))
 }
 
 /// The capabilities that lack, by /proc/self/status.

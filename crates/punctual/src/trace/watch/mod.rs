@@ -88,7 +88,7 @@ pub use wakeups::SystemWatching;
 /// What to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The program, as the kernel numbers it.
+    /// The program, by the kernel's own number ([`super::capture::numbers`]).
     pub pid: u32,
     /// Its threads of ordinary priority too.
     pub every: bool,

@@ -64,6 +64,15 @@ struct sched_info {
 	u64 run_delay; /* how long it was ready to run, and had no CPU */
 } CO_RE;
 struct rt_mutex_waiter;
+/* As it is on 64 bits: a number and the namespace that it is of. */
+struct upid {
+	s32 nr;
+	void *ns;
+};
+struct pid {
+	u32 level; /* of the innermost namespace */
+	struct upid numbers[1];
+} CO_RE;
 struct task_struct {
 	s32 pid;
 	s32 tgid;
@@ -77,6 +86,7 @@ struct task_struct {
 	u64 min_flt;
 	u64 maj_flt;
 	void *stack;
+	struct pid *thread_pid;
 	char comm[16];
 	struct sched_entity se;
 	struct sched_dl_entity dl;
@@ -122,6 +132,7 @@ struct rt_mutex_waiter {
 	struct rt_mutex_base *lock;
 } CO_RE;
 
+#define FIELD_BYTE_OFFSET 0
 #define FIELD_EXISTS 2
 #define field_exists(field) __builtin_preserve_field_info(field, FIELD_EXISTS)
 #define read_kernel(to, from) bpf_probe_read_kernel(to, sizeof(*(to)), from)

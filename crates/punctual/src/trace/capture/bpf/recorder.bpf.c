@@ -31,6 +31,7 @@ enum kind {
 	LOCK_DONE,
 	FAULT,
 	STACK,
+	RENAME,
 };
 
 enum vector { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, PLATFORM, THERMAL, THRESHOLD };
@@ -304,6 +305,25 @@ ON(sched_migrate_task)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
 	RECORD(MIGRATE, tid, (u32)args[1], 0, 0);
+	return 0;
+}
+
+/* A thread takes another name, by exec mostly, and goes on: no switch tells it. */
+ON(task_rename)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	u32 tid = task->pid;
+	if (tid != current_tid())
+		return 0;
+	HERE;
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, RENAME, &turn);
+	if (!slot)
+		return 0;
+	slot->a = tid;
+	slot->c = (u64)task->policy << 32 | (u16)task->prio;
+	bpf_probe_read_kernel_str(slot->name, sizeof(slot->name), (void *)args[1]);
+	done(slot, turn);
 	return 0;
 }
 

@@ -14,6 +14,7 @@ use punctual_rt::sys::perf::{self, Probe};
 use super::super::kernel::other;
 use super::{Length, Mark, Passed, Passes, Role, Site, Unseen};
 use crate::trace::capture::kernel::{absent, possible_cpus, refused};
+use crate::trace::capture::numbers::Numbers;
 use crate::trace::capture::rings::{Plan, Rings};
 use crate::trace::capture::shared::link;
 use crate::trace::capture::slot::Slot;
@@ -58,6 +59,7 @@ impl Marking {
     /// What is missing here, and what to do.
     pub fn start(pid: u32, every: bool, marks: &[Mark]) -> Result<Self, Unavailable> {
         unavailable::check()?;
+        let kernels_pid = Numbers::of_proc()?.kernels(pid);
         let kind = fs::read_to_string(KIND)
             .ok()
             .and_then(|text| text.trim().parse().ok())
@@ -75,7 +77,7 @@ impl Marking {
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
-            .override_global("program", &pid, true)
+            .override_global("program", &kernels_pid, true)
             .override_global("every", &every, true);
         plan.size(&mut loader);
         let mut programs = loader
