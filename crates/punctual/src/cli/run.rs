@@ -27,6 +27,7 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
         stacks: flags.stack,
         stack_size: flags.stack_size,
         lock: flags.lock,
+        user_namespace: system::limits::user_namespace(&Root::live()) == Some(true),
         cpus: chosen(flags.cpus.as_deref())?,
         policy: policy(flags)?,
         report: flags.verbose,

@@ -18,8 +18,6 @@ use std::process::Command;
 use punctual_rt::affinity;
 use punctual_rt::sched::{self, Policy};
 
-use crate::system;
-
 pub use library::Library;
 pub use program::Program;
 
@@ -49,6 +47,8 @@ pub struct Launch {
     pub stack_size: usize,
     /// Whether its memory is locked.
     pub lock: bool,
+    /// Whether we are in a user namespace of our own: what it grants doesn't count for locking.
+    pub user_namespace: bool,
     /// Its CPUs; empty leaves ours.
     pub cpus: Vec<usize>,
     /// Its policy; none leaves ours.
@@ -115,7 +115,7 @@ impl Launch {
             library.keep();
         }
         if self.lock {
-            lockable().map_err(|reason| Refusal::new(SETUP, reason))?;
+            lockable(self.user_namespace).map_err(|reason| Refusal::new(SETUP, reason))?;
         }
         if !self.cpus.is_empty() {
             affinity::set_current(&self.cpus).map_err(|error| {
@@ -161,7 +161,7 @@ fn scheduling(policy: Policy, error: &io::Error) -> String {
 }
 
 /// With a limit, locking would succeed and a later allocation fail: so none is accepted.
-fn lockable() -> Result<(), String> {
+fn lockable(user_namespace: bool) -> Result<(), String> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -170,7 +170,7 @@ fn lockable() -> Result<(), String> {
     if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } != 0 {
         return Err(plain(&io::Error::last_os_error()));
     }
-    if limit.rlim_cur == libc::RLIM_INFINITY || has_ipc_lock() {
+    if limit.rlim_cur == libc::RLIM_INFINITY || !user_namespace && has_ipc_lock() {
         return Ok(());
     }
     limit.rlim_cur = limit.rlim_max;
@@ -189,7 +189,7 @@ fn lockable() -> Result<(), String> {
 
 /// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): ours of
 /// today don't count, for `exec` takes what a file gave us. It leaves ambient capabilities, and
-/// gives root those of the bounding set. None of a user namespace's counts.
+/// gives root those of the bounding set.
 fn has_ipc_lock() -> bool {
     const CAP_IPC_LOCK: u64 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -199,8 +199,7 @@ fn has_ipc_lock() -> bool {
         set.is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
     };
     let root = punctual_rt::sys::file::effective_user() == 0;
-    let first = system::limits::user_namespace(&system::Root::live()) != Some(true);
-    first && (has("CapAmb:") || root && has("CapBnd:"))
+    has("CapAmb:") || root && has("CapBnd:")
 }
 
 /// An error's words without the number that Rust puts behind them.
