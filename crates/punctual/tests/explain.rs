@@ -60,7 +60,7 @@ fn a_run_its_bills_and_what_to_do() {
         "thread fifo99-hog, SCHED_FIFO 99",
         "preempt-off could not be preempted",
         "What to do",
-        "pgrep -x fifo99-hog",
+        "pgrep -wx fifo99-hog",
     ] {
         assert!(all.stdout.contains(part), "{part}: {}", all.stdout);
     }

@@ -61,9 +61,9 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
         priority,
     };
     let text = mend(&thread("irq/36-virtio0", 90), &run).unwrap();
-    assert!(text.contains("chrt -f -p 49 $(pgrep '^irq/36-')"), "{text}");
+    assert!(text.contains("chrt -f -p 79 $(pgrep '^irq/36-')"), "{text}");
     let text = mend(&thread("a'; reboot; '", 50), &run).unwrap();
-    assert!(text.contains("pgrep -x 'a'\\''; reboot; '\\'''"), "{text}");
+    assert!(text.contains("pgrep -wx 'a'\\''; reboot; '\\'''"), "{text}");
     let tick = Cause::TimerCallback {
         function: "tick_nohz_handler".to_owned(),
     };
@@ -83,7 +83,10 @@ fn a_fix_is_given_only_where_it_can_help() {
     // `chrt -f -p 1` would raise an ordinary thread above ordinary probes.
     let text = mend(&ordinary("rustc"), &run).unwrap();
     assert!(!text.contains("chrt -f -p 1 "), "{text}");
-    assert!(text.contains("taskset -apc 1 $(pgrep -x rustc)"), "{text}");
+    assert!(
+        text.contains("pgrep -wx rustc | xargs -n1 taskset -pc 1"),
+        "{text}"
+    );
     // Our own thread ran here although a CPU was left for it: `-a 0` was given already.
     let own = Cause::LateInterrupt {
         task: "punctual".to_owned(),

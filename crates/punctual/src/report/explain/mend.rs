@@ -1,68 +1,8 @@
 //! What to do about a cause: a command that can be run as it stands where there is one.
 
+use super::places::Places;
+use crate::record::Run;
 use crate::record::explanation::{Cause, softirq_name};
-use crate::record::{Run, cpu_list};
-
-/// The CPUs of a run, for commands.
-struct Places {
-    /// Where the probes ran.
-    probed: String,
-    /// Where everything else may go.
-    elsewhere: String,
-    /// The same as the kernel's masks have it: groups of 32 bits in hexadecimal.
-    mask: String,
-}
-
-/// `0,2-3` is `d`; CPU 32 is `1,00000000`.
-fn mask(cpus: &[usize]) -> String {
-    // Further than any kernel goes; the record may say anything.
-    const MOST: usize = 1 << 13;
-    let highest = cpus
-        .iter()
-        .copied()
-        .filter(|cpu| *cpu < MOST)
-        .max()
-        .unwrap_or(0);
-    let groups: Vec<String> = (0..=highest / 32)
-        .rev()
-        .map(|group| {
-            let of_group = cpus.iter().filter(|cpu| **cpu / 32 == group);
-            let bits = of_group.fold(0u32, |bits, cpu| bits | 1 << (cpu % 32));
-            format!("{bits:08x}")
-        })
-        .collect();
-    let text = groups.join(",");
-    let text = text.trim_start_matches('0');
-    if text.is_empty() {
-        "0".to_owned()
-    } else {
-        text.to_owned()
-    }
-}
-
-impl Places {
-    fn of(run: &Run) -> Self {
-        let mut probed = run.request.cpus.clone();
-        let online = &run.system.processor.online;
-        let without = |cpus: &[usize]| -> Vec<usize> {
-            let others = online.iter().copied();
-            others.filter(|cpu| !cpus.contains(cpu)).collect()
-        };
-        let mut others = without(&probed);
-        if others.is_empty() {
-            // All were probed: one of them must take what the others are spared.
-            others = vec![online.first().copied().unwrap_or(0)];
-            if online.len() > 1 {
-                probed = without(&others);
-            }
-        }
-        Self {
-            probed: cpu_list(&probed),
-            elsewhere: cpu_list(&others),
-            mask: mask(&others),
-        }
-    }
-}
 
 /// Whether no CPU was left to what is not a probe.
 pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
@@ -73,9 +13,12 @@ pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
 /// What a person can do about a cause, if anything is known.
 #[must_use]
 pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
-    let places = Places::of(run);
+    let places = Places::of(run, cause);
     let Places {
-        probed, elsewhere, ..
+        hit,
+        probed,
+        elsewhere,
+        ..
     } = &places;
     let virtual_machine = run.system.virtualisation.hypervisor.is_some();
     let text = match cause {
@@ -112,7 +55,7 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         Cause::FairShare { task } => format!(
             "both are ordinary threads, which share a CPU: make yours a real-time thread (chrt -f \
              50 PROGRAM), or give it a larger share (nice -n -10 PROGRAM, the cpu.weight of its \
-             control group), or keep {} off CPU {probed}: {}",
+             control group), or keep {} off CPU {hit}: {}",
             named(task),
             pin(task, elsewhere)
         ),
@@ -151,21 +94,21 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
             format!("no tick there: boot with nohz_full={probed}")
         }
         Cause::TimerCallback { .. } => format!(
-            "keep the programs that set these timers off CPU {probed}: boot with \
+            "keep the programs that set these timers off CPU {hit}: boot with \
              isolcpus={probed}, or taskset -apc {elsewhere} PID for each"
         ),
         Cause::Call { function } if function.contains("flush_tlb") => format!(
-            "a process that also ran on CPU {probed} changed its memory: keep others off with \
+            "a process that also ran on CPU {hit} changed its memory: keep others off with \
              isolcpus={probed}"
         ),
         Cause::Call { .. } | Cause::CpuInterrupt { .. } => {
             format!(
-                "other CPUs interrupt CPU {probed} less often with isolcpus={probed} nohz_full={probed} rcu_nocbs={probed}"
+                "other CPUs interrupt CPU {hit} less often with isolcpus={probed} nohz_full={probed} rcu_nocbs={probed}"
             )
         }
         Cause::IrqsOff { task, .. } | Cause::LateInterrupt { task } => {
             format!(
-                "keep {} off CPU {probed}: {}",
+                "keep {} off CPU {hit}: {}",
                 named(task),
                 pin(task, elsewhere)
             )
@@ -288,7 +231,7 @@ fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> St
     format!(
         "keep {} off CPU {}: {}{kernel}",
         named(task),
-        places.probed,
+        places.hit,
         pin(task, elsewhere)
     )
 }
@@ -317,22 +260,31 @@ fn thread(task: &str, policy: &str, priority: u32, places: &Places) -> String {
             pin(task, elsewhere)
         );
     }
-    let lower = priority.saturating_sub(1).clamp(1, 49).min(priority.max(1));
+    let below = match places.own_priority {
+        // No thread of real time is below it.
+        0 | 1 => None,
+        own => Some(priority.min(own - 1).max(1)),
+    };
     if let Some((irq, _)) = task
         .strip_prefix("irq/")
         .and_then(|rest| rest.split_once('-'))
         .filter(|(irq, _)| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty())
     {
+        let lower = below.map_or_else(String::new, |below| {
+            format!("; or its thread below yours: chrt -f -p {below} $(pgrep '^irq/{irq}-')")
+        });
         return format!(
-            "its interrupt elsewhere: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list; or its \
-             thread below yours: chrt -f -p {lower} $(pgrep '^irq/{irq}-')"
+            "its interrupt elsewhere: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list{lower}"
         );
     }
-    format!(
-        "put it below yours, or elsewhere: chrt -f -p {lower} $(pgrep -x {}); {}",
-        quoted(task),
-        pin(task, elsewhere)
-    )
+    let elsewhere = pin(task, elsewhere);
+    match below {
+        Some(below) => format!(
+            "put it below yours, or elsewhere: {} chrt -f -p {below}; {elsewhere}",
+            each(task)
+        ),
+        None => format!("put it elsewhere, or yours above it: {elsewhere}"),
+    }
 }
 
 fn named(task: &str) -> &str {
@@ -340,7 +292,25 @@ fn named(task: &str) -> &str {
 }
 
 fn pin(task: &str, cpus: &str) -> String {
-    format!("taskset -apc {cpus} $(pgrep -x {})", quoted(task))
+    format!("{} taskset -pc {cpus}", each(task))
+}
+
+/// What runs a command on each thread of a name, of which there may be several, in one program or
+/// more: its number is put behind the command.
+fn each(task: &str) -> String {
+    format!("pgrep -wx {} | xargs -n1", quoted(&pattern(task)))
+}
+
+/// A name as the regular expression that it alone matches.
+fn pattern(name: &str) -> String {
+    let mut pattern = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if ".[]()*+?{}|^$\\".contains(letter) {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern
 }
 
 /// A name from a record as a word of a shell command: it can't end the word.
@@ -358,20 +328,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_as_the_kernel_reads_them() {
-        assert_eq!(mask(&[0]), "1");
-        assert_eq!(mask(&[0, 2, 3]), "d");
-        assert_eq!(mask(&[31]), "80000000");
-        assert_eq!(mask(&[32]), "1,00000000");
-        assert_eq!(mask(&[]), "0");
-        assert_eq!(mask(&[usize::MAX]), "0");
-    }
-
-    #[test]
     fn a_name_can_not_end_its_word() {
         assert_eq!(quoted("irq/36-eth0"), "irq/36-eth0");
         assert_eq!(quoted("a b;c"), "'a b;c'");
         assert_eq!(quoted("it's"), "'it'\\''s'");
         assert_eq!(quoted(""), "''");
+        assert_eq!(each("a.b (c)*"), r"pgrep -wx 'a\.b \(c\)\*' | xargs -n1");
     }
 }

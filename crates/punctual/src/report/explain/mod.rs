@@ -7,6 +7,7 @@ mod intervals;
 mod mend;
 mod names;
 pub mod perfetto;
+mod places;
 mod text;
 
 pub use against::{Change, Difference, against, against_text};

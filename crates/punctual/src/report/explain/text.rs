@@ -200,7 +200,9 @@ pub fn bill_section(run: &Run, number: usize, style: &Style) -> Vec<String> {
     dear.retain(|(_, ns)| *ns >= bill.latency_ns / 20);
     let mut mends: Vec<(&Cause, String)> = Vec::new();
     for (cause, _) in dear {
-        if let Some(text) = mend(cause, run) {
+        if let Some(text) = mend(cause, run)
+            && !mends.iter().any(|(_, known)| *known == text)
+        {
             mends.push((cause, text));
         }
     }
