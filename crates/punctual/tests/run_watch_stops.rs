@@ -224,16 +224,6 @@ fn a_program_whose_control_group_is_frozen_is_not_late() {
                 Held(least, begun.elapsed())
             },
         );
-        eprintln!(
-            "DEBUG {:?} {:?} {:?} {:?}",
-            run.stops,
-            run.threads
-                .iter()
-                .map(|t| (t.missed, t.latency.count))
-                .collect::<Vec<_>>(),
-            run.watch.as_ref().unwrap().threads,
-            did
-        );
         let (_, stopped) = the_stop(&run, &held);
         assert_eq!(stopped.cause, StopCause::Freezer);
         no_cycle_is_lost(&run, 2000 + did["skipped"]);
