@@ -324,7 +324,6 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
             interval_ns: Some(1_000_000),
             lost: 0,
             unseen: 0,
-            slept_but_for_stops: false,
             may_be_empty: false,
             peaks: &peaks,
         }],
