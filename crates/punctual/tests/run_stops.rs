@@ -2,11 +2,10 @@
 
 mod common;
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use common::stops::{FREEZERS, Freezer, trace};
 use common::{Going, Place, cpus, event_kinds, has, is_root, skip};
 use punctual::record::{Run, StopCause};
 
@@ -151,62 +150,22 @@ fn a_stall_of_the_machine_stays_late_whatever_signals_come() {
     assert!(run.threads[0].latency.max_ns >= 75 * MS);
 }
 
-/// A group of a mounted control group hierarchy; gone when dropped.
-struct Group(PathBuf);
-
-impl Group {
-    fn below(hierarchy: &str) -> Option<Self> {
-        let path = Path::new(hierarchy).join(format!("punctual-test-{}", std::process::id()));
-        fs::create_dir(&path).ok()?;
-        Some(Self(path))
-    }
-
-    fn put(&self, file: &str, text: &str) -> bool {
-        fs::write(self.0.join(file), text).is_ok()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let begin = Instant::now();
-        while fs::remove_dir(&self.0).is_err() && begin.elapsed() < Duration::from_secs(5) {
-            sleep(Duration::from_millis(10));
-        }
-    }
-}
-
 #[test]
 fn a_frozen_container_is_not_late() {
     if !is_root() {
         skip!("not root");
     }
-    let kinds = [
-        (
-            "/sys/fs/cgroup/freezer",
-            "freezer.state",
-            "FROZEN",
-            "THAWED",
-        ),
-        ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
-        ("/sys/fs/cgroup", "cgroup.freeze", "1", "0"),
-    ];
     let mut frozen = 0;
-    for (hierarchy, file, freeze, thaw) in kinds {
-        let Some(group) = Group::below(hierarchy) else {
-            continue;
-        };
-        if !group.0.join(file).exists() {
-            continue;
-        }
+    for group in FREEZERS.iter().filter_map(Freezer::group) {
         let place = Place::new();
         let (going, _) = under_way(&place, &["--deadline", "150ms", "--no-explain"]);
-        assert!(group.put("cgroup.procs", &going.pid().to_string()));
+        group.add(going.pid());
         sleep(Duration::from_millis(200));
-        assert!(group.put(file, freeze));
+        group.freeze();
         let begin = Instant::now();
         sleep(STOP);
         let stopped = begin.elapsed();
-        assert!(group.put(file, thaw));
+        group.thaw();
         going.end();
         let run = place.run_of();
         one_stop(&run, stopped, StopCause::Unknown);
@@ -216,23 +175,6 @@ fn a_frozen_container_is_not_late() {
     if frozen == 0 {
         skip!("no freezer");
     }
-}
-
-/// Holds one thread as a debugger does.
-fn trace(tid: i32, length: Duration) -> bool {
-    // SAFETY: PTRACE_SEIZE takes a thread id and no memory of ours.
-    let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid, 0, 0) };
-    if seized != 0 {
-        return false;
-    }
-    let mut status = 0;
-    // SAFETY: PTRACE_INTERRUPT takes the id of a thread that this one traces, and no memory.
-    unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0) };
-    // SAFETY: `status` is live and writable.
-    unsafe { libc::waitpid(tid, &mut status, libc::__WALL) };
-    sleep(length);
-    // SAFETY: the thread is stopped and traced by this one.
-    unsafe { libc::ptrace(libc::PTRACE_DETACH, tid, 0, 0) == 0 }
 }
 
 #[test]

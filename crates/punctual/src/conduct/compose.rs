@@ -13,10 +13,13 @@ use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use crate::record::{
-    self, Event, FORMAT, Faults, Load, OwnCost, Placement, Request, Run, State, SystemState,
+    self, Event, FORMAT, Faults, Load, OwnCost, Placement, Request, Run, State, Stop, SystemState,
     Thread, Timeline, Tool, VERSION, Watched,
 };
 use crate::system::watch::Watch;
+
+/// The kind of the event that a stop is.
+pub const STOPPED: &str = "stopped";
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
 /// is held still only for copying.
@@ -145,18 +148,35 @@ pub fn fill(run: &mut Run, start_ns: u64, lanes: &[LaneCopy]) {
         .max()
         .unwrap_or(0);
     run.timeline = timeline::merged(lanes.iter().map(|lane| lane.tally.rows()), run.measured_ns);
-    // Seconds within stops are neither good nor bad.
-    let stopped = run
-        .stops
-        .as_ref()
-        .map_or(0, |stops| stops.total_ns / 1_000_000_000);
+    leave_out_stopped_seconds(run);
+    if let Ok(usage) = punctual_rt::sys::task::process_usage() {
+        run.own_cost.peak_resident_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+    }
+}
+
+/// Seconds within stops are neither good nor bad.
+pub fn leave_out_stopped_seconds(run: &mut Run) {
+    let stops = run.stops.as_ref();
+    let stopped = stops.map_or(0, |stops| stops.total_ns / 1_000_000_000);
     let timeline = &mut run.timeline;
     timeline.seconds = timeline
         .seconds
         .saturating_sub(stopped)
         .max(timeline.seconds_with_miss);
-    if let Ok(usage) = punctual_rt::sys::task::process_usage() {
-        run.own_cost.peak_resident_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+}
+
+/// A stop, for those who read the events; `who` with its verb.
+pub fn stop_event(stop: &Stop, who: &str) -> Event {
+    let text = format!(
+        "{who} stopped for {:.3} s {}: its cycles count neither as late nor as on time",
+        stop.length_ns as f64 / 1e9,
+        stop.cause.words()
+    );
+    Event {
+        at_ns: stop.at_ns,
+        kind: STOPPED.to_owned(),
+        text,
+        invalidates: false,
     }
 }
 

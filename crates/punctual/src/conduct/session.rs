@@ -29,7 +29,7 @@ use crate::probe::gaps::GapFeed;
 use crate::probe::tally::Tally;
 use crate::probe::thread::{Outcome, Probe, StartLine};
 use crate::record::samples::SAMPLES_DIRECTORY;
-use crate::record::{Event, RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
+use crate::record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
 
@@ -314,21 +314,11 @@ impl Session<'_> {
     fn tell_stops(&mut self) {
         let stops = self.gathering.look().stops.clone();
         for stop in stops.list.iter().skip(self.stops_told) {
-            let whose = match stop.cpu {
-                Some(cpu) => format!("the probe of CPU {cpu}"),
-                None => "this process".to_owned(),
+            let who = match stop.cpu {
+                Some(cpu) => format!("the probe of CPU {cpu} was"),
+                None => "this process was".to_owned(),
             };
-            let text = format!(
-                "{whose} was stopped for {:.3} s {}: its cycles count neither as late nor as on time",
-                stop.length_ns as f64 / 1e9,
-                stop.cause.words()
-            );
-            self.kept.run.events.push(Event {
-                at_ns: stop.at_ns,
-                kind: "stopped".to_owned(),
-                text,
-                invalidates: false,
-            });
+            self.kept.run.events.push(compose::stop_event(stop, &who));
         }
         self.stops_told = stops.list.len();
         self.kept.run.stops = (stops.count > 0).then_some(stops);

@@ -176,6 +176,7 @@ pub fn recorded(
         length_ns: to_ns.saturating_sub(from_ns),
         cause,
         cpu,
+        tid: None,
     }
 }
 

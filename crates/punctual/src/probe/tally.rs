@@ -94,6 +94,12 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// When it begins: what was due before is not counted.
+    #[must_use]
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     /// A tally of samples asked for at or after `start_ns`; `deadline_ns` is
     /// `u64::MAX` where there is none. `peaks` is how many of the highest are kept.
     #[must_use]

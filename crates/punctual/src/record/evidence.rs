@@ -264,7 +264,9 @@ pub(crate) fn unwoken(run: &Run, ended: bool) -> Vec<String> {
     let watched = run.watch.iter().flat_map(|watch| &watch.threads);
     let threads = watched.zip(&run.threads).enumerate();
     threads
-        .filter(|(_, (watched, thread))| watched.ended == ended && !woke(thread))
+        .filter(|(_, (watched, thread))| {
+            watched.ended == ended && !woke(thread) && !watched.slept_but_for_stops
+        })
         .map(|(index, _)| run.thread_label(index))
         .collect()
 }

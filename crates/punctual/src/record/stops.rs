@@ -1,4 +1,5 @@
-//! Stops of the measuring process: what nobody may take for a latency of the machine.
+//! Stops of the measuring process, or of the program that is watched: what nobody may take for a
+//! latency of the machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,8 @@ pub enum StopCause {
     Signal,
     /// A debugger or another tracer.
     Debugger,
+    /// A freezer, as for a paused container.
+    Freezer,
     /// A freezer (as for a paused container), or a debugger that was gone when it was over.
     Unknown,
 }
@@ -23,6 +26,7 @@ impl StopCause {
         match self {
             Self::Signal => "by a signal (SIGSTOP or Ctrl-Z)",
             Self::Debugger => "by a debugger",
+            Self::Freezer => "by a freezer, as for a paused container",
             Self::Unknown => "by a freezer, as for a paused container, or by a debugger",
         }
     }
@@ -40,6 +44,10 @@ pub struct Stop {
     /// The CPU of the only probe thread that was stopped; absent where all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
+    /// The number of the only watched thread that was stopped; absent where several were, and
+    /// where no program is watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
 }
 
 /// All stops of a run. Cycles within them are in no histogram and no count of the threads.
@@ -98,9 +106,13 @@ impl Stops {
     pub(super) fn too_much(run: &Run) -> Option<String> {
         let stops = run.stops.as_ref()?;
         let share = stops.share(run.measured_ns);
+        let who = match run.watch {
+            Some(_) => "threads of the watched program were",
+            None => "the measuring process was",
+        };
         (share > Self::MOST_SHARE).then(|| {
             format!(
-                "the measuring process was stopped for {:.2} s, {:.1} % of the run, where {:.0} % \
+                "{who} stopped for {:.2} s, {:.1} % of the run, where {:.0} % \
                  are allowed",
                 stops.total_ns as f64 / 1e9,
                 share * 100.0,

@@ -115,6 +115,10 @@ pub struct WatchedThread {
     /// reckons with that.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u64,
+    /// It slept all the time, and ran only to be stopped and to go on sleeping: that it was never
+    /// woken says nothing against the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slept_but_for_stops: bool,
 }
 
 /// What a thread waits for by timers. Without a period none can be skipped: then its wake-ups

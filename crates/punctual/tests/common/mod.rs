@@ -11,6 +11,7 @@
 
 pub mod examples;
 pub mod hotplug;
+pub mod stops;
 pub mod truth;
 
 use std::ffi::OsStr;

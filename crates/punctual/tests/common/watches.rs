@@ -50,6 +50,7 @@ fn thread(name: &str) -> WatchedThread {
         }],
         calls_beyond: 1,
         unseen: 1,
+        slept_but_for_stops: true,
     }
 }
 

@@ -37,6 +37,7 @@ fn runs_that_were_stopped_add_up_and_too_much_of_it_is_invalid() {
             length_ns,
             cause,
             cpu,
+            tid: None,
         });
         stops.cycles = 100;
         run.stops = Some(stops);

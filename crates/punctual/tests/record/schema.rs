@@ -73,6 +73,7 @@ fn records() -> Vec<Run> {
         length_ns: 7,
         cause: StopCause::Debugger,
         cpu: Some(0),
+        tid: Some(7),
     });
     full.stops = Some(stops);
     full.own_cost.tracer = Some(TracerCost {

@@ -86,6 +86,7 @@ pub fn watched(followed: &Followed, numbers: &Numbers) -> WatchedThread {
         calls,
         calls_beyond: sleeper.beyond,
         unseen: sleeper.unseen,
+        slept_but_for_stops: followed.slept_but_for_stops(),
     }
 }
 

@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use punctual_stats::histogram::Histogram;
-use punctual_stats::skips::{Skip, Skips};
+use punctual_stats::skips::Skips;
 
+use super::skipped::{Instant, skipped};
+use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
 use crate::record::watch::Timing;
 use crate::trace::watch::rhythm::{Pace, Rhythm};
-use crate::trace::watch::{Call, Sleeper, Timer, Wake};
+use crate::trace::watch::{Call, Sleeper, StoppedThread, Timer, Wake};
 
 /// Pairs of instants that wait until it is known whether there is a period.
 const GAPS: usize = 64;
@@ -38,7 +40,9 @@ pub struct Followed {
     /// How many of them it skipped though it was woken in time: it was busy, or waited for
     /// something else.
     pub skipped_itself: u64,
-    /// Wake-ups that came here.
+    /// Its stops, and what lay within them.
+    pub stops: ThreadStops,
+    /// Wake-ups and stops that came here.
     pub received: u64,
     /// Whether it has ended, and nothing more comes.
     pub gone: bool,
@@ -65,21 +69,6 @@ struct Paced {
     early: usize,
 }
 
-/// An instant that the thread waited for.
-#[derive(Clone, Copy)]
-struct Instant {
-    due_ns: u64,
-    /// When the wait for it began, where that is known.
-    begun_ns: Option<u64>,
-    end_ns: u64,
-    /// Whether it had passed when the thread had last woken.
-    passed: bool,
-    /// Whether that, or a wait that began too late, is the thread's own doing.
-    overran: bool,
-    /// Wake-ups before it that went unseen: instants without one may have been waited for.
-    unseen: u64,
-}
-
 impl Followed {
     /// A thread that was seen for the first time.
     #[must_use]
@@ -87,6 +76,7 @@ impl Followed {
         Self {
             sleeper,
             calls: Vec::new(),
+            stops: ThreadStops::new(tally.start_ns()),
             tally,
             by_timer: Histogram::new(),
             by_others: Histogram::new(),
@@ -107,9 +97,16 @@ impl Followed {
         self.sleeper.task.tid == tid && !self.gone
     }
 
-    /// Takes its next wake-up, and says whether that is one of those that are measured: a
-    /// wait for an instant that had passed when the thread last woke is a skipped period.
-    pub fn take(&mut self, wake: &Wake) -> bool {
+    /// Takes a stop that is over.
+    pub fn was_stopped(&mut self, stop: &StoppedThread) {
+        self.received += 1;
+        self.stops.take(stop.from_ns, stop.to_ns);
+    }
+
+    /// Takes its next wake-up, and returns the instant that its latency counts from, if it is one
+    /// of those that are measured: a wait for an instant that had passed when the thread last woke
+    /// is a skipped period, and what lies within a stop is nothing.
+    pub fn take(&mut self, wake: &Wake) -> Option<u64> {
         self.received += 1;
         let last_end_ns = std::mem::replace(&mut self.last_end_ns, wake.end_ns);
         let from_ns = wake.from_ns();
@@ -117,22 +114,23 @@ impl Followed {
             let passed = from_ns <= last_end_ns;
             if !self.pace(wake, passed) {
                 // It asks for what it had before: a wait that is to be none.
-                return false;
+                return None;
             }
-            if let Some(late_ns) = wake.armed_ns.and_then(|at| at.checked_sub(from_ns)) {
+            let began = wake.armed_ns.filter(|at| !self.stops.between(from_ns, *at));
+            if let Some(late_ns) = began.and_then(|at| at.checked_sub(from_ns)) {
                 self.overruns += 1;
                 self.worst_overrun_ns = self.worst_overrun_ns.max(late_ns);
             }
             if passed {
-                return false;
+                return None;
             }
         }
         let late_ns = i64::try_from(wake.end_ns.saturating_sub(from_ns)).unwrap_or(i64::MAX);
-        let sample = Sample {
+        let sample = self.stops.left_of(Sample {
             asked_ns: from_ns,
             late_ns,
             missed: 0,
-        };
+        })?;
         let by = if wake.due_ns.is_some() {
             &mut self.by_timer
         } else {
@@ -140,7 +138,7 @@ impl Followed {
         };
         by.record(sample.latency_ns());
         self.tally.record_all(&[sample]);
-        true
+        Some(sample.asked_ns)
     }
 
     /// Takes what a timer says of the thread's rhythm; false for an instant that is no new one.
@@ -226,7 +224,7 @@ impl Followed {
             let count = rhythm.skipped(from.due_ns, to.due_ns, to.begun_ns);
             let count = count.saturating_sub(to.unseen);
             paced.gaps.pop_front();
-            for (skip, itself) in skipped(from, to, period_ns, count).into_iter().flatten() {
+            for (skip, itself) in skipped(&mut self.stops, from, to, period_ns, count) {
                 if self.tally.skip(&skip) {
                     self.skips.push(skip);
                     self.skipped_itself += if itself { skip.count } else { 0 };
@@ -267,49 +265,21 @@ impl Followed {
         }
     }
 
+    /// Whether it slept all the time, and ran only to be stopped and to go on sleeping.
+    #[must_use]
+    pub fn slept_but_for_stops(&self) -> bool {
+        let sleeper = &self.sleeper;
+        // A stop wakes it, and so does its end.
+        let by_stops = self.stops.count.saturating_mul(2);
+        let by_itself = sleeper.switches.saturating_sub(sleeper.preempted);
+        sleeper.asleep && self.tally.count() == 0 && by_itself <= by_stops
+    }
+
     /// Wake-ups that were overwritten before they were read.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.sleeper.wake_ups.saturating_sub(self.received)
     }
-}
-
-/// The periods that were skipped from one instant to the next, and whether the thread did that
-/// itself: first those that passed while it was late to wake, as late as it woke; then those that
-/// passed after that, as late as its next wake-up; then the next instant, if that had passed.
-fn skipped(from: Instant, to: Instant, period_ns: u64, count: u64) -> [Option<(Skip, bool)>; 3] {
-    let run = |first: u64, count: u64, end_ns: u64, near_ns: Option<u64>| {
-        let at_ns = from.due_ns.saturating_add(first.saturating_mul(period_ns));
-        let most_ns = end_ns.saturating_sub(at_ns);
-        let span_ns = period_ns.saturating_mul(count.saturating_sub(1));
-        (count > 0).then(|| Skip {
-            at_ns: near_ns.unwrap_or(at_ns),
-            count,
-            most_ns,
-            least_ns: most_ns.saturating_sub(span_ns),
-            period_ns,
-            joined: false,
-        })
-    };
-    let late = from.end_ns.saturating_sub(from.due_ns) / period_ns.max(1);
-    let late = if from.passed { 0 } else { late.min(count) };
-    // At the instant of the late wake-up: both are one stall.
-    let asleep = run(1, late, from.end_ns, Some(from.due_ns));
-    let busy = run(late + 1, count - late, to.end_ns, None);
-    let late_ns = to.end_ns.saturating_sub(to.due_ns);
-    let passed = to.passed.then_some(Skip {
-        at_ns: to.due_ns,
-        count: 1,
-        most_ns: late_ns,
-        least_ns: late_ns,
-        period_ns,
-        joined: false,
-    });
-    [
-        asleep.map(|skip| (skip, from.overran)),
-        busy.map(|skip| (skip, true)),
-        passed.map(|skip| (skip, to.overran)),
-    ]
 }
 
 #[cfg(test)]
@@ -345,6 +315,8 @@ mod tests {
             postponed: 0,
             beyond: 0,
             unseen: 0,
+            asleep: false,
+            stopped: None,
         };
         let tally = Tally::new(BEGIN, DEADLINE, Halves::At(u64::MAX), 16);
         Followed::new(sleeper, tally)

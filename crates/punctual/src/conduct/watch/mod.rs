@@ -5,6 +5,8 @@ mod compose;
 mod followed;
 mod marks;
 mod program;
+mod skipped;
+mod stopped;
 mod system;
 
 use std::time::{Duration, Instant, SystemTime};

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::followed::Followed;
 use super::marks::Marks;
+use super::stopped::ProgramStops;
 use super::{WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
+use crate::conduct::compose::{STOPPED, leave_out_stopped_seconds, stop_event};
 use crate::conduct::error::ConductError;
 use crate::conduct::explain::{Explaining, Feed, Wake, Wanted};
 use crate::conduct::session::PEAKS;
@@ -14,13 +16,13 @@ use crate::probe::collector::SampleSink as _;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::timeline;
 use crate::record::watch::{Subject, Watch};
-use crate::record::{Demand, RecordError, Run, RunDirectory, Standing};
+use crate::record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
 use crate::report::live::LiveWatch;
 use crate::system::Root;
 use crate::system::process::Process;
 use crate::trace::capture::Place;
 use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{Options, Sleeper, Watching};
+use crate::trace::watch::{Happened, Options, Sleeper, Watching};
 
 /// Wake-ups that each CPU's ring holds: more than a second of 10,000 a second.
 const RING: usize = 1 << 14;
@@ -37,6 +39,7 @@ pub(super) struct Program<'a> {
     /// Of the program's threads, in a container.
     numbers: Numbers,
     threads: Vec<Followed>,
+    stops: ProgramStops,
     /// Threads that there was no room for: by number and beginning.
     beyond: Vec<(u32, u64)>,
     stretches: Stretches,
@@ -64,6 +67,7 @@ impl<'a> Program<'a> {
         };
         let watching = Watching::start(&options).map_err(ConductError::Watch)?;
         let marks = Marks::begin(plan, process.pid, &mut run.events);
+        let start_ns = punctual_rt::clock::now_ns();
         let mut program = Self {
             plan,
             process,
@@ -76,7 +80,8 @@ impl<'a> Program<'a> {
             stretches: Stretches::new(),
             explaining,
             feed,
-            start_ns: punctual_rt::clock::now_ns(),
+            stops: ProgramStops::new(start_ns),
+            start_ns,
         };
         program.compose(run, 0);
         Ok(program)
@@ -101,6 +106,43 @@ impl<'a> Program<'a> {
         let deadline_ns = self.plan.deadline_ns().unwrap_or(u64::MAX);
         let tally = Tally::new(self.start_ns, deadline_ns, halves, PEAKS / 16);
         self.threads.push(Followed::new(sleeper, tally));
+    }
+
+    /// Puts the stops into the record; one that goes on has lasted until now.
+    fn put_stops(&self, run: &mut Run, elapsed_ns: u64) {
+        let mut all = self.stops.clone();
+        let now_ns = self.start_ns.saturating_add(elapsed_ns);
+        for sleeper in self
+            .threads
+            .iter()
+            .filter(|it| !it.gone)
+            .map(|it| &it.sleeper)
+        {
+            if let Some((from_ns, cause)) = sleeper.stopped {
+                all.take(sleeper.task.tid, (from_ns, now_ns), cause);
+            }
+        }
+        let mut stops = all.stops();
+        stops.cycles = self.threads.iter().map(|it| it.stops.cycles).sum();
+        // One may have grown since it was put there.
+        run.events.retain(|event| event.kind != STOPPED);
+        for stop in &mut stops.list {
+            let who = match (stop.tid, stop.cause) {
+                (Some(tid), _) => {
+                    let of = |it: &&Followed| it.sleeper.task.tid == tid;
+                    let name = self.threads.iter().rfind(of);
+                    let name = name.map_or("", |it| &it.sleeper.task.name);
+                    let tid = self.numbers.here(tid);
+                    stop.tid = Some(tid);
+                    format!("the thread {name}/{tid} was")
+                }
+                (None, StopCause::Signal) => format!("the program {} was", self.process.name),
+                (None, _) => format!("threads of {} were", self.process.name),
+            };
+            run.events.push(stop_event(stop, &who));
+        }
+        run.stops = (stops.count > 0).then_some(stops);
+        leave_out_stopped_seconds(run);
     }
 
     fn read_counts(&mut self) {
@@ -162,17 +204,28 @@ impl Watched for Program<'_> {
     const NAP: Duration = Duration::from_millis(50);
 
     fn collect(&mut self, _: u64) {
-        let wakes = self.watching.drain();
+        let happened = self.watching.drain();
         let known = |tid| self.threads.iter().any(|it| it.is(tid));
-        if wakes.iter().any(|wake| !known(wake.tid)) {
+        if happened.iter().any(|it| !known(it.tid())) {
             self.read_counts();
         }
-        for wake in &wakes {
-            let Some(thread) = self.threads.iter_mut().find(|it| it.is(wake.tid)) else {
+        for happened in &happened {
+            let Some(thread) = self.threads.iter_mut().find(|it| it.is(happened.tid())) else {
                 continue;
             };
-            let measured = thread.take(wake);
-            if let Some(feed) = self.feed.as_mut().filter(|_| measured) {
+            let wake = match happened {
+                Happened::Woke(wake) => wake,
+                Happened::Stopped(stop) => {
+                    thread.was_stopped(stop);
+                    let bounds = (stop.from_ns, stop.to_ns);
+                    self.stops.take(stop.tid, bounds, stop.cause);
+                    continue;
+                }
+            };
+            let Some(from_ns) = thread.take(wake) else {
+                continue;
+            };
+            if let Some(feed) = &mut self.feed {
                 feed.push(Wake {
                     tid: wake.tid,
                     at: Place {
@@ -180,7 +233,7 @@ impl Watched for Program<'_> {
                         running: wake.cpu,
                     },
                     waiting_ns: wake.left_ns.filter(|_| wake.due_ns.is_none()),
-                    due_ns: wake.from_ns(),
+                    due_ns: from_ns,
                     woken_ns: wake.end_ns,
                     at_switch: true,
                 });
@@ -262,6 +315,7 @@ impl Watched for Program<'_> {
                 .as_ref()
                 .map_or_else(Vec::new, |marks| marks.compose(&self.numbers)),
         });
+        self.put_stops(run, elapsed_ns);
         run.blocks = self.stretches.blocks();
         if let Some(explaining) = &self.explaining {
             run.explanation = Some(explaining.explanation());

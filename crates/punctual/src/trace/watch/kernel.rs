@@ -3,7 +3,8 @@
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::{Call, Options, Other, Sleeper, Timer, Wake, calls};
+use super::{Call, Happened, Options, Other, Sleeper, StoppedThread, Timer, Wake, calls};
+use crate::record::StopCause;
 use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
 use crate::trace::capture::rings::{Plan, Rings};
 use crate::trace::capture::slot::{Slot, text};
@@ -21,13 +22,20 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 40;
+const THREAD_WORDS: usize = 42;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
 
 /// See `enum kind`.
 const WOKEN: u16 = 1;
+const STOPPED: u16 = 3;
+/// See `enum stop`.
+const BY_SIGNAL: u64 = 1;
+const BY_DEBUGGER: u64 = 2;
+/// Where `struct watched` has when the thread went to sleep, and what stopped it.
+const LEFT: usize = 21;
+const STOP: usize = 40;
 /// `FOR_A_LENGTH` of a wake-up's call.
 const FOR_A_LENGTH: u32 = 1 << 31;
 
@@ -38,7 +46,7 @@ pub struct Watching {
     programs: Ebpf,
     rings: Rings,
     /// Taken out, but what another CPU's ring will hand over may come before it.
-    fresh: Vec<Wake>,
+    fresh: Vec<Happened>,
 }
 
 impl Watching {
@@ -80,15 +88,16 @@ impl Watching {
         })
     }
 
-    /// The wake-ups that have come, in the order of their ends.
-    pub fn drain(&mut self) -> Vec<Wake> {
+    /// The wake-ups and stops that have come, in the order of their ends.
+    pub fn drain(&mut self) -> Vec<Happened> {
         let until_ns = punctual_rt::clock::now_ns();
         for index in 0..self.rings.count() {
             // What is overwritten is missed by its thread's count.
-            self.rings.drain(index, |slot| self.fresh.push(wake(&slot)));
+            self.rings
+                .drain(index, |slot| self.fresh.push(happened(&slot)));
         }
-        self.fresh.sort_by_key(|wake| wake.end_ns);
-        let settled = self.fresh.partition_point(|wake| wake.end_ns < until_ns);
+        self.fresh.sort_by_key(Happened::end_ns);
+        let settled = self.fresh.partition_point(|it| it.end_ns() < until_ns);
         self.fresh.drain(..settled).collect()
     }
 
@@ -152,6 +161,27 @@ impl Watching {
     }
 }
 
+fn happened(slot: &Slot) -> Happened {
+    if slot.kind() != STOPPED {
+        return Happened::Woke(wake(slot));
+    }
+    Happened::Stopped(StoppedThread {
+        tid: slot.a() as u32,
+        from_ns: slot.c(),
+        to_ns: slot.d(),
+        end_ns: slot.at_ns(),
+        cause: cause(slot.b()),
+    })
+}
+
+fn cause(stop: u64) -> StopCause {
+    match stop {
+        BY_SIGNAL => StopCause::Signal,
+        BY_DEBUGGER => StopCause::Debugger,
+        _ => StopCause::Freezer,
+    }
+}
+
 fn wake(slot: &Slot) -> Wake {
     let some = |ns: u64| Some(ns).filter(|ns| *ns != 0);
     let (call, object) = ((slot.0[6] >> 32) as u32, slot.0[6] as u32);
@@ -204,6 +234,8 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         postponed: words[17],
         beyond: words[18],
         unseen: words[19],
+        asleep: words[LEFT] != 0 && words[STOP] == 0,
+        stopped: (words[STOP] != 0 && words[LEFT] != 0).then(|| (words[LEFT], cause(words[STOP]))),
     }
 }
 

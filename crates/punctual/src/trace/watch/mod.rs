@@ -54,7 +54,7 @@ fn built_without() -> crate::trace::capture::Unavailable {
 #[cfg(not(feature = "trace"))]
 mod kernel {
     //! A program that was built without tracing.
-    use super::{Call, Options, Sleeper, Wake};
+    use super::{Call, Happened, Options, Sleeper};
     use crate::trace::capture::Unavailable;
 
     /// There is none.
@@ -64,7 +64,7 @@ mod kernel {
         pub fn start(_: &Options) -> Result<Self, Unavailable> {
             Err(super::built_without())
         }
-        pub fn drain(&mut self) -> Vec<Wake> {
+        pub fn drain(&mut self) -> Vec<Happened> {
             match *self {}
         }
         pub fn threads(&self) -> Vec<Sleeper> {
@@ -82,6 +82,7 @@ mod kernel {
     }
 }
 
+use crate::record::StopCause;
 pub use kernel::Watching;
 pub use wakeups::SystemWatching;
 
@@ -94,6 +95,50 @@ pub struct Options {
     pub every: bool,
     /// Wake-ups that each CPU's ring holds; rounded up to a power of two.
     pub ring: usize,
+}
+
+/// What the kernel tells of a thread as it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// It woke up.
+    Woke(Wake),
+    /// It was stopped, and runs again.
+    Stopped(StoppedThread),
+}
+
+impl Happened {
+    /// Whose it is.
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        match self {
+            Self::Woke(wake) => wake.tid,
+            Self::Stopped(stop) => stop.tid,
+        }
+    }
+
+    /// When the thread ran again.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        match self {
+            Self::Woke(wake) => wake.end_ns,
+            Self::Stopped(stop) => stop.end_ns,
+        }
+    }
+}
+
+/// One stop of a thread, by a signal, a debugger or a freezer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoppedThread {
+    /// The thread.
+    pub tid: u32,
+    /// When it left its CPU stopped; before the watch where it was stopped already.
+    pub from_ns: u64,
+    /// When it was made ready again.
+    pub to_ns: u64,
+    /// When it ran again.
+    pub end_ns: u64,
+    /// What stopped it.
+    pub cause: StopCause,
 }
 
 /// One wake-up of a thread.
@@ -194,6 +239,10 @@ pub struct Sleeper {
     pub beyond: u64,
     /// Sleeps whose end, or what ended them, the kernel did not show.
     pub unseen: u64,
+    /// Whether it sleeps.
+    pub asleep: bool,
+    /// Since when it is stopped, and by what, if it is.
+    pub stopped: Option<(u64, StopCause)>,
 }
 
 /// What a thread slept in, and how often.

@@ -80,6 +80,8 @@ struct task_struct {
 	s32 normal_prio; /* without what locks lend it */
 	u32 policy;
 	u32 __state;
+	u32 flags;
+	u64 jobctl; /* what it stops for */
 	u64 nvcsw;  /* how often it went to sleep */
 	u64 nivcsw; /* how often it was preempted */
 	u64 start_time;

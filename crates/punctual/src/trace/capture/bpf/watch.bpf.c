@@ -13,9 +13,29 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 enum kind {
 	WOKEN = 1, /* it slept, was woken, and runs */
 	UNSLEPT,   /* its timer expired before it had gone to sleep */
+	STOPPED,   /* it was stopped, and runs: `enum stop`, from when, until when */
 };
 
-enum { STATE_DEAD = 0x80 };
+/* What stops a thread; 0: nothing does. */
+enum stop {
+	BY_SIGNAL = 1,
+	BY_DEBUGGER,
+	BY_FREEZER,
+};
+
+enum {
+	STATE_INTERRUPTIBLE = 1,
+	STATE_UNINTERRUPTIBLE = 2,
+	STATE_STOPPED = 4,
+	STATE_TRACED = 8,
+	STATE_DEAD = 0x80,
+	STATE_FROZEN = 0x8000, /* since 6.1; before, a flag of the task */
+};
+enum { FLAG_FROZEN = 0x10000 };
+/* The freezer of control groups, version 2: an interruptible sleep, and this. */
+enum { JOB_FREEZE = 1 << 23 };
+/* Of a stop that had begun before the watch: when it began is not known. */
+enum { BEFORE_THE_WATCH = 1 };
 enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
 /* No system call: a page fault or an interrupt was where the thread went to sleep. */
 #define NO_CALL 0xffff
@@ -61,6 +81,8 @@ struct watched {
 	u64 holder, holder_priority; /* of the lock that it waits for */
 	char holder_name[16];
 	u64 job_deadline; /* on the scheduler's clock; 0: no job runs */
+	u64 stopped;      /* `enum stop`: it left stopped, at left_ns */
+	u64 sleep_due_ns; /* until when it sleeps; 0: it armed no timer for that since it woke */
 };
 
 struct {
@@ -161,6 +183,28 @@ static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64
 	((u64 *)slot->name)[0] = thread->call << 32 | thread->pace;
 	((u64 *)slot->name)[1] = thread->left_ns;
 	done(slot, turn);
+}
+
+/* A stop that is over, when the thread was made ready. It comes in the order of the wake-ups, and
+ * like them counts as one that must arrive. */
+static ALWAYS_INLINE void was_stopped(struct watched *thread, struct lane *lane, u64 now_ns, u32 cpu, u32 tid)
+{
+	thread->wake_ups++;
+	u64 end_ns = thread->waking_ns ? thread->waking_ns : now_ns;
+	record(lane, now_ns, cpu, STOPPED, tid, thread->stopped, thread->left_ns, end_ns);
+}
+
+/* What stops a task that leaves its CPU in this state, if that is a stop. */
+static ALWAYS_INLINE u64 stop_of(struct task_struct *task, u64 state)
+{
+	if (state & STATE_STOPPED)
+		return BY_SIGNAL;
+	if (state & STATE_TRACED)
+		return BY_DEBUGGER;
+	if (state & STATE_FROZEN || (state & STATE_UNINTERRUPTIBLE && task->flags & FLAG_FROZEN) ||
+	    (state & STATE_INTERRUPTIBLE && task->jobctl & JOB_FREEZE))
+		return BY_FREEZER;
+	return 0;
 }
 
 /* Some kernels show nothing while certain tasks run, a hypervisor's agent for one: neither the
@@ -283,12 +327,15 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 	look(thread, task);
 	int sleeps = !(preempted & 1) && state;
 	u64 call = call_of(task);
-	if (task->policy == SCHED_DEADLINE && !(preempted & 1) && (state || (call & 0xffff) == CALL_YIELD))
+	u64 stop = sleeps ? stop_of(task, state) : 0;
+	if (stop)
+		thread->job_deadline = 0; /* a job that is stopped is neither late nor in time */
+	else if (task->policy == SCHED_DEADLINE && !(preempted & 1) && (state || (call & 0xffff) == CALL_YIELD))
 		job_ends(thread, task);
 	/* It leaves again, and was not seen to come back: to sleep, preempted or ended. */
 	if (thread->left_ns) {
 		unseen(thread);
-		thread->left_ns = thread->waking_ns = thread->due_ns = 0;
+		thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
 	}
 	if (state & STATE_DEAD) {
 		thread->ended = now_ns;
@@ -307,6 +354,7 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 		unseen(thread);
 	thread->waking_ns = thread->due_ns = 0;
 	thread->left_ns = now_ns;
+	thread->stopped = stop;
 	thread->call = call;
 	find_holder(thread, task);
 }
@@ -319,7 +367,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 		/* It may have been before: what it was at then is no more. */
 		struct watched *before = find(task);
 		if (before)
-			before->left_ns = before->waking_ns = before->job_deadline = 0;
+			before->left_ns = before->waking_ns = before->job_deadline = before->stopped = 0;
 		return;
 	}
 	u32 tid = task->pid;
@@ -333,7 +381,9 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	thread->cpu = cpu + 1;
 	if (task->policy == SCHED_DEADLINE)
 		job_begins(thread, task);
-	if (thread->left_ns && thread->waking_ns) {
+	if (thread->left_ns && thread->stopped) {
+		was_stopped(thread, lane, now_ns, cpu, tid);
+	} else if (thread->left_ns && thread->waking_ns) {
 		slept(thread, tid, now_ns);
 		wake_up(thread, lane, now_ns, cpu, tid, WOKEN);
 	} else if (thread->waking_ns && thread->due_ns) {
@@ -344,7 +394,10 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 		/* It runs again, and nothing was seen to wake it. */
 		unseen(thread);
 	}
+	if (thread->left_ns)
+		thread->sleep_due_ns = 0;
 	thread->left_ns = 0;
+	thread->stopped = 0;
 	thread->waking_ns = 0;
 	thread->due_ns = 0;
 	thread->holder = 0;
@@ -411,8 +464,39 @@ ON(hrtimer_start)
 		thread->timer = args[0];
 		thread->armed_ns = now_ns;
 		thread->armed_relative = args[1] & MODE_RELATIVE;
+		/* Its own sleep; the scheduler may arm others after it. */
+		struct hrtimer *timer = (struct hrtimer *)args[0];
+		if ((u64)timer - (u64)bpf_get_current_task_btf()->stack < STACK_BYTES)
+			thread->sleep_due_ns = timer->_softexpires - timer->base->offset;
 	}
 	return 0;
+}
+
+/* Since 6.1 a freezer leaves a thread asleep, and takes its wake-ups: what its timer was to wake
+ * it for, it missed frozen. */
+static ALWAYS_INLINE void thawed(struct watched *thread, struct task_struct *task, u64 now_ns)
+{
+	if (!thread->left_ns || thread->stopped || !(task->__state & STATE_FROZEN))
+		return;
+	if (thread->sleep_due_ns < thread->left_ns || thread->sleep_due_ns >= now_ns)
+		return;
+	thread->stopped = BY_FREEZER;
+	thread->left_ns = thread->sleep_due_ns;
+}
+
+/* A thread that was stopped before it was seen first. */
+static ALWAYS_INLINE struct watched *meet_stopped(struct task_struct *task)
+{
+	u64 stop = stop_of(task, task->__state & (STATE_STOPPED | STATE_TRACED | STATE_FROZEN));
+	if (!stop || !is_counted(task))
+		return 0;
+	struct watched *thread = find_or_make(task->pid);
+	if (!thread)
+		return 0;
+	look(thread, task);
+	thread->stopped = stop;
+	thread->left_ns = BEFORE_THE_WATCH;
+	return thread;
 }
 
 ON(sched_waking)
@@ -422,8 +506,11 @@ ON(sched_waking)
 		return 0;
 	struct watched *thread = find(task);
 	if (!thread)
+		thread = meet_stopped(task);
+	if (!thread)
 		return 0;
 	HERE;
+	thawed(thread, task, now_ns);
 	thread->waking_ns = now_ns;
 	thread->waking_cpu = cpu;
 	thread->due_ns = lane->due_ns;

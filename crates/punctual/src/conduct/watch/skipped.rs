@@ -1,0 +1,80 @@
+//! Which periods a thread skipped from one instant that it waited for to the next.
+
+use punctual_stats::skips::Skip;
+
+use super::stopped::{Instants, ThreadStops};
+
+/// An instant that the thread waited for.
+#[derive(Clone, Copy)]
+pub struct Instant {
+    pub due_ns: u64,
+    /// When the wait for it began, where that is known.
+    pub begun_ns: Option<u64>,
+    pub end_ns: u64,
+    /// Whether it had passed when the thread had last woken.
+    pub passed: bool,
+    /// Whether that, or a wait that began too late, is the thread's own doing.
+    pub overran: bool,
+    /// Wake-ups before it that went unseen: instants without one may have been waited for.
+    pub unseen: u64,
+}
+
+/// The periods that were skipped from one instant to the next, and whether the thread did that
+/// itself: first those that passed while it was late to wake, as late as it woke; then those that
+/// passed after that, as late as its next wake-up; then the next instant, if that had passed. Those
+/// within stops are none.
+pub fn skipped(
+    stops: &mut ThreadStops,
+    from: Instant,
+    to: Instant,
+    period_ns: u64,
+    count: u64,
+) -> Vec<(Skip, bool)> {
+    let mut skips = Vec::new();
+    let mut add = |(at_ns, count): (u64, u64), end_ns, resumed_ns, near_ns, itself| {
+        let instants = Instants {
+            at_ns,
+            count,
+            period_ns,
+        };
+        for part in stops.outside(instants, resumed_ns) {
+            let first_ns = at_ns.saturating_add(part.first.saturating_mul(period_ns));
+            let most_ns = part.until_ns.unwrap_or(end_ns).saturating_sub(first_ns);
+            let span_ns = period_ns.saturating_mul(part.count - 1);
+            let near_ns: Option<u64> = near_ns;
+            let skip = Skip {
+                at_ns: near_ns.filter(|_| part.first == 0).unwrap_or(first_ns),
+                count: part.count,
+                most_ns,
+                least_ns: most_ns.saturating_sub(span_ns),
+                period_ns,
+                joined: false,
+            };
+            skips.push((skip, itself));
+        }
+    };
+    let instant = |number: u64| from.due_ns.saturating_add(number.saturating_mul(period_ns));
+    let late = from.end_ns.saturating_sub(from.due_ns) / period_ns.max(1);
+    let late = if from.passed { 0 } else { late.min(count) };
+    // At the instant of the late wake-up: both are one stall.
+    let asleep = (instant(1), late);
+    add(
+        asleep,
+        from.end_ns,
+        from.end_ns,
+        Some(from.due_ns),
+        from.overran,
+    );
+    let busy = (instant(late + 1), count - late);
+    // It was done when the wait began, where that is known.
+    add(
+        busy,
+        to.end_ns,
+        to.begun_ns.unwrap_or(to.end_ns),
+        None,
+        true,
+    );
+    let passed = (to.due_ns, u64::from(to.passed));
+    add(passed, to.end_ns, to.end_ns, None, to.overran);
+    skips
+}

@@ -1,0 +1,108 @@
+//! What stops a program: freezers and debuggers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::until;
+
+/// A freezer of control groups: its hierarchy, the file that freezes, what to write there, and
+/// where it says that all is frozen.
+pub struct Freezer {
+    hierarchy: &'static str,
+    file: &'static str,
+    freeze: &'static str,
+    thaw: &'static str,
+    says: (&'static str, &'static str),
+}
+
+const fn of_version_2(hierarchy: &'static str) -> Freezer {
+    Freezer {
+        hierarchy,
+        file: "cgroup.freeze",
+        freeze: "1",
+        thaw: "0",
+        says: ("cgroup.events", "frozen 1"),
+    }
+}
+
+/// Where they may be mounted.
+pub const FREEZERS: [Freezer; 3] = [
+    Freezer {
+        hierarchy: "/sys/fs/cgroup/freezer",
+        file: "freezer.state",
+        freeze: "FROZEN",
+        thaw: "THAWED",
+        says: ("freezer.state", "FROZEN"),
+    },
+    of_version_2("/sys/fs/cgroup/unified"),
+    of_version_2("/sys/fs/cgroup"),
+];
+
+impl Freezer {
+    /// A group of its own, if it is there.
+    pub fn group(&self) -> Option<Group<'_>> {
+        let path = Path::new(self.hierarchy).join(format!("punctual-test-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        let group = Group(self, path);
+        group.1.join(self.file).exists().then_some(group)
+    }
+}
+
+/// A group of a mounted control group hierarchy; gone when dropped.
+pub struct Group<'f>(&'f Freezer, PathBuf);
+
+impl Group<'_> {
+    fn put(&self, file: &str, text: &str) {
+        fs::write(self.1.join(file), text).expect("a file of the group");
+    }
+
+    /// Takes a process in.
+    pub fn add(&self, pid: u32) {
+        self.put("cgroup.procs", &pid.to_string());
+    }
+
+    /// Begins to freeze.
+    pub fn freeze(&self) {
+        self.put(self.0.file, self.0.freeze);
+    }
+
+    /// Waits until all is frozen.
+    pub fn await_frozen(&self) {
+        let (file, text) = self.0.says;
+        let says = || fs::read_to_string(self.1.join(file)).is_ok_and(|it| it.contains(text));
+        until("the freezer", says);
+    }
+
+    /// Lets them go.
+    pub fn thaw(&self) {
+        self.put(self.0.file, self.0.thaw);
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        while fs::remove_dir(&self.1).is_err() && begin.elapsed() < Duration::from_secs(5) {
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Holds one thread as a debugger does.
+pub fn trace(tid: i32, length: Duration) -> bool {
+    // SAFETY: PTRACE_SEIZE takes a thread id and no memory of ours.
+    let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid, 0, 0) };
+    if seized != 0 {
+        return false;
+    }
+    let mut status = 0;
+    // SAFETY: PTRACE_INTERRUPT takes the id of a thread that this one traces, and no memory.
+    unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0) };
+    // SAFETY: `status` is live and writable.
+    unsafe { libc::waitpid(tid, &mut status, libc::__WALL) };
+    sleep(length);
+    // SAFETY: the thread is stopped and traced by this one.
+    unsafe { libc::ptrace(libc::PTRACE_DETACH, tid, 0, 0) == 0 }
+}
