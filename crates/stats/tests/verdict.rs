@@ -436,7 +436,7 @@ fn in_virtual_time_the_advice_speaks_of_no_share_of_machines() {
     for late in [&[][..], &[(7, 200_000)]] {
         let threads = [thread(CYCLES, DEADLINE, late)];
         let mut run = evidence(&threads, DEADLINE, CYCLES);
-        let advice = |run: &RunEvidence<'_>| judge(&[miss(1e-6)], run, &[], 0.95).sentence;
+        let advice = |run: &RunEvidence<'_>| judge(&[miss(2e-5)], run, &[], 0.95).sentence;
         assert!(advice(&run).contains("9 in 10"), "{}", advice(&run));
         run.repeats = true;
         let sentence = advice(&run);
