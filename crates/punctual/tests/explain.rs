@@ -162,5 +162,9 @@ fn what_is_not_there_is_said_in_one_line() {
     fs::write(path.join("run.json"), serde_json::to_string(&run).unwrap()).unwrap();
     let ended = explain(&place, &[text(&path)]);
     assert_eq!(ended.code(), 1);
-    assert!(ended.stderr.contains("nobody looked"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("this run was not traced"),
+        "{}",
+        ended.stderr
+    );
 }

@@ -29,6 +29,7 @@
 //!     rows: None,
 //!     halves: None,
 //!     load: Some("no load"),
+//!     repeats: false,
 //! };
 //! let required = Requirement::MissProbability { deadline_ns: 100_000, allowed: 1e-3 };
 //! let verdict = judge(&[required], &run, &[], 0.95);

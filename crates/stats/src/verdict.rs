@@ -339,7 +339,7 @@ fn sentence(
         }
         Outcome::Invalid => {}
     }
-    text + &how_to_show_it(bound, needed, never)
+    text + &how_to_show_it(bound, evidence.repeats, needed, never)
 }
 
 /// "4.0 % of 120,126 cycles missed 100 µs (4,494 late, 284 skipped; worst 99.4 ms)".
@@ -396,6 +396,7 @@ fn what_was_seen(bound: &MissBound, evidence: &RunEvidence<'_>, shares: Shares) 
 /// How much longer to run, or why no time would do.
 fn how_to_show_it(
     bound: &MissBound,
+    repeats: bool,
     needed: Option<TimeNeeded>,
     never: Option<TimeUnknown>,
 ) -> String {
@@ -404,6 +405,11 @@ fn how_to_show_it(
         (Some(needed), _) => {
             let (likely, least) = (time(needed.likely_ns), time(needed.without_miss_ns));
             match bound.misses {
+                0 if repeats => format!(" Run {least} longer: enough if no miss comes."),
+                _ if repeats => format!(
+                    " Run {likely} longer: enough if misses come as they did ({least} if none \
+                     comes)."
+                ),
                 0 => format!(
                     " Run {least} longer: enough if no miss comes. {likely} longer is enough for \
                      9 in 10 machines that miss half as often as is allowed."

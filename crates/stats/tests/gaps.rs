@@ -37,6 +37,7 @@ fn judged(gaps: &[u64], lost: u64, watched_ns: u64, requirements: &[Requirement]
         halves: None,
         rows: None,
         load: Some("standard load v1"),
+        repeats: false,
     };
     let watched = WatchedTime {
         span_ns: 10 * SECOND,

@@ -36,6 +36,7 @@ fn wake_ups(requirements: &[Requirement], invalid: &[String]) -> Verdict {
         halves: None,
         rows: None,
         load: None,
+        repeats: false,
     };
     judge(requirements, &evidence, invalid, 0.95)
 }

@@ -81,6 +81,7 @@ impl Built {
             rows: None,
             halves: None,
             load: None,
+            repeats: false,
         };
         let deadline_ns = self.deadline_ns;
         let required = Requirement::MissProbability {

@@ -48,6 +48,7 @@ fn two_cpus_with_full_peaks() {
         halves: None,
         rows: None,
         load: None,
+        repeats: false,
     };
     let settings = Settings {
         requirements: vec![Requirement::MissProbability {

@@ -73,6 +73,7 @@ fn evidence<'a>(threads: &'a [Thread], deadline: u64, cycles: u64) -> RunEvidenc
         halves: None,
         rows: None,
         load: Some("standard load v1"),
+        repeats: false,
     }
 }
 
@@ -428,4 +429,18 @@ fn wake_ups_that_went_unseen_may_have_been_late() {
     let sentence = judged(9, 1e-4).sentence;
     assert!(sentence.contains("wake-ups went unseen"), "{sentence}");
     assert_eq!(judged(9, 1e-3).outcome, Outcome::Pass);
+}
+
+#[test]
+fn in_virtual_time_the_advice_speaks_of_no_share_of_machines() {
+    for late in [&[][..], &[(7, 200_000)]] {
+        let threads = [thread(CYCLES, DEADLINE, late)];
+        let mut run = evidence(&threads, DEADLINE, CYCLES);
+        let advice = |run: &RunEvidence<'_>| judge(&[miss(2e-5)], run, &[], 0.95).sentence;
+        assert!(advice(&run).contains("9 in 10"), "{}", advice(&run));
+        run.repeats = true;
+        let sentence = advice(&run);
+        assert!(!sentence.contains("9 in 10"), "{sentence}");
+        assert!(sentence.contains(" longer: enough if "), "{sentence}");
+    }
 }

@@ -22,7 +22,7 @@ use crate::trace::windows::{WINDOWS_FILE, Windows};
 /// `explain`: prints bills and ranking, or two runs by cause; writes traces and pictures.
 ///
 /// # Errors
-/// What can't be read or written, and runs in which nobody looked.
+/// What can't be read or written, and runs that were not traced.
 pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
     let run = explained(&flags.run, flags.again)?;
     let style = out::style();
@@ -88,7 +88,7 @@ fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
     }
     if run.explanation.is_none() {
         return Err(Failure::setup(format!(
-            "{}: nobody looked who stole the time of this run; measure as root without --no-explain, on a kernel that \
+            "{}: this run was not traced; measure as root without --no-explain, on a kernel that \
              punctual can trace",
             path.display()
         )));

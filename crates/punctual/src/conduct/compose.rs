@@ -203,7 +203,7 @@ pub fn finish_threads(run: &mut Run, outcomes: Vec<Option<Outcome>>) {
 
 /// What the conditions came to in the end.
 pub fn last_conditions(run: &mut Run, watch: &mut Watch, elapsed_ns: u64) {
-    run.events.extend(watch.poll(elapsed_ns));
+    watch.poll_into(elapsed_ns, &mut run.events);
     if let Some(stolen) = watch.stolen() {
         run.system.virtualisation.stolen_ns = Some(stolen.total_ns);
         run.system.virtualisation.stolen_share = Some(stolen.share);

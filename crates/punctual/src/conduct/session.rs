@@ -276,8 +276,8 @@ impl Session<'_> {
             }
             if Instant::now() >= next_watch {
                 next_watch = Instant::now() + WATCH_EVERY;
-                let events = self.watch.poll(self.kept.elapsed_ns());
-                self.kept.run.events.extend(events);
+                let elapsed_ns = self.kept.elapsed_ns();
+                self.watch.poll_into(elapsed_ns, &mut self.kept.run.events);
             }
             if Instant::now() >= next_save {
                 self.save_under_way();

@@ -46,11 +46,10 @@ impl fmt::Display for ChannelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Silent => f.write_str("the guest handed nothing out"),
-            Self::Cut { bytes } => write!(f, "what the guest handed out ends after {bytes} bytes"),
-            Self::Garbled { at, reason } => write!(
-                f,
-                "what the guest handed out is damaged at byte {at}: {reason}"
-            ),
+            Self::Cut { bytes } => write!(f, "the guest's output ends after {bytes} bytes"),
+            Self::Garbled { at, reason } => {
+                write!(f, "the guest's output is damaged at byte {at}: {reason}")
+            }
         }
     }
 }

@@ -98,6 +98,7 @@ impl Evidence {
                 .as_ref()
                 .map(|[first, second]| [half(first), half(second)]),
             load: self.load.as_deref(),
+            repeats: run.repeats(),
         }
     }
 }

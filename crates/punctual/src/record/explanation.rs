@@ -12,7 +12,7 @@ mod picture;
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-pub use cause::{Cause, softirq_name};
+pub use cause::{Cause, EARLIER_TIMER, softirq_name};
 pub(super) use check::check;
 pub use ledger::Ledger;
 pub use picture::{Lane, Mark, Picture, Span};

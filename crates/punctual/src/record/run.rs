@@ -17,7 +17,7 @@ use super::blocks::Blocks;
 use super::cross::CrossCheck;
 use super::explanation::Explanation;
 use super::gaps::Gaps;
-use super::lab::Laboratory;
+use super::lab::{GuestTime, Laboratory};
 use super::load::WorkCheck;
 use super::placement::Placement;
 use super::stops::Stops;
@@ -90,7 +90,7 @@ pub struct Run {
     /// For a run made in the laboratory: on what, and all that it depends on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
-    /// Who stole the time of the late wake-ups; absent where nobody looked.
+    /// Who stole the time of the late wake-ups; absent where the run was not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
     /// For a run that looked for gaps and not for wake-ups: how, and how much it watched.
@@ -127,6 +127,13 @@ impl Run {
         let wanted = self.is_judged() || analysis.verdict.outcome == Outcome::Invalid;
         self.verdict = wanted.then(|| analysis.verdict.clone());
         self.analysis = Some(analysis);
+    }
+
+    /// Whether the same run gives the same figures: it was made in virtual time.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        let laboratory = self.laboratory.as_ref();
+        laboratory.is_some_and(|laboratory| laboratory.time == GuestTime::Virtual)
     }
 
     /// The step that latencies were rounded down to: 1 for our own figures.

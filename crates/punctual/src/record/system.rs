@@ -125,6 +125,19 @@ pub struct Power {
     pub boost: Option<bool>,
     /// What `/dev/cpu_dma_latency` was held at for the run; absent where it was left alone.
     pub cpu_dma_latency_held_us: Option<i32>,
+    /// What is known of it for a program that was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_dma_latency_watched: Option<WatchedLatency>,
+}
+
+/// `/dev/cpu_dma_latency` and a program that was watched.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WatchedLatency {
+    /// Whether the program had it open when it was looked at.
+    pub open: bool,
+    /// The bound in force then, the lowest of all programs'; absent where it could not be read.
+    pub in_force_us: Option<i32>,
 }
 
 /// An idle state.

@@ -4,6 +4,8 @@ use super::placement::placement;
 use super::statements::{Fact, fact};
 use super::{terms, watch, words};
 use crate::record::lab::{GuestTime, Laboratory};
+use crate::record::system::WatchedLatency;
+use crate::record::watch::Subject;
 use crate::record::{Interval, Load, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
@@ -181,7 +183,30 @@ pub fn idle(load: &Load) -> Option<String> {
 pub fn idle_states(run: &Run) -> String {
     match run.system.power.cpu_dma_latency_held_us {
         Some(us) => format!("cpu_dma_latency held at {us} µs"),
-        None => "cpu_dma_latency left alone".to_owned(),
+        None => match (&run.watch, &run.system.power.cpu_dma_latency_watched) {
+            (None, _) => "cpu_dma_latency left alone".to_owned(),
+            (Some(_), None) => "cpu_dma_latency not set by punctual".to_owned(),
+            (Some(watch), Some(found)) => watched_idle_states(&watch.subject, found),
+        },
+    }
+}
+
+/// Whether the watched program bounds idle states itself.
+fn watched_idle_states(subject: &Subject, found: &WatchedLatency) -> String {
+    // What applies where no program holds a bound.
+    const UNBOUNDED_US: i32 = 2_000_000_000;
+    let program = match subject {
+        Subject::Program { name, .. } => name,
+        Subject::System => "the watched program",
+    };
+    let in_force = found.in_force_us.filter(|us| *us < UNBOUNDED_US);
+    match (found.open, in_force) {
+        (true, Some(us)) => format!("cpu_dma_latency held by {program}, {us} µs in force"),
+        (true, None) => format!("cpu_dma_latency held by {program}"),
+        (false, Some(us)) => {
+            format!("cpu_dma_latency not held by {program}; {us} µs in force by another program")
+        }
+        (false, None) => format!("cpu_dma_latency not held by {program}"),
     }
 }
 
@@ -417,6 +442,16 @@ pub(super) fn origin(run: &Run) -> Vec<Fact> {
         }
     }
     facts
+}
+
+/// When a run began. The clock of the laboratory's guest tells no date.
+#[must_use]
+pub fn begun(run: &Run) -> String {
+    match run.laboratory.as_ref().map(|laboratory| laboratory.time) {
+        None => run.started.clone(),
+        Some(GuestTime::Virtual) => "virtual time".to_owned(),
+        Some(GuestTime::Host) => "an emulator's time".to_owned(),
+    }
 }
 
 /// What a time is that was measured in the laboratory, and what made it.

@@ -5,7 +5,7 @@ use punctual_stats::requirement::Requirement;
 
 use super::chart::Marks;
 use super::terms::Terms;
-use super::{statements, words};
+use super::{conditions, statements, words};
 use crate::record::Run;
 
 /// The deadline of a run: that of the first requirement that has one for every
@@ -49,7 +49,7 @@ pub fn marks(run: &Run) -> Marks {
         run.tool.name,
         run.verb,
         run.system.hostname,
-        run.started,
+        conditions::begun(run),
         words::duration(run.measured_ns)
     );
     let mut heading = vec![place, statements::headline(run).sentence];

@@ -6,6 +6,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
+use super::root::Root;
+use crate::record::system::WatchedLatency;
+
 /// The device.
 pub const PATH: &str = "/dev/cpu_dma_latency";
 
@@ -45,6 +48,31 @@ impl std::error::Error for HoldError {
             Self::Absent | Self::Forbidden => None,
         }
     }
+}
+
+/// What a process has to do with the bound; absent where its open files may not be read, or it
+/// has ended.
+#[must_use]
+pub fn watched(root: &Root, pid: u32) -> Option<WatchedLatency> {
+    let directory = format!("/proc/{pid}/fd");
+    let files = root.names(&directory).ok()?;
+    let mut files = files.iter();
+    let is_device = |file: &String| {
+        let link = root.link(&format!("{directory}/{file}"));
+        link.is_ok_and(|link| link == PATH)
+    };
+    Some(WatchedLatency {
+        open: files.any(is_device),
+        in_force_us: root.is_live().then(in_force_us).flatten(),
+    })
+}
+
+/// The bound in force. To open the device without writing to it changes none.
+fn in_force_us() -> Option<i32> {
+    let mut bytes = [0; 4];
+    let file = File::open(PATH).ok()?;
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Some(i32::from_ne_bytes(bytes))
 }
 
 impl DmaLatency {

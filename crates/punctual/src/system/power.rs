@@ -21,6 +21,7 @@ pub(super) fn read(reader: &mut Reader<'_>, probed: &[usize]) -> Power {
         idle_states: idle_states(reader, probed.first().copied().unwrap_or(0)),
         boost: boost(reader),
         cpu_dma_latency_held_us: None,
+        cpu_dma_latency_watched: None,
     }
 }
 

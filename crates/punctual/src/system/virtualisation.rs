@@ -78,7 +78,7 @@ fn signature(reader: &Reader<'_>) -> Option<String> {
         return None;
     }
     #[allow(unused_unsafe, reason = "safe in newer versions of Rust")]
-    // SAFETY: as above; a hypervisor answers this leaf.
+    // SAFETY: x86-64 always has the instruction; a hypervisor answers this leaf.
     let leaf = unsafe { __cpuid(0x4000_0000) };
     let mut bytes = Vec::with_capacity(12);
     for register in [leaf.ebx, leaf.ecx, leaf.edx] {
@@ -223,15 +223,30 @@ fn container(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Option<String> {
     if let Some((_, name)) = by_path {
         return Some((*name).to_owned());
     }
-    // Images leave these files behind also where they boot as a machine's own
-    // root: they count only beside a namespace of one's own.
+    // Images leave these files behind also where they boot as a machine's own root, and there
+    // anyone may unshare a namespace: they count only beside what a container's manager mounts.
     let marker = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")]
         .iter()
         .find(|(file, _)| reader.root.exists(file));
     match marker {
-        Some((_, name)) if !first_namespaces(reader) => Some((*name).to_owned()),
+        Some((_, name)) if !first_namespaces(reader) && mounted_by_manager(reader) => {
+            Some((*name).to_owned())
+        }
         _ => None,
     }
+}
+
+/// Whether files are mounted that the managers of containers put over an image's own.
+fn mounted_by_manager(reader: &Reader<'_>) -> bool {
+    const FILES: [&str; 4] = [
+        "/etc/hostname",
+        "/etc/hosts",
+        "/etc/resolv.conf",
+        "/run/.containerenv",
+    ];
+    let mounts = reader.root.text("/proc/self/mountinfo").unwrap_or_default();
+    let mut places = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    places.any(|place| FILES.contains(&place))
 }
 
 /// Whether we are in the namespaces that the kernel began with. Their inode

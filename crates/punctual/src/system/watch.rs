@@ -70,12 +70,11 @@ impl Watch {
     }
 
     /// Looks again, `at_ns` after the start of the measurement, and says what
-    /// changed since the last look.
+    /// changed since the last look; but for the quotas of control groups.
     pub fn poll(&mut self, at_ns: u64) -> Vec<Event> {
         let mut now = Snapshot::take(&self.root, &self.probes, at_ns);
         let mut events = self.last.changes(&mut now);
         events.extend(self.log.poll(at_ns));
-        events.extend(self.throttling.quotas(at_ns));
         self.last = now;
         events.retain(|event| {
             let count = self.counts.entry(event.kind.clone()).or_insert(0);
@@ -83,6 +82,12 @@ impl Watch {
             event.invalidates || *count <= EVENTS_PER_KIND
         });
         events
+    }
+
+    /// Looks again, and brings the events of a run up to date: those of quotas grow.
+    pub fn poll_into(&mut self, at_ns: u64, events: &mut Vec<Event>) {
+        events.extend(self.poll(at_ns));
+        self.throttling.quotas(at_ns, events);
     }
 
     /// Looks at the accounts of real-time threads, and says where one was throttled: to be

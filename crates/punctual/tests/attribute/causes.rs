@@ -391,6 +391,40 @@ fn on_preempt_rt_a_softirq_belongs_to_its_thread() {
     );
 }
 
+/// A late wake-up makes the next one late before that has a timer.
+#[test]
+fn the_wait_for_the_wake_up_before_is_no_sleep_on_the_way() {
+    let late = |expires_ns| {
+        let mut made = asleep(&idle(), 66_000_000);
+        made.window.waiting_ns = DUE + 65_000_000;
+        made.irq(44_850_000, Vector::LocalTimer)
+            .at(
+                44_951_000,
+                What::TimerExpire {
+                    timer: 0x55,
+                    function: 0x99,
+                    expires_ns,
+                    of_probe: false,
+                },
+            )
+            .at(44_953_000, What::Waking { tid: 100, by: None })
+            .irq_exit(45_000_000, Vector::LocalTimer)
+            .switch(45_010_000, &idle(), &probe())
+            .leaves(65_010_000, &probe(), 1, &idle())
+            .timer(65_020_000, 65_030_000, None)
+            .switch(65_990_000, &idle(), &probe());
+        let bill = made.bill();
+        let mut rows = bill.rows.into_iter();
+        rows.find(|row| matches!(row.cause, Cause::Blocked { .. }))
+            .unwrap()
+    };
+    let row = late(DUE - 50_000_000);
+    let state = text("earlier-timer");
+    assert_eq!(row.cause, Cause::Blocked { state });
+    let note = row.note.unwrap();
+    assert!(note.ends_with("expired 95.0 ms late"), "{note}");
+}
+
 #[test]
 fn the_probe_was_not_asleep_yet() {
     let mut made = asleep(&idle(), 30_000);

@@ -334,6 +334,7 @@ fn judged(histogram: &Histogram, allowed: f64, seconds: u64) -> (Outcome, f64) {
         halves: None,
         rows: None,
         load: None,
+        repeats: false,
     };
     let requirement = Requirement::MissProbability {
         deadline_ns: 100_000,

@@ -183,6 +183,10 @@ fn full_system() -> SystemState {
     system.power.idle_driver = Some("acpi".to_owned());
     system.power.idle_states = vec![system::IdleState::default()];
     system.power.boost = Some(true);
+    system.power.cpu_dma_latency_watched = Some(system::WatchedLatency {
+        open: true,
+        in_force_us: Some(0),
+    });
     system.virtualisation.hypervisor = Some("kvm".to_owned());
     system.virtualisation.container = Some("podman".to_owned());
     system.virtualisation.stolen_ns = Some(1);

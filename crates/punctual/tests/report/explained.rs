@@ -71,6 +71,43 @@ fn mends_name_the_cpus_of_the_run_and_quote_what_a_record_says() {
 }
 
 #[test]
+fn limits_of_real_time_threads_are_lifted_on_named_cpus_with_a_warning() {
+    let mut run = report_fixtures::good();
+    let throttled = Cause::Throttled {
+        task: "cc1".to_owned(),
+    };
+    let advice = |run: &Run, cpus: &[usize]| {
+        let mut run = run.clone();
+        run.request.cpus = cpus.to_vec();
+        mend(&throttled, &run).unwrap()
+    };
+    let text = advice(&run, &[1]);
+    assert!(!text.contains("cpuN"), "{text}");
+    assert!(
+        text.contains("echo 0 > /sys/kernel/debug/sched/fair_server/cpu1/runtime"),
+        "{text}"
+    );
+    assert!(text.contains("dangerous"), "{text}");
+    let text = advice(&run, &[0, 2, 3]);
+    assert!(
+        text.contains("for cpu in 0 $(seq 2 3); do echo 0 >"),
+        "{text}"
+    );
+    // An ordinary thread is not what these limits bound.
+    run.request.policy = "other".to_owned();
+    let text = advice(&run, &[1]);
+    assert!(!text.contains("sched_rt_runtime_us"), "{text}");
+    assert!(!text.contains("fair_server"), "{text}");
+    assert!(text.contains("cpu.max"), "{text}");
+    // The wake-up before has a bill of its own.
+    let earlier = Cause::Blocked {
+        state: "earlier-timer".to_owned(),
+    };
+    assert_eq!(mend(&earlier, &run), None);
+    assert_eq!(name(&earlier), "its previous wake-up was late");
+}
+
+#[test]
 fn a_fix_is_given_only_where_it_can_help() {
     let ordinary = |task: &str| Cause::Thread {
         task: task.to_owned(),

@@ -4,7 +4,10 @@
 use super::browser::render;
 use super::labs;
 
+use punctual::record::lab::GuestTime;
+use punctual::report::formats::{Format, write};
 use punctual::report::lab::page;
+use punctual::report::{conditions, html};
 
 fn flat(page: &str) -> String {
     page.replace('\u{a0}', " ")
@@ -106,4 +109,22 @@ fn hostile_names_stay_text_and_a_browser_complains_of_nothing() {
         assert!(!log.contains("CONSOLE"), "{name}: {log}");
         assert!(!dom.contains("<img"), "{name}");
     }
+}
+
+/// A guest's clock tells no date.
+#[test]
+fn a_run_in_virtual_time_has_no_date() {
+    let mut run = super::fixtures::good();
+    run.started = "2020-01-01T00:00:07Z".to_owned();
+    let junit = |run: &punctual::record::Run| write(Format::Junit, run).expect("a test suite");
+    assert!(junit(&run).contains("timestamp=\"2020-01-01T00:00:07\""));
+    run.laboratory = Some(labs::laboratory("rt"));
+    for text in [junit(&run), html::page(&run)] {
+        assert!(!text.contains("2020-01-01"), "{text}");
+        assert!(text.contains("virtual time"), "{text}");
+    }
+    if let Some(laboratory) = &mut run.laboratory {
+        laboratory.time = GuestTime::Host;
+    }
+    assert_eq!(conditions::begun(&run), "an emulator's time");
 }

@@ -23,3 +23,28 @@ pub fn hostile() -> Run {
     run.verdict = analyse_record(&run).ok().map(|analysis| analysis.verdict);
     run
 }
+
+/// The program that is watched may bound idle states itself.
+#[test]
+fn who_holds_cpu_dma_latency_is_said_of_a_watched_program() {
+    use punctual::record::system::WatchedLatency;
+    use punctual::report::conditions::idle_states;
+
+    let mut run = program();
+    run.system.power.cpu_dma_latency_held_us = None;
+    assert_eq!(idle_states(&run), "cpu_dma_latency not set by punctual");
+    let mut said = |open, in_force_us| {
+        run.system.power.cpu_dma_latency_watched = Some(WatchedLatency { open, in_force_us });
+        idle_states(&run)
+    };
+    let program = "cpu_dma_latency held by controller, 0 µs in force";
+    assert_eq!(said(true, Some(0)), program);
+    assert_eq!(
+        said(false, Some(2_000_000_000)),
+        "cpu_dma_latency not held by controller"
+    );
+    assert_eq!(
+        said(false, Some(5)),
+        "cpu_dma_latency not held by controller; 5 µs in force by another program"
+    );
+}

@@ -38,3 +38,16 @@ fn a_line_that_is_cut_anywhere_does_no_harm() {
         assert!(!program.runs(&machine.root), "{cut}");
     }
 }
+
+#[test]
+fn a_process_that_holds_cpu_dma_latency_is_found_by_its_open_files() {
+    use punctual::system::dma_latency;
+
+    let machine = Machine::empty();
+    assert_eq!(dma_latency::watched(&machine.root, 7), None);
+    machine.link("/proc/7/fd/0", "/dev/null");
+    let found = || dma_latency::watched(&machine.root, 7).unwrap();
+    assert!(!found().open);
+    machine.link("/proc/7/fd/5", "/dev/cpu_dma_latency");
+    assert!(found().open);
+}

@@ -413,3 +413,20 @@ fn paths_read_from_files_do_not_lead_out_of_the_tree() {
     let out = machine.root.path("/sys/../../../../etc/passwd");
     assert!(out.ends_with("sys/etc/passwd"), "{}", out.display());
 }
+
+/// An image's marker in the root file system of a machine, and a namespace of one's own.
+#[test]
+fn an_unshared_namespace_is_no_container() {
+    let machine = Machine::recorded("vm-2cpu");
+    machine.remove("/proc/self/ns/pid");
+    machine.link("/proc/self/ns/pid", "pid:[4026532178]");
+    let state = surveyed(&machine, &[0]);
+    assert_eq!(state.virtualisation.container, None);
+    // What a manager mounts over the files of the image is news.
+    machine.write(
+        "/proc/self/mountinfo",
+        "712 700 254:1 /docker/containers/4f1c/hostname /etc/hostname rw - ext4 /dev/vda1 rw\n",
+    );
+    let state = surveyed(&machine, &[0]);
+    assert_eq!(state.virtualisation.container.as_deref(), Some("docker"));
+}

@@ -1,8 +1,10 @@
 //! What differs between two scripted looks at the conditions.
 
 use punctual::record::run::Event;
-use punctual::system::watch::{Offsets, ProbeSeen, Snapshot, Stolen};
+use punctual::system::watch::{Offsets, ProbeSeen, Snapshot, Stolen, Watch};
 use punctual::system::{Policy, ThreadScheduling};
+
+use crate::support::Machine;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -260,4 +262,48 @@ fn stolen_time_that_runs_backwards_counts_as_none() {
     assert_eq!(first.changes(&mut later), []);
     assert_eq!(first.stolen_until(&later).unwrap().total_ns, 0);
     assert_eq!(Snapshot::default().stolen_until(&Snapshot::default()), None);
+}
+
+/// A quota holds threads up all through a run: its one event tells the whole length.
+#[test]
+fn the_event_of_a_quota_grows_with_the_run() {
+    let machine = Machine::empty();
+    machine.write("/proc/self/cgroup", "0::/jobs\n");
+    machine.write(
+        "/proc/self/mountinfo",
+        "35 24 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    );
+    machine.write("/sys/fs/cgroup/jobs/cpu.max", "20000 100000\n");
+    let account = |periods: u64, us: u64| {
+        let text = format!("nr_periods 99\nnr_throttled {periods}\nthrottled_usec {us}\n");
+        machine.write("/sys/fs/cgroup/jobs/cpu.stat", text);
+    };
+    account(7, 70_000);
+    let mut watch = Watch::start(&machine.root, &[]);
+    let mut events = Vec::new();
+    watch.poll_into(SECOND, &mut events);
+    assert_eq!(events, []);
+    account(8, 75_000);
+    watch.poll_into(2 * SECOND, &mut events);
+    let other = Event {
+        at_ns: 2 * SECOND,
+        kind: "samples".to_owned(),
+        text: "between".to_owned(),
+        invalidates: false,
+    };
+    assert!(
+        events[0].text.contains("1 period, 5.0 ms in all"),
+        "{events:?}"
+    );
+    events.push(other.clone());
+    account(19, 744_000);
+    watch.poll_into(9 * SECOND, &mut events);
+    let quota = &events[0];
+    assert_eq!((quota.at_ns, quota.kind.as_str()), (2 * SECOND, "quota"));
+    assert!(quota.text.contains("/jobs throttled"), "{quota:?}");
+    assert!(
+        quota.text.contains("12 periods, 674 ms in all"),
+        "{quota:?}"
+    );
+    assert_eq!(events[1..], [other]);
 }

@@ -190,8 +190,5 @@ fn judge(record: &Before, made: &Made) -> (bool, String) {
         let sum = new.result_sha256.get(..16).unwrap_or_default();
         return (true, format!("identical (result {sum}){origin}"));
     }
-    (
-        false,
-        format!("differs: what the guest handed out is other{origin}"),
-    )
+    (false, format!("differs: the guest's output{origin}"))
 }

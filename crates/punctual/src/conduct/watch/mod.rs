@@ -208,8 +208,8 @@ impl<W: Watched> Session<'_, W> {
             }
             if now >= next_look {
                 next_look = now + WATCH_EVERY;
-                let events = self.conditions.poll(elapsed_ns);
-                self.kept.run.events.extend(events);
+                self.conditions
+                    .poll_into(elapsed_ns, &mut self.kept.run.events);
             }
             if now >= next_save {
                 next_save = now + SAVE_EVERY;

@@ -18,8 +18,8 @@ use crate::probe::timeline;
 use crate::record::watch::{Subject, Watch};
 use crate::record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
 use crate::report::live::LiveWatch;
-use crate::system::Root;
 use crate::system::process::Process;
+use crate::system::{Root, dma_latency};
 use crate::trace::capture::Place;
 use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::{Happened, Options, Sleeper, Watching};
@@ -85,6 +85,18 @@ impl<'a> Program<'a> {
         };
         program.compose(run, 0);
         Ok(program)
+    }
+
+    /// Whether the program bounds idle states itself: it may begin to at any time, and what was
+    /// seen once stays.
+    fn look_at_idle_states(&self, run: &mut Run) {
+        let known = &mut run.system.power.cpu_dma_latency_watched;
+        if known.as_ref().is_some_and(|known| known.open) {
+            return;
+        }
+        if let Some(found) = dma_latency::watched(&self.root, self.process.pid) {
+            *known = Some(found);
+        }
     }
 
     fn meet(&mut self, sleeper: Sleeper) {
@@ -294,6 +306,7 @@ impl Watched for Program<'_> {
             .map(|it| compose::thread(self.start_ns, it, &self.numbers))
             .collect();
         run.timeline = timeline::merged(threads.iter().map(|it| it.tally.rows()), elapsed_ns);
+        self.look_at_idle_states(run);
         run.watch = Some(Watch {
             subject: Subject::Program {
                 pid: self.process.pid,

@@ -113,7 +113,8 @@ pub enum Cause {
     },
     /// A page fault in the probe itself.
     Fault,
-    /// The probe itself went to sleep: `asleep`, `disk`, `stopped`, `traced`.
+    /// The probe itself slept: `asleep`, `disk`, `stopped`, `traced`, or `earlier-timer` where it
+    /// still waited for the wake-up before.
     Blocked {
         /// In which state.
         state: String,
@@ -202,6 +203,9 @@ fn general_lock(lock: &str) -> String {
         lock.to_owned()
     }
 }
+
+/// The state of a probe that still waited for the wake-up before.
+pub const EARLIER_TIMER: &str = "earlier-timer";
 
 /// What the kernel calls a softirq.
 #[must_use]

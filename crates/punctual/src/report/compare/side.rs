@@ -4,6 +4,7 @@ use punctual_stats::verdict::Outcome;
 use serde::Serialize;
 
 use crate::record::{ImportedThread, Run};
+use crate::report::conditions;
 
 /// One of the two sides. What is not known of one of its runs is not known of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -96,7 +97,7 @@ pub(super) fn of(runs: &[Run]) -> Side {
     Side {
         runs: runs.len(),
         tools: distinct(&|run| run.tool.name.clone()),
-        started: distinct(&|run| run.started.clone()),
+        started: distinct(&conditions::begun),
         hosts: distinct(&|run| run.system.hostname.clone()),
         kernels: distinct(&|run| run.system.kernel.release.clone()),
         measured_ns: known(

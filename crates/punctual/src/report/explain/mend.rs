@@ -1,8 +1,8 @@
 //! What to do about a cause: a command that can be run as it stands where there is one.
 
 use super::places::Places;
-use crate::record::Run;
-use crate::record::explanation::{Cause, softirq_name};
+use crate::record::explanation::{Cause, EARLIER_TIMER, softirq_name};
+use crate::record::{Run, cpu_list};
 
 /// Whether no CPU was left to what is not a probe.
 pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
@@ -10,7 +10,7 @@ pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
     online.iter().all(|cpu| run.request.cpus.contains(cpu))
 }
 
-/// What a person can do about a cause, if anything is known.
+/// What to do about a cause, if anything is known.
 #[must_use]
 pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
     let places = Places::of(run, cause);
@@ -59,11 +59,7 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
             named(task),
             pin(task, elsewhere)
         ),
-        Cause::Throttled { task } => format!(
-            "real-time threads used up their share, or {} had the fair server's: sysctl -w \
-             kernel.sched_rt_runtime_us=-1; echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime",
-            if task.is_empty() { "nobody" } else { task }
-        ),
+        Cause::Throttled { task } => throttled(task, run),
         Cause::IdleExit { .. } => {
             "keep the processor awake: hold /dev/cpu_dma_latency at 0 (punctual does unless \
              --as-deployed), or cpupower idle-set -D 0, or boot with idle=poll"
@@ -131,6 +127,8 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         Cause::Blocked { state } if state == "stopped" || state == "traced" => {
             "no signals and no debugger for the real-time thread".to_owned()
         }
+        // That wake-up has a bill of its own.
+        Cause::Blocked { state } if state == EARLIER_TIMER => return None,
         Cause::Blocked { .. } => {
             "no call that may sleep between the wake-up and the work".to_owned()
         }
@@ -147,6 +145,73 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         | Cause::Blind => return None,
     };
     Some(text)
+}
+
+/// The limits of real-time threads are no advice where the probe is an ordinary one.
+fn throttled(task: &str, run: &Run) -> String {
+    let cpus = places_of(run);
+    if !is_real_time(run) {
+        return "a CPU quota throttles ordinary threads: see nr_throttled in cpu.stat of their \
+                control group, and raise its cpu.max"
+            .to_owned();
+    }
+    let server = if task.is_empty() {
+        String::new()
+    } else {
+        format!(
+            ", or for {task} the fair server of Linux 6.12 and later, which {} turns off",
+            each_fair_server(&cpus)
+        )
+    };
+    format!(
+        "let the real-time threads of CPU {} sleep for more of each second: they used up what \
+         kernel.sched_rt_runtime_us leaves them{server}. sysctl -w kernel.sched_rt_runtime_us=-1 \
+         lifts the limit. Both are dangerous: a real-time thread that never sleeps then keeps its \
+         CPU for good, from shells and kernel threads too",
+        cpu_list(&cpus)
+    )
+}
+
+/// Where threads of the run were seen, or probes were asked for.
+fn places_of(run: &Run) -> Vec<usize> {
+    let mut cpus = match run.watch {
+        Some(_) => run.threads.iter().map(|thread| thread.cpu).collect(),
+        None => run.request.cpus.clone(),
+    };
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+/// Whether a probe, or a thread that was watched, was scheduled in real time.
+fn is_real_time(run: &Run) -> bool {
+    let real_time = |policy: &str| matches!(policy, "fifo" | "rr" | "deadline");
+    match &run.watch {
+        Some(watch) if !watch.threads.is_empty() => {
+            let mut threads = watch.threads.iter();
+            threads.any(|thread| real_time(&thread.task.policy))
+        }
+        // Only real-time threads of a whole system are watched.
+        Some(_) => true,
+        None => real_time(&run.request.policy),
+    }
+}
+
+/// A command of any shell that turns off the fair server of these CPUs.
+fn each_fair_server(cpus: &[usize]) -> String {
+    let file = |cpu: &str| format!("echo 0 > /sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
+    if let [cpu] = cpus {
+        return file(&cpu.to_string());
+    }
+    let list = cpu_list(cpus);
+    let parts: Vec<String> = list
+        .split(',')
+        .map(|part| match part.split_once('-') {
+            Some((from, to)) => format!("$(seq {from} {to})"),
+            None => part.to_owned(),
+        })
+        .collect();
+    format!("for cpu in {}; do {}; done", parts.join(" "), file("$cpu"))
 }
 
 fn softirq(number: u32, places: &Places) -> String {

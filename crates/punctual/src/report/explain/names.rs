@@ -1,6 +1,6 @@
 //! What causes are called.
 
-use crate::record::explanation::{Cause, softirq_name};
+use crate::record::explanation::{Cause, EARLIER_TIMER, softirq_name};
 
 /// A cause in words.
 #[must_use]
@@ -55,6 +55,9 @@ pub fn name(cause: &Cause) -> String {
             None => known("lock", lock),
         },
         Cause::Fault => "page fault of its own".to_owned(),
+        Cause::Blocked { state } if state == EARLIER_TIMER => {
+            "its previous wake-up was late".to_owned()
+        }
         Cause::Blocked { state } => format!("it slept ({state})"),
         Cause::Waker { task } if task.is_empty() => "not woken yet".to_owned(),
         Cause::Waker { task } => format!("not woken yet by {task}"),

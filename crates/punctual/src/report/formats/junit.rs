@@ -9,7 +9,7 @@ use punctual_stats::verdict::{Outcome, RequirementResult};
 use super::xml::Xml;
 use crate::record::{Demand, Event, Run, Standing, State};
 use crate::report::figures::Figures;
-use crate::report::watch;
+use crate::report::{conditions, watch};
 
 pub(super) fn write(run: &Run) -> String {
     let cases = cases(run);
@@ -55,20 +55,20 @@ pub(super) fn write(run: &Run) -> String {
             ("time", &time),
         ],
     );
-    start(
-        &mut xml,
-        "testsuite",
-        &[
-            ("name", &name),
-            ("tests", &tests),
-            ("failures", &failures),
-            ("errors", &errors),
-            ("skipped", &skipped),
-            ("time", &time),
-            ("timestamp", run.started.trim_end_matches('Z')),
-            ("hostname", &run.system.hostname),
-        ],
-    );
+    let mut attributes: Vec<(&str, &str)> = vec![
+        ("name", &name),
+        ("tests", &tests),
+        ("failures", &failures),
+        ("errors", &errors),
+        ("skipped", &skipped),
+        ("time", &time),
+    ];
+    // The laboratory's guest knows no date: see the property `started`.
+    if run.laboratory.is_none() {
+        attributes.push(("timestamp", run.started.trim_end_matches('Z')));
+    }
+    attributes.push(("hostname", &run.system.hostname));
+    start(&mut xml, "testsuite", &attributes);
     properties(&mut xml, run);
     for case in &cases {
         case.write(&mut xml, &name, if case.timed { &time } else { "0" });
@@ -98,9 +98,14 @@ fn properties(xml: &mut Xml, run: &Run) {
         run.imported.is_some() && (name == "confidence" || matches!(value, "" | "unknown"))
     };
     let watched = watch::subject(run).map(|subject| ("watched", subject));
+    let dateless = run
+        .laboratory
+        .as_ref()
+        .map(|_| ("started", conditions::begun(run)));
     for (name, value) in properties
         .iter()
         .chain(&watched)
+        .chain(&dateless)
         .filter(|(name, value)| !unstated(name, value))
     {
         xml.empty("property", &[("name", name), ("value", value)]);

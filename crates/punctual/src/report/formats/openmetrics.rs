@@ -9,6 +9,7 @@ use punctual_stats::verdict::Outcome;
 
 use super::rows::{self, Known};
 use crate::record::{Run, Thread};
+use crate::report::conditions;
 
 /// Upper edges of the buckets: 1, 2 and 5 in each decade from 1 µs to 10 s.
 const EDGES_NS: [u64; 22] = [
@@ -230,11 +231,12 @@ fn about(out: &mut Page, run: &Run) {
     }
     let name = "punctual_run";
     out.family(name, "info", "", "What was measured, and where.");
+    let begun = conditions::begun(run);
     let facts = [
         ("tool", run.tool.name.as_str()),
         ("version", &run.tool.version),
         ("verb", &run.verb),
-        ("started", &run.started),
+        ("started", &begun),
         ("source", &run.request.source),
         ("load", &run.request.load),
         ("policy", &run.request.policy),

@@ -188,7 +188,8 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
             },
         );
     }
-    let begun = time::parse_rfc3339(&run.started);
+    let dated = run.laboratory.is_none();
+    let begun = time::parse_rfc3339(&run.started).filter(|_| dated);
     let measured = run
         .knows("measured-time")
         .then(|| Duration::from_nanos(run.measured_ns));

@@ -77,7 +77,7 @@ fn banner(html: &mut Html, run: &Run, figures: &Figures) {
     let rest = [
         conditions::kernel(run),
         format!("{} {}", run.tool.name, run.verb),
-        run.started.clone(),
+        conditions::begun(run),
     ];
     let rest = rest.iter().filter(|part| !part.is_empty());
     let rest: String = rest.map(|part| format!(" · {}", escape(part))).collect();

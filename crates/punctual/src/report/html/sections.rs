@@ -286,7 +286,7 @@ pub(super) fn provenance(html: &mut Html, run: &Run) {
             format!("{} {}", run.tool.name, run.tool.version),
         ),
         ("Command".to_owned(), run.command.join(" ")),
-        ("Started".to_owned(), run.started.clone()),
+        ("Started".to_owned(), conditions::begun(run)),
         ("Measured".to_owned(), words::duration(run.measured_ns)),
         ("Probe".to_owned(), conditions::method(run)),
         (

@@ -456,7 +456,7 @@ fn provenance(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str]) {
         (
             "Again".to_owned(),
             "punctual lab verify DIRECTORY runs it again and says identical, or the first \
-             difference; punctual lab compare holds it against another."
+             difference; punctual lab compare compares it with another."
                 .to_owned(),
         ),
         (

@@ -24,7 +24,7 @@ const WORK: &str = "Work of the load: what it got done for each virtual second b
      command are in it.";
 
 /// Said where a command is left out of the comparison.
-const APART: &str = "measures something else and is not held against the others.";
+const APART: &str = "measures something else and is not compared with the others.";
 
 /// The tables of a lab that has several commands for its machines.
 #[must_use]

@@ -17,8 +17,10 @@ use crate::system::stat::Stat;
 use crate::system::thread::{Policy, affinity};
 use crate::system::{online, stolen};
 
+mod quota;
 mod window;
 
+use quota::Quota;
 use window::{Budget, Look, Part, Scope};
 
 /// The accounts are read this often at most and at least.
@@ -44,7 +46,28 @@ struct Task {
     group: bool,
     /// Where it runs, if there is one place alone.
     cpu: Option<usize>,
+    /// Where it ran when it was last asked.
+    last_cpu: Option<usize>,
     ran_ns: u64,
+}
+
+impl Task {
+    /// Adds what it ran since the last look to the part of the probed CPU `here`, whose lowest
+    /// probe has this priority. How much of it was on the CPU that it came from is not known: it
+    /// counts against the budget of neither CPU, and on both it may be what a probe waited for.
+    fn charge(&self, since_ns: u64, now_on: usize, here: usize, lowest: u32, part: &mut Part) {
+        let came_from = self.last_cpu.filter(|last| *last != now_on);
+        if here != now_on && Some(here) != came_from {
+            return;
+        }
+        if !self.deadline && came_from.is_none() {
+            part.rt_ns += since_ns;
+            part.group_ns += if self.group { since_ns } else { 0 };
+        }
+        if self.deadline || self.priority >= lowest {
+            part.above_ns += since_ns;
+        }
+    }
 }
 
 /// What was read of a probe.
@@ -60,8 +83,7 @@ pub(super) struct Throttling {
     root: Root,
     probes: Vec<Probe>,
     budgets: Vec<Budget>,
-    /// Control groups with a quota, and how often and for how many ns it held threads up.
-    quotas: Vec<(String, Option<(u64, u64)>)>,
+    quotas: Vec<Quota>,
     /// Where the threads of our group are listed.
     group_tasks: Option<String>,
     tasks: BTreeMap<i32, Task>,
@@ -69,6 +91,7 @@ pub(super) struct Throttling {
     stolen: BTreeMap<usize, u64>,
     looks: Vec<Look>,
     last: Instant,
+    last_scan: Instant,
     next_scan: Instant,
     told: BTreeSet<usize>,
 }
@@ -78,14 +101,14 @@ impl Throttling {
     pub(super) fn start(root: &Root, probes: &[Probe]) -> Self {
         let mut reader = Reader::new(root);
         let groups = cgroup::read(&mut reader);
-        let mut quotas: Vec<(String, Option<(u64, u64)>)> = Vec::new();
+        let mut quotas = Vec::new();
         for limit in &groups.limits {
             let file = limit.split(" = ").next().unwrap_or("");
             let directory = ["/cpu.max", "/cpu.cfs_quota_us"]
                 .iter()
                 .find_map(|name| file.strip_suffix(name));
             if let Some(directory) = directory {
-                quotas.push((directory.to_owned(), held_up(root, directory)));
+                quotas.extend(Quota::begin(root, directory));
             }
         }
         // At the root of the hierarchy the budget of all applies.
@@ -109,6 +132,7 @@ impl Throttling {
             stolen: stolen::read(root).unwrap_or_default(),
             looks: Vec::new(),
             last: now,
+            last_scan: now,
             next_scan: now,
             told: BTreeSet::new(),
         };
@@ -143,7 +167,9 @@ impl Throttling {
         let length_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         self.last = now;
         if now >= self.next_scan {
-            self.scan(Some(length_ns));
+            let since = now.duration_since(self.last_scan);
+            self.scan(Some(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)));
+            self.last_scan = now;
             let took = now.elapsed();
             let rest = took.saturating_mul(SCAN_SHARE as u32);
             self.next_scan = now + rest.max(Duration::from_nanos(SCAN_EVERY_NS));
@@ -196,38 +222,17 @@ impl Throttling {
         events
     }
 
-    /// What the quotas of control groups held up since the start.
-    pub(super) fn quotas(&mut self, at_ns: u64) -> Vec<Event> {
-        let mut events = Vec::new();
-        for (directory, before) in &mut self.quotas {
-            let Some((first, first_ns)) = *before else {
-                continue;
-            };
-            let Some((now, now_ns)) = held_up(&self.root, directory) else {
-                continue;
-            };
-            if now > first {
-                *before = None;
-                let held = Duration::from_nanos(now_ns.saturating_sub(first_ns));
-                let text = format!(
-                    "the CPU quota of {directory} throttled the threads that are not real-time, \
-                     {} ms up to now: the load was weaker than asked for, and a probe at \
-                     SCHED_OTHER was held up",
-                    held.as_millis()
-                );
-                events.push(Event {
-                    at_ns,
-                    kind: "quota".to_owned(),
-                    text,
-                    invalidates: false,
-                });
-            }
+    /// Brings the events of a run up to what the quotas of control groups held up since its
+    /// start: one event for each quota, whose figures grow.
+    pub(super) fn quotas(&mut self, at_ns: u64, events: &mut Vec<Event>) {
+        for quota in &mut self.quotas {
+            quota.look(&self.root, at_ns, events);
         }
-        events
     }
 
     /// Looks for real-time threads that may run on a probed CPU. `since_ns` is the time since
-    /// the last look; what a thread ran that is new since then counts whole.
+    /// the last search. A thread that has run for no longer may have been born since, and all of
+    /// its time counts; another became a real-time thread, and counts from now on.
     fn scan(&mut self, since_ns: Option<u64>) {
         let own = std::process::id();
         let probed: BTreeSet<usize> = self.probes.iter().map(|probe| probe.cpu).collect();
@@ -257,10 +262,9 @@ impl Throttling {
                 let Some((ran_ns, _)) = schedstat(&self.root, tid) else {
                     continue;
                 };
-                let known = self.tasks.get(&tid).map(|task| task.ran_ns);
+                let known = self.tasks.get(&tid);
                 let new_ns = match since_ns {
-                    // It was born, or became one, since the last scan.
-                    Some(_) if ran_ns <= SCAN_EVERY_NS.saturating_mul(2) => 0,
+                    Some(since_ns) if ran_ns <= since_ns => 0,
                     _ => ran_ns,
                 };
                 let task = Task {
@@ -268,7 +272,8 @@ impl Throttling {
                     deadline: policy == Policy::Deadline,
                     group: group.contains(&tid),
                     cpu: (allowed.len() == 1).then(|| allowed[0]),
-                    ran_ns: known.unwrap_or(new_ns),
+                    last_cpu: known.and_then(|task| task.last_cpu),
+                    ran_ns: known.map_or(new_ns, |task| task.ran_ns),
                 };
                 found.insert(tid, task);
             }
@@ -327,17 +332,14 @@ impl Throttling {
             if since_ns < NOTABLE_NS {
                 continue;
             }
-            let cpu = task.cpu.or_else(|| last_cpu(root, *tid));
-            let Some((cpu, part)) = cpu.and_then(|cpu| Some((cpu, cpus.get_mut(&cpu)?))) else {
+            let Some(cpu) = task.cpu.or_else(|| last_cpu(root, *tid)) else {
                 continue;
             };
-            if !task.deadline {
-                part.rt_ns += since_ns;
-                part.group_ns += if task.group { since_ns } else { 0 };
+            for (here, part) in &mut *cpus {
+                let lowest = lowest.get(here).copied().unwrap_or(0);
+                task.charge(since_ns, cpu, *here, lowest, part);
             }
-            if task.deadline || Some(&task.priority) >= lowest.get(&cpu) {
-                part.above_ns += since_ns;
-            }
+            task.last_cpu = Some(cpu);
         }
     }
 }
@@ -419,19 +421,6 @@ fn fair_server(reader: &mut Reader<'_>, probes: &[Probe]) -> Option<(u64, u64)> 
     }
 }
 
-/// How often a quota held threads up, and for how many ns, in either version's words.
-fn held_up(root: &Root, directory: &str) -> Option<(u64, u64)> {
-    let text = root.text(&format!("{directory}/cpu.stat")).ok()?;
-    let number = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-        line.trim().parse::<u64>().ok()
-    };
-    let ns = number("throttled_usec ")
-        .map(|us| us.saturating_mul(1000))
-        .or_else(|| number("throttled_time "));
-    Some((number("nr_throttled ")?, ns.unwrap_or(0)))
-}
-
 fn policy_of(tid: i32) -> Option<(Policy, u32)> {
     let attributes = scheduling(tid).ok()?;
     Some((Policy::from_number(attributes.policy), attributes.priority))
@@ -449,3 +438,6 @@ fn last_cpu(root: &Root, tid: i32) -> Option<usize> {
     let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
     usize::try_from(Stat::parse(&line)?.count(39)?).ok()
 }
+
+#[cfg(test)]
+mod tests;

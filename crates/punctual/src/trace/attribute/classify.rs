@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{Interrupted, Task, Vector, What, Window};
+use super::event::{Event, Interrupted, Task, Vector, What, Window};
 use super::gap;
 use super::lane::{Layer, Slice};
 use super::naming;
 use super::passage::{Doing, Life, Passage, Sleep};
 use super::request::Requests;
-use crate::record::explanation::{Cause, Stage, softirq_name};
+use crate::record::explanation::{Cause, EARLIER_TIMER, Stage, softirq_name};
 
 /// The wake-up's own way through one stage is shorter than this on any machine that real
 /// time is done on. What is longer has another reason.
@@ -166,6 +166,25 @@ impl<'a, 'w> Court<'a, 'w> {
         }
     }
 
+    /// It slept and had not armed its timer for this wake-up: in the wait of the wake-up before,
+    /// where an earlier timer woke it.
+    fn asleep_before(&self, slice: &Slice<'w>, sleep: Sleep<'w>) -> Verdict {
+        let (cause, note) = asleep(sleep, self.window);
+        if sleep.lock.is_some() || sleep.fault {
+            return (cause, note);
+        }
+        let Some((expired_ns, expires_ns)) = woken_by_timer(self.window, slice.to) else {
+            return (cause, note);
+        };
+        let late_ns = expired_ns.saturating_sub(expires_ns);
+        let note = format!(
+            "it waited for the wake-up before this one: that timer expired {} late",
+            punctual_stats::format::duration(late_ns)
+        );
+        let state = EARLIER_TIMER.to_owned();
+        (Cause::Blocked { state }, Some(note))
+    }
+
     /// What the probe's own interrupt came upon, for a stretch that ends with it.
     fn late_timer(&self, slice: &Slice<'w>) -> Option<Interrupted> {
         let frame = self.passage.interrupt?;
@@ -213,7 +232,7 @@ impl<'a, 'w> Court<'a, 'w> {
                     (Cause::Probe, Some(note.to_owned()))
                 } else if by_timer && is_before_armed(slice, self.window) {
                     match doing {
-                        Some(Doing::Asleep(sleep)) => asleep(sleep, self.window),
+                        Some(Doing::Asleep(sleep)) => self.asleep_before(slice, sleep),
                         Some(Doing::Ready(since)) => self.ready(slice, since),
                         _ => self.before_timer(slice, stage),
                     }
@@ -385,6 +404,26 @@ fn locked(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
             lock,
             holder: holder.map(|holder| naming::bounded(&holder.name)),
         },
+    }
+}
+
+/// The timer whose expiry first woke the probe from this instant on: when it expired, and when
+/// it was due.
+fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
+    let waking = window.events.iter().position(|event| {
+        event.at_ns >= from
+            && matches!(event.what, What::Waking { tid, .. } if tid == window.probe.tid)
+    })?;
+    let cpu = window.events[waking].cpu;
+    // Nothing but its callback lies between.
+    let mut before = window.events[..waking].iter().rev();
+    match before.find(|event| event.cpu == cpu)? {
+        Event {
+            at_ns,
+            what: What::TimerExpire { expires_ns, .. },
+            ..
+        } => Some((*at_ns, *expires_ns)),
+        _ => None,
     }
 }
 

@@ -92,32 +92,29 @@ pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<S
         .map(|look| look.cpus.get(&cpu).copied().unwrap_or_default())
         .collect();
     let within = 1..looks.len().saturating_sub(1).max(1);
-    let used_ns: u64 = parts[within.clone()]
-        .iter()
-        .map(|part| match budget.scope {
-            Scope::All => part.rt_ns,
-            Scope::Group => part.group_ns,
-        })
-        .sum();
+    let lengths: Vec<u64> = looks.iter().map(|look| look.length_ns).collect();
+    let accounted = parts[within.clone()].iter().map(|part| match budget.scope {
+        Scope::All => part.rt_ns,
+        Scope::Group => part.group_ns,
+    });
+    let used_ns = used_ns(accounted.zip(lengths[within.clone()].iter().copied()));
     let reached = used_ns as f64 >= budget.runtime_ns as f64 * REACHED;
     if !reached || !parts[within.clone()].iter().any(|part| part.real_time) {
         return None;
     }
-    let lengths: Vec<u64> = looks.iter().map(|look| look.length_ns).collect();
     let for_nobody_ns = for_nobody_ns(&parts, &lengths);
     let rest_ns = budget.period_ns.saturating_sub(budget.runtime_ns);
     if for_nobody_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
         return None;
     }
-    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
     let whose = match budget.scope {
         Scope::All => "real-time threads",
         Scope::Group => "the real-time threads of this control group",
     };
     Some(format!(
-        "the kernel throttled the probe of CPU {cpu}: {whose} ran {} of the CPU's last {}, where \
-         {} allows {} of each {}, and the probe was ready for {} while no thread of its priority \
-         or above ran",
+        "the kernel throttled the probe of CPU {cpu}: {whose} ran for {} of the last {} on \
+         this CPU, {} allows {} of each {}, and the probe was ready for {} while no thread of its \
+         priority or above ran",
         ms(used_ns),
         ms(lengths[within].iter().sum()),
         budget.by,
@@ -125,6 +122,31 @@ pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<S
         ms(budget.period_ns),
         ms(for_nobody_ns)
     ))
+}
+
+/// How long the threads of a CPU ran within some looks, from what the accounts say in each of
+/// them and its length. The account of a thread lags behind, and that of a new thread is first
+/// read some looks after its birth: what doesn't fit into a look belongs to those before it, and
+/// what doesn't fit into any of them was before the window.
+fn used_ns(looks: impl DoubleEndedIterator<Item = (u64, u64)>) -> u64 {
+    let (mut used_ns, mut earlier_ns) = (0_u64, 0_u64);
+    for (accounted_ns, length_ns) in looks.rev() {
+        let ran_ns = accounted_ns.saturating_add(earlier_ns);
+        let fits_ns = ran_ns.min(length_ns);
+        earlier_ns = ran_ns - fits_ns;
+        used_ns = used_ns.saturating_add(fits_ns);
+    }
+    used_ns
+}
+
+/// Whole milliseconds; tenths below ten of them.
+pub(super) fn ms(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    if ms < 9.95 {
+        format!("{ms:.1} ms")
+    } else {
+        format!("{ms:.0} ms")
+    }
 }
 
 /// How long the probe waited at least while nothing was in its way: the most that a stretch of

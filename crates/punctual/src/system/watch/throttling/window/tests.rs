@@ -43,7 +43,7 @@ fn who_waits_for_nobody_while_the_budget_is_used_up_is_throttled() {
     parts.push(part(200, 0, 0, 50));
     let said = throttled(&looks(&parts), &budget(), 0).unwrap();
     assert!(said.contains("probe of CPU 0"), "{said}");
-    assert!(said.contains("ready for 50.0 ms"), "{said}");
+    assert!(said.contains("ready for 50 ms"), "{said}");
     assert_eq!(throttled(&looks(&parts), &budget(), 1), None);
 }
 
@@ -77,7 +77,35 @@ fn a_group_may_have_a_budget_of_its_own() {
     assert_eq!(throttled(&looks(&parts), &group, 0), None);
     parts[3].waited_ns = 800 * MS;
     let said = throttled(&looks(&parts), &group, 0).unwrap();
-    assert!(said.contains("of this control group ran 10.0 ms"), "{said}");
+    assert!(
+        said.contains("of this control group ran for 10 ms"),
+        "{said}"
+    );
+    assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
+}
+
+#[test]
+fn what_ran_in_a_window_is_no_more_than_the_window() {
+    let said = |parts: &[Part]| throttled(&looks(parts), &budget(), 0).unwrap();
+    // The account of a thread that was born before the window is read for the first time within.
+    let mut parts = vec![part(250, 0, 0, 0); 4];
+    parts[0] = part(1200, 0, 0, 50);
+    let found = said(&parts);
+    assert!(
+        found.contains("ran for 1000 ms of the last 1000 ms"),
+        "{found}"
+    );
+    // An account that lags behind is one of the looks before it.
+    let mut parts = vec![part(0, 0, 0, 0); 4];
+    parts[3] = part(960, 0, 0, 40);
+    let found = said(&parts);
+    assert!(
+        found.contains("ran for 960 ms of the last 1000 ms"),
+        "{found}"
+    );
+    // What ran before the window doesn't use up the budget within it.
+    let mut parts = vec![part(100, 0, 0, 50); 4];
+    parts[0] = part(900, 0, 0, 50);
     assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
 }
 
@@ -89,7 +117,7 @@ fn stolen_time_of_another_look_explains_no_wait() {
     parts[0] = part(190, 0, 60, 0);
     parts[3] = part(200, 0, 0, 50);
     let said = throttled(&looks(&parts), &budget(), 0).unwrap();
-    assert!(said.contains("ready for 50.0 ms"), "{said}");
+    assert!(said.contains("ready for 50 ms"), "{said}");
     // Right beside it, it may be what the probe waited for.
     for beside in [2, 3, 4] {
         let mut parts = hog;
@@ -101,7 +129,7 @@ fn stolen_time_of_another_look_explains_no_wait() {
     let mut parts = hog;
     parts[3] = part(180, 0, 20, 70);
     let said = throttled(&looks(&parts), &budget(), 0).unwrap();
-    assert!(said.contains("ready for 40.0 ms"), "{said}");
+    assert!(said.contains("ready for 40 ms"), "{said}");
 }
 
 #[test]
