@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use punctual_stats::histogram::Histogram;
 use punctual_stats::skips::Skips;
 
-use super::skipped::{Instant, skipped};
+use super::skipped::{Instant, overran_ns, skipped};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
@@ -112,12 +112,10 @@ impl Followed {
         let from_ns = wake.from_ns();
         if wake.due_ns.is_some() {
             let passed = from_ns <= last_end_ns;
-            if !self.pace(wake, passed) {
-                // It asks for what it had before: a wait that is to be none.
-                return None;
-            }
-            let began = wake.armed_ns.filter(|at| !self.stops.between(from_ns, *at));
-            if let Some(late_ns) = began.and_then(|at| at.checked_sub(from_ns)) {
+            // Else it asks for what it had before: a wait that is to be none.
+            let overran_ns = self.pace(wake, passed)?;
+            let begun_ns = wake.armed_ns.unwrap_or(from_ns);
+            if let Some(late_ns) = overran_ns.filter(|_| !self.stops.between(from_ns, begun_ns)) {
                 self.overruns += 1;
                 self.worst_overrun_ns = self.worst_overrun_ns.max(late_ns);
             }
@@ -141,15 +139,16 @@ impl Followed {
         Some(sample.asked_ns)
     }
 
-    /// Takes what a timer says of the thread's rhythm; false for an instant that is no new one.
-    fn pace(&mut self, wake: &Wake, passed: bool) -> bool {
+    /// Takes what a timer says of the thread's rhythm, and returns how late the wait began through
+    /// the thread's own doing; nothing at all for an instant that is no new one.
+    fn pace(&mut self, wake: &Wake, passed: bool) -> Option<Option<u64>> {
         let key = match wake.timer {
             Timer::Length => Key::Length(wake.call),
             Timer::Instant => Key::Instant(wake.call),
             Timer::Object(number) => Key::Object(number),
         };
         if self.rhythms.len() >= RHYTHMS && !self.rhythms.contains_key(&key) {
-            return true;
+            return Some(overran_ns(None, wake.from_ns(), wake.armed_ns));
         }
         let paced = self.rhythms.entry(key).or_insert_with(|| Paced {
             rhythm: match key {
@@ -164,15 +163,12 @@ impl Followed {
             begun_ns: wake.armed_ns,
             end_ns: wake.end_ns,
             passed,
-            overran: match paced.last {
-                Some(last) if passed => last.overran,
-                _ => wake.armed_ns.is_some_and(|at| at >= due_ns),
-            },
+            overran_ns: overran_ns(paced.last.as_ref(), due_ns, wake.armed_ns),
             unseen: wake.unseen,
         };
         if let Some(last) = paced.last {
             if instant.due_ns <= last.due_ns {
-                return false;
+                return None;
             }
             paced.gaps.push_back((last, instant));
         }
@@ -180,7 +176,7 @@ impl Followed {
         paced.instants += 1;
         paced.rhythm.take(due_ns, wake.armed_ns);
         self.settle(key, false);
-        true
+        Some(instant.overran_ns)
     }
 
     /// Counts the periods that were skipped before the last instants of a timer, as far as it is
@@ -379,13 +375,39 @@ mod tests {
             other => wait(other, -500_000, 10_000),
         };
         let thread = after((1..100).map(stall));
-        assert_eq!((thread.overruns, thread.worst_overrun_ns), (3, 2_500_000));
+        assert_eq!((thread.overruns, thread.worst_overrun_ns), (3, 2_490_000));
         assert_eq!((thread.tally.count(), thread.tally.missed), (97, 2));
         assert_eq!((thread.tally.late, thread.tally.missed_late), (1, 2));
         assert_eq!(
             (thread.skipped_itself, thread.by_timer.max()),
             (2, Some(2_510_000))
         );
+    }
+
+    #[test]
+    fn a_wait_that_begins_late_after_a_late_wake_up_has_not_overrun() {
+        // Woken 1.8 periods late, it makes up for it in two cycles of half a period's work.
+        let late = |period: u64| match period {
+            50 => wait(50, -500_000, 1_800_000),
+            51 => wait(51, 1_300_000, 1_310_000),
+            52 => wait(52, 810_000, 820_000),
+            53 => wait(53, 320_000, 330_000),
+            other => wait(other, -500_000, 10_000),
+        };
+        let thread = after((1..100).map(late));
+        assert_eq!((thread.overruns, thread.skipped_itself), (0, 0));
+        // As late, and then it works for two periods: one of them made it late by itself, and the
+        // cycle after would have caught up with that.
+        let both = |period: u64| match period {
+            50 => wait(50, -500_000, 1_800_000),
+            51 => wait(51, 2_800_000, 2_810_000),
+            52 => wait(52, 1_900_000, 1_910_000),
+            53 => wait(53, 1_000_000, 1_010_000),
+            54 => wait(54, 100_000, 110_000),
+            other => wait(other, -500_000, 10_000),
+        };
+        let thread = after((1..100).map(both));
+        assert_eq!((thread.overruns, thread.worst_overrun_ns), (2, 1_000_000));
     }
 
     #[test]

@@ -13,10 +13,22 @@ pub struct Instant {
     pub end_ns: u64,
     /// Whether it had passed when the thread had last woken.
     pub passed: bool,
-    /// Whether that, or a wait that began too late, is the thread's own doing.
-    pub overran: bool,
+    /// How late the wait for it began, where that is the thread's own doing.
+    pub overran_ns: Option<u64>,
     /// Wake-ups before it that went unseen: instants without one may have been waited for.
     pub unseen: u64,
+}
+
+/// How late a wait for an instant would have begun if the thread had woken on time for the last one:
+/// so much is its own doing. Of what it was late to wake by, then, what it had begun late by itself
+/// is its own, too.
+pub fn overran_ns(last: Option<&Instant>, due_ns: u64, begun_ns: Option<u64>) -> Option<u64> {
+    let late_ns = begun_ns?.checked_sub(due_ns)?;
+    let of_others_ns = last.map_or(0, |last| {
+        let woken_late_ns = last.end_ns.saturating_sub(last.due_ns);
+        woken_late_ns.saturating_sub(last.overran_ns.unwrap_or(0))
+    });
+    late_ns.checked_sub(of_others_ns)
 }
 
 /// The periods that were skipped from one instant to the next, and whether the thread did that
@@ -63,7 +75,7 @@ pub fn skipped(
         from.end_ns,
         from.end_ns,
         Some(from.due_ns),
-        from.overran,
+        from.overran_ns.is_some(),
     );
     let busy = (instant(late + 1), count - late);
     // It was done when the wait began, where that is known.
@@ -75,6 +87,6 @@ pub fn skipped(
         true,
     );
     let passed = (to.due_ns, u64::from(to.passed));
-    add(passed, to.end_ns, to.end_ns, None, to.overran);
+    add(passed, to.end_ns, to.end_ns, None, to.overran_ns.is_some());
     skips
 }
