@@ -464,9 +464,11 @@ ON(hrtimer_start)
 		thread->timer = args[0];
 		thread->armed_ns = now_ns;
 		thread->armed_relative = args[1] & MODE_RELATIVE;
-		/* Its own sleep; the scheduler may arm others after it. */
+		/* Its own sleep; the scheduler may arm others after it. Read back, it is a number: the
+		 * verifier of 6.1 takes no sums of pointers. */
 		struct hrtimer *timer = (struct hrtimer *)args[0];
-		if ((u64)timer - (u64)bpf_get_current_task_btf()->stack < STACK_BYTES)
+		u64 address = *(volatile u64 *)&thread->timer;
+		if (address - (u64)bpf_get_current_task_btf()->stack < STACK_BYTES)
 			thread->sleep_due_ns = timer->_softexpires - timer->base->offset;
 	}
 	return 0;
