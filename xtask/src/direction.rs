@@ -16,10 +16,11 @@ const CRATES: &[(&str, &[&str])] = &[
 /// The rooms of the tool, and what each may name beside itself: a room, or one module of a
 /// room. The first that fits a module holds.
 const ROOMS: &[Room] = &[
-    // From events to causes, and nothing else: not even the capture beside it.
+    // From events to causes, and nothing else: not even the capture beside it. System calls
+    // have the same names everywhere.
     Room {
         of: "trace::attribute",
-        sees: &["record"],
+        sees: &["record", "trace::calls"],
         crates: &["punctual_stats"],
     },
     Room::plain("files", &[], &["punctual_rt"]),

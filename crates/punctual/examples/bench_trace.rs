@@ -50,7 +50,7 @@ fn main() {
     }
     let options = Options {
         targets: vec![(tid, cpu as u32)],
-        threshold_ns: 1_000_000,
+        interrupt_above_ns: 0,
         cpus: vec![cpu as u32],
         ring_events: std::env::var("RING_EVENTS")
             .ok()

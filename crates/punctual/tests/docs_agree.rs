@@ -50,8 +50,16 @@ fn names(flag: &Arg) -> Vec<String> {
     short.into_iter().chain(long).collect()
 }
 
+/// Those of its own verbs too: `lab bisect`.
 fn flags(verb: &Command) -> BTreeSet<String> {
-    verb.get_arguments().flat_map(names).collect()
+    let own = verb.get_subcommands().flat_map(Command::get_arguments);
+    let all = verb.get_arguments().chain(own);
+    all.flat_map(|flag| {
+        let aliases = flag.get_visible_aliases().unwrap_or_default();
+        let aliases = aliases.into_iter().map(|word| format!("--{word}"));
+        names(flag).into_iter().chain(aliases)
+    })
+    .collect()
 }
 
 /// A page in pieces: the text of its code spans, and its fenced blocks with their language.

@@ -5,13 +5,16 @@ mod common;
 mod data;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use common::{Ended, Place};
 use data::{NAMES, run, window};
+use flate2::write::GzEncoder;
 use punctual::record::explanation::Ledger;
 use punctual::record::{Explanation, RunDirectory};
 use punctual::trace::attribute::bill;
+use punctual::trace::attribute::event::Window;
 
 /// A run directory with the recorded windows of these kinds.
 fn record(place: &Place, name: &str, kinds: &[&str]) -> PathBuf {
@@ -167,4 +170,100 @@ fn what_is_not_there_is_said_in_one_line() {
         "{}",
         ended.stderr
     );
+}
+
+/// The windows of the file, packed each by itself, as a run does it.
+fn pack(path: &Path, windows: &[Window]) {
+    let mut bytes = Vec::new();
+    for window in windows {
+        let mut encoder = GzEncoder::new(&mut bytes, flate2::Compression::fast());
+        serde_json::to_writer(&mut encoder, window).unwrap();
+        encoder.write_all(b"\n").unwrap();
+        encoder.finish().unwrap();
+    }
+    fs::write(path.join("outliers.jsonl.gz"), bytes).unwrap();
+}
+
+/// A window that came later, and was so much shorter at its beginning.
+fn later(window: &Window, by_ns: u64) -> Window {
+    Window {
+        due_ns: window.due_ns + by_ns,
+        ..window.clone()
+    }
+}
+
+#[test]
+fn every_outlier_is_listed_and_any_can_be_opened() {
+    let place = Place::new();
+    let path = record(&place, "a", &["hog"]);
+    let kept = window("hog-0");
+    let mut others: Vec<Window> = (1..=40).map(|n| later(&kept, n * 1000)).collect();
+    // One that has a bill in the record: it is no other.
+    others.push(kept.clone());
+    // A run that was killed: in no order.
+    others.rotate_left(7);
+    pack(&path, &others);
+    let list = explain(&place, &[text(&path), "--list"]);
+    assert_eq!(list.code(), 0, "{}", list.stderr);
+    let lines: Vec<&str> = list.stdout.lines().collect();
+    assert_eq!(lines.len(), 1 + 3 + 40, "{}", list.stdout);
+    assert!(lines[0].contains("main cause"), "{}", lines[0]);
+    assert!(lines[43].contains("fifo99-hog"), "{}", lines[43]);
+    // The 4th is the worst of the others.
+    let worst_ns = kept.woken_ns - kept.due_ns - 1000;
+    let exact = format!("{}.{:03}", worst_ns / 1000, worst_ns % 1000);
+    assert!(lines[4].replace(',', "").contains(&exact), "{}", lines[4]);
+    for number in ["4", "43"] {
+        let one = explain(&place, &[text(&path), number]);
+        assert_eq!(one.code(), 0, "{}", one.stderr);
+        assert!(
+            one.stdout.starts_with(&format!("Bill {number}: ")),
+            "{}",
+            one.stdout
+        );
+        assert!(one.stdout.contains("fifo99-hog"), "{}", one.stdout);
+    }
+    let traces = place.path().join("traces");
+    let done = explain(&place, &[text(&path), "43", "--perfetto", text(&traces)]);
+    assert_eq!(done.code(), 0, "{}", done.stderr);
+    assert!(traces.join("outlier-43.pftrace").exists());
+    let beyond = explain(&place, &[text(&path), "44"]);
+    assert_eq!(beyond.code(), 64);
+    assert!(
+        beyond.stderr.contains("holds bills 1 to 43"),
+        "{}",
+        beyond.stderr
+    );
+    // Made again from all of the events.
+    let again = explain(&place, &[text(&path), "--again", "--json"]);
+    let again: Explanation = serde_json::from_str(&again.stdout).unwrap();
+    assert!(again.examined >= 43, "{}", again.examined);
+}
+
+#[test]
+fn a_file_of_outliers_that_is_cut_short_or_rubbish_is_no_panic() {
+    let place = Place::new();
+    let path = record(&place, "a", &["hog"]);
+    let kept = window("hog-0");
+    pack(&path, &[later(&kept, 1000), later(&kept, 2000)]);
+    let file = path.join("outliers.jsonl.gz");
+    let whole = fs::read(&file).unwrap();
+    // The run was killed while the last was written.
+    fs::write(&file, &whole[..whole.len() - 9]).unwrap();
+    let list = explain(&place, &[text(&path), "--list"]);
+    assert_eq!(list.code(), 0, "{}", list.stderr);
+    assert!(
+        (5..=6).contains(&list.stdout.lines().count()),
+        "{}",
+        list.stdout
+    );
+    fs::write(&file, b"this is no such file, and never was").unwrap();
+    let list = explain(&place, &[text(&path), "--list"]);
+    assert_eq!(
+        (list.code(), list.stderr.lines().count()),
+        (1, 1),
+        "{}",
+        list.stderr
+    );
+    assert!(list.stderr.contains("outliers.jsonl.gz"), "{}", list.stderr);
 }

@@ -56,11 +56,13 @@ fn late_wake_ups_are_explained_in_a_container() {
             "{container:?}: {} of {samples} wake-ups have their first stage",
             first.times.count
         );
-        let bill = &explanation.bills[0];
-        assert!(
-            bill.rows.iter().any(|row| row.stage != Stage::User),
-            "{container:?}: {bill:?}"
-        );
+        // One or another is blind where a host's agent interferes.
+        let staged = explanation.bills.iter().filter(|bill| {
+            let mut rows = bill.rows.iter();
+            rows.any(|row| row.stage != Stage::User)
+        });
+        let (staged, all) = (staged.count(), explanation.bills.len());
+        assert!(staged * 2 > all, "{container:?}: {staged} of {all} bills");
         let own = explanation
             .bills
             .iter()

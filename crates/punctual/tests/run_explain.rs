@@ -4,10 +4,12 @@
 mod common;
 
 use std::fs;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Going, Place, cpus, has, is_root, read_json, skip, until};
 use punctual::record::Explanation;
-use punctual::record::explanation::Cause;
+use punctual::record::explanation::{Bill, BillRow, Cause};
 use punctual::trace::attribute;
 use punctual::trace::attribute::event::Window;
 use serde_json::Value;
@@ -68,7 +70,7 @@ fn late_wake_ups_are_explained_and_their_windows_kept() {
     let mut least = u64::MAX;
     for line in text.lines() {
         let window: Window = serde_json::from_str(line).expect("a window");
-        let bill = attribute::bill(&window);
+        let mut bill = attribute::bill(&window);
         assert!(bill.latency_ns <= least, "the worst first");
         least = bill.latency_ns;
         let rows: u64 = bill.rows.iter().map(|row| row.ns).sum();
@@ -77,8 +79,35 @@ fn late_wake_ups_are_explained_and_their_windows_kept() {
             .bills
             .iter()
             .find(|kept| (kept.due_ns, kept.cpu) == (bill.due_ns, bill.cpu));
-        assert_eq!(kept.map(|kept| &kept.rows), Some(&bill.rows));
+        let kept = kept.expect("its bill");
+        bill.learn_threads(kept);
+        // Within one bill a thread may be looked up in some rows alone.
+        let bare = |bill: &Bill| -> Vec<BillRow> {
+            let mut rows = bill.rows.clone();
+            for by in rows.iter_mut().flat_map(|row| &mut row.by) {
+                (by.pid, by.command, by.group, by.ended) = (None, None, None, false);
+            }
+            rows
+        };
+        assert_eq!(bare(kept), bare(&bill));
     }
+    // All other outliers can be opened too, but for those that are counted.
+    let kept = explanation.kept.expect("more outliers than bills");
+    let with_bill = explanation.explained + explanation.unexplained;
+    let bills = explanation.bills.len() as u64;
+    assert_eq!(kept.windows + kept.dropped + bills, with_bill);
+    assert!(kept.windows > 0 && kept.bytes <= kept.budget_bytes);
+    let file = place.run_directory().join("outliers.jsonl.gz");
+    assert_eq!(fs::metadata(file).expect("its file").len(), kept.bytes);
+    let directory = place.run_directory().display().to_string();
+    let list = place.run(&["explain", &directory, "--list"]);
+    let lines = list.stdout.lines().count() as u64;
+    let said = u64::from(kept.dropped > 0);
+    assert_eq!(lines, 1 + bills + kept.windows + said, "{}", list.stderr);
+    let last = (bills + kept.windows).to_string();
+    let opened = place.run(&["explain", &directory, &last]);
+    assert_eq!(opened.code(), 0, "{}", opened.stderr);
+    assert!(opened.stdout.starts_with(&format!("Bill {last}: ")));
 }
 
 /// A hog as one starts it by hand: its name is that of the program, not of what set it up.
@@ -132,6 +161,57 @@ fn a_program_that_others_set_up_is_named_itself() {
     assert!(hog > 2_000_000, "dd {hog} ns: {bills:#?}");
     // They take their time, too, until the last of them becomes the hog.
     assert!(before < hog / 2, "dd {hog} ns, what set it up {before} ns");
+}
+
+/// Floods the loopback with datagrams that nobody receives, until told to end.
+fn flood(over: &AtomicBool) {
+    let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let to = receiver.local_addr().expect("its address");
+    while !over.load(Ordering::Relaxed) {
+        for _ in 0..64 {
+            // A full receiver's datagrams are dropped after their softirq.
+            let _ = sender.send_to(&[0; 64], to);
+        }
+    }
+}
+
+/// Each datagram is several events, beside two threads for each CPU that send them: their rings
+/// hold what comes until it is copied out, and what is copied lasts until it is looked at.
+#[test]
+fn a_flood_of_events_leaves_no_wake_up_blind() {
+    let place = Place::new();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 * cpus().len() {
+            scope.spawn(|| flood(&over));
+        }
+        place.run(&[
+            "measure",
+            "-q",
+            "-D",
+            "3",
+            "--best-effort",
+            "--explain-above",
+            "50us",
+        ]);
+        over.store(true, Ordering::Relaxed);
+    });
+    if let Some(why) = why_not(&place.record()) {
+        skip!("{why}");
+    }
+    let run = place.run_of();
+    let cost = run.own_cost.tracer.expect("its cost");
+    assert!(cost.events > 100_000, "it is a flood: {cost:?}");
+    // A host that takes both CPUs for half a second may cost some.
+    assert!(cost.lost * 20 <= cost.events, "{cost:?}");
+    if cost.lost > 0 {
+        skip!("{} of {} events were overwritten", cost.lost, cost.events);
+    }
+    let explanation = run.explanation.expect("an explanation");
+    let forgotten = |what: &&String| what.contains("made room");
+    assert_eq!(explanation.missing.iter().find(forgotten), None);
+    assert!(explanation.bills.iter().all(|bill| bill.lost == 0));
 }
 
 #[test]

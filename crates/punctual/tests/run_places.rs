@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Ended, Going, Place, cpus, is_root, program, skip};
+use common::{Ended, Going, Place, cpus, groups, is_root, program, skip};
 use punctual::record::{Chosen, Run};
 
 const SHORT: &[&str] = &["-l", "50", "--no-explain", "--best-effort", "-o", "r"];
@@ -207,24 +207,7 @@ fn a_cpuset_is_the_limit_and_is_named() {
     let Some(set) = Cpuset::make(second) else {
         skip!("no cpuset of version 1 can be made here");
     };
-    let tasks = set.0.join("cgroup.procs");
-    let tasks = std::ffi::CString::new(tasks.to_str().expect("a path")).expect("no NUL");
-    let enter = |command: &mut Command| {
-        let tasks = tasks.clone();
-        let write = move || {
-            // SAFETY: the path is a string that lives, opened for this one call.
-            let file = unsafe { libc::open(tasks.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
-            // SAFETY: one byte is read of a literal.
-            let written = unsafe { libc::write(file, c"0".as_ptr().cast(), 1) };
-            if written == 1 {
-                Ok(())
-            } else {
-                Err(std::io::Error::last_os_error())
-            }
-        };
-        // SAFETY: the closure makes system calls alone, and allocates nothing.
-        unsafe { command.pre_exec(write) };
-    };
+    let enter = |command: &mut Command| groups::join(command, &set.0);
     let place = Place::new();
     let ended = measure(&place, enter, &["--load", "cpu"]).expect(0);
     let (run, said) = told(&place, &ended);

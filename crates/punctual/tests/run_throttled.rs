@@ -5,12 +5,12 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
+use common::groups::{Group, in_group};
 use common::{Ended, Going, Place, cpus, event_kinds, has, is_root, skip};
 use punctual::record::Run;
 use punctual_rt::sched::{Policy, set_current};
@@ -182,44 +182,13 @@ fn a_best_effort_without_priority_is_not_throttled() {
     }
 }
 
-/// A group of the first version's `cpu` hierarchy with a real-time budget; gone when dropped.
-struct Group(PathBuf);
-
-impl Group {
-    fn with(runtime_us: i64) -> Option<Self> {
-        let name = format!("/sys/fs/cgroup/cpu/punctual-test-{}", std::process::id());
-        let group = Self(PathBuf::from(name));
-        fs::create_dir(&group.0).ok()?;
-        fs::write(group.0.join("cpu.rt_runtime_us"), runtime_us.to_string()).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let begin = Instant::now();
-        while fs::remove_dir(&self.0).is_err() && begin.elapsed() < Duration::from_secs(5) {
-            sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-/// Starts the program as a member of a group.
-fn in_group(place: &Place, group: &Group, flags: &[&str]) -> Going {
-    let mut command = place.command(common::program());
-    command.args(flags);
-    let file = group.0.join("cgroup.procs");
-    let join = move || fs::write(&file, "0");
-    // SAFETY: between fork and exec; it opens, writes and closes a file.
-    unsafe { command.pre_exec(join) };
-    Going::start(command)
-}
-
 #[test]
 fn the_budget_of_a_control_group_throttles_traced_or_not() {
     let _alone = alone();
     // The sum of the groups' budgets may not be above that of all.
-    let group = is_root().then(|| Group::with(4_000)).flatten();
+    let group = is_root()
+        .then(|| Group::with("budget", &[("cpu.rt_runtime_us", "4000")]))
+        .flatten();
     let Some(group) = group else {
         skip!("no real-time control group");
     };
@@ -253,15 +222,14 @@ fn the_budget_of_a_control_group_throttles_traced_or_not() {
 #[test]
 fn a_quota_that_throttles_ordinary_threads_is_an_event() {
     let _alone = alone();
-    let name = format!("/sys/fs/cgroup/cpu/punctual-quota-{}", std::process::id());
-    let group = Group(PathBuf::from(name));
-    let made = is_root()
-        && fs::create_dir(&group.0).is_ok()
-        && fs::write(group.0.join("cpu.cfs_quota_us"), "20000").is_ok()
-        && fs::write(group.0.join("cpu.rt_runtime_us"), "100000").is_ok();
-    if !made {
+    let files = [
+        ("cpu.cfs_quota_us", "20000"),
+        ("cpu.rt_runtime_us", "100000"),
+    ];
+    let group = is_root().then(|| Group::with("quota", &files)).flatten();
+    let Some(group) = group else {
         skip!("no control group with a quota");
-    }
+    };
     let place = Place::new();
     let flags = [
         "measure",

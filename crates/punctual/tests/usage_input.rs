@@ -159,6 +159,7 @@ const FLAGS: &[(&[&str], &[&str])] = &[
         &["--confidence", "0.4"],
         &["--confidence", "from 0.5 to 0.999999"],
     ),
+    (&["--on-breach", "true"], &["--breaktrace"]),
     (
         &["--explain-above", "x"],
         &["--explain-above", "a time above 0"],
@@ -166,6 +167,14 @@ const FLAGS: &[(&[&str], &[&str])] = &[
     (
         &["--explain-above", "0"],
         &["--explain-above", "a time above 0"],
+    ),
+    (
+        &["--stack-above", "0"],
+        &["--stack-above", "a time above 0"],
+    ),
+    (
+        &["--no-explain", "--stack-above", "9"],
+        &["--stack-above", "--no-explain"],
     ),
     (
         &["--confidence", "1"],
@@ -272,6 +281,7 @@ fn a_flag_without_its_value_is_refused() {
         ("--percentile", "--percentile"),
         ("--confidence", "--confidence"),
         ("--explain-above", "--explain-above"),
+        ("--stack-above", "--stack-above"),
         ("--gap", "--gap"),
         ("--method", "--method"),
         ("--runtime", "--runtime"),

@@ -241,7 +241,7 @@ fn help_of_a_verb_is_its_help() {
 
 /// What the help of a flag begins with: what the flag does.
 const IMPERATIVES: &str = "Accepted Add Allow Boot Bring Change Choose Compare Count Don't End \
-                           Explain Export Find Give Judge Keep Let Load Lock Make Measure Merge \
+                           Explain Export Find Give Interrupt Judge Keep Let Load Lock Make Measure Merge \
                            Poll Print Probe Require Run Set Show Start Stop Verify Wait Watch \
                            Write";
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::affinity::MAX_CPUS;
 
-/// A CPU list before it is held against a machine.
+/// A CPU list that is not checked against a machine yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuList {
     /// `all`: every CPU that may be used.
@@ -73,7 +73,7 @@ impl FromStr for CpuList {
 }
 
 impl CpuList {
-    /// Reads a list as a person writes it, before it is held against a machine.
+    /// Reads a list as a person writes it; it is not checked against a machine yet.
     /// For setting up: it allocates.
     ///
     /// # Errors

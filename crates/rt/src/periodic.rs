@@ -102,6 +102,13 @@ impl<I: Intervals> Schedule<I> {
         self.due_ns
     }
 
+    /// Whether the instant of the next period has come. Real-time safe.
+    #[inline]
+    #[must_use]
+    pub fn is_passed(&self, now_ns: u64) -> bool {
+        self.next_ns <= now_ns
+    }
+
     /// Passes over each period whose due instant has come by `now_ns`, and returns
     /// how many those are: the missed ones. Real-time safe; takes a few ns for
     /// each period missed.

@@ -33,13 +33,16 @@ unsafe impl<T: Send> Send for Shared<T> {}
 /// The writing end.
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
-    pushed: usize,
-    /// The ring is full when `pushed` gets here, as far as the consumer's counter
-    /// was seen; it is looked at again only then.
-    full_at: usize,
-    /// Of the slots, here so that a push has no pointer to follow for it.
-    mask: usize,
+    /// The slot that the next value goes into.
+    next: *mut T,
+    /// The first slot that may not be written before the counters were looked at: the end of the
+    /// slots, or the first that is full as far as the consumer's counter was seen. One comparison
+    /// of a push sees both.
+    stop: *mut T,
 }
+
+// SAFETY: its pointers are into the slots that it shares, and no thread's own.
+unsafe impl<T: Send> Send for Producer<T> {}
 
 /// The reading end.
 pub struct Consumer<T> {
@@ -75,15 +78,13 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
         popped: Line(AtomicUsize::new(0)),
         refused: Line(AtomicU64::new(0)),
     });
-    (
-        Producer {
-            shared: Arc::clone(&shared),
-            pushed: 0,
-            full_at: capacity,
-            mask: capacity - 1,
-        },
-        Consumer { shared, popped: 0 },
-    )
+    let mut producer = Producer {
+        shared: Arc::clone(&shared),
+        next: std::ptr::null_mut(),
+        stop: std::ptr::null_mut(),
+    };
+    producer.look_for_room();
+    (producer, Consumer { shared, popped: 0 })
 }
 
 impl<T: Copy + Send> Producer<T> {
@@ -91,33 +92,42 @@ impl<T: Copy + Send> Producer<T> {
     /// Real-time safe: wait-free, no system call.
     #[inline]
     pub fn push(&mut self, value: T) -> bool {
-        if self.pushed == self.full_at && !self.look_for_room() {
+        if self.next == self.stop && !self.look_for_room() {
             return false;
         }
-        let shared = &*self.shared;
-        // SAFETY: `mask` is one less than the number of slots, a power of two, so
-        // the position is that of a slot.
-        let slot = unsafe { shared.slots.get_unchecked(self.pushed & self.mask) };
-        // SAFETY: the slot lies outside popped..pushed, so the consumer doesn't
-        // look at it until the store below publishes it.
-        unsafe { slot.get().write(value) };
-        self.pushed = self.pushed.wrapping_add(1);
-        shared.pushed.0.store(self.pushed, Ordering::Release);
+        // SAFETY: `next` is a slot before `stop`: it lies outside popped..pushed, so the
+        // consumer doesn't look at it until the store below publishes it.
+        unsafe { self.next.write(value) };
+        // SAFETY: `stop` is at most one past the last slot, and `next` was before it.
+        self.next = unsafe { self.next.add(1) };
+        // This thread alone writes the counter.
+        let pushed = &self.shared.pushed.0;
+        let count = pushed.load(Ordering::Relaxed).wrapping_add(1);
+        pushed.store(count, Ordering::Release);
         true
     }
 
-    /// Sees how far the consumer has come; `false` when there is no room, which is
-    /// counted.
+    /// Sees how far the consumer has come, and goes on at the first slot after the last;
+    /// `false` when there is no room, which is counted.
     #[cold]
     fn look_for_room(&mut self) -> bool {
-        let popped = self.shared.popped.0.load(Ordering::Acquire);
-        self.full_at = popped.wrapping_add(self.shared.slots.len());
-        let room = self.pushed != self.full_at;
-        if !room {
-            let refused = self.shared.refused.0.load(Ordering::Relaxed);
-            self.shared.refused.0.store(refused + 1, Ordering::Relaxed);
+        let shared = &*self.shared;
+        let capacity = shared.slots.len();
+        let pushed = shared.pushed.0.load(Ordering::Relaxed);
+        let popped = shared.popped.0.load(Ordering::Acquire);
+        let room = capacity - pushed.wrapping_sub(popped);
+        if room == 0 {
+            let refused = shared.refused.0.load(Ordering::Relaxed);
+            shared.refused.0.store(refused + 1, Ordering::Relaxed);
+            return false;
         }
-        room
+        let at = pushed & (capacity - 1);
+        let first = UnsafeCell::raw_get(shared.slots.as_ptr());
+        // SAFETY: `at` is less than the number of slots.
+        self.next = unsafe { first.add(at) };
+        // SAFETY: the sum is at most the number of slots.
+        self.stop = unsafe { first.add(capacity.min(at + room)) };
+        true
     }
 }
 
@@ -234,18 +244,10 @@ mod tests {
     #[test]
     fn counters_survive_wrapping_around() {
         let (mut producer, mut consumer) = ring::<u32>(2);
-        producer.pushed = usize::MAX - 1;
-        producer.full_at = 0;
-        producer
-            .shared
-            .pushed
-            .0
-            .store(usize::MAX - 1, Ordering::Relaxed);
-        producer
-            .shared
-            .popped
-            .0
-            .store(usize::MAX - 1, Ordering::Relaxed);
+        let counters = [&producer.shared.pushed.0, &producer.shared.popped.0];
+        for counter in counters {
+            counter.store(usize::MAX - 1, Ordering::Relaxed);
+        }
         consumer.popped = usize::MAX - 1;
         for value in 0..10 {
             assert!(producer.push(value));

@@ -15,7 +15,7 @@ use super::stint::Was;
 
 /// Of no common measure with the tick: in turn it comes before, within and after what is injected.
 pub const PERIOD_NS: u64 = 1_019_000;
-/// How long before a stack is taken, and from when on a wake-up is looked at.
+/// How late a wake-up is for the stack of its culprit to be taken, and to be looked at.
 pub const THRESHOLD_NS: u64 = 60_000;
 const NAP: Duration = Duration::from_millis(20);
 
@@ -62,12 +62,14 @@ impl Stage {
         let probe = Probe::start(beat)?;
         let options = Options {
             targets: vec![(probe.pid.unsigned_abs(), cpu as u32)],
-            threshold_ns: THRESHOLD_NS,
+            interrupt_above_ns: 0,
             cpus: vec![cpu as u32],
             ring_events: RING_EVENTS,
         };
+        let capture = Capture::start(&options).map_err(|why| why.to_string())?;
+        capture.stacks_above(THRESHOLD_NS);
         Ok(Self {
-            capture: Capture::start(&options).map_err(|why| why.to_string())?,
+            capture,
             probe,
             beat,
             every: play.every,

@@ -1,6 +1,6 @@
 //! Bills against the truth: who was in the way, and for how long.
 
-use punctual::record::explanation::{Cause, Stage};
+use punctual::record::explanation::{BillRow, Cause, Culprit as Thread, Stage};
 use punctual::trace::attribute::event::Window;
 use punctual::trace::attribute::{self, Held};
 use serde::Serialize;
@@ -27,6 +27,11 @@ pub struct Score {
     pub named: usize,
     /// Times that its duration was right by 2 % or 5 µs.
     pub timed: usize,
+    /// Of those named, how many say where in the kernel the culprit was: in the system call by
+    /// which it is injected, `bpf`; of a call from another CPU, how many name the thread that sent it.
+    pub placed: usize,
+    /// Bills in which tracing itself has a row.
+    pub traced: usize,
     /// By how much the bill says less than was at least true, or more than was at most, in ns: the
     /// median and the worst.
     pub off_by_ns: i64,
@@ -91,6 +96,8 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
         score.injected += 1;
         score.named += usize::from(named);
         score.timed += usize::from(timed);
+        score.placed += usize::from(named && bill.rows.iter().any(is_placed));
+        score.traced += usize::from(bill.rows.iter().any(|row| row.cause == Cause::Tracer));
         score.explained += usize::from(bill.is_explained());
         score.total_ns += bill.latency_ns;
         score.residue_ns += bill.residue_ns();
@@ -228,6 +235,16 @@ fn lies_over(cause: &Cause) -> bool {
             | Cause::Softirq { .. }
             | Cause::Tracer
     )
+}
+
+/// Whether a row says that the culprit was in its system call.
+fn is_placed(row: &BillRow) -> bool {
+    if matches!(row.cause, Cause::Call { .. }) {
+        let sender = |by: &Thread| by.name.as_deref() == Some(Culprit::Call.name());
+        return row.by.iter().any(sender);
+    }
+    let call = |note: &String| note.contains("system call bpf");
+    row.note.as_ref().is_some_and(call) || row.stack.iter().any(|frame| frame.contains("sys_bpf"))
 }
 
 /// Whether a cause names the culprit.

@@ -1,23 +1,29 @@
 //! `explain`: who stole the time of a recorded run.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::flags::ExplainFlags;
+use super::foreign;
 use super::looking::{folder, read, write_in};
 use super::out;
 use crate::files::Folder;
 use crate::record::explanation::{Explanation, Picture};
-use crate::record::{self, Run};
+use crate::record::{self, RecordError, Run};
 use crate::report::chart::{Form, outlier};
 use crate::report::explain::perfetto::{self, Outlier};
-use crate::report::explain::{against_text, around, bill_section, intervals, section};
+use crate::report::explain::{
+    Listed, against_text, around, bill_section, intervals, outliers, section,
+};
+use crate::report::style::Style;
 use crate::report::terms::Terms;
+use crate::trace::attribute::event::Window;
 use crate::trace::attribute::{self, Ledger};
-use crate::trace::windows::{WINDOWS_FILE, Windows};
+use crate::trace::windows::{Head, WINDOWS_FILE, Windows};
 
 /// `explain`: prints bills and ranking, or two runs by cause; writes traces and pictures.
 ///
@@ -30,11 +36,13 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
         .which
         .as_ref()
         .and_then(|which| which.to_str()?.parse::<usize>().ok());
+    let mut run = run;
     if let Some(number) = number {
         let bills = bills(&run);
-        if number == 0 || number > bills {
+        if number == 0 || number > bills && !open_further(&flags.run, &mut run, number)? {
+            let all = bills + further(&flags.run, &run)?.len();
             return Err(Failure::usage(format!(
-                "{number}: {} holds bills 1 to {bills}",
+                "{number}: {} holds bills 1 to {all}",
                 flags.run.display()
             )));
         }
@@ -50,7 +58,12 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
     }
     let lines = match (&flags.which, number) {
         _ if flags.json => {
-            let text = serde_json::to_string_pretty(&run.explanation);
+            let bills = run.explanation.as_ref().map_or(&[][..], |it| &it.bills);
+            // With a number it is that bill alone.
+            let text = match number.and_then(|number| bills.get(number - 1)) {
+                Some(bill) => serde_json::to_string_pretty(bill),
+                None => serde_json::to_string_pretty(&run.explanation),
+            };
             text.map_err(|error| Failure::setup(error.to_string()))?
                 .lines()
                 .map(str::to_owned)
@@ -68,6 +81,7 @@ pub fn run(flags: &ExplainFlags) -> Result<ExitCode, Failure> {
             let second = explained(second, flags.again)?;
             against_text(&run, &second, &style)
         }
+        (None, _) if flags.list => list(&flags.run, &run, &style)?,
         (None, _) if written => Vec::new(),
         (None, _) => section(&run, &style, None),
     };
@@ -80,8 +94,93 @@ fn bills(run: &Run) -> usize {
     run.explanation.as_ref().map_or(0, |e| e.bills.len())
 }
 
+/// What tells wake-ups apart, also of threads that are due at the same instant: CPU, instant,
+/// latency.
+type Key = (u32, u64, u64);
+
+fn key(bill: &record::Bill) -> Key {
+    (bill.cpu, bill.due_ns, bill.latency_ns)
+}
+
+fn key_of(window: &Window) -> Key {
+    let latency_ns = window.woken_ns.saturating_sub(window.due_ns);
+    (window.cpu, window.due_ns, latency_ns)
+}
+
+/// The outliers that are kept beside those with a bill in the record, in the order of their
+/// numbers.
+fn further(path: &Path, run: &Run) -> Result<Vec<Head>, Failure> {
+    let Some(outliers) = open_outliers(path).map_err(Failure::setup)? else {
+        return Ok(Vec::new());
+    };
+    let mut heads = outliers.heads().map_err(Failure::setup)?;
+    let bills = run.explanation.iter().flat_map(|it| &it.bills);
+    let known: BTreeSet<Key> = bills.map(key).collect();
+    heads.retain(|head| !known.contains(&(head.cpu, head.due_ns, head.latency_ns())));
+    Ok(heads)
+}
+
+/// Puts the bill of this number into its place among the run's, made anew from its window. The
+/// places between stay empty; whether there is such a bill.
+fn open_further(path: &Path, run: &mut Run, number: usize) -> Result<bool, Failure> {
+    let heads = further(path, run)?;
+    let Some(explanation) = &mut run.explanation else {
+        return Ok(false);
+    };
+    let Some(wanted) = heads.get(number - 1 - explanation.bills.len()) else {
+        return Ok(false);
+    };
+    for window in open_outliers(path)
+        .map_err(Failure::setup)?
+        .into_iter()
+        .flatten()
+    {
+        let window = window.map_err(Failure::setup)?;
+        let its = (wanted.cpu, wanted.due_ns, wanted.latency_ns());
+        if key_of(&window) == its {
+            let bill = attribute::bill(&window);
+            // Those between aren't shown.
+            let blank = record::Bill {
+                rows: Vec::new(),
+                picture: None,
+                ..bill.clone()
+            };
+            explanation.bills.resize(number - 1, blank);
+            explanation.bills.push(bill);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// All outliers that can be opened, a line each.
+fn list(path: &Path, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
+    let bills = run.explanation.iter().flat_map(|it| &it.bills);
+    let mut all: Vec<Listed> = bills.map(Listed::of).collect();
+    let recorded = all.len();
+    let known: BTreeSet<Key> = all
+        .iter()
+        .map(|it| (it.cpu, it.due_ns, it.latency_ns))
+        .collect();
+    for window in open_outliers(path)
+        .map_err(Failure::setup)?
+        .into_iter()
+        .flatten()
+    {
+        let bill = attribute::plain_bill(&window.map_err(Failure::setup)?);
+        if !known.contains(&key(&bill)) {
+            all.push(Listed::of(&bill));
+        }
+    }
+    all[recorded..].sort_by_key(|it| (Reverse(it.latency_ns), it.due_ns, it.cpu));
+    Ok(outliers(run, &all, style))
+}
+
 /// A run in which somebody looked.
 fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
+    if let Some(run) = foreign::run_of(path)? {
+        return Ok(run);
+    }
     let mut run = read(path)?;
     if again {
         run.explanation = Some(attribute_again(path, run.explanation.as_ref())?);
@@ -99,16 +198,22 @@ fn explained(path: &Path, again: bool) -> Result<Run, Failure> {
 /// The bills made anew from the windows. The stages, which are of every wake-up, and what
 /// was lost stay as recorded.
 fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explanation, Failure> {
-    let windows = open(path)?.ok_or_else(|| {
+    let worst = open(path).map_err(Failure::setup)?.ok_or_else(|| {
         Failure::setup(format!(
             "{}: holds no {WINDOWS_FILE}: bills can't be made again",
             path.display()
         ))
     })?;
+    let others = open_outliers(path).map_err(Failure::setup)?;
+    let windows = worst.chain(others.into_iter().flatten());
     let mut ledger = Ledger::new(recorded.and_then(|recorded| recorded.above_ns));
     for window in windows {
         let window = window.map_err(Failure::setup)?;
-        let (bill, gap) = (attribute::bill(&window), window.gap);
+        let (mut bill, gap) = (attribute::bill(&window), window.gap);
+        let mut earlier = recorded.iter().flat_map(|recorded| &recorded.bills);
+        if let Some(earlier) = earlier.find(|it| key(it) == key(&bill)) {
+            bill.learn_threads(earlier);
+        }
         if recorded.is_none() && !gap {
             ledger.add_stages(&bill.stages);
         }
@@ -118,6 +223,8 @@ fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explan
     if let Some(recorded) = recorded {
         anew.stages.clone_from(&recorded.stages);
         anew.missing.clone_from(&recorded.missing);
+        anew.kept = recorded.kept;
+        anew.limits.clone_from(&recorded.limits);
         anew.lost = recorded.lost;
         anew.outliers = anew.outliers.saturating_add(recorded.lost);
         // Windows are kept of some outliers alone.
@@ -132,21 +239,36 @@ fn attribute_again(path: &Path, recorded: Option<&Explanation>) -> Result<Explan
     Ok(anew)
 }
 
-fn open(path: &Path) -> Result<Option<Windows>, Failure> {
-    Windows::open(path).map_err(Failure::setup)
+fn open(path: &Path) -> Result<Option<Windows>, RecordError> {
+    beside(path, Windows::open)
+}
+
+fn open_outliers(path: &Path) -> Result<Option<Windows>, RecordError> {
+    beside(path, Windows::open_outliers)
+}
+
+/// What lies beside a record. Beside another tool's recording it is of another run.
+fn beside(
+    path: &Path,
+    open: fn(&Path) -> Result<Option<Windows>, RecordError>,
+) -> Result<Option<Windows>, RecordError> {
+    if foreign::is_one(path) {
+        return Ok(None);
+    }
+    open(path)
 }
 
 /// One trace for each bill: of all that was recorded where the events were kept, else of
 /// the bill's picture.
 fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Failure> {
-    let mut whole: BTreeMap<(u32, u64), Picture> = BTreeMap::new();
-    let wanted: Vec<(u32, u64)> = chosen(run, only)
-        .map(|(_, bill)| (bill.cpu, bill.due_ns))
-        .collect();
-    if let Some(windows) = open(path)? {
-        for window in windows {
+    let mut whole: BTreeMap<Key, Picture> = BTreeMap::new();
+    let wanted: Vec<Key> = chosen(run, only).map(|(_, bill)| key(bill)).collect();
+    if let Some(windows) = open(path).map_err(Failure::setup)? {
+        let others = open_outliers(path).map_err(Failure::setup)?;
+        let others = others.filter(|_| only.is_some()).into_iter().flatten();
+        for window in windows.chain(others) {
             let window = window.map_err(Failure::setup)?;
-            let key = (window.cpu, window.due_ns);
+            let key = key_of(&window);
             if wanted.contains(&key) {
                 whole.insert(key, attribute::picture(&window));
             }
@@ -155,9 +277,7 @@ fn traces(path: &Path, run: &Run, directory: &Path, only: Option<usize>) -> Resu
     let (terms, marked) = (Terms::of(run), intervals(run));
     filled(directory, |folder| {
         for (number, bill) in chosen(run, only) {
-            let picture = whole
-                .get(&(bill.cpu, bill.due_ns))
-                .or(bill.picture.as_ref());
+            let picture = whole.get(&key(bill)).or(bill.picture.as_ref());
             if let Some(picture) = picture {
                 let near = around(&marked, bill, picture);
                 let trace = perfetto::trace(picture, Outlier::of(bill, terms), &near);

@@ -172,9 +172,13 @@ pub struct RunFlags {
     /// Measure this number of cycles of each thread [default: no limit]
     #[arg(short, long, value_name = "N", value_parser = loops, allow_hyphen_values = true, help_heading = PROBE)]
     pub loops: Option<u64>,
-    /// Stop at the first latency above this, in us or with a unit [default: don't stop]
-    #[arg(short, long = "breaktrace", value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = PROBE)]
+    /// Stop at the first latency above this, in us or with a unit; freeze the kernel's trace buffer and keep all that is recorded (--stop-above is the same) [default: don't stop]
+    #[arg(short, long = "breaktrace", visible_alias = "stop-above", value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = PROBE)]
     pub break_value: Option<u64>,
+
+    /// Run this command of the shell once -b has stopped the run, with PUNCTUAL_RUN (its directory), PUNCTUAL_CPU and PUNCTUAL_LATENCY_NS in its environment [default: none]
+    #[arg(long, value_name = "COMMAND", requires = "break_value", help_heading = PROBE)]
+    pub on_breach: Option<String>,
 
     /// What is required.
     #[command(flatten)]
@@ -221,6 +225,11 @@ pub struct RunFlags {
     /// Explain wake-ups later than this, in us or with a unit; the worst are explained anyway [default: the deadline]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with = "no_explain", help_heading = EXPLAIN)]
     pub explain_above: Option<u64>,
+    /// Interrupt what delays a thread by more than this and take its stack there, in us or with a
+    /// unit; such wake-ups take 5 to 30 us longer [default: only the stack with which it releases
+    /// the CPU]
+    #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with = "no_explain", help_heading = EXPLAIN)]
+    pub stack_above: Option<u64>,
     /// Don't trace the kernel: late wake-ups stay unexplained
     #[arg(long, help_heading = EXPLAIN)]
     pub no_explain: bool,
@@ -525,7 +534,7 @@ fn seed(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
-/// Refused here if it is no list at all; held against the machine later.
+/// Refused here if it is no list at all; checked against the machine later.
 fn cpu_list(text: &str) -> Result<String, String> {
     match cpus::parse(text) {
         Ok(_) => Ok(text.to_owned()),

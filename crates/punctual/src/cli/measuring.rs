@@ -1,7 +1,7 @@
 //! `qualify` and `measure`: the same run with other defaults.
 
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
 use punctual_stats::verdict::Outcome;
@@ -38,7 +38,33 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
         ));
     }
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
-    Ok(conclude(&run, &directory))
+    let status = conclude(&run, &directory);
+    match &flags.on_breach {
+        Some(line) if broke(&run) => on_breach(line, &run, &directory).map(|()| status),
+        _ => Ok(status),
+    }
+}
+
+/// Runs the user's command, once everything is saved.
+fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Failure> {
+    let worst = run
+        .threads
+        .iter()
+        .max_by_key(|thread| thread.latency.max_ns);
+    let (cpu, latency_ns) = worst.map_or((0, 0), |thread| (thread.cpu, thread.latency.max_ns));
+    let status = Command::new("sh")
+        .args(["-c", line])
+        .env("PUNCTUAL_RUN", directory.path())
+        .env("PUNCTUAL_CPU", cpu.to_string())
+        .env("PUNCTUAL_LATENCY_NS", latency_ns.to_string())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::setup(format!(
+            "--on-breach '{line}' failed: {status}"
+        ))),
+        Err(error) => Err(Failure::setup(format!("--on-breach '{line}': {error}"))),
+    }
 }
 
 /// Tells what could not be saved. The exit status is the verdict's where all is there.

@@ -7,6 +7,7 @@ mod cyclictest;
 mod explain;
 mod failure;
 mod flags;
+mod foreign;
 mod help;
 mod lab;
 mod load;
@@ -66,7 +67,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => {
             let verb = arguments.get(1).map(OsString::as_os_str);
-            return end(&Failure::refused(&error, verb));
+            let mut failure = Failure::refused(&error, verb);
+            if lab::is_bisect(&arguments) {
+                failure.status = lab::BISECT_ENDS;
+            }
+            return end(&failure);
         }
     };
     let Some(trouble) = out::trouble() else {

@@ -169,6 +169,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
         samples: flags.samples,
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
+        stack_above_ns: flags.stack_above,
         cross_check: false,
         output: flags.output.clone(),
     })

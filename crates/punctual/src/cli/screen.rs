@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 use super::out;
 use crate::conduct::Observer;
 use crate::record::{Run, RunDirectory, State};
+use crate::report::explain::perfetto;
 use crate::report::live::{self, LiveView, LiveWatch};
 use crate::report::style::Style;
 use crate::report::{gnuplot, html, svg};
+use crate::trace::attribute;
+use crate::trace::attribute::event::Window;
+
+/// All that was recorded when a late wake-up ended the run, for ui.perfetto.dev.
+const RING_FILE: &str = "breach.pftrace";
 
 /// How often a plain line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
@@ -93,6 +99,13 @@ impl Observer for Screen {
             Manner::Plain => Instant::now() >= self.next_line,
             Manner::Redraw(_) | Manner::Cyclictest(_) => true,
         }
+    }
+
+    fn breached(&mut self, ring: &Window, run: &Run, directory: &RunDirectory) {
+        let picture = attribute::picture(ring);
+        let trace = perfetto::ring(ring.due_ns, ring.woken_ns, &picture, run);
+        // What becomes of it is noted in the directory.
+        let _ = directory.save_file(RING_FILE, &trace);
     }
 
     fn tick(&mut self, view: &LiveView) {

@@ -7,8 +7,9 @@ use super::flags::WatchFlags;
 use super::measuring::{conclude, make_directory, settled, show};
 use super::plan::required;
 use super::screen::Screen;
-use crate::conduct::{self, WatchPlan};
+use crate::conduct::{self, Target, WatchPlan};
 use crate::system::Root;
+use crate::system::group;
 use crate::system::process::{self, Process};
 use crate::trace::watch::marks::find::{self, NotFound};
 use crate::trace::watch::marks::{Mark, spec};
@@ -29,24 +30,46 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
 
 fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
     let root = Root::live();
-    let found = flags.program.as_deref().map(|it| process::find(&root, it));
-    let program = found.transpose().map_err(Failure::usage)?;
+    let target = target(flags, &root)?;
     let limits = limits(flags)?;
-    let marks = program.as_ref().map(|it| marks(flags, it)).transpose()?;
+    let program = target.as_ref().and_then(Target::program);
+    let marks = program.map(|it| marks(flags, it)).transpose()?;
     Ok(WatchPlan {
         marks: marks.unwrap_or_default(),
         limits,
         command: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        program,
+        target,
         every: flags.all,
         duration_ns: flags.duration,
         requirements: required(&flags.required, None),
         confidence: flags.required.confidence,
         explain: !flags.no_explain,
         explain_above_ns: flags.explain_above,
+        stack_above_ns: flags.stack_above,
     })
+}
+
+/// Whose threads are watched; nothing for the whole system's.
+fn target(flags: &WatchFlags, root: &Root) -> Result<Option<Target>, Failure> {
+    if let Some(wanted) = &flags.program {
+        let process = process::find(root, wanted).map_err(Failure::usage)?;
+        let children = flags.children;
+        return Ok(Some(Target::Program { process, children }));
+    }
+    if let Some(name) = &flags.comm {
+        if name.is_empty() {
+            return Err(Failure::usage("--comm: a program has a name"));
+        }
+        return Ok(Some(Target::Named(name.clone())));
+    }
+    let Some(wanted) = &flags.cgroup else {
+        return Ok(None);
+    };
+    let group = group::find(root, wanted).map_err(Failure::usage)?;
+    let wanted = wanted.clone();
+    Ok(Some(Target::Group { wanted, group }))
 }
 
 /// The limit of each mark, in their order.

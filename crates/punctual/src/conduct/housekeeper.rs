@@ -64,6 +64,11 @@ impl Housekeeper {
         self.cpu_ns.load(Ordering::Relaxed)
     }
 
+    /// Whether it has made its last round.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_none()
+    }
+
     /// Has it make its last round, and waits for that.
     pub fn end(&mut self) {
         self.over.store(true, Ordering::Release);

@@ -4,13 +4,16 @@
 //! It prints nothing: whoever asked for the run is told through an [`Observer`].
 
 mod blocks;
+pub mod breach;
 mod compose;
+mod culprits;
 mod error;
 mod explain;
 mod gather;
 mod housekeeper;
 mod keeping;
 mod observer;
+mod outliers;
 mod pace;
 mod plan;
 mod prepare;
@@ -31,4 +34,4 @@ pub use observer::Observer;
 pub use plan::Plan;
 pub use session::{BREAK_VALUE, conduct};
 pub use signals::{Signals, survive_long_files};
-pub use watch::{WatchPlan, watch};
+pub use watch::{Target, WatchPlan, watch};

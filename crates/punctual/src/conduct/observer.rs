@@ -2,6 +2,7 @@
 
 use crate::record::{Run, RunDirectory};
 use crate::report::live::{LiveView, LiveWatch};
+use crate::trace::attribute::event::Window;
 
 /// Told of a run while it goes.
 pub trait Observer {
@@ -18,6 +19,10 @@ pub trait Observer {
     }
     /// What was just saved: every 5 s, and once at the end.
     fn saved(&mut self, run: &Run, directory: &RunDirectory);
+    /// Everything that was still recorded when a wake-up above the break value ended the run.
+    fn breached(&mut self, ring: &Window, run: &Run, directory: &RunDirectory) {
+        let _ = (ring, run, directory);
+    }
     /// The disk is full, and the record wants room: what can be made again is removed.
     fn make_room(&mut self, directory: &RunDirectory) {
         let _ = directory;

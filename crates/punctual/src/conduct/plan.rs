@@ -58,6 +58,8 @@ pub struct Plan {
     pub explain: bool,
     /// Those later than this, in ns; absent for the deadline.
     pub explain_above_ns: Option<u64>,
+    /// How late a thread is when what runs in its place is interrupted and its stack taken.
+    pub stack_above_ns: Option<u64>,
     /// Measure the same again with the kernel's own tracer.
     pub cross_check: bool,
     /// The run directory; absent for the default name.

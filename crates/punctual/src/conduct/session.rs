@@ -7,8 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 use punctual_rt::clock;
 
 use super::blocks::Stretches;
+use super::breach::Frozen;
 use super::error::ConductError;
-use super::explain::Explaining;
+use super::explain::{Explaining, number};
 use super::gather::Gathering;
 use super::keeping::Keeping;
 use super::observer::Observer;
@@ -29,9 +30,10 @@ use crate::probe::gaps::GapFeed;
 use crate::probe::tally::Tally;
 use crate::probe::thread::{Outcome, Probe, StartLine};
 use crate::record::samples::SAMPLES_DIRECTORY;
-use crate::record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State};
+use crate::record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Thread};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
+use crate::trace::attribute::event::Window;
 
 /// How often whoever watches is told.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -208,6 +210,7 @@ fn begin(
         sampling,
         explaining,
         signals,
+        frozen: None,
     };
     let state = session.measure();
     Ok(session.close(state))
@@ -239,6 +242,15 @@ struct Session<'a> {
     sampling: Option<Sampling>,
     explaining: Option<Explaining>,
     signals: Signals,
+    /// The kernel's trace buffer, once the run has ended by itself.
+    frozen: Option<Frozen>,
+}
+
+/// What is saved of a breach.
+#[derive(Default)]
+struct Breach {
+    frozen: Option<Frozen>,
+    ring: Option<Window>,
 }
 
 impl Session<'_> {
@@ -267,6 +279,7 @@ impl Session<'_> {
             }
             if self.lined.probes.iter().all(Probe::is_over) {
                 // The threads themselves say whether it was for a break value.
+                self.freeze();
                 return State::Finished;
             }
             self.tell_stops();
@@ -289,6 +302,47 @@ impl Session<'_> {
             self.tick();
             self.pace.nap(nap.min(self.until_end()));
         }
+    }
+
+    /// Freezes the kernel's trace buffer, while what delayed the wake-up is still in it.
+    fn freeze(&mut self) {
+        if self.plan.break_ns.is_none() {
+            return;
+        }
+        match Frozen::freeze() {
+            Ok(frozen) => self.frozen = frozen,
+            Err(error) => self.kept.event("trace-not-frozen", error),
+        }
+    }
+
+    /// What a latency above the break value leaves beside the run.
+    fn keep_breach(&mut self) -> Breach {
+        let mut breach = Breach::default();
+        let broke =
+            matches!(&self.kept.run.state, State::Stopped { reason } if reason == BREAK_VALUE);
+        if !broke {
+            self.frozen.take().iter().for_each(Frozen::thaw);
+            return breach;
+        }
+        breach.frozen = self.frozen.take();
+        if let Some(words) = breach.frozen.as_ref().map(Frozen::words) {
+            self.kept.event("trace-frozen", words);
+        }
+        let run = &self.kept.run;
+        let bills = run
+            .explanation
+            .iter()
+            .flat_map(|explanation| &explanation.bills);
+        let worst = bills.max_by_key(|bill| bill.latency_ns);
+        let (Some(explaining), Some(bill)) = (&self.explaining, worst) else {
+            return breach;
+        };
+        let on = |thread: &&Thread| number(thread.cpu) == bill.cpu;
+        if let Some(thread) = run.threads.iter().find(on) {
+            let woken_ns = bill.due_ns.saturating_add(bill.latency_ns);
+            breach.ring = explaining.ring(thread.tid, thread.cpu, bill.due_ns, woken_ns);
+        }
+        breach
     }
 
     /// Keeps the times in which a load did no work.
@@ -431,7 +485,16 @@ impl Session<'_> {
         self.held = None;
         self.observer.stage("analysing");
         compose::judge(&mut self.kept.run);
+        let breach = self.keep_breach();
+        if let Some(ring) = &breach.ring {
+            let (run, directory) = (&self.kept.run, self.kept.directory);
+            self.observer.breached(ring, run, directory);
+        }
         let beside = windows_of(&self.explaining);
+        let beside = |directory: &RunDirectory| {
+            let windows = beside(directory);
+            windows.and(breach.frozen.map_or(Ok(()), |it| it.save(directory)))
+        };
         self.kept.save_last(beside, self.observer)
     }
 

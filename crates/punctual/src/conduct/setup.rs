@@ -51,6 +51,7 @@ pub fn explain(
         cpus: plan.cpus.clone(),
         threads: probes,
         above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
+        stack_above_ns: plan.stack_above_ns,
         polling: plan.gaps.as_ref().map(|_| plan.policy),
         housekeeping: plan.placement.housekeeping,
     };

@@ -176,12 +176,12 @@ impl Folder {
         self.metadata().is_ok_and(|found| found.nlink() == 0)
     }
 
-    /// Makes a file that was not there, as `name`.
+    /// Makes a file that was not there, as `name`, for writing and reading.
     ///
     /// # Errors
     /// The system's; `AlreadyExists` where something has the name, a link too.
     pub fn create(&self, name: &OsStr) -> io::Result<File> {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let held = self.held.as_fd();
         Ok(sys::open_at(held, &component(name)?, flags, 0o666)?.into())
     }

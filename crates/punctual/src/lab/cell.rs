@@ -6,15 +6,18 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::bring::Brought;
 use super::channel::{self, sha256};
 use super::error::LabError;
 use super::guest::{INIT, VERB};
 use super::initramfs::Initramfs;
 use super::job::{End, JOB_FILE, Job, JobResult, OURSELVES, OUT};
-use super::kernel::Kernel;
+use super::kernel::{self, Kernel};
 use super::libraries;
 use super::machine::{Machine, Time, tail};
 use super::qemu::Qemu;
+use super::room::Room;
+use super::rootfs;
 use super::work::WorkFolder;
 use crate::record::lab::{Fingerprint, GuestTime, LabBill, LabLoad, Laboratory};
 use crate::record::{self, Demand, RUN_FILE, Run, Standing};
@@ -55,10 +58,14 @@ pub struct CellPlan<'a> {
     pub parameters: Vec<String>,
     /// What runs.
     pub work: Work,
-    /// Modules of the kernel by their names; those that they need come with them.
+    /// Modules of the kernel by their names, or files of others; those that they need come with
+    /// them.
     pub modules: Vec<String>,
-    /// Files of the host beside the program; of programs the libraries come too.
+    /// Files of the host beside the program, `FILE` or `FILE=GUESTPATH`; of programs the libraries
+    /// come too, except into a root file system of the user's.
     pub brought: Vec<PathBuf>,
+    /// The guest's userspace: a directory, a tar, an OCI layout.
+    pub rootfs: Option<PathBuf>,
     /// The seed.
     pub seed: u64,
     /// Processors.
@@ -156,6 +163,7 @@ impl CellPlan<'_> {
             load,
             seed: self.seed,
             modules,
+            rooted: self.rootfs.is_some(),
             virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -193,24 +201,17 @@ impl CellPlan<'_> {
             line("passwd: files\ngroup: files\nhosts: files\n"),
             false,
         );
-        let program = match &self.work {
-            Work::Own(_) => OURSELVES.to_owned(),
-            Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
-            Work::Program { file, .. } => libraries::bring(&mut archive, file)?,
+        let mut room = Room::of(self.memory_mib);
+        let program = match &self.rootfs {
+            None => self.bring(&mut archive, &mut room)?,
+            Some(rootfs) => self.bring_root(rootfs, &mut archive, &mut room)?,
         };
-        for file in &self.brought {
-            libraries::accompany(&mut archive, file)?;
-        }
+        let failed = |error: kernel::Error| LabError::Kernel(error.to_string());
         let mut modules: Vec<String> = Vec::new();
-        for name in &self.modules {
-            let needed = self.kernel.module(name);
-            for module in needed.map_err(|error| LabError::Kernel(error.to_string()))? {
-                let path = format!("/lab/modules/{}.ko", module.name);
-                if !modules.contains(&path) {
-                    archive.file(&path, module.bytes, false);
-                    modules.push(path);
-                }
-            }
+        for module in self.kernel.modules(&self.modules).map_err(failed)? {
+            let path = format!("/lab/modules/{}.ko", module.name);
+            archive.file(&path, module.bytes, false);
+            modules.push(path);
         }
         let job =
             serde_json::to_vec(&self.job(program, modules)).map_err(|error| LabError::Result {
@@ -218,6 +219,47 @@ impl CellPlan<'_> {
             })?;
         archive.file(JOB_FILE, job, false);
         Ok(archive.bytes())
+    }
+
+    /// What runs on our own few files; the program's path in the guest.
+    fn bring(&self, archive: &mut Initramfs, room: &mut Room) -> Result<String, LabError> {
+        let program = match &self.work {
+            Work::Own(_) => OURSELVES.to_owned(),
+            Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
+            Work::Program { file, .. } => libraries::bring(archive, file, room)?,
+        };
+        for asked in &self.brought {
+            Brought::parse(asked)?.add(archive, room)?;
+        }
+        Ok(program)
+    }
+
+    /// What runs in a root file system of the user's; the program's name or path in there.
+    fn bring_root(
+        &self,
+        path: &Path,
+        archive: &mut Initramfs,
+        room: &mut Room,
+    ) -> Result<String, LabError> {
+        let refused = |reason: String| LabError::Program {
+            path: path.to_owned(),
+            reason,
+        };
+        let mut tree = rootfs::read(path, room)?;
+        for asked in &self.brought {
+            Brought::parse(asked)?.add_to(&mut tree, room)?;
+        }
+        let program = match &self.work {
+            Work::Own(_) => OURSELVES.to_owned(),
+            Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
+            Work::Program { file, .. } => {
+                let word = file.to_string_lossy().into_owned();
+                rootfs::program(&mut tree, &word).map_err(refused)?;
+                word
+            }
+        };
+        rootfs::put(tree, archive, room).map_err(refused)?;
+        Ok(program)
     }
 
     /// Makes the cell; `own` is this very program. `ends` says whether somebody wants us to
@@ -366,6 +408,10 @@ impl CellPlan<'_> {
                 .iter()
                 .map(|file| file.to_string_lossy().into_owned())
                 .collect(),
+            rootfs: self
+                .rootfs
+                .as_ref()
+                .map(|path| path.to_string_lossy().into_owned()),
             virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
             load,
             time: match Time::of(self.cpus) {

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-/// A regular file that may be run.
-const PROGRAM: u32 = 0o100_755;
-/// A regular file.
-const FILE: u32 = 0o100_644;
-const FOLDER: u32 = 0o040_755;
+const FILE: u32 = 0o100_000;
+const FOLDERS: u32 = 0o040_000;
+const FOLDER: u32 = FOLDERS | 0o755;
 const LINK: u32 = 0o120_777;
 const DEVICE: u32 = 0o020_600;
 
@@ -35,12 +33,22 @@ impl Initramfs {
 
     /// Adds a file; folders above it are added too.
     pub fn file(&mut self, path: &str, bytes: Vec<u8>, runs: bool) {
-        self.add(path, if runs { PROGRAM } else { FILE }, (0, 0), bytes);
+        self.file_of(path, bytes, if runs { 0o755 } else { 0o644 });
+    }
+
+    /// Adds a file with these permissions.
+    pub fn file_of(&mut self, path: &str, bytes: Vec<u8>, mode: u32) {
+        self.add(path, FILE | mode & 0o7777, (0, 0), bytes);
     }
 
     /// Adds a folder.
     pub fn folder(&mut self, path: &str) {
         self.add(path, FOLDER, (0, 0), Vec::new());
+    }
+
+    /// Adds a folder with these permissions.
+    pub fn folder_of(&mut self, path: &str, mode: u32) {
+        self.add(path, FOLDERS | mode & 0o7777, (0, 0), Vec::new());
     }
 
     /// Adds a symbolic link.
@@ -57,6 +65,29 @@ impl Initramfs {
     #[must_use]
     pub fn holds(&self, path: &str) -> bool {
         self.entries.contains_key(path.trim_matches('/'))
+    }
+
+    /// All paths, in their order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// What stands above a path and is no folder: nothing can be under it.
+    #[must_use]
+    pub fn blocked<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let path = path.trim_matches('/');
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        above.into_iter().find(|above| {
+            let entry = self.entries.get(*above);
+            entry.is_some_and(|entry| entry.mode & 0o170_000 != FOLDERS)
+        })
+    }
+
+    /// The type and the permissions of what stands under a path.
+    #[must_use]
+    pub fn mode(&self, path: &str) -> Option<u32> {
+        let entry = self.entries.get(path.trim_matches('/'))?;
+        Some(entry.mode)
     }
 
     fn add(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: Vec<u8>) {
@@ -100,7 +131,7 @@ impl Initramfs {
 
 /// One member: thirteen numbers of eight hexadecimal digits, the name, the bytes.
 fn member(out: &mut Vec<u8>, inode: usize, path: &str, entry: &Entry) {
-    let links = if entry.mode & 0o170_000 == 0o040_000 {
+    let links = if entry.mode & 0o170_000 == FOLDERS {
         2
     } else {
         1

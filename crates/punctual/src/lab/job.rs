@@ -19,6 +19,13 @@ pub const PROGRAMS: &str = "/lab/bin";
 /// This very binary, in the guest.
 pub const OURSELVES: &str = "/init";
 
+/// A root file system of the user's lies here, where there is one.
+pub const ROOT: &str = "/lab/root";
+/// This very binary, in there.
+pub const IN_ROOT: &str = "/lab/punctual";
+/// Where programs are looked for in there.
+pub const ROOT_PATH: &str = "/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// The environment variable by which programs and loads are told the seed.
 pub const SEED_VARIABLE: &str = "PUNCTUAL_LAB_SEED";
 
@@ -35,6 +42,9 @@ pub struct Job {
     pub seed: u64,
     /// Modules of the kernel, in the order of loading.
     pub modules: Vec<String>,
+    /// Whether the work runs in a root file system of the user's, in [`ROOT`].
+    #[serde(default)]
+    pub rooted: bool,
     /// Virtual time from boot after which the work is ended.
     pub virtual_limit_ns: u64,
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{LIBRARIES, PROGRAMS};
+use super::room::Room;
 
 /// Larger files are no programs.
 const MOST_BYTES: u64 = 512 << 20;
@@ -166,49 +167,50 @@ fn word64(bytes: &[u8], at: usize) -> Option<u64> {
     ))
 }
 
-/// Brings another file along: a program as one, anything else as it is.
-///
-/// # Errors
-/// It can't be read, a library can't be found, or a file of its name is there.
-pub fn accompany(archive: &mut Initramfs, file: &Path) -> Result<(), LabError> {
-    let refused = |reason: &str| LabError::Program {
-        path: file.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let name = file.file_name().ok_or_else(|| refused("names no file"))?;
-    let inside = format!("{PROGRAMS}/{}", name.to_string_lossy());
-    if archive.holds(&inside) {
-        return Err(refused("another file that is brought along has its name"));
-    }
-    let bytes = read(file)?;
-    if bytes.starts_with(b"\x7fELF") {
-        bring(archive, file)?;
-    } else {
-        archive.file(&inside, bytes, true);
-    }
-    Ok(())
-}
-
 /// Brings a program along, with what it needs; its path in the guest.
 ///
 /// # Errors
 /// It is no program for the guest, or a library can't be found.
-pub fn bring(archive: &mut Initramfs, program: &Path) -> Result<String, LabError> {
-    let refused = |reason: String| LabError::Program {
-        path: program.to_owned(),
-        reason,
-    };
+pub fn bring(archive: &mut Initramfs, program: &Path, room: &mut Room) -> Result<String, LabError> {
+    if let Some(place) = super::bring::script(archive, program, room)? {
+        return Ok(place);
+    }
     let bytes = read(program)?;
-    let elf = parse(&bytes).map_err(|reason| refused(reason.to_owned()))?;
+    needed(archive, program, &bytes, room)?;
     let name = program
         .file_name()
         .map_or("program".into(), |name| name.to_string_lossy());
     let inside = format!("{PROGRAMS}/{name}");
     archive.file(&inside, bytes, true);
+    Ok(inside)
+}
+
+/// Brings along what a program needs: its loader and its libraries.
+///
+/// # Errors
+/// It is no program for the guest, or a library can't be found.
+pub fn needed(
+    archive: &mut Initramfs,
+    program: &Path,
+    bytes: &[u8],
+    room: &mut Room,
+) -> Result<(), LabError> {
+    let refused = |reason: String| LabError::Program {
+        path: program.to_owned(),
+        reason,
+    };
+    let elf = parse(bytes).map_err(|reason| refused(reason.to_owned()))?;
+    let mut add = |archive: &mut Initramfs, path: &str, bytes: Vec<u8>| {
+        if !archive.holds(path) {
+            room.take_for(program, bytes.len() as u64)?;
+            archive.file(path, bytes, true);
+        }
+        Ok::<(), LabError>(())
+    };
     if let Some(interpreter) = &elf.interpreter {
         let path = Path::new(interpreter);
         let bytes = read(path).map_err(|error| refused(format!("its loader: {error}")))?;
-        archive.file(interpreter, bytes, true);
+        add(archive, interpreter, bytes)?;
     }
     let mut todo = vec![(program.to_owned(), elf)];
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
@@ -227,12 +229,12 @@ pub fn bring(archive: &mut Initramfs, program: &Path) -> Result<String, LabError
             if found.len() >= MOST_LIBRARIES {
                 return Err(refused(format!("more than {MOST_LIBRARIES} libraries")));
             }
-            archive.file(&format!("{LIBRARIES}/{}", plain(name)), bytes, true);
+            add(archive, &format!("{LIBRARIES}/{}", plain(name)), bytes)?;
             found.insert(name.clone(), path.clone());
             todo.push((path, library));
         }
     }
-    Ok(inside)
+    Ok(())
 }
 
 /// The last part of a name: a library may be named by a path.
@@ -326,30 +328,12 @@ mod tests {
     fn a_program_comes_with_all_that_it_needs() {
         let mut archive = Initramfs::new();
         assert_eq!(
-            bring(&mut archive, Path::new("/bin/sh")).unwrap(),
+            bring(&mut archive, Path::new("/bin/sh"), &mut Room::of(1024)).unwrap(),
             "/lab/bin/sh"
         );
         assert!(archive.holds("lab/bin/sh"));
         assert!(archive.holds("lab/lib/libc.so.6"));
         assert!(archive.holds("lib64/ld-linux-x86-64.so.2"));
-    }
-
-    #[test]
-    fn others_come_along_each_name_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = folder.path().join("settings");
-        fs::write(&settings, "rate = 1000").unwrap();
-        let mut archive = Initramfs::new();
-        accompany(&mut archive, &settings).unwrap();
-        accompany(&mut archive, Path::new("/bin/sh")).unwrap();
-        for path in ["lab/bin/settings", "lab/bin/sh", "lab/lib/libc.so.6"] {
-            assert!(archive.holds(path), "{path}");
-        }
-        for file in [&settings, folder.path(), &folder.path().join("none")] {
-            let error = accompany(&mut archive, file).unwrap_err().to_string();
-            assert!(error.contains(&*file.to_string_lossy()), "{error}");
-            assert!(!error.contains('\n'), "{error}");
-        }
     }
 
     #[test]
@@ -363,13 +347,14 @@ mod tests {
         for (bytes, words) in [
             (lost, "library libq.so.6"),
             (other, "another processor"),
-            (b"#!/bin/sh\n".to_vec(), "a script"),
+            (b"#!/no/such/sh\n".to_vec(), "a script"),
             (b"text".to_vec(), "no ELF file"),
             (fs::read("/bin/sh").unwrap()[..70].to_vec(), "cut short"),
         ] {
             let path = folder.path().join("program");
             fs::write(&path, bytes).unwrap();
-            let error = bring(&mut Initramfs::new(), &path).unwrap_err().to_string();
+            let error = bring(&mut Initramfs::new(), &path, &mut Room::of(1024)).unwrap_err();
+            let error = error.to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }
     }

@@ -4,6 +4,7 @@
 //! very binary as its first process ([`guest`]), a QEMU ([`machine`]) that counts
 //! instructions instead of time, and what the guest hands out ([`channel`]).
 
+pub mod bring;
 pub mod cell;
 pub mod channel;
 pub mod error;
@@ -16,6 +17,8 @@ pub mod machine;
 pub mod observer;
 mod processor;
 pub mod qemu;
+pub mod room;
+pub mod rootfs;
 mod sys;
 pub mod work;
 

@@ -35,6 +35,39 @@ pub fn mount(kind: &str, target: &str, options: &str) -> io::Result<()> {
     outcome(result.into())
 }
 
+/// Makes a file or a directory stand in another place too, with what is mounted below it.
+pub fn bind(from: &str, target: &str) -> io::Result<()> {
+    let from = CString::new(from)?;
+    let target = CString::new(target)?;
+    let flags = libc::MS_BIND | libc::MS_REC;
+    // SAFETY: both are strings with an end and outlive the call; a bind takes neither type nor data.
+    let result = unsafe {
+        libc::mount(
+            from.as_ptr(),
+            target.as_ptr(),
+            std::ptr::null(),
+            flags,
+            std::ptr::null(),
+        )
+    };
+    outcome(result.into())
+}
+
+/// Has a command's process begin in another root directory, in a directory of it. Both paths are
+/// ours and have no zero in them.
+pub fn change_root(command: &mut Command, root: &str, directory: &str) {
+    let path = |text: &str| CString::new(text).unwrap_or_default();
+    let (root, directory) = (path(root), path(directory));
+    let enter = move || {
+        // SAFETY: a string with an end that the closure owns; may be called between fork and exec.
+        outcome(unsafe { libc::chroot(root.as_ptr()) }.into())?;
+        // SAFETY: a string with an end that the closure owns; may be called between fork and exec.
+        outcome(unsafe { libc::chdir(directory.as_ptr()) }.into())
+    };
+    // SAFETY: the closure makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(enter) };
+}
+
 /// Brings the loopback interface up.
 pub fn loopback_up() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;

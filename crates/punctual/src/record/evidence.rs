@@ -10,7 +10,7 @@ use punctual_stats::peaks::Peaks;
 
 use super::run::{Demand, Run, Standing, Thread};
 use super::stops::Stops;
-use super::watch::{WatchedMark, WatchedThread};
+use super::watch::{Subject, WatchedMark, WatchedThread};
 
 /// The histograms and peaks of a record, decoded.
 #[derive(Debug)]
@@ -238,6 +238,9 @@ fn not_followed(run: &Run) -> Option<String> {
         return None;
     }
     let followed = watch.threads.len();
+    if let Subject::Programs { refused: 1.., .. } = watch.subject {
+        return Some("programs were not followed, and nothing of them was measured".to_owned());
+    }
     match (watch.beyond, watch.unfollowed) {
         (0, 0) => None,
         (1, 0) => Some(format!(

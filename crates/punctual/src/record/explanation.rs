@@ -6,7 +6,9 @@
 
 mod cause;
 mod check;
+mod culprit;
 mod ledger;
+mod limit;
 mod picture;
 
 use punctual_stats::histogram::HistogramRecord;
@@ -14,7 +16,9 @@ use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, EARLIER_TIMER, softirq_name};
 pub(super) use check::check;
+pub use culprit::Culprit;
 pub use ledger::Ledger;
+pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use picture::{Lane, Mark, Picture, Span};
 
 /// Who stole the time of a run.
@@ -43,9 +47,30 @@ pub struct Explanation {
     pub ranking: Vec<Ranked>,
     /// The bills of the worst wake-ups, the worst first.
     pub bills: Vec<Bill>,
+    /// Outliers whose events are kept beside the record, in `outliers.jsonl.gz`, each of which can be
+    /// opened: those of `bills` aside. Absent where nothing is kept so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptWindows>,
+    /// Limits on the CPU time of the control groups of the probes or watched threads, with what
+    /// the kernel counted over the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<GroupLimit>,
     /// What could not be seen on this kernel, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+}
+
+/// What is kept of outliers beside the record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptWindows {
+    /// How many outliers.
+    pub windows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The most that it may have.
+    pub budget_bytes: u64,
+    /// Outliers with a bill that were left out, the least bad of them: there was no room.
+    pub dropped: u64,
 }
 
 impl Explanation {
@@ -55,6 +80,8 @@ impl Explanation {
     pub const CAUSES: usize = 1024;
     /// Rows of one bill.
     pub const ROWS: usize = 512;
+    /// Limits of control groups.
+    pub const LIMITS: usize = 64;
     /// Return addresses of one row's stack.
     pub const FRAMES: usize = 64;
     /// Bytes of a name or note.
@@ -258,6 +285,9 @@ pub struct BillRow {
     /// What ran, innermost first, where a stack was caught.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
+    /// The threads that took it, the one that took most first; at most [`Culprit::MOST`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<Culprit>,
     /// What a reader must know of this row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

@@ -61,9 +61,12 @@ pub struct Laboratory {
     /// Modules that were asked for and loaded before it, with those that they need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<String>,
-    /// Files on the host that were brought along beside the program.
+    /// Files on the host that were brought along beside the program, `FILE` or `FILE=GUESTPATH`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub brought: Vec<String>,
+    /// The root file system on the host that was the guest's userspace, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<String>,
     /// Virtual time that it might have taken.
     pub virtual_limit_ns: u64,
     /// For a program, the loads beside it.
@@ -193,7 +196,7 @@ pub struct LabVariant {
     pub machine: String,
     /// The command as the experiment names it.
     pub name: String,
-    /// Whether its figures may be held against the others': not where it measures something else.
+    /// Whether its figures may be compared with the others': not where it measures something else.
     pub ranked: bool,
 }
 
@@ -247,7 +250,7 @@ pub struct LabBillRow {
 pub struct CellFigures {
     /// Wake-ups.
     pub samples: u64,
-    /// Periods that passed while a thread was late.
+    /// Periods skipped while a thread was late.
     pub missed: u64,
     /// Lowest.
     pub min_ns: u64,

@@ -25,6 +25,12 @@ pub struct Watch {
     /// were isn't known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unfollowed: u64,
+    /// The most child processes that the program had at once; they were not followed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub children: u64,
+    /// The most threads of ordinary priority at once; they were not followed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ordinary: u64,
     /// The worst wake-ups of a whole system, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<WorstWakeUp>,
@@ -66,8 +72,55 @@ pub enum Subject {
         /// Whether it ended while it was watched.
         ended: bool,
     },
+    /// Those of several programs, which come and go.
+    Programs {
+        /// By what they are watched.
+        following: Following,
+        /// The program whose children they are, their name, or the directory of their group.
+        wanted: String,
+        /// The programs, in the order in which they were seen.
+        programs: Vec<WatchedProgram>,
+        /// More programs that were watched, and aren't among these: they came and ended between
+        /// two looks, or there was no room for their names.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        unnamed: u64,
+        /// Programs that weren't watched: there was no room, or they can't be seen from the
+        /// container that the watch runs in.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        refused: u64,
+        /// Whether threads of ordinary priority were watched too.
+        all_threads: bool,
+    },
     /// Every real-time thread's of the machine.
     System,
+}
+
+/// By what programs are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Following {
+    /// A program, its children, and theirs.
+    Children,
+    /// All of a name.
+    Name,
+    /// All in a control group and below it.
+    Cgroup,
+}
+
+/// One of several programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedProgram {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as the kernel keeps it (15 bytes).
+    pub name: String,
+    /// Whether it ended, or was no longer of those that are watched, before the watch ended.
+    pub gone: bool,
+}
+
+impl WatchedProgram {
+    /// How many are named.
+    pub const MOST: usize = 1024;
 }
 
 /// What a thread of a program went through. Page faults and involuntary switches stand in
@@ -76,6 +129,9 @@ pub enum Subject {
 pub struct WatchedThread {
     /// Itself, as it was seen last.
     pub task: WatchedTask,
+    /// The program that it is of, where several are watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<u32>,
     /// Whether it ended while it was watched.
     pub ended: bool,
     /// Its period, found in the instants of its own timer; absent where these are on no grid.
@@ -241,6 +297,10 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
     if let Subject::Program { command, .. } = &watch.subject {
         at_most(command.len(), Bounds::SHORT_LIST, "watch.subject.command")?;
     }
+    if let Subject::Programs { programs, .. } = &watch.subject {
+        let most = WatchedProgram::MOST;
+        at_most(programs.len(), most, "watch.subject.programs")?;
+    }
     for (index, thread) in watch.threads.iter().enumerate() {
         let place = format!("watch.threads[{index}]");
         histogram(&thread.by_timer, &format!("{place}.by_timer"))?;
@@ -271,6 +331,8 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
     };
     sum.beyond = sum.beyond.saturating_add(watch.beyond);
     sum.unfollowed = sum.unfollowed.saturating_add(watch.unfollowed);
+    sum.children = sum.children.max(watch.children);
+    sum.ordinary = sum.ordinary.max(watch.ordinary);
     sum.worst.extend(watch.worst.iter().cloned());
     sum.worst
         .sort_by_key(|worst| std::cmp::Reverse(worst.latency_ns));

@@ -197,7 +197,7 @@ fn watched_idle_states(subject: &Subject, found: &WatchedLatency) -> String {
     const UNBOUNDED_US: i32 = 2_000_000_000;
     let program = match subject {
         Subject::Program { name, .. } => name,
-        Subject::System => "the watched program",
+        Subject::Programs { .. } | Subject::System => "the watched program",
     };
     let in_force = found.in_force_us.filter(|us| *us < UNBOUNDED_US);
     match (found.open, in_force) {

@@ -4,7 +4,9 @@ mod marks;
 
 use super::words;
 use crate::record::Run;
-use crate::record::watch::{Subject, Timing, Watch, WatchedCall, WatchedTask, WatchedThread};
+use crate::record::watch::{
+    Following, Subject, Timing, Watch, WatchedCall, WatchedTask, WatchedThread,
+};
 
 /// Rows of a table in the terminal; the page shows them all.
 pub(super) const MOST_ROWS: usize = 12;
@@ -72,6 +74,7 @@ pub(super) fn subject(run: &Run) -> Option<String> {
             words::clean(name),
             if *ended { ", which ended" } else { "" },
         ),
+        Subject::Programs { .. } => programs(&watch.subject),
     };
     match (watch.beyond, watch.unfollowed) {
         (0, 0) => {}
@@ -80,6 +83,14 @@ pub(super) fn subject(run: &Run) -> Option<String> {
             text += &format!("; {more} not followed");
         }
         _ => text += "; more threads than can be told were not followed",
+    }
+    if watch.children > 0 {
+        let them = words::plural(watch.children, "child process", "child processes");
+        text += &format!("; its {them} not followed (--children)");
+    }
+    if watch.ordinary > 0 {
+        let them = words::plural(watch.ordinary, "thread", "threads");
+        text += &format!("; {them} of ordinary priority not followed (--all)");
     }
     if let Some(what) = without_period(watch) {
         text += &format!("; {what}");
@@ -104,6 +115,46 @@ pub(super) fn subject(run: &Run) -> Option<String> {
         );
     }
     Some(text)
+}
+
+/// Whose wake-ups these are, where several programs are watched.
+fn programs(subject: &Subject) -> String {
+    let Subject::Programs {
+        following,
+        wanted,
+        programs,
+        unnamed,
+        refused,
+        all_threads,
+    } = subject
+    else {
+        return String::new();
+    };
+    let seen = (programs.len() as u64).saturating_add(*unnamed);
+    let wanted = words::clean(wanted);
+    let which = match following {
+        Following::Children => format!("of {wanted} and its children"),
+        Following::Name => format!("named {wanted}"),
+        Following::Cgroup => format!("in the control group {wanted}"),
+    };
+    let threads = match all_threads {
+        true => "all threads",
+        false => "the real-time threads",
+    };
+    let mut text = format!(
+        "{threads} of {} {which}",
+        words::plural(seen, "program", "programs")
+    );
+    let gone = programs.iter().filter(|it| it.gone).count() as u64;
+    match gone.saturating_add(*unnamed) {
+        0 => {}
+        gone => text += &format!(", {} of which ended or left", words::count(gone)),
+    }
+    if *refused > 0 {
+        let more = words::plural(*refused, "more program was", "more programs were");
+        text += &format!("; {more} not followed");
+    }
+    text
 }
 
 /// How many of the threads that timers wake have no period, and what is judged of these.
@@ -147,6 +198,18 @@ fn skipped(watched: &WatchedThread, skipped: u64) -> String {
     }
 }
 
+/// A program of several, by its name and number.
+fn program_label(watch: &Watch, pid: u32) -> String {
+    let Subject::Programs { programs, .. } = &watch.subject else {
+        return pid.to_string();
+    };
+    // A number may be given out again: the last of it is meant.
+    match programs.iter().rfind(|program| program.pid == pid) {
+        Some(program) => format!("{}/{pid}", words::clean(&program.name)),
+        None => pid.to_string(),
+    }
+}
+
 fn name(task: &WatchedTask) -> String {
     let name = words::clean(&task.name);
     match (task.policy.as_str(), task.priority) {
@@ -158,7 +221,11 @@ fn name(task: &WatchedTask) -> String {
 
 fn threads(run: &Run, watch: &Watch) -> Table {
     let jobs = watch.threads.iter().any(|thread| thread.jobs.is_some());
+    let several = watch.threads.iter().any(|thread| thread.program.is_some());
     let mut heads = vec!["thread", "policy", "period", "skipped", "overran"];
+    if several {
+        heads.insert(1, "program");
+    }
     if jobs {
         heads.extend(["jobs", "late jobs", "by", "put off"]);
     }
@@ -185,6 +252,10 @@ fn threads(run: &Run, watch: &Watch) -> Table {
                 ),
             },
         ];
+        if several {
+            let program = watched.program.map(|pid| program_label(watch, pid));
+            row.insert(1, program.unwrap_or_else(none));
+        }
         if jobs {
             row.extend(watched.jobs.map_or_else(
                 || vec![none(); 4],
@@ -210,7 +281,15 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         name: "What the threads went through",
         heads,
         rows: rows.collect(),
-        spare: &["put off", "from disk", "policy", "moved", "by", "jobs"],
+        spare: &[
+            "put off",
+            "from disk",
+            "policy",
+            "moved",
+            "by",
+            "jobs",
+            "program",
+        ],
     }
 }
 

@@ -1,6 +1,7 @@
 //! Our control groups and the limits that they set, in version 1 and 2.
 
-use super::root::Reader;
+use super::root::{Reader, Root};
+use crate::record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME};
 
 /// Where this process stands in the control groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub(super) struct Cgroups {
     pub paths: Vec<String>,
     /// Limits that apply, `file = value`.
     pub limits: Vec<String>,
+    /// Limits on CPU time, the nearest group's first.
+    pub bounds: Vec<GroupLimit>,
     /// Runtime of our real-time group and the file that sets it; absent where the
     /// kernel has no real-time group scheduling or doesn't show it.
     pub rt_group: Option<(i64, String)>,
@@ -29,12 +32,25 @@ pub(super) struct Cpuset {
     pub cpus: Vec<usize>,
 }
 
+impl Cgroups {
+    fn bound(&mut self, group: &str, file: &str, runtime_us: u64, period_us: u64) {
+        self.bounds.push(GroupLimit {
+            group: group.to_owned(),
+            file: file.to_owned(),
+            runtime_us,
+            period_us,
+            room_us: None,
+            throttled: None,
+        });
+    }
+}
+
 /// One hierarchy.
-struct Hierarchy {
+pub(super) struct Hierarchy {
     /// Of version 1; empty is version 2.
-    controllers: Vec<String>,
+    pub(super) controllers: Vec<String>,
     /// Where it is mounted.
-    mount_point: String,
+    pub(super) mount_point: String,
     /// Which of its groups is seen there.
     mount_root: String,
 }
@@ -44,8 +60,13 @@ const DEPTH_LIMIT: usize = 32;
 
 /// Reads our control groups.
 pub(super) fn read(reader: &mut Reader<'_>) -> Cgroups {
+    read_of(reader, "/proc/self/cgroup")
+}
+
+/// Reads the control groups of the thread that this file of `/proc` is about.
+pub(super) fn read_of(reader: &mut Reader<'_>, file: &str) -> Cgroups {
     let mut groups = Cgroups::default();
-    let Some(own) = reader.optional("/proc/self/cgroup") else {
+    let Some(own) = reader.optional(file) else {
         return groups;
     };
     let hierarchies: Vec<Hierarchy> = reader
@@ -59,7 +80,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Cgroups {
         let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
         else {
             reader.note(
-                "/proc/self/cgroup",
+                file,
                 format!("not understood: {}", super::root::excerpt(line)),
             );
             continue;
@@ -84,7 +105,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Cgroups {
 }
 
 /// Whether a version 1 hierarchy is the one of these controllers.
-fn holds(hierarchy: &Hierarchy, controllers: &str) -> bool {
+pub(super) fn holds(hierarchy: &Hierarchy, controllers: &str) -> bool {
     !controllers.is_empty()
         && controllers
             .split(',')
@@ -92,7 +113,7 @@ fn holds(hierarchy: &Hierarchy, controllers: &str) -> bool {
 }
 
 /// A line of mountinfo, if it mounts a control group hierarchy.
-fn hierarchy(line: &str) -> Option<Hierarchy> {
+pub(super) fn hierarchy(line: &str) -> Option<Hierarchy> {
     let (place, kind) = line.split_once(" - ")?;
     let mut kind = kind.split(' ');
     let controllers = match kind.next()? {
@@ -136,7 +157,12 @@ fn climb(reader: &mut Reader<'_>, hierarchy: &Hierarchy, path: &str, groups: &mu
         if hierarchy.controllers.is_empty() {
             limits_v2(reader, &directory, own, groups);
             cpuset_v2(reader, &directory, &mut in_partition, groups);
+            bound_v2(reader, &directory, groups);
         } else {
+            if hierarchy.controllers.iter().any(|it| it == "cpu") {
+                let root = depth == 0 && hierarchy.mount_root == "/";
+                bounds_v1(reader, &directory, root, groups);
+            }
             for controller in &hierarchy.controllers {
                 limits_v1(reader, controller, &directory, own, groups);
             }
@@ -160,6 +186,64 @@ fn limits_v2(reader: &mut Reader<'_>, directory: &str, own: bool, groups: &mut C
         keep(reader, "cpuset.cpus.effective", "");
         keep(reader, "cpuset.cpus.partition", "member");
     }
+}
+
+/// A quota of version 2, `RUNTIME PERIOD`.
+fn bound_v2(reader: &mut Reader<'_>, group: &str, groups: &mut Cgroups) {
+    let Some(text) = reader.optional(&format!("{group}/cpu.max")) else {
+        return;
+    };
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    if let (Some(Ok(runtime_us)), Some(Ok(period_us))) = (numbers.next(), numbers.next()) {
+        groups.bound(group, "cpu.max", runtime_us, period_us);
+    }
+}
+
+/// The quota of version 1, and the budget of real-time threads. At the root (of the machine) the
+/// latter is `kernel.sched_rt_runtime_us`, and no group's.
+fn bounds_v1(reader: &mut Reader<'_>, group: &str, root: bool, groups: &mut Cgroups) {
+    let mut pair = |runtime: &str, period: &str| {
+        let runtime = reader.number::<i64>(&format!("{group}/{runtime}"))?;
+        let period = reader.number::<u64>(&format!("{group}/{period}"))?;
+        Some((u64::try_from(runtime).ok()?, period))
+    };
+    if let Some((runtime_us, period_us)) = pair("cpu.cfs_quota_us", "cpu.cfs_period_us") {
+        groups.bound(group, "cpu.cfs_quota_us", runtime_us, period_us);
+    }
+    if root {
+        return;
+    }
+    if let Some((runtime_us, period_us)) = pair(RT_RUNTIME, "cpu.rt_period_us")
+        && runtime_us < period_us
+    {
+        groups.bound(group, RT_RUNTIME, runtime_us, period_us);
+        if let Some(bound) = groups.bounds.last_mut() {
+            bound.room_us = room_us(reader, group, runtime_us);
+        }
+    }
+}
+
+/// Groups beside ours that are looked at.
+const SIBLINGS: usize = 1024;
+
+/// How much the group above has left for the real-time threads of this one, where all have the
+/// same period.
+fn room_us(reader: &Reader<'_>, group: &str, runtime_us: u64) -> Option<u64> {
+    let (above, _) = group.rsplit_once('/')?;
+    let number = |directory: &str| -> Option<i64> {
+        let text = reader.root.text(&format!("{directory}/{RT_RUNTIME}"));
+        text.ok()?.parse().ok()
+    };
+    let all = number(above)?;
+    let names = reader.root.names(above).ok()?;
+    let given: u64 = names
+        .iter()
+        .take(SIBLINGS)
+        .filter_map(|name| u64::try_from(number(&format!("{above}/{name}"))?).ok())
+        .fold(0, u64::saturating_add);
+    let all = u64::try_from(all).ok()?;
+    let others = given.saturating_sub(runtime_us);
+    Some(all.saturating_sub(others).saturating_sub(runtime_us))
 }
 
 /// The nearest group that has a cpuset is the one in force, and the nearest that is no member
@@ -230,4 +314,21 @@ fn limits_v1(
         }
         _ => {}
     }
+}
+
+/// What `cpu.stat` of a group counts since its beginning, in the words of either version; absent
+/// where the kernel doesn't count.
+pub(super) fn throttling(root: &Root, directory: &str) -> Option<GroupThrottling> {
+    let text = root.text(&format!("{directory}/cpu.stat")).ok()?;
+    let number = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        line.trim().parse::<u64>().ok()
+    };
+    let ns = number("throttled_usec ")
+        .map(|us| us.saturating_mul(1000))
+        .or_else(|| number("throttled_time "));
+    Some(GroupThrottling {
+        periods: number("nr_throttled ")?,
+        ns: ns.unwrap_or(0),
+    })
 }

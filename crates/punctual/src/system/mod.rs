@@ -19,14 +19,17 @@
 pub mod cpus;
 pub mod demands;
 pub mod dma_latency;
+pub mod group_limits;
 pub mod memory;
 pub mod setcap;
 pub mod stolen;
 pub mod thread;
 pub mod watch;
+pub mod whose;
 
 mod cgroup;
 mod clock;
+pub mod group;
 mod kernel;
 pub(crate) mod limits;
 mod power;

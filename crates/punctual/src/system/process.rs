@@ -13,6 +13,8 @@ pub struct Process {
     pub name: String,
     /// The command line that it was started with; empty for the kernel's own threads.
     pub command: Vec<String>,
+    /// The program that made it.
+    pub parent: u32,
     /// When it began, in ticks since boot: tells it from a later one of the same number.
     started: u64,
 }
@@ -25,23 +27,7 @@ pub fn find(root: &Root, wanted: &str) -> Result<Process, String> {
     if let Some(pid) = decimal::<u32>(wanted) {
         return by_number(root, pid);
     }
-    let names = root
-        .names("/proc")
-        .map_err(|error| format!("/proc: {error}"))?;
-    let own = std::process::id();
-    let mut found: Vec<Process> = names
-        .iter()
-        .filter_map(|name| decimal::<u32>(name))
-        .filter(|pid| *pid != own)
-        // The kernel keeps 15 bytes of a name.
-        .filter(|pid| {
-            let name = root.text(&format!("/proc/{pid}/comm")).unwrap_or_default();
-            !name.is_empty()
-                && wanted.as_bytes().get(..15).unwrap_or(wanted.as_bytes())
-                    == name.trim_end_matches('\n').as_bytes()
-        })
-        .filter_map(|pid| read(root, pid))
-        .collect();
+    let mut found = named(root, wanted)?;
     match found.len() {
         0 => Err(format!(
             "no program is named '{wanted}'; `ps -e` lists those that run"
@@ -63,6 +49,58 @@ pub fn find(root: &Root, wanted: &str) -> Result<Process, String> {
     }
 }
 
+/// All programs of a name but this one.
+///
+/// # Errors
+/// When `/proc` can't be read.
+pub fn named(root: &Root, wanted: &str) -> Result<Vec<Process>, String> {
+    let own = std::process::id();
+    let wanted = kept(wanted);
+    let numbers = numbers(root)?.into_iter().filter(|pid| *pid != own);
+    Ok(numbers
+        .filter(|pid| {
+            let name = root.text(&format!("/proc/{pid}/comm")).unwrap_or_default();
+            !name.is_empty() && wanted == name.trim_end_matches('\n').as_bytes()
+        })
+        .filter_map(|pid| read(root, pid))
+        .collect())
+}
+
+/// What the kernel keeps of a name: 15 bytes.
+#[must_use]
+pub fn kept(name: &str) -> &[u8] {
+    name.as_bytes().get(..15).unwrap_or(name.as_bytes())
+}
+
+/// The children of a program that run, theirs, and so on.
+#[must_use]
+pub fn descendants(root: &Root, pid: u32) -> Vec<Process> {
+    let numbers = numbers(root).unwrap_or_default();
+    let mut others: Vec<Process> = numbers
+        .into_iter()
+        .filter_map(|pid| read(root, pid))
+        .collect();
+    let mut found: Vec<Process> = Vec::new();
+    let mut parents = vec![pid];
+    while let Some(parent) = parents.pop() {
+        for child in others.extract_if(.., |other| other.parent == parent) {
+            parents.push(child.pid);
+            found.push(child);
+        }
+    }
+    found
+}
+
+fn numbers(root: &Root) -> Result<Vec<u32>, String> {
+    let names = root
+        .names("/proc")
+        .map_err(|error| format!("/proc: {error}"))?;
+    Ok(names
+        .iter()
+        .filter_map(|name| decimal::<u32>(name))
+        .collect())
+}
+
 fn by_number(root: &Root, pid: u32) -> Result<Process, String> {
     let none = || format!("no program has the number {pid}; `ps -e` lists those that run");
     let status = root
@@ -76,7 +114,9 @@ fn by_number(root: &Root, pid: u32) -> Result<Process, String> {
     read(root, pid).ok_or_else(none)
 }
 
-fn read(root: &Root, pid: u32) -> Option<Process> {
+/// A program that runs, by its number.
+#[must_use]
+pub fn read(root: &Root, pid: u32) -> Option<Process> {
     let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
     let stat = Stat::parse(&stat)?;
     // One that has ended, and waits for its parent to notice, runs no more.
@@ -91,11 +131,27 @@ fn read(root: &Root, pid: u32) -> Option<Process> {
         pid,
         name: stat.name.to_owned(),
         command: words.take(256).map(str::to_owned).collect(),
+        parent: stat
+            .count(4)
+            .and_then(|it| u32::try_from(it).ok())
+            .unwrap_or(0),
         started: stat.count(22)?,
     })
 }
 
 impl Process {
+    /// How many of its threads are of ordinary priority.
+    #[must_use]
+    pub fn ordinary_threads(&self, root: &Root) -> u64 {
+        let tasks = root.names(&format!("/proc/{}/task", self.pid));
+        let policies = tasks.unwrap_or_default().into_iter().filter_map(|tid| {
+            let stat = root.text(&format!("/proc/{}/task/{tid}/stat", self.pid));
+            Stat::parse(&stat.ok()?)?.count(41)
+        });
+        // SCHED_FIFO, SCHED_RR and SCHED_DEADLINE are the others.
+        policies.filter(|it| !matches!(it, 1 | 2 | 6)).count() as u64
+    }
+
     /// Whether it still runs.
     #[must_use]
     pub fn runs(&self, root: &Root) -> bool {

@@ -47,6 +47,8 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
         woken_ns: DUE + latency,
         lost: 0,
         preempt_rt: false,
+        limits: Vec::new(),
+        stalls: Vec::new(),
         left: None,
         gap: false,
         events: Vec::new(),

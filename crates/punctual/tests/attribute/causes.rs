@@ -7,7 +7,7 @@ use punctual::trace::attribute::{Cause, Stage};
 use super::build::*;
 
 /// What stands in a stage beside the wake-up's own way.
-fn others(made: &Made, stage: Stage) -> Vec<(Cause, u64)> {
+pub fn others(made: &Made, stage: Stage) -> Vec<(Cause, u64)> {
     made.rows()
         .into_iter()
         .filter(|(of, cause, _)| *of == stage && !cause.is_path())
@@ -15,7 +15,7 @@ fn others(made: &Made, stage: Stage) -> Vec<(Cause, u64)> {
         .collect()
 }
 
-fn text(text: &str) -> String {
+pub fn text(text: &str) -> String {
     text.to_owned()
 }
 
@@ -97,7 +97,13 @@ fn a_late_timer_over_any_kernel_code_may_be_the_platforms() {
 fn interrupts_off_in_a_function_that_another_cpu_called() {
     let mut made = asleep(&hog(), 600_000);
     made.irq(-10_000, Vector::CallFunctionSingle)
-        .at(-9_500, What::CallEntry { function: 0xd0 })
+        .at(
+            -9_500,
+            What::CallEntry {
+                function: 0xd0,
+                request: 0xe1,
+            },
+        )
         .at(583_600, What::CallExit { function: 0xd0 })
         .irq_exit(584_000, Vector::CallFunctionSingle)
         .timer(584_200, 587_000, KERNEL)
@@ -131,51 +137,6 @@ fn what_the_timer_came_upon_could_not_be_read() {
     assert_eq!(
         others(&made, Interrupt),
         [(Cause::LateInterrupt { task }, 80_000)]
-    );
-}
-
-#[test]
-fn preemption_off_with_the_stack_that_was_caught() {
-    let mut made = asleep(&hog(), 580_000);
-    made.timer(500, 3_000, USER)
-        .irq(100_000, Vector::LocalTimer)
-        .at(
-            106_700,
-            What::Stack {
-                tid: 200,
-                cost_ns: 6_000,
-                frames: vec![0xc0, 0xc1],
-            },
-        )
-        .irq_exit(107_000, Vector::LocalTimer)
-        .switch(569_700, &hog(), &probe());
-    assert_eq!(
-        others(&made, Switch),
-        [
-            (
-                Cause::PreemptOff {
-                    task: text("stress-ng"),
-                    work: None
-                },
-                569_700 - 3_000 - 7_000
-            ),
-            (Cause::Tracer, 6_000),
-            (
-                Cause::CpuInterrupt {
-                    vector: text("local timer")
-                },
-                1_000
-            ),
-        ]
-    );
-    let bill = made.bill();
-    let row = bill
-        .rows
-        .iter()
-        .find(|row| matches!(row.cause, Cause::PreemptOff { .. }));
-    assert_eq!(
-        row.unwrap().stack,
-        ["free_pcppages_bulk+0x1a", "exit_mmap+0x2f0"]
     );
 }
 
@@ -461,7 +422,13 @@ fn several_at_once_share_the_time_and_none_is_counted_twice() {
     .timer(31_000, 33_000, KERNEL)
     .at(34_000, What::SoftirqEntry { number: 4 })
     .irq(40_000, Vector::CallFunction)
-    .at(41_000, What::CallEntry { function: 0xd0 })
+    .at(
+        41_000,
+        What::CallEntry {
+            function: 0xd0,
+            request: 0xe1,
+        },
+    )
     .at(60_000, What::Nmi { duration_ns: 5_000 })
     .at(70_000, What::CallExit { function: 0xd0 })
     .irq_exit(71_000, Vector::CallFunction)

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use punctual::record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME};
 use punctual::record::parse;
-use punctual::trace::attribute::event::{Event, Interrupted, Task, Vector, What, Window};
+use punctual::trace::attribute::event::{Event, Interrupted, Stall, Task, Vector, What, Window};
 use punctual::trace::attribute::{Ledger, Stage, bill, picture};
 
 fn tasks() -> impl Strategy<Value = Task> {
@@ -70,7 +71,10 @@ fn whats() -> impl Strategy<Value = What> {
             }),
         (0u64..3_000).prop_map(|duration_ns| What::Nmi { duration_ns }),
         proptest::option::of(0u32..4).prop_map(|state| What::Idle { state }),
-        (0u64..3).prop_map(|function| What::CallEntry { function }),
+        (0u64..3).prop_map(|function| What::CallEntry {
+            function,
+            request: function
+        }),
         (0u64..3).prop_map(|function| What::CallExit { function }),
         (0u64..3, proptest::option::of(tasks())).prop_map(|(lock, holder)| What::LockWait {
             lock,
@@ -99,6 +103,33 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 0..80)
 }
 
+fn limits() -> impl Strategy<Value = Vec<GroupLimit>> {
+    let counted = prop_oneof![
+        Just(None),
+        (0u64..3_000).prop_map(Some),
+        Just(Some(u64::MAX))
+    ];
+    let limit = (any::<bool>(), counted).prop_map(|(real_time, ns)| GroupLimit {
+        group: "/group".to_owned(),
+        file: if real_time { RT_RUNTIME } else { "cpu.max" }.to_owned(),
+        runtime_us: 1,
+        period_us: 2,
+        room_us: None,
+        throttled: ns.map(|ns| GroupThrottling { periods: 0, ns }),
+    });
+    proptest::collection::vec(limit, 0..3)
+}
+
+fn stalls() -> impl Strategy<Value = Vec<Stall>> {
+    let at = || prop_oneof![20 => 0u64..3_000_000, 1 => any::<u64>()];
+    let stall = (0u32..3, at(), at()).prop_map(|(cpu, from_ns, to_ns)| Stall {
+        cpu,
+        from_ns,
+        to_ns,
+    });
+    proptest::collection::vec(stall, 0..3)
+}
+
 fn windows() -> impl Strategy<Value = Window> {
     let instants = prop_oneof![
         20 => (0u64..1_000, 500u64..1_500, 500u64..3_000),
@@ -112,9 +143,23 @@ fn windows() -> impl Strategy<Value = Window> {
         any::<bool>(),
         any::<bool>(),
         prop_oneof![Just(None), (0u64..600).prop_map(Some)],
+        limits(),
+        stalls(),
     )
         .prop_map(
-            |((waiting_ns, due_ns, woken_ns), events, probe, lost, preempt_rt, gap, left)| Window {
+            |(
+                (waiting_ns, due_ns, woken_ns),
+                events,
+                probe,
+                lost,
+                preempt_rt,
+                gap,
+                left,
+                limits,
+                stalls,
+            )| Window {
+                limits,
+                stalls,
                 cpu: 1,
                 probe,
                 waiting_ns,
@@ -125,7 +170,13 @@ fn windows() -> impl Strategy<Value = Window> {
                 gap,
                 left,
                 events,
-                symbols: [(1, "one+0x1".to_owned()), (2, "+".to_owned())].into(),
+                symbols: [
+                    (1, "one+0x1".to_owned()),
+                    (2, "+".to_owned()),
+                    (3, "sched_cfs_period_timer".to_owned()),
+                    (4, "sched_rt_period_timer".to_owned()),
+                ]
+                .into(),
             },
         )
 }

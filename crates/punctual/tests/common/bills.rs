@@ -10,6 +10,7 @@ pub fn causes() -> Vec<Cause> {
         Cause::Crossing,
         Cause::Platform,
         Cause::Steal,
+        Cause::Host { cpus: vec![0, 1] },
         Cause::Smi,
         Cause::Nmi,
         Cause::IdleExit { state: Some(3) },
@@ -47,6 +48,10 @@ pub fn causes() -> Vec<Cause> {
             task: text("stress-ng"),
         },
         Cause::Throttled { task: text("cc1") },
+        Cause::GroupThrottled {
+            group: text("/sys/fs/cgroup/system.slice/app.service"),
+            file: text("cpu.max"),
+        },
         Cause::Inversion {
             lock: text("0xffff888003d0a040"),
             holder: text("logger"),
@@ -89,6 +94,7 @@ pub fn bill_of(cpu: u32, due_ns: u64, rows: &[(Stage, Cause, u64)]) -> Bill {
                 cause: cause.clone(),
                 ns: *ns,
                 stack: Vec::new(),
+                by: Vec::new(),
                 note: None,
             })
             .collect(),
@@ -114,6 +120,17 @@ pub fn explanation() -> Explanation {
             ],
         );
         bill.rows[4].stack = vec!["free_pcppages_bulk+0x1a".to_owned(), "exit_mmap".to_owned()];
+        bill.rows[4].by = vec![Culprit {
+            ns,
+            name: (index == 3).then(|| "unmapper".to_owned()),
+            tid: 472,
+            policy: "SCHED_OTHER".to_owned(),
+            priority: 0,
+            pid: Some(471),
+            command: Some("/usr/bin/stress-ng --vm 2".to_owned()),
+            group: Some("/system.slice/app.service".to_owned()),
+            ended: index % 2 == 1,
+        }];
         bill.rows[4].note = Some("the stack was caught while it ran".to_owned());
         bill.picture = Some(picture(bill.latency_ns as i64));
         ledger.add_stages(&bill.stages);
@@ -125,6 +142,26 @@ pub fn explanation() -> Explanation {
         .map(|(index, cause)| (Stage::ALL[index % 6], cause, 1_000 + index as u64))
         .collect();
     ledger.add(&bill_of(0, 77, &everything));
+    let real_time = GroupLimit {
+        group: "/sys/fs/cgroup/cpu/app".to_owned(),
+        file: RT_RUNTIME.to_owned(),
+        runtime_us: 100_000,
+        period_us: 1_000_000,
+        room_us: Some(850_000),
+        throttled: None,
+    };
+    let quota = GroupLimit {
+        group: "/sys/fs/cgroup/system.slice/app.service".to_owned(),
+        file: "cpu.max".to_owned(),
+        runtime_us: 20_000,
+        period_us: 100_000,
+        room_us: None,
+        throttled: Some(GroupThrottling {
+            periods: 7,
+            ns: 480_000_000,
+        }),
+    };
+    ledger.set_limits(&[quota, real_time]);
     ledger.add_lost();
     ledger.add_missing("the hypervisor's account of stolen time");
     ledger.to_record()

@@ -18,6 +18,7 @@ pub fn laboratory(kernel: &str) -> Laboratory {
         program: None,
         modules: vec!["kernel/a.ko".to_owned()],
         brought: vec!["/etc/control.toml".to_owned()],
+        rootfs: Some("build/rootfs.tar".to_owned()),
         virtual_limit_ns: 1,
         load: Some("fork".to_owned()),
         time: GuestTime::Virtual,

@@ -10,6 +10,7 @@
 )]
 
 pub mod examples;
+pub mod groups;
 pub mod hotplug;
 pub mod stops;
 pub mod truth;

@@ -65,6 +65,14 @@ pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
     if count("timed") * 100 < injected * wanted.timed {
         return wrong("its duration is not right");
     }
+    let placed = ["preempt-off", "call"].contains(&name);
+    if placed && count("placed") * 100 < count("named") * wanted.named {
+        return wrong("where it was in the kernel is not told");
+    }
+    // A stack is taken when the probe sleeps again: a wake-up that is due just then may meet it.
+    if count("traced") * 20 > injected {
+        return wrong("tracing takes its time");
+    }
     let off_by_ns = line["off_by_ns"].as_i64().unwrap_or(i64::MAX);
     if off_by_ns.unsigned_abs() > wanted.off_by_ns {
         return wrong("durations are not right");

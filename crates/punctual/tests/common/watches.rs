@@ -1,8 +1,8 @@
 //! Watches for records that hold one.
 
 use punctual::record::watch::{
-    Jobs, MarkedThread, Subject, Timing, Watch, WatchCost, WatchedCall, WatchedMark, WatchedTask,
-    WatchedThread, WorstLength, WorstWakeUp,
+    Following, Jobs, MarkedThread, Subject, Timing, Watch, WatchCost, WatchedCall, WatchedMark,
+    WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::Skips;
@@ -21,6 +21,7 @@ fn thread(name: &str) -> WatchedThread {
     by_timer.record_n(20_000, 100);
     WatchedThread {
         task: task(name),
+        program: None,
         ended: true,
         period_ns: Some(1_000_000),
         timing: Timing::Periodic,
@@ -67,9 +68,43 @@ pub fn program(name: &str, threads: usize) -> Watch {
         threads: (0..threads).map(|_| thread(name)).collect(),
         beyond: 2,
         unfollowed: 0,
+        children: 0,
+        ordinary: 0,
         worst: Vec::new(),
         cost: None,
         marks: vec![mark(name), refused_mark(name)],
+    }
+}
+
+/// Of several programs.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn programs(name: &str, threads: usize) -> Watch {
+    let one = program(name, threads);
+    let seen = |pid, gone| WatchedProgram {
+        pid,
+        name: name.to_owned(),
+        gone,
+    };
+    Watch {
+        subject: Subject::Programs {
+            following: Following::Children,
+            wanted: format!("{name} (4710)"),
+            programs: vec![seen(4710, false), seen(4712, true)],
+            unnamed: 1,
+            refused: 2,
+            all_threads: false,
+        },
+        children: 3,
+        ordinary: 4,
+        threads: one
+            .threads
+            .into_iter()
+            .map(|thread| WatchedThread {
+                program: Some(4712),
+                ..thread
+            })
+            .collect(),
+        ..one
     }
 }
 
@@ -138,6 +173,8 @@ pub fn system(name: &str) -> Watch {
         threads: Vec::new(),
         beyond: 0,
         unfollowed: 0,
+        children: 0,
+        ordinary: 0,
         worst: vec![worst(Some(task("hog"))), worst(None)],
         cost: Some(WatchCost {
             measured_ns: 1_000_000_000,

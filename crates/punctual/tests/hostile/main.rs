@@ -16,6 +16,8 @@ mod lab;
 mod lab_observer;
 mod marks;
 mod record;
+mod recording;
+mod rootfs;
 mod tracer_lines;
 mod window;
 
@@ -32,6 +34,8 @@ const TARGETS: &[(&str, Check)] = &[
     ("lab_observer", lab_observer::check),
     ("marks", marks::check),
     ("record", record::check),
+    ("recording", recording::check),
+    ("rootfs", rootfs::check),
     ("tracer_lines", tracer_lines::check),
     ("window", window::check),
 ];

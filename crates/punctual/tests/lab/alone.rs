@@ -12,10 +12,10 @@ use punctual_rt::sched::{Policy, set_current};
 
 use super::common::{Place, skip};
 use super::inside::{in_guest, is_rt, punctual};
-use super::{exact, known, ready};
+use super::{exact, known, ready, several};
 
 /// The parts below.
-const PARTS: usize = 6;
+const PARTS: usize = 7;
 
 fn all_parts(kernel: &str) {
     if let Err(reason) = ready() {
@@ -23,7 +23,9 @@ fn all_parts(kernel: &str) {
     }
     let place = Place::new();
     let watched = known::watched().to_str().expect("UTF-8");
-    let flags = ["--kernel", kernel, "--no-explain", "--bring", watched];
+    let family = known::family().to_str().expect("UTF-8");
+    let brought = ["--bring", watched, "--bring", family];
+    let flags = [&["--kernel", kernel, "--no-explain"][..], &brought].concat();
     let (passed, shown) = in_guest(&place, &flags, "alone::guest_");
     assert_eq!(passed, PARTS, "{shown}");
 }
@@ -62,6 +64,27 @@ fn guest_late_jobs_are_counted() {
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_the_system_names_who_was_in_the_way() {
     exact::who_was_in_the_way_is_named(0);
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_programs_that_come_and_go_are_followed() {
+    several::a_tree_is_followed();
+    several::programs_of_a_name_are_followed();
+    let (kind, place) = (c"cgroup2", c"/tmp/groups");
+    fs::create_dir_all("/tmp/groups").expect("a directory");
+    // SAFETY: strings that live, and no options.
+    let mounted = unsafe {
+        libc::mount(
+            kind.as_ptr(),
+            place.as_ptr(),
+            kind.as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    };
+    assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
+    several::who_joins_and_leaves_a_group_is_told().expect("a group");
 }
 
 /// A setting of the kernel, as it was when this is dropped.

@@ -119,7 +119,8 @@ fn what_can_not_be_brought_along_is_named() {
     let place = Place::new();
     for (files, words) in [
         (&["--bring", "/nowhere/a"][..], "/nowhere/a"),
-        (&["--bring", "/etc"], "/etc"),
+        (&["--bring", "/etc/hosts=/proc/x"], "the laboratory's"),
+        (&["--bring", "/dev/null"], "neither a file nor a directory"),
         (
             &["--bring", "/etc/hosts", "--bring", "/etc/hosts"],
             "its name",

@@ -10,7 +10,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::common::{Place, skip};
+use super::common::{Place, groups, skip};
 use super::{lab, ready};
 
 /// Runs parts of ourselves in a guest, and says how many passed.
@@ -336,21 +336,7 @@ fn guest_an_isolated_partition_is_probed_from_within() {
         "-o",
         "/tmp/within",
     ]);
-    let tasks = set.folder().join("cgroup.procs");
-    let tasks = std::ffi::CString::new(tasks.to_str().expect("a path")).expect("no NUL");
-    let enter = move || {
-        // SAFETY: the path is a string that lives, opened for this one call.
-        let file = unsafe { libc::open(tasks.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
-        // SAFETY: one byte is read of a literal.
-        let written = unsafe { libc::write(file, c"0".as_ptr().cast(), 1) };
-        if written == 1 {
-            Ok(())
-        } else {
-            Err(std::io::Error::last_os_error())
-        }
-    };
-    // SAFETY: the closure makes system calls alone, and allocates nothing.
-    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, enter) };
+    groups::join(&mut command, set.folder());
     let output = command.output().expect("it runs");
     let run = punctual::record::read("/tmp/within".as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));

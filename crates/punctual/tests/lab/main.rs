@@ -6,8 +6,11 @@ mod common;
 mod exact;
 #[path = "../watch/known.rs"]
 mod known;
+#[path = "../watch/several.rs"]
+mod several;
 
 mod alone;
+mod bisect;
 mod ends;
 mod gaps;
 mod input;
@@ -16,7 +19,9 @@ mod observer;
 mod peers;
 mod progress;
 mod repeat;
+mod tracer;
 mod truth;
+mod userspace;
 mod work;
 
 use common::{Ended, Place};

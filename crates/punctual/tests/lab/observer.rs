@@ -141,6 +141,7 @@ fn as_many_instructions_are_counted_as_nanoseconds_pass() {
             work: Work::Own(words.collect()),
             modules: Vec::new(),
             brought: Vec::new(),
+            rootfs: None,
             seed: 1,
             cpus: 1,
             memory_mib: 1024,

@@ -27,6 +27,64 @@ fn cut_anywhere_it_is_refused() {
     }
 }
 
+/// The oracle: where it was cut, and what the headers name there.
+#[test]
+fn a_cut_image_says_what_is_missing_and_how_much_there_is() {
+    let place = Place::new();
+    let image = made::elf(true, 20_000);
+    let notes = 64 + 2 * 56;
+    for (length, words) in [
+        (
+            64 + 30,
+            "table of program headers has 112 bytes at offset 64, to end at 176".to_owned(),
+        ),
+        (
+            notes + 10,
+            format!(
+                "segment 1 has 60 bytes at offset {notes}, to end at {}",
+                notes + 60
+            ),
+        ),
+        (
+            12_345,
+            "segment 0 has 20000 bytes at offset 0, to end at 20000".to_owned(),
+        ),
+    ] {
+        let mut cut = image.clone();
+        // The first segment holds all, unless only what comes before matters.
+        if length > 1000 {
+            made::put(&mut cut, 64 + 32, &20_000u64.to_le_bytes());
+        }
+        cut.truncate(length);
+        let text = super::line(place.find(&place.file("vmlinux", &cut)));
+        assert!(text.contains(&words), "{text}");
+        assert!(
+            text.contains(&format!("the file has {length} bytes")),
+            "{text}"
+        );
+    }
+    // What lies behind the beginning that is looked at first.
+    let mut image = image;
+    made::put(&mut image, 40, &3_000_000u64.to_le_bytes());
+    made::put(&mut image, 58, &[64, 0, 10, 0]);
+    let text = super::line(place.find(&place.file("vmlinux", &image)));
+    assert!(
+        text.contains("section headers has 640 bytes at offset 3000000"),
+        "{text}"
+    );
+    // Packed, the same.
+    let text = super::line(place.find(&place.file("bzImage", &made::gzipped(&image))));
+    assert!(text.contains("section headers has 640 bytes"), "{text}");
+    let bz_image = made::gzipped(&made::elf(true, 20_000));
+    let text = super::line(place.find(&place.file("bzImage", &bz_image[..5000])));
+    assert!(
+        text.contains("bytes of packed kernel at offset 2624"),
+        "{text}"
+    );
+    assert!(text.contains("the file has 5000 bytes"), "{text}");
+    place.assert_nothing_kept();
+}
+
 #[test]
 fn altered_anywhere_it_is_refused_or_the_same() {
     let image = made::elf(true, 20_000);

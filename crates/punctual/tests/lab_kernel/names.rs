@@ -125,6 +125,10 @@ fn archive() -> Archive {
     archive.know("linux-image-6.12.99+deb12-rt-amd64-dbg");
     archive.know("linux-image-6.12.98+deb12-rt-amd64");
     archive.meta("linux-image-rt-amd64", "linux-image-6.1.0-10-rt-amd64");
+    archive.meta(
+        "linux-image-cloud-amd64",
+        "linux-image-6.1.0-11-cloud-amd64",
+    );
     archive.meta("linux-image-amd64", "linux-image-6.1.0-10-amd64");
     archive
 }
@@ -135,6 +139,9 @@ fn names_lead_to_kernels() {
     for (asked, release) in [
         ("rt", "6.1.0-10-rt-amd64"),
         ("standard", "6.1.0-10-amd64"),
+        ("cloud", "6.1.0-11-cloud-amd64"),
+        ("6.1-cloud", "6.1.0-11-cloud-amd64"),
+        ("linux-image-cloud-amd64", "6.1.0-11-cloud-amd64"),
         ("6.1-rt", "6.1.0-10-rt-amd64"),
         ("6.1", "6.1.0-10-amd64"),
         ("6.1-standard", "6.1.0-10-amd64"),

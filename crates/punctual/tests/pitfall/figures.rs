@@ -130,10 +130,11 @@ fn pitfall_02_exports_keep_the_tail() {
         "-o",
         "run",
     ];
+    // Before the run begins: it must not end while another test has the lock.
+    let _alone = HOG.lock();
     let mut going = place.start(&words);
     going.await_probes(1);
     sleep(Duration::from_millis(300));
-    let _alone = HOG.lock();
     // Above the probe, on its CPU: what follows is the machine's latency.
     std::thread::spawn(move || {
         affinity::set_current(&[cpu]).expect("a CPU of ours");

@@ -7,6 +7,7 @@ use super::support as record_support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use punctual::record::explanation::KeptWindows;
 use punctual::record::*;
 use punctual::report::formats::detect_and_read;
 use punctual_stats::evidence::HalfEvidence;
@@ -98,6 +99,14 @@ fn records() -> Vec<Run> {
         figures: vec![CrossFigure::new("noise", 3.0, 2.0)],
     });
     full.conclude(analyse_record(&full).unwrap());
+    if let Some(explanation) = &mut full.explanation {
+        explanation.kept = Some(KeptWindows {
+            windows: 1,
+            bytes: 2,
+            budget_bytes: 3,
+            dropped: 4,
+        });
+    }
     full.watch = Some(super::watches::program("controller", full.threads.len()));
     if let Some(watch) = &mut full.watch {
         watch.unfollowed = 1;
@@ -114,6 +123,9 @@ fn records() -> Vec<Run> {
     full.verdict = Some(analyse_record(&full).unwrap().verdict);
     let mut system = run(4);
     system.watch = Some(super::watches::system("controller"));
+    let mut several = run(4);
+    let watch = super::watches::programs("controller", several.threads.len());
+    several.watch = Some(watch);
 
     let mut invalid = run(3);
     invalid.demands[0].standing = Standing::NotInForce;
@@ -134,6 +146,7 @@ fn records() -> Vec<Run> {
     let mut records = vec![
         full,
         system,
+        several,
         run(1),
         invalid,
         unfinished,

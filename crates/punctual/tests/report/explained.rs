@@ -8,7 +8,7 @@ use punctual::record::Run;
 use punctual::record::explanation::{Cause, Lane, Mark, Picture, Span};
 use punctual::report::chart::{Form, outlier};
 use punctual::report::explain::perfetto::{self, Outlier};
-use punctual::report::explain::{against, around, intervals, mend, name, section};
+use punctual::report::explain::{against, around, bill_section, intervals, mend, name, section};
 use punctual::report::style::Style;
 use punctual::report::terms::Terms;
 
@@ -442,5 +442,39 @@ proptest! {
                 prop_assert!(svg.len() < 200_000);
             }
         }
+    }
+}
+
+/// A column of amounts sums to its last line as it is printed, whatever was rounded; in a virtual
+/// machine nobody knows three decimals of a µs.
+#[test]
+fn printed_rows_sum_and_a_virtual_machine_has_tenths() {
+    let printed = |run: &Run, number: usize| -> Vec<f64> {
+        let lines = bill_section(run, number, &Style::plain());
+        let amounts = lines.iter().filter_map(|line| {
+            let (number, _) = line.split_once(" µs ")?;
+            number.trim().replace(',', "").parse().ok()
+        });
+        amounts.collect()
+    };
+    for (hypervisor, decimals) in [(None, 3), (Some("KVM".to_owned()), 1)] {
+        let mut run = report_fixtures::explained();
+        run.laboratory = None;
+        run.system.virtualisation.hypervisor = hypervisor;
+        for number in 1..=run.explanation.as_ref().map_or(0, |it| it.bills.len()) {
+            let amounts = printed(&run, number);
+            let (sum, rows) = amounts.split_last().expect("rows");
+            let scale = 10_f64.powi(decimals);
+            let whole = |value: f64| (value * scale).round() as u64;
+            assert_eq!(rows.iter().copied().map(whole).sum::<u64>(), whole(*sum));
+        }
+        let text = bill_section(&run, 1, &Style::plain()).join("\n");
+        let last = text
+            .lines()
+            .find(|line| line.contains("100.0 %"))
+            .expect("a sum");
+        let number = last.trim().split(' ').next().unwrap_or("");
+        let after = number.split_once('.').map_or(0, |(_, after)| after.len());
+        assert_eq!(after, decimals as usize, "{last}");
     }
 }

@@ -300,9 +300,11 @@ fn no_count_stands_ungrouped() {
         texts.collect::<Vec<_>>().join("\n")
     });
     for text in shown.into_iter().chain([whole, brief]).chain(pictures) {
+        let mut before = "";
         for word in text.split(|c: char| c.is_whitespace() || "()[]:;/\"".contains(c)) {
             let word = word.trim_matches([',', '.']);
-            let digits = word.chars().all(|c| c.is_ascii_digit()) && word.len() > 3;
+            let of_thread = matches!(std::mem::replace(&mut before, word), "PID" | "TID");
+            let digits = word.chars().all(|c| c.is_ascii_digit()) && word.len() > 3 && !of_thread;
             // `CPU 1499` is a name.
             let label = text == word && word.parse::<u32>().is_ok_and(|cpu| cpu < 1200);
             let named = label

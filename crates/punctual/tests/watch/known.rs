@@ -29,11 +29,15 @@ macro_rules! needed {
     };
 }
 
-type Built = OnceLock<(tempfile::TempDir, PathBuf)>;
+type Built = OnceLock<(Option<tempfile::TempDir>, PathBuf)>;
 
 /// A program of `tests/watch`, compiled once.
 fn built(name: &str, once: &'static Built) -> &'static PathBuf {
     let (_, path) = once.get_or_init(|| {
+        // The laboratory brings it along: there is no compiler within.
+        if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
+            return (None, Path::new("/lab/bin").join(name));
+        }
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(name);
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/watch");
@@ -45,7 +49,7 @@ fn built(name: &str, once: &'static Built) -> &'static PathBuf {
             .expect("a C compiler: the tool is built with it too");
         let errors = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{errors}");
-        (directory, path)
+        (Some(directory), path)
     });
     path
 }
@@ -54,12 +58,14 @@ fn built(name: &str, once: &'static Built) -> &'static PathBuf {
 #[allow(dead_code, reason = "not every test wants this one")]
 pub fn watched() -> &'static PathBuf {
     static BUILT: Built = OnceLock::new();
-    static BROUGHT: OnceLock<PathBuf> = OnceLock::new();
-    // The laboratory brings it along: there is no compiler within.
-    if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
-        return BROUGHT.get_or_init(|| "/lab/bin/watched".into());
-    }
     built("watched", &BUILT)
+}
+
+/// The programs that are each other's children.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn family() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built("family", &BUILT)
 }
 
 /// The program whose passes of its marks are known.

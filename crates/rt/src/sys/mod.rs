@@ -11,6 +11,7 @@ pub mod perf;
 mod raw;
 pub mod task;
 pub mod time;
+mod vdso;
 
 use std::io;
 

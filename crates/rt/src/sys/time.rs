@@ -1,10 +1,9 @@
 //! Clocks and timers.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::{check, check_returned, raw};
+use super::{check, check_returned, raw, vdso};
 
 /// Nanoseconds in a second.
 pub const NS_PER_S: u64 = 1_000_000_000;
@@ -48,12 +47,7 @@ pub fn clock_now(clock: libc::clockid_t) -> u64 {
 #[inline]
 #[must_use]
 pub fn monotonic_now() -> u64 {
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: `time` is room for a timespec, the only pointer handed over.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
-    // SAFETY: every Linux has this clock and its pointer is good, so the call has
-    // written the time.
-    nanoseconds(unsafe { time.assume_init_ref() })
+    nanoseconds(&vdso::monotonic())
 }
 
 /// Resolution of a clock, in ns.

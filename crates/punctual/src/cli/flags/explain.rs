@@ -9,19 +9,24 @@ pub(super) const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   punctual explain RUN                      stages, ranking, the worst bills, what to do
   punctual explain RUN 2                    the second bill in full, to be pasted into a mail
+  punctual explain RUN --list               all outliers that can be opened by their number
   punctual explain BEFORE AFTER             which causes are gone, which are new
-  punctual explain RUN --perfetto traces    outlier-1.pftrace and so on";
+  punctual explain RUN --perfetto traces    outlier-1.pftrace and so on
+  punctual explain timerlat_trace.txt       the trace that rtla saved; also trace.dat, perf.data";
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainFlags {
-    /// Explain this run: a run directory or a run.json
+    /// Explain this run: a run directory or a run.json; or a recording: trace.dat, perf.data, or the text of a stopped trace (rtla, tracefs)
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Show this bill, counted from 1, or compare with this second run by cause
     #[arg(value_name = "N|RUN")]
     pub which: Option<OsString>,
-    /// Make the bills again from the events kept beside the record (windows.jsonl)
+    /// Print all outliers that can be opened, one a line: number, when, CPU, latency and main cause
+    #[arg(long, conflicts_with_all = ["which", "json"])]
+    pub list: bool,
+    /// Make the bills again from the events kept beside the record (windows.jsonl, outliers.jsonl.gz)
     #[arg(long)]
     pub again: bool,
     /// Write each bill's trace for ui.perfetto.dev into this directory

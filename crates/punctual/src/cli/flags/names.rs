@@ -14,8 +14,8 @@ use crate::probe::kinds::{KINDS, Kind};
 use crate::record::Subject;
 use crate::report::formats::Format;
 
-/// Reads a word; the shells complete the names that most people mean, and a slip is held against
-/// them.
+/// Reads a word; the shells complete the names that most people mean, and the nearest of them is
+/// suggested for a misspelt one.
 #[derive(Clone)]
 pub struct Listed<T> {
     read: Reader<T>,

@@ -12,6 +12,8 @@ Examples:
   punctual watch controller                 the real-time threads of a program that runs
   punctual watch 4711 -D 60 --deadline 100us
   punctual watch controller --all           its ordinary threads too
+  punctual watch stress-ng --children --all its child processes, and all their threads
+  punctual watch --cgroup 4f6e3a            the programs of a container
   punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
   punctual watch controller --mark 'step()' --mark-max 'step()=500us'
   punctual watch --system                   the machine's worst wake-up, and who was in its way";
@@ -22,10 +24,19 @@ pub struct WatchFlags {
     /// Watch this program: its number, or its name
     #[arg(
         value_name = "PID|NAME",
-        required_unless_present = "system",
-        conflicts_with = "system"
+        required_unless_present_any = ["system", "comm", "cgroup"],
+        conflicts_with_all = ["system", "comm", "cgroup"]
     )]
     pub program: Option<String>,
+    /// Watch the program's child processes too, and theirs, those that begin later included
+    #[arg(long, conflicts_with_all = ["system", "comm", "cgroup"])]
+    pub children: bool,
+    /// Watch every program of this name, those that begin later included
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["system", "cgroup", "marks"])]
+    pub comm: Option<String>,
+    /// Watch every program in this control group and below it: its path, or a part of it such as a container's id
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["system", "marks"])]
+    pub cgroup: Option<String>,
     /// Watch every real-time thread of the machine, whatever its program
     #[arg(long)]
     pub system: bool,
@@ -62,6 +73,11 @@ pub struct WatchFlags {
     /// Explain wake-ups later than this, in us or with a unit; the worst are explained anyway [default: the deadline]
     #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with_all = ["no_explain", "system"], help_heading = EXPLAIN)]
     pub explain_above: Option<u64>,
+    /// Interrupt what delays a thread by more than this and take its stack there, in us or with a
+    /// unit; such wake-ups take 5 to 30 us longer [default: only the stack with which it releases
+    /// the CPU]
+    #[arg(long, value_name = "US", value_parser = units::latency, allow_hyphen_values = true, conflicts_with_all = ["no_explain", "system"], help_heading = EXPLAIN)]
+    pub stack_above: Option<u64>,
     /// Count alone: leave late wake-ups unexplained
     #[arg(long, conflicts_with = "system", help_heading = EXPLAIN)]
     pub no_explain: bool,

@@ -59,6 +59,8 @@ struct Experiment {
     /// As `--bring`.
     #[serde(default)]
     bring: Vec<PathBuf>,
+    /// As `--rootfs`.
+    rootfs: Option<PathBuf>,
     /// The columns of the table.
     machine: Vec<MachineEntry>,
     /// Commands that each machine is put through, in the place of `command`: then each machine
@@ -80,7 +82,7 @@ struct VariantEntry {
     result: Option<String>,
     /// The machines that can do it; all, where none is named.
     machines: Option<Vec<String>>,
-    /// Whether its figures may be held against the others'.
+    /// Whether its figures may be compared with the others'.
     ranked: Option<bool>,
 }
 
@@ -126,6 +128,7 @@ pub fn read(flags: &LabRunFlags) -> Result<Wanted<'_>, Failure> {
             .map_err(usage)?,
         modules: parsed.module,
         brought: parsed.bring,
+        rootfs: parsed.rootfs,
         host: &flags.host,
     })
 }
@@ -159,8 +162,12 @@ fn column(
     variant: &VariantEntry,
 ) -> Result<Column, String> {
     let command: Vec<OsString> = variant.command.iter().map(OsString::from).collect();
-    let mut parts =
-        plan::parts(experiment.loads.as_deref(), &command).map_err(|failure| failure.line)?;
+    let mut parts = plan::parts(
+        experiment.loads.as_deref(),
+        &command,
+        experiment.rootfs.is_some(),
+    )
+    .map_err(|failure| failure.line)?;
     for part in &mut parts {
         match (&mut part.work, &machine.max) {
             (Work::Own(words), Some(max)) => words.extend(["--max".to_owned(), max.clone()]),

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use super::super::flags::names;
 use super::super::units;
 use super::experiment::shipped;
+use crate::lab::kernel::modules::is_file;
 use crate::load::KERNEL_PATHS_NAME;
 
 /// Examples in the help.
@@ -18,6 +19,7 @@ Examples:
   punctual lab --kernel ./bzImage --param preempt=full -- ./my_control_loop --rate 1000
   punctual lab run rt-vs-standard           four preemption models, all loads
   punctual lab compare A B                  which loads differ, by how many ns
+  git bisect run punctual lab bisect --build 'make -j8' --kernel ./vmlinux -- qualify --deadline 50us
   punctual lab verify A                     runs it again: identical, or the first difference
 
 Times are virtual: one instruction is one nanosecond, whatever the host does.";
@@ -29,18 +31,29 @@ pub struct LabFlags {
     /// What to do with what was recorded
     #[command(subcommand)]
     pub action: Option<LabAction>,
-    /// Boot these kernels: rt, standard, a version (6.12-rt), a package or an image; separated by commas
-    #[arg(long, value_name = "KERNELS", default_value = "rt,standard", value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard"]), hide_possible_values = true, help_heading = GUEST)]
+    /// What is made.
+    #[command(flatten)]
+    pub guest: GuestFlags,
+}
+
+/// Flags that say which guests run what.
+#[derive(Debug, Args)]
+pub struct GuestFlags {
+    /// Boot these kernels: rt, standard, cloud, a version (6.12-rt), a package or an image; separated by commas
+    #[arg(long, value_name = "KERNELS", default_value = "rt,standard", value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard", "cloud"]), hide_possible_values = true, help_heading = GUEST)]
     pub kernel: Vec<String>,
     /// Add a word to the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
     pub param: Vec<String>,
-    /// Load this module first, with those that it needs; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = module, help_heading = GUEST)]
+    /// Load this module first, by its name or by its file, with those that it needs; may be repeated
+    #[arg(long, value_name = "NAME|FILE.ko", value_parser = module, help_heading = GUEST)]
     pub module: Vec<String>,
-    /// Bring this file along into /lab/bin, a program with its libraries; may be repeated
-    #[arg(long, value_name = "FILE", help_heading = GUEST)]
+    /// Bring this file or directory along to a path in the guest, a program with its libraries; may be repeated [default path: /lab/bin/NAME]
+    #[arg(long, value_name = "FILE[=PATH]", help_heading = GUEST)]
     pub bring: Vec<PathBuf>,
+    /// Run everything in this root file system: a directory, a tar (plain, gz, xz, zst) or an OCI layout [default: the program and what it needs]
+    #[arg(long, value_name = "PATH", help_heading = GUEST)]
+    pub rootfs: Option<PathBuf>,
     /// Run these loads, each in a guest by itself; files+net is both at once; idle is none, native each of the standard load, kernel-paths each of that set [default: idle,native; idle for a program]
     #[arg(long, value_name = "LOADS", value_parser = names::text(loads), hide_possible_values = true, help_heading = GUEST)]
     pub load: Option<String>,
@@ -109,6 +122,8 @@ pub enum LabAction {
     Compare(LabCompareFlags),
     /// Run it again: identical, or the first difference
     Verify(LabVerifyFlags),
+    /// Judge a commit for `git bisect run`: exit with 0 for PASS, 1 for FAIL, 125 where neither can be told
+    Bisect(LabBisectFlags),
 }
 
 /// Flags of `lab run`.
@@ -137,6 +152,17 @@ pub struct LabCompareFlags {
     /// Compare it with this lab
     #[arg(value_name = "B")]
     pub second: PathBuf,
+}
+
+/// Flags of `lab bisect`.
+#[derive(Debug, Args)]
+pub struct LabBisectFlags {
+    /// Run this command of the shell first, in the working directory, to build what is booted; if it fails, the commit is skipped [default: build nothing]
+    #[arg(long, value_name = "COMMAND", help_heading = GUEST)]
+    pub build: Option<String>,
+    /// What is made.
+    #[command(flatten)]
+    pub guest: GuestFlags,
 }
 
 /// Flags of `lab verify`.
@@ -177,13 +203,16 @@ pub fn parameter(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The name of a module.
+/// The name of a module, or the path of a module's file.
 pub fn module(text: &str) -> Result<String, String> {
+    if is_file(text) {
+        return Ok(text.to_owned());
+    }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=60).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
     } else {
-        Err("expected a module's name as lsmod has it, such as null_blk".to_owned())
+        Err("expected a module's name as lsmod has it (null_blk), or a file (./mine.ko)".to_owned())
     }
 }
 
@@ -246,8 +275,10 @@ mod tests {
         }
         assert!(cpus("0").is_err() && cpus("65").is_err() && cpus("x").is_err());
         assert_eq!(cpus("64"), Ok(64));
-        assert_eq!(module("null_blk"), Ok("null_blk".to_owned()));
-        for text in ["", "a/b", "../x", "a.ko", "a b"] {
+        for text in ["null_blk", "./a", "../x.ko", "a.ko", "a b.ko.xz"] {
+            assert_eq!(module(text), Ok(text.to_owned()));
+        }
+        for text in ["", "a.c", "..", "a b"] {
             assert!(module(text).is_err(), "{text}");
         }
         assert!(seeds("0").is_err() && jobs("0").is_err());

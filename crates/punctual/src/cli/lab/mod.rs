@@ -1,5 +1,6 @@
 //! `lab`: real kernels in virtual time.
 
+mod bisect;
 mod cells;
 mod compare;
 mod experiment;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
+pub use bisect::{ENDS as BISECT_ENDS, is_asked as is_bisect};
 pub use flags::{LAB_EXAMPLES, LabFlags};
 
 use super::failure::{Failure, SETUP};
@@ -25,7 +27,7 @@ use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCe
 use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
 use crate::report::lab as report;
 use cells::{Cell, News, Outcome};
-use flags::{HostFlags, LabAction};
+use flags::{GuestFlags, HostFlags, LabAction};
 use progress::StatusLine;
 
 /// Makes the cells, or looks at those that were made.
@@ -36,8 +38,9 @@ pub fn run(flags: &LabFlags) -> Result<ExitCode, Failure> {
     match &flags.action {
         Some(LabAction::Compare(flags)) => compare::run(flags),
         Some(LabAction::Verify(flags)) => verify::run(flags),
-        Some(LabAction::Run(flags)) => make(&experiment::read(flags)?),
-        None => make(&of_flags(flags)?),
+        Some(LabAction::Run(flags)) => Ok(make(&experiment::read(flags)?)?.status.into()),
+        Some(LabAction::Bisect(flags)) => bisect::run(flags),
+        None => Ok(make(&of_flags(&flags.guest)?)?.status.into()),
     }
 }
 
@@ -53,6 +56,16 @@ pub struct Column {
     result: Option<String>,
 }
 
+/// How making everything ended.
+struct Concluded {
+    /// The exit status of everything together.
+    status: u8,
+    /// Whether every cell was made, and saved.
+    is_whole: bool,
+    /// Whether each has a verdict.
+    has_verdicts: bool,
+}
+
 /// What is to be made, wherever that was said.
 pub struct Wanted<'a> {
     columns: Vec<Column>,
@@ -61,11 +74,16 @@ pub struct Wanted<'a> {
     memory_mib: u64,
     modules: Vec<String>,
     brought: Vec<PathBuf>,
+    rootfs: Option<PathBuf>,
     host: &'a HostFlags,
 }
 
-fn of_flags(flags: &LabFlags) -> Result<Wanted<'_>, Failure> {
-    let parts = plan::parts(flags.load.as_deref(), &flags.command)?;
+fn of_flags(flags: &GuestFlags) -> Result<Wanted<'_>, Failure> {
+    let parts = plan::parts(
+        flags.load.as_deref(),
+        &flags.command,
+        flags.rootfs.is_some(),
+    )?;
     let column = |name: &String| Column {
         name: name.clone(),
         kernel: name.clone(),
@@ -81,11 +99,12 @@ fn of_flags(flags: &LabFlags) -> Result<Wanted<'_>, Failure> {
         memory_mib: flags.mem,
         modules: flags.module.clone(),
         brought: flags.bring.clone(),
+        rootfs: flags.rootfs.clone(),
         host: &flags.host,
     })
 }
 
-fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
+fn make(wanted: &Wanted<'_>) -> Result<Concluded, Failure> {
     let qemu = Qemu::find().map_err(Failure::setup)?;
     let own = own_program()?;
     let mut kernels: Vec<Kernel> = Vec::new();
@@ -167,11 +186,12 @@ fn make(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
     }
     show(host, &lab, &outcomes, program, directory.path());
     trouble.iter().for_each(|line| out::complain(line));
-    let status = conclude(&lab, &outcomes)?;
-    Ok(if trouble.is_empty() {
-        status
-    } else {
-        ExitCode::from(SETUP)
+    let status = conclude(&lab, &outcomes);
+    let cells = &lab.cells;
+    Ok(Concluded {
+        status: if trouble.is_empty() { status } else { SETUP },
+        is_whole: trouble.is_empty() && cells.iter().all(|cell| cell.status.is_some()),
+        has_verdicts: cells.iter().all(|cell| cell.verdict.is_some()),
     })
 }
 
@@ -197,6 +217,7 @@ fn planned<'a>(
                     work: part.work.clone(),
                     modules: wanted.modules.clone(),
                     brought: wanted.brought.clone(),
+                    rootfs: wanted.rootfs.clone(),
                     seed,
                     cpus: wanted.cpus,
                     memory_mib: wanted.memory_mib,
@@ -306,7 +327,7 @@ fn first_error(outcomes: &[Outcome]) -> String {
 
 /// The exit status of everything together: what could not be made first, then the verdicts
 /// by their weight, then whatever a program said.
-fn conclude(lab: &Lab, outcomes: &[Outcome]) -> Result<ExitCode, Failure> {
+fn conclude(lab: &Lab, outcomes: &[Outcome]) -> u8 {
     for (cell, outcome) in lab.cells.iter().zip(outcomes) {
         match outcome {
             Some(Ok(_)) => {}
@@ -318,9 +339,9 @@ fn conclude(lab: &Lab, outcomes: &[Outcome]) -> Result<ExitCode, Failure> {
         .iter()
         .any(|outcome| !matches!(outcome, Some(Ok(_))))
     {
-        return Ok(ExitCode::from(SETUP));
+        return SETUP;
     }
-    Ok(ExitCode::from(worst_status(&lab.cells)))
+    worst_status(&lab.cells)
 }
 
 fn worst_status(cells: &[LabCell]) -> u8 {

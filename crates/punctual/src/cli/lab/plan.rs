@@ -43,18 +43,27 @@ pub struct Part {
     pub work: Work,
 }
 
-/// The cells that each kernel is put through.
+/// The cells that each kernel is put through; `is_rooted`: in a root file system of the user's.
 ///
 /// # Errors
 /// Wrong usage.
-pub fn parts(load: Option<&str>, command: &[OsString]) -> Result<Vec<Part>, Failure> {
+pub fn parts(
+    load: Option<&str>,
+    command: &[OsString],
+    is_rooted: bool,
+) -> Result<Vec<Part>, Failure> {
     let words = text(command)?;
     let own = words.is_empty() || is_own(&words[0]);
     if own {
-        return of_ourselves(load, &words);
+        return of_ourselves(load, &words, is_rooted);
     }
-    let file = program(&command[0])?;
-    loads(load.unwrap_or(IDLE))?
+    // In a root file system of the user's, the program is in there.
+    let file = if is_rooted {
+        PathBuf::from(&command[0])
+    } else {
+        program(&command[0])?
+    };
+    loads(load.unwrap_or(IDLE), is_rooted)?
         .into_iter()
         .map(|load| {
             let beside = (load != IDLE).then(|| list(&load));
@@ -83,7 +92,8 @@ fn program(name: &OsString) -> Result<PathBuf, Failure> {
         })
 }
 
-fn is_own(word: &str) -> bool {
+/// Whether a word is a verb of ours that is run in the guest.
+pub fn is_own(word: &str) -> bool {
     word == "measure" || word == "qualify"
 }
 
@@ -98,12 +108,16 @@ fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
         .collect()
 }
 
-fn of_ourselves(wanted: Option<&str>, words: &[String]) -> Result<Vec<Part>, Failure> {
+fn of_ourselves(
+    wanted: Option<&str>,
+    words: &[String],
+    is_rooted: bool,
+) -> Result<Vec<Part>, Failure> {
     let mut words = words.to_vec();
     if words.is_empty() {
         words = MEASURE.map(str::to_owned).to_vec();
     }
-    let named = check(&mut words)?;
+    let named = check(&mut words, is_rooted)?;
     if let Some(load) = named {
         if wanted.is_some() {
             return Err(Failure::usage(
@@ -130,11 +144,11 @@ fn of_ourselves(wanted: Option<&str>, words: &[String]) -> Result<Vec<Part>, Fai
             work: Work::Own(words),
         }
     };
-    Ok(loads(wanted)?.into_iter().map(part).collect())
+    Ok(loads(wanted, is_rooted)?.into_iter().map(part).collect())
 }
 
 /// Our own verb's words, completed; the label of its load, if it names one.
-fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
+fn check(words: &mut Vec<String>, is_rooted: bool) -> Result<Option<String>, Failure> {
     let line = || {
         ["punctual".to_owned()]
             .into_iter()
@@ -159,7 +173,7 @@ fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
         ));
     }
     // Tracing costs 1,900 of the instructions that are counted there.
-    if run.explain_above.is_none() && !run.no_explain {
+    if run.explain_above.is_none() && run.stack_above.is_none() && !run.no_explain {
         words.push("--no-explain".to_owned());
     }
     if gaps && run.duration.is_none() {
@@ -169,9 +183,9 @@ fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
     }
     Ok(match run.load {
         None => None,
-        Some(LoadSpec::Command(line)) => {
+        Some(LoadSpec::Command(line)) if !is_rooted => {
             return Err(Failure::usage(format!(
-                "--load '{line}': the guest has no shell; name native loads"
+                "--load '{line}': the guest has no shell without --rootfs; name native loads"
             )));
         }
         Some(LoadSpec::None) => Some(IDLE.to_owned()),
@@ -181,11 +195,17 @@ fn check(words: &mut Vec<String>) -> Result<Option<String>, Failure> {
 
 /// `files+net` as `--load` has it.
 fn list(load: &str) -> String {
-    load.replace('+', ",")
+    match LoadSpec::parse(load) {
+        Ok(LoadSpec::Command(line)) => line,
+        _ => load.replace('+', ","),
+    }
 }
 
 /// The names of loads, each checked. A set is each of its loads by itself.
-fn loads(text: &str) -> Result<Vec<String>, Failure> {
+fn loads(text: &str, is_rooted: bool) -> Result<Vec<String>, Failure> {
+    if is_rooted && let Ok(LoadSpec::Command(line)) = LoadSpec::parse(text) {
+        return Ok(vec![line]);
+    }
     let mut found: Vec<String> = Vec::new();
     for word in text.split(',').map(str::trim) {
         let set: Vec<&str> = match word {
@@ -196,7 +216,7 @@ fn loads(text: &str) -> Result<Vec<String>, Failure> {
         };
         let many = set.len() > 1;
         for load in set {
-            check_load(load)?;
+            check_load(load, is_rooted)?;
             match found.iter().any(|known| known == load) {
                 false => found.push(load.to_owned()),
                 // Sets overlap.
@@ -208,7 +228,7 @@ fn loads(text: &str) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
-fn check_load(load: &str) -> Result<(), Failure> {
+fn check_load(load: &str, is_rooted: bool) -> Result<(), Failure> {
     if load == IDLE {
         return Ok(());
     }
@@ -217,8 +237,8 @@ fn check_load(load: &str) -> Result<(), Failure> {
             "--load: {}{error}; here idle, native and kernel-paths name several",
             meant(load.split(':').next().unwrap_or(load), lab_loads())
         ))),
-        Ok(LoadSpec::Command(line)) => Err(Failure::usage(format!(
-            "--load '{line}': the guest has no shell; name native loads"
+        Ok(LoadSpec::Command(line)) if !is_rooted => Err(Failure::usage(format!(
+            "--load '{line}': the guest has no shell without --rootfs; name native loads"
         ))),
         Ok(_) => Ok(()),
     }
@@ -233,7 +253,11 @@ mod tests {
     fn planned(arguments: &[&str]) -> Result<Vec<Part>, Failure> {
         let words = ["punctual", "lab"].iter().chain(arguments);
         match Cli::try_parse_from(words).expect("they parse").verb {
-            Verb::Lab(flags) => parts(flags.load.as_deref(), &flags.command),
+            Verb::Lab(flags) => parts(
+                flags.guest.load.as_deref(),
+                &flags.guest.command,
+                flags.guest.rootfs.is_some(),
+            ),
             _ => panic!("the verb is lab"),
         }
     }

@@ -150,6 +150,7 @@ fn again<'a>(record: &Before, qemu: &'a Qemu, kernels: &'a [Kernel]) -> Result<C
         },
         modules: lab.modules.clone(),
         brought: lab.brought.iter().map(PathBuf::from).collect(),
+        rootfs: lab.rootfs.as_ref().map(PathBuf::from),
         seed: lab.seed,
         cpus: usize::try_from(lab.cpus).unwrap_or(1).clamp(1, 64),
         memory_mib: lab.memory_mib.clamp(256, 65536),

@@ -12,14 +12,15 @@ use crate::record::{Demand, Faults, Interval, Request, Run, SystemState, Thread}
 use crate::report::live::LiveRow;
 use crate::system::Policy;
 use crate::system::demands::{rt_throttling, stated_of_machine};
+use crate::trace::calls;
 use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{Call, Other, calls};
+use crate::trace::watch::{Call, Other};
 
 /// A record of a watch that has not seen anything yet.
 pub fn begun(plan: &WatchPlan, cpus: &[usize], started: String, system: SystemState) -> Run {
     let request = Request {
-        source: match &plan.program {
-            Some(program) => format!("watch of {}", program.name),
+        source: match &plan.target {
+            Some(target) => format!("watch of {}", target.name()),
             None => "watch of the system".to_owned(),
         },
         // Each thread has its own: none of these is asked of any.
@@ -58,7 +59,7 @@ pub fn thread(start_ns: u64, followed: &Followed, numbers: &Numbers) -> Thread {
 }
 
 /// What else it went through.
-pub fn watched(followed: &Followed, numbers: &Numbers) -> WatchedThread {
+pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> WatchedThread {
     let sleeper = &followed.sleeper;
     let jobs = Jobs {
         count: sleeper.jobs,
@@ -71,6 +72,7 @@ pub fn watched(followed: &Followed, numbers: &Numbers) -> WatchedThread {
     calls.truncate(Watch::CALLS);
     WatchedThread {
         task: task(&sleeper.task, numbers),
+        program,
         ended: sleeper.ended,
         period_ns: followed.period_ns(),
         timing: followed.timing(),

@@ -311,6 +311,7 @@ mod tests {
             postponed: 0,
             beyond: 0,
             unseen: 0,
+            program: 7,
             asleep: false,
             stopped: None,
         };

@@ -40,14 +40,19 @@ struct AtMark {
 impl<'a> Marks<'a> {
     /// Begins to see them; none is asked for in most watches, and what the kernel refuses is no
     /// reason not to watch.
-    pub(super) fn begin(plan: &'a WatchPlan, pid: u32, events: &mut Vec<Event>) -> Option<Self> {
+    pub(super) fn begin(
+        plan: &'a WatchPlan,
+        pid: u32,
+        numbers: &Numbers,
+        events: &mut Vec<Event>,
+    ) -> Option<Self> {
         if plan.marks.is_empty() {
             return None;
         }
         let marks = Self {
             marks: &plan.marks,
             limits: &plan.limits,
-            marking: Marking::start(pid, plan.every, &plan.marks),
+            marking: Marking::start(pid, numbers.kernels(pid), plan.every, &plan.marks),
             threads: Vec::new(),
             unseen: vec![Unseen::default(); plan.marks.len()],
         };

@@ -4,6 +4,7 @@
 mod compose;
 mod followed;
 mod marks;
+mod members;
 mod program;
 mod skipped;
 mod stopped;
@@ -24,6 +25,7 @@ use super::session::{SAVE_EVERY, TICK, WATCH_EVERY, save};
 use super::signals::Signals;
 use crate::record::{Demand, RecordError, Run, RunDirectory, State, time};
 use crate::report::live::LiveWatch;
+use crate::system::group::Group;
 use crate::system::process::Process;
 use crate::system::watch::{self, Watch};
 use crate::system::{self as machine, Root, SurveyRequest};
@@ -37,7 +39,7 @@ pub struct WatchPlan {
     /// The command line as it was given.
     pub command: Vec<String>,
     /// What is watched; absent for every real-time thread of the machine.
-    pub program: Option<Process>,
+    pub target: Option<Target>,
     /// Its threads of ordinary priority too.
     pub every: bool,
     /// Length of the watch in ns; absent: until it is interrupted, or the program ends.
@@ -54,6 +56,50 @@ pub struct WatchPlan {
     pub explain: bool,
     /// Those later than this, in ns; absent for the deadline.
     pub explain_above_ns: Option<u64>,
+    /// How late a thread is when what runs in its place is interrupted and its stack taken.
+    pub stack_above_ns: Option<u64>,
+}
+
+/// Whose threads are watched.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// One program's.
+    Program {
+        /// Which.
+        process: Process,
+        /// Its children's too, and theirs.
+        children: bool,
+    },
+    /// Every program's of a name, those too that come later.
+    Named(String),
+    /// Every program's in a control group.
+    Group {
+        /// As it was asked for.
+        wanted: String,
+        /// Which.
+        group: Group,
+    },
+}
+
+impl Target {
+    /// In a few words.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Program { process, .. } => &process.name,
+            Self::Named(name) => name,
+            Self::Group { wanted, .. } => wanted,
+        }
+    }
+
+    /// The one program that it begins with, where there is one.
+    #[must_use]
+    pub fn program(&self) -> Option<&Process> {
+        match self {
+            Self::Program { process, .. } => Some(process),
+            Self::Named(_) | Self::Group { .. } => None,
+        }
+    }
 }
 
 impl WatchPlan {
@@ -117,8 +163,8 @@ pub fn watch(
     let started = time::rfc3339(SystemTime::now());
     let mut run = compose::begun(plan, &cpus, started, machine::survey(&root, &request));
     observer.stage("setting up tracing");
-    if let Some(process) = &plan.program {
-        let program = Program::begin(plan, process, &cpus, &mut run)?;
+    if let Some(target) = &plan.target {
+        let program = Program::begin(plan, target, &cpus, &mut run)?;
         conduct(plan, directory, observer, signals, (run, &cpus), program)
     } else {
         let system = System::begin(plan)?;

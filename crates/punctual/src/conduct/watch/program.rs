@@ -1,11 +1,12 @@
-//! The threads of one program: wake-ups out of the kernel's rings, counts out of its maps.
+//! The threads of one program, or of several: wake-ups out of the kernel's rings, counts out of its maps.
 
 use std::time::Duration;
 
 use super::followed::Followed;
 use super::marks::Marks;
+use super::members::Members;
 use super::stopped::ProgramStops;
-use super::{WatchPlan, Watched, compose};
+use super::{Target, WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::compose::{STOPPED, leave_out_stopped_seconds, stop_event};
 use crate::conduct::error::ConductError;
@@ -15,10 +16,9 @@ use crate::conduct::setup::not_explained;
 use crate::probe::collector::SampleSink as _;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::timeline;
-use crate::record::watch::{Subject, Watch};
+use crate::record::watch::Watch;
 use crate::record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
 use crate::report::live::LiveWatch;
-use crate::system::process::Process;
 use crate::system::{Root, dma_latency};
 use crate::trace::capture::Place;
 use crate::trace::capture::numbers::Numbers;
@@ -33,7 +33,8 @@ const BEYOND: usize = 1 << 16;
 
 pub(super) struct Program<'a> {
     plan: &'a WatchPlan,
-    process: &'a Process,
+    target: &'a Target,
+    members: Members<'a>,
     root: Root,
     watching: Watching,
     /// Of the program's threads, in a container.
@@ -52,25 +53,29 @@ pub(super) struct Program<'a> {
 impl<'a> Program<'a> {
     pub(super) fn begin(
         plan: &'a WatchPlan,
-        process: &'a Process,
+        target: &'a Target,
         cpus: &[usize],
         run: &mut Run,
     ) -> Result<Self, ConductError> {
         // Its programs are to see each event before ours, so that what ends a wake-up is in
         // its window.
         let (explaining, feed) = explain(plan, cpus, run).unzip();
-        let numbers = Numbers::of_proc().map_err(ConductError::Watch)?;
+        let mut numbers = Numbers::of_proc().map_err(ConductError::Watch)?;
+        let mut members = Members::new(target);
         let options = Options {
-            pid: numbers.kernels(process.pid),
+            programs: members.programs(&numbers),
             every: plan.every,
             ring: RING,
         };
-        let watching = Watching::start(&options).map_err(ConductError::Watch)?;
-        let marks = Marks::begin(plan, process.pid, &mut run.events);
+        let mut watching = Watching::start(&options).map_err(ConductError::Watch)?;
+        members.begin(&mut watching, &mut numbers);
+        let marked = target.program();
+        let marks = marked.and_then(|it| Marks::begin(plan, it.pid, &numbers, &mut run.events));
         let start_ns = punctual_rt::clock::now_ns();
         let mut program = Self {
             plan,
-            process,
+            target,
+            members,
             root: Root::live(),
             watching,
             numbers,
@@ -94,7 +99,8 @@ impl<'a> Program<'a> {
         if known.as_ref().is_some_and(|known| known.open) {
             return;
         }
-        if let Some(found) = dma_latency::watched(&self.root, self.process.pid) {
+        let program = self.target.program();
+        if let Some(found) = program.and_then(|it| dma_latency::watched(&self.root, it.pid)) {
             *known = Some(found);
         }
     }
@@ -148,13 +154,21 @@ impl<'a> Program<'a> {
                     stop.tid = Some(tid);
                     format!("the thread {name}/{tid} was")
                 }
-                (None, StopCause::Signal) => format!("the program {} was", self.process.name),
-                (None, _) => format!("threads of {} were", self.process.name),
+                (None, StopCause::Signal) => format!("the program {} was", self.target.name()),
+                (None, _) => format!("threads of {} were", self.target.name()),
             };
             run.events.push(stop_event(stop, &who));
         }
         run.stops = (stops.count > 0).then_some(stops);
         leave_out_stopped_seconds(run);
+    }
+
+    /// Looks which programs have come, left and ended.
+    fn look_who_is_there(&mut self) {
+        let tasks = || self.threads.iter().rev().map(|it| &it.sleeper.task);
+        let named = |tid| tasks().find(|it| it.tid == tid).map(|it| it.name.clone());
+        self.members
+            .look(&mut self.watching, &mut self.numbers, named);
     }
 
     fn read_counts(&mut self) {
@@ -203,6 +217,7 @@ fn explain(plan: &WatchPlan, cpus: &[usize], run: &mut Run) -> Option<(Explainin
         cpus: cpus.to_vec(),
         threads: Vec::new(),
         above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
+        stack_above_ns: plan.stack_above_ns,
         polling: None,
         housekeeping: None,
     };
@@ -261,6 +276,7 @@ impl Watched for Program<'_> {
 
     fn count(&mut self, elapsed_ns: u64) {
         self.read_counts();
+        self.look_who_is_there();
         if let Some(marks) = &mut self.marks {
             marks.count();
         }
@@ -269,8 +285,7 @@ impl Watched for Program<'_> {
     }
 
     fn is_over(&self) -> Option<String> {
-        let over = !self.process.runs(&self.root);
-        over.then(|| format!("the program {} ended", self.process.name))
+        self.members.is_over()
     }
 
     fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
@@ -284,7 +299,10 @@ impl Watched for Program<'_> {
         }
         notes.extend(run.events.last().map(|event| event.text.clone()));
         LiveWatch {
-            title: format!("watch {} ({})", self.process.name, self.process.pid),
+            title: match self.target.program() {
+                Some(process) => format!("watch {} ({})", process.name, process.pid),
+                None => format!("watch {}", self.target.name()),
+            },
             elapsed_ns,
             total_ns: self.plan.duration_ns,
             deadline_ns: self.plan.deadline_ns(),
@@ -300,6 +318,8 @@ impl Watched for Program<'_> {
     }
 
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
+        self.members.look_beside(self.plan.every);
+        let (children, ordinary) = self.members.beside();
         let threads = &self.threads;
         run.threads = threads
             .iter()
@@ -308,16 +328,17 @@ impl Watched for Program<'_> {
         run.timeline = timeline::merged(threads.iter().map(|it| it.tally.rows()), elapsed_ns);
         self.look_at_idle_states(run);
         run.watch = Some(Watch {
-            subject: Subject::Program {
-                pid: self.process.pid,
-                name: self.process.name.clone(),
-                command: self.process.command.clone(),
-                all_threads: self.plan.every,
-                ended: !self.process.runs(&self.root),
-            },
+            subject: self
+                .members
+                .subject(self.plan.every, self.watching.refused()),
+            children,
+            ordinary,
             threads: threads
                 .iter()
-                .map(|it| compose::watched(it, &self.numbers))
+                .map(|it| {
+                    let program = self.members.program_of(it.sleeper.program, &self.numbers);
+                    compose::watched(it, program, &self.numbers)
+                })
                 .collect(),
             beyond: self.beyond.len() as u64,
             unfollowed: self.watching.unfollowed(),
@@ -348,6 +369,7 @@ impl Watched for Program<'_> {
         self.collect(elapsed_ns);
         // What came while the rings were emptied waits for the next time.
         self.collect(elapsed_ns);
+        self.look_who_is_there();
         for (thread, counted) in self.threads.iter_mut().zip(counted) {
             thread.sleeper.wake_ups = counted;
         }
@@ -372,10 +394,21 @@ impl Watched for Program<'_> {
         let woke = run.threads.iter().filter(|it| it.latency.count > 0).count();
         Demand {
             name: "watched".to_owned(),
-            asked: format!(
-                "wake-ups of the {which} of {} ({})",
-                self.process.name, self.process.pid
-            ),
+            asked: match self.target {
+                Target::Program { process, children } => format!(
+                    "wake-ups of the {which} of {} ({}){}",
+                    process.name,
+                    process.pid,
+                    if *children { " and its children" } else { "" }
+                ),
+                Target::Named(name) => {
+                    format!("wake-ups of the {which} of the programs named {name}")
+                }
+                Target::Group { group, .. } => format!(
+                    "wake-ups of the {which} in the control group {}",
+                    group.directory
+                ),
+            },
             found: match (run.threads.len(), woke) {
                 (0, _) => "no such thread ran".to_owned(),
                 (seen, 0) => format!("{seen} such threads ran, and none of them was woken"),
@@ -387,7 +420,12 @@ impl Watched for Program<'_> {
                 _ => Standing::InForce,
             },
             mend: (woke == 0).then(|| {
-                if self.plan.every {
+                let children = run.watch.as_ref().map_or(0, |watch| watch.children);
+                if children > 0 {
+                    "`--children` watches its child processes too, and `--all` threads of \
+                     ordinary priority"
+                        .to_owned()
+                } else if self.plan.every {
                     "watch longer: -D".to_owned()
                 } else {
                     "`--all` watches its threads of ordinary priority too; `chrt -f -p 50 TID` \

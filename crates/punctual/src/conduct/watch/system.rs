@@ -177,6 +177,8 @@ impl Watched for System<'_> {
             threads: Vec::new(),
             beyond: 0,
             unfollowed: 0,
+            children: 0,
+            ordinary: 0,
             worst: worst
                 .filter_map(|(cpu, one)| worst_of(cpu, one, &self.numbers))
                 .collect(),

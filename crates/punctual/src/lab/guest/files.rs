@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::super::channel::is_name;
-use super::super::job::OUT;
+use super::super::job::{IN_ROOT, JOB_FILE, OURSELVES, OUT};
 use super::super::sys;
 
 /// Kind, place and options of each mount.
@@ -47,6 +47,21 @@ pub fn prepare() -> BTreeMap<String, String> {
         lacking.insert("lo".to_owned(), error.to_string());
     }
     lacking
+}
+
+/// Makes a root file system fit to work in: what the guest has mounted, this program, and what the
+/// guest has to do stand in it too.
+///
+/// # Errors
+/// One line.
+pub fn enter(root: &str) -> Result<(), String> {
+    let places = ["/proc", "/sys", "/dev", "/tmp", OUT].map(|place| (place, place));
+    let files = [(OURSELVES, IN_ROOT), (JOB_FILE, JOB_FILE)];
+    for (from, to) in places.into_iter().chain(files) {
+        let to = format!("{root}{to}");
+        sys::bind(from, &to).map_err(|error| format!("{to} can't be mounted: {error}"))?;
+    }
+    Ok(())
 }
 
 /// The files under a folder, in the order of their names; of a run of ours, those that the

@@ -3,6 +3,7 @@
 //! came of it, and ends the machine.
 
 mod files;
+mod modules;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,7 +15,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::channel::{self, BEGIN, END};
-use super::job::{End, JOB_FILE, Job, JobResult, LIBRARIES, OURSELVES, OUT, SEED_VARIABLE};
+use super::job::{
+    End, IN_ROOT, JOB_FILE, Job, JobResult, LIBRARIES, OURSELVES, OUT, ROOT, ROOT_PATH,
+    SEED_VARIABLE,
+};
 use super::sys::port::Ports;
 use super::sys::{self, Ended};
 
@@ -25,6 +29,8 @@ pub const INIT: &str = "init";
 /// The word behind it for what keeps the processor busy.
 pub const SPIN: &str = "spin";
 
+/// Where programs are looked for, unless the user brought a root file system.
+const PATH: &str = "/lab/bin:/bin:/sbin:/usr/bin:/usr/sbin";
 /// Where the work's words go.
 const STDOUT: &str = "/run/stdout";
 const STDERR: &str = "/run/stderr";
@@ -125,9 +131,10 @@ fn work() -> (JobResult, bool) {
 
 fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
     for module in &job.modules {
-        File::open(module)
-            .and_then(|file| sys::load_module(&file))
-            .map_err(|error| format!("{module} can't be loaded: {error}"))?;
+        modules::load(module)?;
+    }
+    if job.rooted {
+        files::enter(ROOT)?;
     }
     start(
         own().args([VERB, SPIN]),
@@ -137,8 +144,8 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
     let mut reaper = Reaper::begin();
     let loads = match &job.load {
         Some(load) => {
-            let mut command = own();
-            command.args(["load", load, "--json"]);
+            let mut command = inside(OURSELVES, job);
+            command.arg0("punctual").args(["load", load, "--json"]);
             environment(&mut command, job);
             let child = start(&mut command, LOADS, "the loads")?;
             thread::sleep(LOADS_SETTLE);
@@ -146,7 +153,7 @@ fn run(job: &Job, result: &mut JobResult) -> Result<End, String> {
         }
         None => None,
     };
-    let mut command = Command::new(&job.program);
+    let mut command = inside(&job.program, job);
     if let Some((name, rest)) = job.words.split_first() {
         command.arg0(name).args(rest);
     }
@@ -187,16 +194,31 @@ fn own() -> Command {
     command
 }
 
+/// A program where the work runs: in the root file system of the user's, where there is one.
+fn inside(program: &str, job: &Job) -> Command {
+    if !job.rooted {
+        return Command::new(program);
+    }
+    let mut command = Command::new(if program == OURSELVES {
+        IN_ROOT
+    } else {
+        program
+    });
+    sys::change_root(&mut command, ROOT, OUT);
+    command
+}
+
 fn environment(command: &mut Command, job: &Job) {
     command
         .env_clear()
-        .env("PATH", "/lab/bin:/bin:/sbin:/usr/bin:/usr/sbin")
+        .env("PATH", if job.rooted { ROOT_PATH } else { PATH })
         .env("HOME", "/root")
         .env("TMPDIR", "/tmp")
         .env("LC_ALL", "C.UTF-8")
         .env(SEED_VARIABLE, job.seed.to_string())
         .env("PUNCTUAL_LAB_OUT", OUT);
-    if fs::metadata(LIBRARIES).is_ok() {
+    // Libraries of the host are not those of another userspace.
+    if !job.rooted && fs::metadata(LIBRARIES).is_ok() {
         command.env("LD_LIBRARY_PATH", LIBRARIES);
     }
 }

@@ -35,6 +35,8 @@ pub enum Flavour {
     Rt,
     /// The ordinary one.
     Standard,
+    /// The one for virtual machines of cloud providers: fewer drivers.
+    Cloud,
 }
 
 /// A package that apt can fetch.
@@ -82,6 +84,7 @@ impl Wanted {
         match asked {
             "rt" => return newest(None, Flavour::Rt),
             "standard" => return newest(None, Flavour::Standard),
+            "cloud" => return newest(None, Flavour::Cloud),
             _ if asked.starts_with(PREFIX) => return Some(Self::Package(asked.to_owned())),
             _ if !asked.starts_with(|first: char| first.is_ascii_digit()) => return None,
             _ => {}
@@ -89,6 +92,9 @@ impl Wanted {
         let version = asked.strip_suffix(SUFFIX).unwrap_or(asked);
         if let Some(version) = version.strip_suffix("-rt") {
             return newest(Some(version), Flavour::Rt);
+        }
+        if let Some(version) = version.strip_suffix("-cloud") {
+            return newest(Some(version), Flavour::Cloud);
         }
         let version = version.strip_suffix("-standard").unwrap_or(version);
         newest(Some(version), Flavour::Standard)
@@ -118,7 +124,7 @@ impl Wanted {
 }
 
 impl Flavour {
-    const ALL: [Self; 2] = [Self::Rt, Self::Standard];
+    const ALL: [Self; 3] = [Self::Rt, Self::Standard, Self::Cloud];
 
     /// The package that only depends on the newest of its kind.
     fn metapackage(self, version: Option<&str>) -> String {
@@ -126,6 +132,7 @@ impl Flavour {
         let kind = match self {
             Self::Rt => "rt-amd64",
             Self::Standard => "amd64",
+            Self::Cloud => "cloud-amd64",
         };
         format!("{PREFIX}{version}{kind}")
     }
@@ -136,6 +143,7 @@ impl Flavour {
         let release = match self {
             Self::Rt => release.strip_suffix("-rt")?,
             Self::Standard => release,
+            Self::Cloud => release.strip_suffix("-cloud")?,
         };
         let has_kind = ["-rt", "-cloud"].iter().any(|kind| release.ends_with(kind));
         (release.starts_with(|first: char| first.is_ascii_digit()) && !has_kind).then_some(release)
@@ -248,6 +256,7 @@ impl Apt {
         let flavour = match wanted {
             Wanted::Newest { flavour, .. } => *flavour,
             Wanted::Package(name) if name.contains("-rt") => Flavour::Rt,
+            Wanted::Package(name) if name.contains("-cloud") => Flavour::Cloud,
             Wanted::Package(_) => Flavour::Standard,
         };
         let mut fitting: Vec<&String> = names

@@ -53,6 +53,13 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// A file is no module that this kernel takes.
+    ModuleFile {
+        /// Which.
+        path: PathBuf,
+        /// What it is instead, or for which kernel.
+        why: String,
+    },
 }
 
 impl Error {
@@ -92,7 +99,9 @@ impl fmt::Display for Error {
             Self::Unreadable { path, error } => {
                 write!(f, "{} can't be read: {}", path.display(), plain(error))
             }
-            Self::Unfit { path, why } => write!(f, "{} {why}", path.display()),
+            Self::Unfit { path, why } | Self::ModuleFile { path, why } => {
+                write!(f, "{} {why}", path.display())
+            }
             Self::Damaged { path, why } => write!(
                 f,
                 "{} is damaged or cut short: {why}; fetch it again",

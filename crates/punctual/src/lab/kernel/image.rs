@@ -35,6 +35,27 @@ pub struct BzImage {
 pub struct Elf {
     /// Places of its notes in the file: offset and length in bytes.
     pub notes: Vec<(u64, u64)>,
+    /// What its headers say that the file holds: their tables, and each segment.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a file, as a header names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// `segment 2`, `table of section headers`.
+    pub what: String,
+    /// Where it begins, in bytes from the file's beginning.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub length: u64,
+}
+
+impl Part {
+    /// Where it ends, in bytes from the file's beginning.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
 }
 
 /// Tells what a file is by its first bytes, or fewer where it is shorter.
@@ -136,26 +157,42 @@ fn elf(bytes: &[u8]) -> Kind {
     else {
         return other("is an ELF file that is cut short");
     };
+    let table = |what: &str, offset: u64, size: u16, count: u16| Part {
+        what: format!("table of {what} headers"),
+        offset,
+        length: u64::from(size) * u64::from(count),
+    };
+    let mut parts = vec![table("program", headers, size, count)];
+    if let (Some(offset @ 1..), Some(size), Some(count)) =
+        (u64_at(bytes, 40), u16_at(bytes, 58), u16_at(bytes, 60))
+    {
+        parts.push(table("section", offset, size, count));
+    }
     let mut notes = Vec::new();
     for number in 0..u64::from(count) {
-        let Some(at) = number
-            .checked_mul(u64::from(size))
-            .and_then(|at| at.checked_add(headers))
-            .and_then(|at| usize::try_from(at).ok())
+        let header = headers.checked_add(number * u64::from(size));
+        let header = header.and_then(|at| bytes.get(usize::try_from(at).ok()?..)?.get(..56));
+        // The table lies behind the beginning, or behind the end, which its part tells.
+        let Some(header) = header else { break };
+        // p_type, p_offset and p_filesz.
+        let (Some(kind), Some(offset), Some(length)) =
+            (u32_at(header, 0), u64_at(header, 8), u64_at(header, 32))
         else {
             break;
         };
-        let Some(header) = at.checked_add(56).and_then(|end| bytes.get(at..end)) else {
-            break;
-        };
-        // PT_NOTE: p_offset and p_filesz.
-        if u32_at(header, 0) == Some(4)
-            && let (Some(offset), Some(length)) = (u64_at(header, 8), u64_at(header, 32))
-        {
+        if kind == 4 {
             notes.push((offset, length));
         }
+        if length > 0 {
+            let what = format!("segment {number}");
+            parts.push(Part {
+                what,
+                offset,
+                length,
+            });
+        }
     }
-    Kind::Elf(Elf { notes })
+    Kind::Elf(Elf { notes, parts })
 }
 
 /// Whether these notes of an ELF image hold the address at which a virtual machine enters a

@@ -26,7 +26,7 @@ use self::unpack::Packing;
 /// A kernel, ready to boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// What it was asked for as: `rt`, `standard`, `6.12-rt`, or a file's path.
+    /// What it was asked for as: `rt`, `standard`, `cloud`, `6.12-rt`, or a file's path.
     pub asked: String,
     /// Its release, as `uname -r` will say it: `6.1.0-49-rt-amd64`.
     pub release: String,
@@ -76,7 +76,7 @@ const LONGEST_TEXT: u64 = 64 << 20;
 /// Finds a kernel, and makes it ready to boot.
 ///
 /// `asked` is
-/// - `rt` or `standard`: the newest of its kind that apt offers;
+/// - `rt`, `standard` or `cloud`: the newest of its kind that apt offers;
 /// - a release or its beginning, `6.12`, `6.12-rt`, `6.1.0-49-rt-amd64`;
 /// - a Debian package, `linux-image-6.1.0-49-rt-amd64` or `linux-image-rt-amd64`;
 /// - a path to a bzImage, an ELF image or a Debian package.
@@ -98,15 +98,15 @@ pub fn find(asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error>
 pub fn find_with(apt: &Apt, asked: &str, cache: &Cache, tell: Tell<'_>) -> Result<Kernel, Error> {
     let path = Path::new(asked);
     let wanted = Wanted::parse(asked).filter(|wanted| {
-        // A file in the working directory, unless its name is one of the two short ones.
+        // A file in the working directory, unless its name is one of the three short ones.
         matches!(wanted, Wanted::Newest { version: None, .. }) || !path.is_file()
     });
     match wanted {
         Some(wanted) => by_name(apt, asked, &wanted, cache, tell),
         None if !asked.contains('/') && !path.exists() => Err(Error::Package {
             asked: asked.to_owned(),
-            why: "is neither a file nor a name: rt, standard, a release (6.12, 6.12-rt) or a \
-                  package (linux-image-...)"
+            why: "is neither a file nor a name: rt, standard, cloud, a release (6.12, 6.12-rt) or \
+                  a package (linux-image-...)"
                 .to_owned(),
         }),
         None => from_file(asked, path, cache, tell),
@@ -195,6 +195,7 @@ fn from_file(asked: &str, path: &Path, cache: &Cache, tell: Tell<'_>) -> Result<
     };
     match image::kind(&beginning) {
         Kind::Elf(elf) => {
+            whole(path, &elf, length)?;
             if !enters_guests(path, &mut file, &elf)? {
                 return Err(Error::unfit(
                     path,
@@ -367,7 +368,11 @@ fn unpack_image(
     if end > length {
         return Err(Error::damaged(
             path,
-            format!("it says that it has {end} bytes, and has {length}"),
+            format!(
+                "its header places {} bytes of packed kernel at offset {}, to end at {end}; the \
+                 file has {length} bytes",
+                bz_image.length, bz_image.payload
+            ),
         ));
     }
     let magic = read_part(path, file, bz_image.payload, 16)?;
@@ -405,11 +410,12 @@ fn unpack_image(
         ));
     }
     let image = draft.directory.join(IMAGE);
-    let (mut file, _) = open(&image)?;
+    let (mut file, length) = open(&image)?;
     let beginning = read_part(&image, &mut file, 0, image::BEGINNING as u64)?;
     let Kind::Elf(elf) = image::kind(&beginning) else {
         return Err(Error::unfit(path, "holds no ELF image for x86-64"));
     };
+    whole(path, &elf, length)?;
     let release = match &bz_image.release {
         Some(release) => release.clone(),
         None => banner(&image, &mut file)?,
@@ -418,6 +424,23 @@ fn unpack_image(
         draft.forget(IMAGE)?;
     }
     Ok(release)
+}
+
+/// Refuses an image that ends before what its headers name.
+fn whole(path: &Path, elf: &Elf, length: u64) -> Result<(), Error> {
+    match elf.parts.iter().find(|part| part.end() > length) {
+        None => Ok(()),
+        Some(part) => Err(Error::damaged(
+            path,
+            format!(
+                "its {} has {} bytes at offset {}, to end at {}; the file has {length} bytes",
+                part.what,
+                part.length,
+                part.offset,
+                part.end()
+            ),
+        )),
+    }
 }
 
 /// Whether the image can be entered by a virtual machine as it is.

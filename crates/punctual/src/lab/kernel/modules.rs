@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::Kernel;
-use super::error::Error;
+use super::error::{Error, in_a_line};
 use super::image::{u16_at, u32_at, u64_at};
 use super::unpack::Packing;
 
@@ -58,6 +58,97 @@ pub fn is_kept(path: &str) -> bool {
 }
 
 impl Kernel {
+    /// The modules that must be loaded for those that were asked for, in their order, each once:
+    /// of a name the kernel's own, of a file (`./mine.ko`) that file, and what it needs.
+    ///
+    /// # Errors
+    /// As [`Kernel::module`]; or a file is no module for this kernel.
+    pub fn modules(&self, asked: &[String]) -> Result<Vec<Module>, Error> {
+        let mut all: Vec<Module> = Vec::new();
+        for name in asked {
+            let found = if is_file(name) {
+                self.module_file(Path::new(name), &all)?
+            } else {
+                self.module(name)?
+            };
+            for module in found {
+                if !all.iter().any(|known| known.name == module.name) {
+                    all.push(module);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// A module file of the user's, after those that it needs and that aren't among `known`.
+    fn module_file(&self, path: &Path, known: &[Module]) -> Result<Vec<Module>, Error> {
+        let failed = |why: String| Error::ModuleFile {
+            path: path.to_owned(),
+            why: in_a_line(&why),
+        };
+        let data = fs::metadata(path).map_err(|error| Error::unreadable(path, error))?;
+        if !data.is_file() {
+            return Err(failed("is no file".to_owned()));
+        }
+        let bytes = load(path).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => failed("is longer than 256 MiB".to_owned()),
+            _ if error.raw_os_error().is_some() => Error::unreadable(path, error),
+            _ => failed(error.to_string()),
+        })?;
+        check(&bytes).map_err(failed)?;
+        let stated = field(&bytes, b"vermagic=").unwrap_or_default();
+        if let Some(reason) = self.refuses(&stated) {
+            return Err(failed(reason));
+        }
+        let named = field(&bytes, b"name=").or_else(|| name_of(&path.to_string_lossy()));
+        let name = canonical(&named.unwrap_or_default());
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !(1..=60).contains(&name.len()) || !name.bytes().all(plain) {
+            return Err(failed("has no module's name".to_owned()));
+        }
+        let mut all = Vec::new();
+        for needed in depends(&bytes).unwrap_or_default() {
+            if !known.iter().any(|module| module.name == needed) {
+                let found = self.module(&needed);
+                let found = found.map_err(|error| {
+                    failed(format!(
+                        "needs {needed}, which must come before it: {error}"
+                    ))
+                })?;
+                all.extend(found);
+            }
+        }
+        all.push(Module { name, bytes });
+        Ok(all)
+    }
+
+    /// Why this kernel would not take a module of these words, where that can be told.
+    fn refuses(&self, stated: &str) -> Option<String> {
+        let release = stated.split_whitespace().next().unwrap_or_default();
+        if release != self.release {
+            return Some(format!(
+                "was built for {}, and the kernel is {}: build it against that kernel's headers",
+                if release.is_empty() {
+                    "no stated kernel"
+                } else {
+                    release
+                },
+                self.release
+            ));
+        }
+        // A module of the kernel's own has its words.
+        let own = index(self.modules.as_deref()?).into_values().next()?;
+        let own = field(&load(&own).ok()?, b"vermagic=")?;
+        (own.trim() != stated.trim()).then(|| {
+            format!(
+                "was built with other options (\"{}\") than the kernel (\"{}\"): build it \
+                 against that kernel's headers",
+                stated.trim(),
+                own.trim()
+            )
+        })
+    }
+
     /// The modules that must be loaded for `name`, in their order, `name` last; none where it
     /// is built into the kernel. `-` and `_` are one, as for modprobe.
     ///
@@ -140,6 +231,53 @@ fn order(
         }
     }
     Ok(ordered)
+}
+
+/// Whether what was asked for is a file, and not a module's name.
+#[must_use]
+pub fn is_file(asked: &str) -> bool {
+    asked.contains('/') || name_of(asked).is_some()
+}
+
+/// Whether the bytes are a whole module for x86-64; what they are instead, in a few words.
+fn check(bytes: &[u8]) -> Result<(), String> {
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err("is no kernel module: it is no ELF file".to_owned());
+    }
+    let is_64 = bytes.get(4..6) == Some(&[2, 1]);
+    match (u16_at(bytes, 16), u16_at(bytes, 18)) {
+        (Some(1), Some(62)) if is_64 => {}
+        (Some(1), Some(_)) => return Err("is a module for another processor".to_owned()),
+        (Some(_), Some(_)) => return Err("is a program or a library, not a module".to_owned()),
+        _ => return Err(format!("is cut short: it has {} bytes", bytes.len())),
+    }
+    let table = || {
+        let (offset, size) = (u64_at(bytes, 40)?, u64::from(u16_at(bytes, 58)?));
+        offset.checked_add(size * u64::from(u16_at(bytes, 60)?))
+    };
+    match table() {
+        Some(end) if end <= bytes.len() as u64 => {}
+        end => {
+            return Err(format!(
+                "is cut short: its section headers end at {}, and it has {} bytes",
+                end.unwrap_or(u64::MAX),
+                bytes.len()
+            ));
+        }
+    }
+    match section(bytes, b".modinfo") {
+        Some(_) => Ok(()),
+        None => Err("is an object file and no kernel module: it has no .modinfo".to_owned()),
+    }
+}
+
+/// What a module says of itself under a name, which ends with `=`.
+fn field(bytes: &[u8], name: &[u8]) -> Option<String> {
+    let info = section(bytes, b".modinfo")?;
+    let value = info
+        .split(|&byte| byte == 0)
+        .find_map(|field| field.strip_prefix(name))?;
+    Some(String::from_utf8_lossy(&value[..value.len().min(512)]).into_owned())
 }
 
 /// The names of the modules that a module needs, as its section `.modinfo` states them;

@@ -238,6 +238,19 @@ pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, limit: u64) -> Resul
     Ok(Sum { size, sha256 })
 }
 
+/// SHA-256 of all of a stream, in hexadecimal.
+///
+/// # Errors
+/// What reading gives.
+pub fn hash(from: &mut dyn Read) -> io::Result<String> {
+    copy(from, &mut io::sink(), u64::MAX)
+        .map(|sum| sum.sha256)
+        .map_err(|error| match error {
+            CopyError::Read(error) | CopyError::Write(error) => error,
+            CopyError::TooLong => ErrorKind::FileTooLarge.into(),
+        })
+}
+
 /// Bytes in hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;

@@ -17,6 +17,12 @@ pub enum Cause {
     Platform,
     /// The hypervisor's own account says that it took the processor.
     Steal,
+    /// Several CPUs stood still at the same time, with no event on any of them: the host of a
+    /// virtual machine took them all, or the firmware.
+    Host {
+        /// Which, ascending.
+        cpus: Vec<u32>,
+    },
     /// As [`Cause::Platform`], and the count of system management interrupts moved.
     Smi,
     /// A non-maskable interrupt.
@@ -95,6 +101,14 @@ pub enum Cause {
     Throttled {
         /// Who ran; empty for nobody.
         task: String,
+    },
+    /// The kernel kept the probe off the CPU because its control group had used up what the
+    /// group may run of each period, whichever thread ran meanwhile.
+    GroupThrottled {
+        /// The group: its directory, as it is mounted.
+        group: String,
+        /// The file that sets the limit: `cpu.max`, `cpu.cfs_quota_us` or `cpu.rt_runtime_us`.
+        file: String,
     },
     /// The probe waited for a lock that a thread of lower priority held.
     Inversion {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Bill, Explanation, Picture};
+use super::{Bill, Culprit, Explanation, Picture};
 use crate::record::validate::{Broken, at_most, broken, ensure, histogram};
 
 pub(in crate::record) fn check(explanation: &Explanation) -> Result<(), Broken> {
@@ -14,6 +14,11 @@ pub(in crate::record) fn check(explanation: &Explanation) -> Result<(), Broken> 
         place("ranking"),
     )?;
     at_most(explanation.missing.len(), 64, place("missing"))?;
+    at_most(
+        explanation.limits.len(),
+        Explanation::LIMITS,
+        place("limits"),
+    )?;
     counts(explanation)?;
     stages(explanation)?;
     ranking(explanation)?;
@@ -136,6 +141,7 @@ fn bill(bill: &Bill, place: &str) -> Result<(), Broken> {
             Explanation::FRAMES,
             format!("{place}.stack"),
         )?;
+        at_most(row.by.len(), Culprit::MOST, format!("{place}.by"))?;
         ensure(
             seen.insert((row.stage, &row.cause)),
             place,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 
-use super::{Bill, Cause, Explanation, Ranked, Stage, StageHistogram, StageTimes};
+use super::{Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes};
 
 /// The account of a run, kept while it goes. Its memory is bounded whatever comes.
 #[derive(Debug, Clone, Default)]
@@ -43,11 +43,16 @@ impl Ledger {
     /// Whether a bill of this latency would be kept among the worst.
     #[must_use]
     pub fn would_keep(&self, latency_ns: u64) -> bool {
-        self.bills.len() < Explanation::BILLS
-            || self
-                .bills
-                .last()
-                .is_some_and(|least| latency_ns > least.latency_ns)
+        self.bills.len() < Explanation::BILLS || latency_ns > self.least_kept_ns()
+    }
+
+    /// A bill must be of a longer latency than this to be kept among the worst; 0 while there
+    /// is room.
+    #[must_use]
+    pub fn least_kept_ns(&self) -> u64 {
+        let full = self.bills.len() >= Explanation::BILLS;
+        let least = self.bills.last().filter(|_| full);
+        least.map_or(0, |least| least.latency_ns)
     }
 
     /// Counts an outlier whose events were not to be had.
@@ -62,6 +67,19 @@ impl Ledger {
         let missing = &mut self.totals.missing;
         if missing.len() < MOST && !missing.iter().any(|known| known == what) {
             missing.push(what.to_owned());
+        }
+    }
+
+    /// States the limits of control groups, each with what was counted so far.
+    pub fn set_limits(&mut self, limits: &[GroupLimit]) {
+        let known = &mut self.totals.limits;
+        for limit in limits {
+            let same = |it: &GroupLimit| it.group == limit.group && it.file == limit.file;
+            match known.iter().position(same) {
+                Some(index) => known[index].clone_from(limit),
+                None if known.len() < Explanation::LIMITS => known.push(limit.clone()),
+                None => {}
+            }
         }
     }
 
@@ -134,6 +152,7 @@ impl Ledger {
         for (entry, times) in other.stages.iter().zip(stages) {
             self.stages[entry.stage as usize].merge_sparse(times);
         }
+        self.set_limits(&other.limits);
         for what in &other.missing {
             self.add_missing(what);
         }
@@ -231,6 +250,7 @@ mod tests {
             cause: cause.clone(),
             ns: *ns,
             stack: Vec::new(),
+            by: Vec::new(),
             note: None,
         });
         let mut stages = StageTimes::default();

@@ -43,6 +43,8 @@ pub struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lane {
+    /// The hypervisor, or whatever takes a CPU from below the kernel.
+    Host,
     /// Interrupts.
     Interrupt,
     /// Softirqs.

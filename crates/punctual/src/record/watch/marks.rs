@@ -42,7 +42,7 @@ impl WatchedMark {
     /// The longest lengths of a thread that are kept.
     pub const WORST: usize = 16;
 
-    /// How long it took, to be held against its limit; absent where it has none.
+    /// How long it took, to be compared with its limit; absent where it has none.
     pub(in crate::record) fn evidence(&self) -> Option<LengthEvidence<'_>> {
         let lengths = || self.threads.iter().map(|thread| &thread.lengths);
         Some(LengthEvidence {

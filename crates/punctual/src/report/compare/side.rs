@@ -27,7 +27,7 @@ pub struct Side {
     pub samples: u64,
     /// Samples whose latency isn't known.
     pub lost: u64,
-    /// Periods that passed while a thread was late; absent where that isn't known.
+    /// Skipped periods; absent where that isn't known.
     pub missed: Option<u64>,
     /// Exact minimum.
     pub min_ns: Option<u64>,

@@ -1,5 +1,5 @@
 //! Two runs by cause: what is gone, what is new, what costs more or less. Runs of unequal
-//! length are held against each other by the time that a cause cost in a minute.
+//! length are compared by the time that a cause cost in a minute.
 
 use std::collections::BTreeMap;
 

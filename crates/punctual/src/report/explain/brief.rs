@@ -1,9 +1,9 @@
 //! Who stole the time, in a few lines: the causes that cost most, and what to do about them.
 
+use super::name;
 use super::text::{counts, mends, not_seen, ranked};
-use super::{mend, name};
+use crate::record::Run;
 use crate::record::explanation::{Explanation, Ranked};
-use crate::record::{Run, explanation::Cause};
 use crate::report::style::{Style, Tone, wrap};
 use crate::report::words;
 
@@ -123,10 +123,12 @@ fn causes(explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<S
 
 /// What to do about the causes, those that cost most first.
 fn fixes(run: &Run, explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<String>) {
-    let known: Vec<&Cause> = mends(run, explanation).into_iter().map(|it| it.0).collect();
+    let known = mends(run, explanation);
     let order = by_part(explanation);
-    let dear = order.iter().filter(|it| known.contains(&&it.cause));
-    let fixes = dear.filter_map(|it| Some((name(&it.cause), mend(&it.cause, run)?)));
+    let fixes = order.iter().filter_map(|ranked| {
+        let (cause, fix) = known.iter().find(|(cause, _)| **cause == ranked.cause)?;
+        Some((name(cause), fix))
+    });
     for (index, (cause, fix)) in fixes.take(most).enumerate() {
         if index == 0 {
             out.push(style.paint(Tone::Bold, "What to do"));

@@ -1,7 +1,11 @@
 //! What to do about a cause: a command that can be run as it stands where there is one.
 
+use super::bound;
+use super::groups;
+use super::interrupts;
+use super::own_load;
 use super::places::Places;
-use crate::record::explanation::{Cause, EARLIER_TIMER, softirq_name};
+use crate::record::explanation::{Cause, EARLIER_TIMER};
 use crate::record::{Run, cpu_list};
 
 /// Whether no CPU was left to what is not a probe.
@@ -13,6 +17,9 @@ pub(super) fn every_cpu_was_probed(run: &Run) -> bool {
 /// What to do about a cause, if anything is known.
 #[must_use]
 pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
+    if let Some(advice) = own_load::advice(cause, run) {
+        return Some(advice);
+    }
     let places = Places::of(run, cause);
     let Places {
         hit,
@@ -45,32 +52,35 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
                 ""
             }
         ),
-        Cause::Softirq { number } => softirq(*number, &places),
+        Cause::Softirq { number } => interrupts::softirq(*number, run, &places),
         Cause::PreemptOff { task, work } => preempt_off(task, work.as_deref(), run, &places),
         Cause::Thread {
             task,
             policy,
             priority,
-        } => thread(task, policy, *priority, &places),
-        Cause::FairShare { task } => format!(
-            "both are ordinary threads, which share a CPU: make yours a real-time thread (chrt -f \
-             50 PROGRAM), or give it a larger share (nice -n -10 PROGRAM, the cpu.weight of its \
-             control group), or keep {} off CPU {hit}: {}",
-            named(task),
-            pin(task, elsewhere)
-        ),
+        } => thread(task, policy, *priority, run, &places),
+        Cause::FairShare { task } => {
+            let away = || format!("keep {task} off CPU {hit}: {}", pin(task, elsewhere));
+            format!(
+                "both are ordinary threads, which share a CPU: make yours a real-time thread \
+                 (start it with chrt -f 50), or give it a larger share (nice -n -10, the \
+                 cpu.weight of its control group), or: {}",
+                bound::advice(task, None, run, &places).unwrap_or_else(away)
+            )
+        }
         Cause::Throttled { task } => throttled(task, run),
+        Cause::GroupThrottled { group, file } => groups::lift(group, file, run),
         Cause::IdleExit { .. } => {
             "keep the processor awake: hold /dev/cpu_dma_latency at 0 (punctual does unless \
              --as-deployed), or cpupower idle-set -D 0, or boot with idle=poll"
                 .to_owned()
         }
-        Cause::Platform if virtual_machine => {
+        Cause::Platform | Cause::Host { .. } if virtual_machine => {
             "in a virtual machine most likely the host: pin the virtual CPU to an isolated one \
              (virsh vcpupin), or measure on the metal"
                 .to_owned()
         }
-        Cause::Platform => {
+        Cause::Platform | Cause::Host { .. } => {
             "firmware or hardware: look for system management interrupts with rtla hwnoise, and \
              turn off power management and legacy USB in the firmware"
                 .to_owned()
@@ -90,24 +100,15 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
             format!("no tick there: boot with nohz_full={probed}")
         }
         Cause::TimerCallback { .. } => format!(
-            "keep the programs that set these timers off CPU {hit}: boot with \
-             isolcpus={probed}, or taskset -apc {elsewhere} PID for each"
+            "keep the programs that set these timers off CPU {hit}: boot with isolcpus={probed}; \
+             each that runs there now is listed by: ps -eLo psr,pid,tid,comm --no-headers, its CPU \
+             first, and taskset -pc {elsewhere} moves the TID behind it"
         ),
-        Cause::Call { function } if function.contains("flush_tlb") => format!(
-            "a process that also ran on CPU {hit} changed its memory: keep others off with \
-             isolcpus={probed}"
-        ),
-        Cause::Call { .. } | Cause::CpuInterrupt { .. } => {
-            format!(
-                "other CPUs interrupt CPU {hit} less often with isolcpus={probed} nohz_full={probed} rcu_nocbs={probed}"
-            )
-        }
+        Cause::Call { function } => interrupts::call(function, &places),
+        Cause::CpuInterrupt { vector } => interrupts::vector(vector, &places),
         Cause::IrqsOff { task, .. } | Cause::LateInterrupt { task } => {
-            format!(
-                "keep {} off CPU {hit}: {}",
-                named(task),
-                pin(task, elsewhere)
-            )
+            let away = || format!("keep {task} off CPU {hit}: {}", pin(task, elsewhere));
+            bound::advice(task, None, run, &places).unwrap_or_else(away)
         }
         Cause::Inversion { .. } => {
             "make the lock inherit priority: pthread_mutexattr_setprotocol(&attr, \
@@ -120,8 +121,8 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         }
         Cause::Lock { .. } => "share nothing that others lock with the real-time thread".to_owned(),
         Cause::Fault => {
-            "lock and touch the memory before: mlockall(MCL_CURRENT | MCL_FUTURE), or punctual \
-             run --lock PROGRAM"
+            "lock and touch the memory before: mlockall(MCL_CURRENT | MCL_FUTURE), or start it \
+             with punctual run --lock"
                 .to_owned()
         }
         Cause::Blocked { state } if state == "stopped" || state == "traced" => {
@@ -214,32 +215,6 @@ fn each_fair_server(cpus: &[usize]) -> String {
     format!("for cpu in {}; do {}; done", parts.join(" "), file("$cpu"))
 }
 
-fn softirq(number: u32, places: &Places) -> String {
-    let Places {
-        probed, elsewhere, ..
-    } = places;
-    match number {
-        2 | 3 => format!(
-            "receive elsewhere: move the card's interrupt (grep eth /proc/interrupts; echo \
-             {elsewhere} > /proc/irq/N/smp_affinity_list), or into threads below yours: echo 1 > \
-             /sys/class/net/DEV/threaded"
-        ),
-        4 => format!(
-            "move the disk's interrupt: echo {elsewhere} > /proc/irq/N/smp_affinity_list; complete \
-             where it was asked: echo 2 > /sys/block/DEV/queue/rq_affinity"
-        ),
-        1 | 8 => format!(
-            "keep the threads that set timers off CPU {probed}: isolcpus={probed} nohz_full={probed}"
-        ),
-        7 => format!("no load balancing there: boot with isolcpus=domain,{probed}"),
-        9 => format!("callbacks elsewhere: boot with rcu_nocbs={probed}"),
-        _ => format!(
-            "move the interrupt that raises {}: echo {elsewhere} > /proc/irq/N/smp_affinity_list",
-            softirq_name(number)
-        ),
-    }
-}
-
 /// The kernel's threads that have a switch of their own, by the beginning of their name.
 const SWITCHES: [(&str, &str); 9] = [
     (
@@ -276,17 +251,8 @@ fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> St
     if let Some((_, text)) = SWITCHES.iter().find(|(name, _)| task.starts_with(name)) {
         return (*text).to_owned();
     }
-    if task.starts_with("kworker") {
-        let of = work.map_or_else(String::new, |work| format!(" ({work})"));
-        return format!(
-            "work items on CPUs {elsewhere}{of}: echo {} > /sys/devices/virtual/workqueue/cpumask",
-            places.mask
-        );
-    }
-    if task.starts_with("ksoftirqd") || task.starts_with("ktimers") {
-        return format!(
-            "move the interrupt that raises it: echo {elsewhere} > /proc/irq/N/smp_affinity_list"
-        );
+    if let Some(text) = bound::advice(task, work, run, places) {
+        return text;
     }
     let kernel = if run.system.kernel.preemption.starts_with("rt") {
         ""
@@ -294,14 +260,13 @@ fn preempt_off(task: &str, work: Option<&str>, run: &Run, places: &Places) -> St
         "; a PREEMPT_RT kernel (or preempt=full) preempts it much sooner"
     };
     format!(
-        "keep {} off CPU {}: {}{kernel}",
-        named(task),
+        "keep {task} off CPU {}: {}{kernel}",
         places.hit,
         pin(task, elsewhere)
     )
 }
 
-fn thread(task: &str, policy: &str, priority: u32, places: &Places) -> String {
+fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -> String {
     let elsewhere = &places.elsewhere;
     if policy == "SCHED_DEADLINE" {
         return format!(
@@ -316,12 +281,14 @@ fn thread(task: &str, policy: &str, priority: u32, places: &Places) -> String {
             places.probed, places.probed
         );
     }
+    if let Some(text) = bound::advice(task, None, run, places) {
+        return text;
+    }
     // It competed with a probe that is no real-time thread either.
     if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE") {
         return format!(
-            "it has no real-time priority: give yours one (chrt -f -p 80 PID), or keep {} \
-             elsewhere: {}",
-            named(task),
+            "it has no real-time priority: give yours one (start it with chrt -f 50, or by \
+             pthread_setschedparam), or keep {task} elsewhere: {}",
             pin(task, elsewhere)
         );
     }
@@ -379,7 +346,7 @@ fn pattern(name: &str) -> String {
 }
 
 /// A name from a record as a word of a shell command: it can't end the word.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
         name.to_owned()

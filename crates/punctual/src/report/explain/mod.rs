@@ -2,20 +2,28 @@
 //! about each cause, two runs by cause, and traces for Perfetto.
 
 mod against;
+mod amounts;
+mod bound;
 mod brief;
+mod groups;
+mod interrupts;
 mod intervals;
 mod mend;
 mod names;
+mod outliers;
+mod own_load;
 pub mod perfetto;
 mod places;
 mod text;
 
 pub use against::{Change, Difference, against, against_text};
+pub(super) use amounts::amounts;
 pub use brief::{Extent, brief};
 pub(super) use brief::{are_of_outliers, part_ns, part_of, parts_ns};
 pub use intervals::{Interval, around, intervals};
 pub use mend::mend;
 pub use names::name;
+pub use outliers::{Listed, outliers};
 pub use perfetto::lane_name;
 pub use text::{bill_section, bill_text, section};
-pub(super) use text::{counts, exact, mends, not_seen, ranked, stage_figures};
+pub(super) use text::{counts, culprit, mends, not_seen, ranked, stage_figures};

@@ -1,5 +1,6 @@
 //! What causes are called.
 
+use crate::record::cpu_list;
 use crate::record::explanation::{Cause, EARLIER_TIMER, softirq_name};
 
 /// A cause in words.
@@ -17,6 +18,10 @@ pub fn name(cause: &Cause) -> String {
         Cause::Crossing => "into the kernel and out of it".to_owned(),
         Cause::Platform => "platform: hardware or hypervisor".to_owned(),
         Cause::Steal => "hypervisor (stolen time)".to_owned(),
+        Cause::Host { cpus } => format!(
+            "host or firmware: CPUs {} stopped at once",
+            cpu_list(&cpus.iter().map(|cpu| *cpu as usize).collect::<Vec<_>>())
+        ),
         Cause::Smi => "system management interrupt".to_owned(),
         Cause::Nmi => "NMI".to_owned(),
         Cause::IdleExit { state: Some(state) } => format!("idle exit from state {state}"),
@@ -47,6 +52,7 @@ pub fn name(cause: &Cause) -> String {
         Cause::FairShare { task } => format!("fair share of {task}"),
         Cause::Throttled { task } if task.is_empty() => "throttled, CPU idle".to_owned(),
         Cause::Throttled { task } => format!("throttled in favour of {task}"),
+        Cause::GroupThrottled { group, file } => format!("throttled by {file} of {group}"),
         Cause::Inversion { lock, holder } => {
             format!("{} held by {holder} of lower priority", known("lock", lock))
         }

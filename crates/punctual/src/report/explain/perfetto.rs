@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Interval;
+use crate::record::Run;
 use crate::record::explanation::{Bill, Lane, Picture, Span};
 use crate::report::terms::Terms;
 
@@ -105,6 +106,17 @@ impl Outlier {
             terms,
         }
     }
+}
+
+/// The trace of everything that a recorder still held when a wake-up ended the run.
+#[must_use]
+pub fn ring(due_ns: u64, woken_ns: u64, picture: &Picture, run: &Run) -> Vec<u8> {
+    let outlier = Outlier {
+        due_ns,
+        latency_ns: woken_ns.saturating_sub(due_ns),
+        terms: Terms::of(run),
+    };
+    trace(picture, outlier, &[])
 }
 
 /// The trace of one outlier: what ran, and the intervals of marks around it.
@@ -259,6 +271,7 @@ pub fn lane_name(lane: Lane, terms: Terms) -> &'static str {
     match lane {
         Lane::Interrupt => "interrupts",
         Lane::Softirq => "softirqs",
+        Lane::Host => "host",
         Lane::Thread => "threads",
         Lane::Probe => terms.who,
     }

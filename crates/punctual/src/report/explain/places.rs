@@ -80,10 +80,8 @@ impl Places {
 /// The CPUs whose bills have a cause; all that were probed where no bill is kept.
 fn hit_by(run: &Run, cause: &Cause) -> Vec<usize> {
     let bills = run.explanation.iter().flat_map(|it| &it.bills);
-    let has = |rows: &[BillRow]| {
-        rows.iter()
-            .any(|row| row.cause.general() == cause.general())
-    };
+    let wanted = cause.general();
+    let has = |rows: &[BillRow]| rows.iter().any(|row| row.cause.general() == wanted);
     let mut hit: Vec<usize> = bills
         .filter(|bill| has(&bill.rows))
         .map(|bill| bill.cpu as usize)

@@ -2,26 +2,25 @@
 
 use punctual_stats::histogram::{Histogram, MIN_SAMPLES_BEYOND};
 
+use super::amounts::amounts;
 use super::brief::are_of_outliers;
 use super::mend::every_cpu_was_probed;
+use super::outliers::can_be_opened;
 use super::{mend, name};
 use crate::record::Run;
-use crate::record::explanation::{Bill, BillRow, Cause, Explanation, Ranked, Stage};
+use crate::record::explanation::{Bill, BillRow, Cause, Culprit, Explanation, Ranked, Stage};
 use crate::report::style::{Style, Tone, wrap};
 use crate::report::terms::Terms;
 use crate::report::words;
 
 /// Bills that a summary shows.
 const MOST_BILLS: usize = 3;
+/// Threads of a line that a summary and a whole bill show.
+const THREADS: usize = 1;
 /// Causes that a ranking shows.
 const MOST_CAUSES: usize = 12;
 /// Mends that a summary shows.
 const MOST_MENDS: usize = 6;
-
-/// Time in µs to the nanosecond, so that one can add rows up: `1,234.567`.
-pub(in crate::report) fn exact(ns: u64) -> String {
-    format!("{}.{:03}", words::count(ns / 1000), ns % 1000)
-}
 
 fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
@@ -67,11 +66,17 @@ fn place(line: &Line<'_>) -> String {
 #[must_use]
 pub fn bill_text(run: &Run, bill: &Bill, number: usize, style: &Style) -> String {
     let mut out = Vec::new();
-    bill_lines(run, bill, number, style, &mut out);
+    bill_lines(run, (bill, number), THREADS, style, &mut out);
     out.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Vec<String>) {
+fn bill_lines(
+    run: &Run,
+    (bill, number): (&Bill, usize),
+    threads: usize,
+    style: &Style,
+    out: &mut Vec<String>,
+) {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(", at {}", words::instant(bill.due_ns.saturating_sub(start)))
     });
@@ -88,9 +93,11 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
         ),
     ));
     let lines = lines(bill);
-    let width = exact(bill.latency_ns).chars().count();
+    let parts: Vec<u64> = lines.iter().map(|line| line.ns).collect();
+    let (parts, sum) = amounts(run, &parts);
+    let width = sum.chars().count();
     let room = style.columns().saturating_sub(width + 16);
-    for line in &lines {
+    for (line, part_of_it) in lines.iter().zip(&parts) {
         let tone = match line.cause {
             cause if cause.is_residue() => Tone::Void,
             Cause::WakePath | Cause::Crossing => Tone::Dim,
@@ -103,8 +110,7 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
         for (index, part) in wrap(&text, room).iter().enumerate() {
             let head = if index == 0 {
                 format!(
-                    "  {:>width$} µs {:>7}  ",
-                    exact(line.ns),
+                    "  {part_of_it:>width$} µs {:>7}  ",
                     share(line.ns, bill.latency_ns)
                 )
             } else {
@@ -116,7 +122,7 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
                 style.paint(tone, part)
             ));
         }
-        for detail in details(line) {
+        for detail in details(line, threads) {
             for part in wrap(&detail, room.saturating_sub(2)) {
                 let indent = " ".repeat(width + 16);
                 out.push(format!("{indent}{}", style.paint(Tone::Dim, &part)));
@@ -124,12 +130,40 @@ fn bill_lines(run: &Run, bill: &Bill, number: usize, style: &Style, out: &mut Ve
         }
     }
     let whole = if run.gaps.is_some() { "gap" } else { "latency" };
-    let head = format!("  {:>width$} µs 100.0 %", exact(bill.latency_ns));
+    let head = format!("  {sum:>width$} µs 100.0 %");
     out.push(style.paint(Tone::Plain, &format!("{head}  the {whole}")));
 }
 
-/// What is known beside the figures: stack and notes.
-fn details(line: &Line<'_>) -> Vec<String> {
+/// Which thread it was: `PID 4711, TID 4712, SCHED_FIFO 90, in /app: COMMAND`, of an
+/// interprocessor interrupt `sent by NAME, PID …`.
+pub(in crate::report) fn culprit(by: &Culprit) -> String {
+    let mut text = by
+        .name
+        .as_ref()
+        .map_or(String::new(), |name| format!("sent by {name}, "));
+    text += &match by.pid {
+        Some(pid) if pid != by.tid => format!("PID {pid}, TID {}", by.tid),
+        Some(pid) => format!("PID {pid}"),
+        None => format!("TID {}", by.tid),
+    };
+    text += &match by.priority {
+        0 => format!(", {}", by.policy),
+        priority => format!(", {} {priority}", by.policy),
+    };
+    if let Some(group) = &by.group {
+        text += &format!(", in {group}");
+    }
+    match &by.command {
+        Some(command) if command.is_empty() => text += ": a kernel thread",
+        Some(command) => text += &format!(": {command}"),
+        None if by.ended => text += ": it had ended when /proc was read",
+        None => {}
+    }
+    text
+}
+
+/// What is known beside the figures: threads, stack and notes.
+fn details(line: &Line<'_>, threads: usize) -> Vec<String> {
     const FRAMES: usize = 8;
     let mut details: Vec<String> = Vec::new();
     for row in &line.rows {
@@ -142,6 +176,7 @@ fn details(line: &Line<'_>) -> Vec<String> {
             };
             details.push(format!("{}{more}", shown.join(" ‹ ")));
         }
+        details.extend(row.by.iter().take(threads).map(culprit));
         details.extend(row.note.iter().cloned());
     }
     let mut seen = std::collections::BTreeSet::new();
@@ -163,6 +198,10 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
         }
     };
     paragraph(&mut out, Tone::Plain, &counts(run, explanation));
+    if let Some(kept) = &explanation.kept {
+        let text = can_be_opened(kept, explanation.bills.len());
+        paragraph(&mut out, Tone::Plain, &text);
+    }
     for what in not_seen(run, explanation) {
         paragraph(&mut out, Tone::Unsure, &format!("not seen: {what}"));
     }
@@ -177,7 +216,7 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
             continue;
         };
         out.push(String::new());
-        bill_lines(run, bill, index + 1, style, &mut out);
+        bill_lines(run, (bill, index + 1), THREADS, style, &mut out);
     }
     to_do(&mends(run, explanation), style, &mut out);
     out
@@ -195,19 +234,25 @@ pub fn bill_section(run: &Run, number: usize, style: &Style) -> Vec<String> {
         return Vec::new();
     };
     let mut out = Vec::new();
-    bill_lines(run, bill, number, style, &mut out);
+    bill_lines(run, (bill, number), Culprit::MOST, style, &mut out);
     let mut dear = bill.causes();
     dear.retain(|(_, ns)| *ns >= bill.latency_ns / 20);
+    let mends = each_once(run, dear.into_iter().map(|(cause, _)| cause));
+    to_do(&mends, style, &mut out);
+    out
+}
+
+/// What to do about causes, the same text for several of them once.
+fn each_once<'a>(run: &Run, causes: impl Iterator<Item = &'a Cause>) -> Vec<(&'a Cause, String)> {
     let mut mends: Vec<(&Cause, String)> = Vec::new();
-    for (cause, _) in dear {
+    for cause in causes {
         if let Some(text) = mend(cause, run)
             && !mends.iter().any(|(_, known)| *known == text)
         {
             mends.push((cause, text));
         }
     }
-    to_do(&mends, style, &mut out);
-    out
+    mends
 }
 
 fn to_do(mends: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
@@ -388,6 +433,18 @@ pub(in crate::report) fn ranked(explanation: &Explanation, most: usize) -> Vec<&
         .collect()
 }
 
+/// The process of a cause, if all bills that are kept agree: ` [PID 4711]`.
+fn process_of(explanation: &Explanation, cause: &Cause) -> String {
+    let rows = explanation.bills.iter().flat_map(|bill| &bill.rows);
+    let its = rows.filter(|row| row.cause.general() == *cause);
+    let mut threads = its.flat_map(|row| &row.by);
+    let first = threads.next().and_then(|by| by.pid);
+    match first {
+        Some(pid) if threads.all(|by| by.pid == first) => format!(" [PID {pid}]"),
+        _ => String::new(),
+    }
+}
+
 fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
     let shown = ranked(explanation, MOST_CAUSES);
     if shown.is_empty() {
@@ -428,7 +485,8 @@ fn ranking(explanation: &Explanation, style: &Style, out: &mut Vec<String>) {
             Tone::Plain
         };
         let indent = line.chars().count();
-        for (index, part) in wrap(&name(&ranked.cause), room).iter().enumerate() {
+        let whose = name(&ranked.cause) + &process_of(explanation, &ranked.cause);
+        for (index, part) in wrap(&whose, room).iter().enumerate() {
             let head = if index == 0 {
                 style.paint(Tone::Plain, &line)
             } else {
@@ -452,15 +510,9 @@ pub(in crate::report) fn mends<'a>(
     run: &Run,
     explanation: &'a Explanation,
 ) -> Vec<(&'a Cause, String)> {
-    let mut mends: Vec<(&Cause, String)> = Vec::new();
     let dear = |ranked: &&Ranked| ranked.total_ns >= explanation.examined_ns / 20;
-    for ranked in ranked(explanation, usize::MAX).into_iter().filter(dear) {
-        if let Some(text) = mend(&ranked.cause, run)
-            && !mends.iter().any(|(_, known)| *known == text)
-        {
-            mends.push((&ranked.cause, text));
-        }
-    }
+    let dear = ranked(explanation, usize::MAX).into_iter().filter(dear);
+    let mut mends = each_once(run, dear.map(|ranked| &ranked.cause));
     mends.truncate(MOST_MENDS);
     mends
 }

@@ -1,5 +1,6 @@
 //! From what another tool states to a [`Run`], and nothing beyond that.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
@@ -42,6 +43,45 @@ pub(super) struct Foreign {
     pub unit_known: bool,
     pub system: Option<SystemState>,
     pub threads: Vec<ForeignThread>,
+}
+
+/// A run of latencies that another tool's recording shows, by CPU, in ns.
+///
+/// # Errors
+/// More than a record takes.
+pub fn recorded(
+    path: &Path,
+    tool: &str,
+    latencies: BTreeMap<u32, Vec<u64>>,
+) -> Result<Run, RecordError> {
+    let thread = |(cpu, latencies): (u32, Vec<u64>)| {
+        let mut rows: BTreeMap<u64, u64> = BTreeMap::new();
+        latencies
+            .iter()
+            .for_each(|ns| *rows.entry(*ns).or_default() += 1);
+        let sum: u128 = latencies.iter().map(|ns| u128::from(*ns)).sum();
+        ForeignThread {
+            cpu: Some(cpu.into()),
+            count: latencies.len() as u64,
+            min: latencies.iter().copied().min().unwrap_or(0),
+            max: latencies.iter().copied().max().unwrap_or(0),
+            mean: Some(sum as f64 / latencies.len().max(1) as f64),
+            rows: rows.into_iter().collect(),
+            end: None,
+        }
+    };
+    Foreign {
+        format: "recording",
+        tool: Tool {
+            name: tool.to_owned(),
+            version: "unknown".to_owned(),
+        },
+        unit_ns: 1,
+        unit_known: true,
+        threads: latencies.into_iter().map(thread).collect(),
+        ..Foreign::default()
+    }
+    .into_run(path, |index| format!("thread {index}"))
 }
 
 impl Foreign {

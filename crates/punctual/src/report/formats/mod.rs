@@ -7,6 +7,7 @@
 mod csv;
 mod cyclictest;
 mod import;
+pub use import::recorded;
 mod jitterdebugger;
 mod junit;
 mod openmetrics;

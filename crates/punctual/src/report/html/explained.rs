@@ -6,8 +6,8 @@ use crate::record::Run;
 use crate::record::explanation::{Bill, Cause, Explanation};
 use crate::report::chart::outlier;
 use crate::report::explain::{
-    are_of_outliers, counts, exact, mends, name, not_seen, part_ns, part_of, parts_ns, ranked,
-    stage_figures,
+    amounts, are_of_outliers, counts, culprit, mends, name, not_seen, part_ns, part_of, parts_ns,
+    ranked, stage_figures,
 };
 use crate::report::terms::Terms;
 use crate::report::words;
@@ -142,20 +142,23 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
     figure(html, &format!("bill-{number}"), caption, |form, id| {
         outlier::draw(run, bill, &title, form, id)
     });
+    let parts: Vec<u64> = bill.rows.iter().map(|row| row.ns).collect();
+    let (parts, sum) = amounts(run, &parts);
     let mut rows: Vec<(&str, Vec<Td>)> = bill
         .rows
         .iter()
-        .map(|row| {
+        .zip(parts)
+        .map(|(row, part)| {
             let mut details = row.stack.join(" ‹ ");
-            if let Some(note) = &row.note {
+            for more in row.by.iter().map(culprit).chain(row.note.clone()) {
                 if !details.is_empty() {
                     details += "; ";
                 }
-                details += note;
+                details += &more;
             }
             let cells = vec![
                 td_in("whole", if gap { "gap" } else { row.stage.name() }),
-                td_in("whole", exact(row.ns)),
+                td_in("whole", part),
                 cause_cell(&row.cause),
                 td_in("mono", details),
             ];
@@ -169,7 +172,7 @@ fn bill(html: &mut Html, run: &Run, bill: &Bill, number: usize) {
                 "whole",
                 format!("the {}", if gap { "gap" } else { "latency" }),
             ),
-            td_in("whole", exact(bill.latency_ns)),
+            td_in("whole", sum),
             td(""),
             td(""),
         ],

@@ -19,7 +19,7 @@ pub struct Pair {
     pub identical: bool,
 }
 
-/// Two labs held against each other.
+/// Two labs compared.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Comparison {
     /// Cells of both.

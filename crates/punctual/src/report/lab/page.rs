@@ -196,7 +196,7 @@ fn matrix(html: &mut Html, lab: &Lab, machines: &[&str], loads: &[&str], base: &
     }
 }
 
-/// What a place is held against.
+/// What a place is compared with.
 struct Scale {
     /// The worst of the first machine.
     first: Option<u64>,

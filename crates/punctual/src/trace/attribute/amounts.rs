@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Event, What, Window};
-use super::naming;
-use crate::record::explanation::{BillRow, Cause, Explanation, Stage};
+use super::event::{Event, What};
+use crate::record::explanation::{BillRow, Cause, Culprit, Explanation, Stage};
 
 /// A stretch of time with its cause.
 #[derive(Debug, Clone)]
@@ -19,11 +18,13 @@ pub(super) struct Amount {
     pub ns: u64,
     pub stack: Vec<String>,
     pub note: Option<String>,
+    /// The thread that took it, where the cause is one.
+    pub by: Option<Culprit>,
 }
 
 impl Amount {
     /// How much of it lies between two instants, if its own time does.
-    fn within(&self, from: u64, to: u64) -> u64 {
+    pub(super) fn within(&self, from: u64, to: u64) -> u64 {
         let overlap = self.to.min(to).saturating_sub(self.from.max(from));
         overlap.min(self.ns)
     }
@@ -80,6 +81,7 @@ pub(super) fn take_stolen(amounts: &mut Vec<Amount>, events: &[&Event]) {
                 ns: taken,
                 stack: Vec::new(),
                 note: None,
+                by: None,
                 ..amount.clone()
             });
         }
@@ -97,7 +99,13 @@ pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
         let gaps = amounts
             .iter_mut()
             .filter(|amount| amount.cpu == cpu && amount.within(from, to) > 0)
-            .filter(|amount| matches!(amount.cause, Cause::Platform | Cause::Unexplained));
+            // They stop all CPUs at once, as a host does.
+            .filter(|amount| {
+                matches!(
+                    amount.cause,
+                    Cause::Platform | Cause::Unexplained | Cause::Host { .. }
+                )
+            });
         for amount in gaps {
             amount.cause = Cause::Smi;
             amount.note = Some(format!("the count of SMIs moved by {count}"));
@@ -135,9 +143,18 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
                 cause: amount.cause,
                 ns: 0,
                 stack: Vec::new(),
+                by: Vec::new(),
                 note: None,
             });
         row.ns += amount.ns;
+        if let Some(by) = amount.by {
+            // What is left of it.
+            let ns = amount.ns;
+            match row.by.iter_mut().find(|known| known.tid == by.tid) {
+                Some(known) => known.ns += ns,
+                None => row.by.push(Culprit { ns, ..by }),
+            }
+        }
         if row.stack.is_empty() {
             row.stack = amount.stack;
         }
@@ -146,6 +163,10 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
         }
     }
     let mut rows: Vec<BillRow> = rows.into_values().collect();
+    for row in &mut rows {
+        row.by.sort_by_key(|by| (std::cmp::Reverse(by.ns), by.tid));
+        row.by.truncate(Culprit::MOST);
+    }
     if rows.len() > Explanation::ROWS {
         rows = with_others(rows);
     }
@@ -172,28 +193,10 @@ fn with_others(mut rows: Vec<BillRow>) -> Vec<BillRow> {
                 cause: Cause::Other,
                 ns,
                 stack: Vec::new(),
+                by: Vec::new(),
                 note: None,
             });
         }
     }
     rows
-}
-
-/// The stack that was caught of a thread within a stretch of time.
-pub(super) fn stack(
-    window: &Window,
-    stacks: &[super::lane::Caught<'_>],
-    tid: Option<u32>,
-    from: u64,
-    to: u64,
-) -> Vec<String> {
-    let caught = stacks
-        .iter()
-        .find(|caught| Some(caught.tid) == tid && caught.at >= from && caught.at <= to);
-    let frames = caught.map_or(&[][..], |caught| caught.frames);
-    frames
-        .iter()
-        .take(Explanation::FRAMES)
-        .map(|address| naming::symbol(window, *address))
-        .collect()
 }

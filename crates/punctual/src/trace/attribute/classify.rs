@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Seen;
 use super::event::{Event, Interrupted, Task, Vector, What, Window};
 use super::gap;
+use super::groups::{Groups, ready_span};
 use super::lane::{Layer, Slice};
 use super::naming;
 use super::passage::{Doing, Life, Passage, Sleep};
@@ -53,18 +55,21 @@ pub(super) struct Court<'a, 'w> {
     /// Threads' time between waking and switch, by when they came.
     stints: BTreeMap<u64, u64>,
     requests: Requests,
+    /// The limits of the probe's control groups.
+    pub groups: &'a Groups<'w>,
     /// When those came who ran in user mode although the probe was ready.
     let_run: BTreeSet<u64>,
 }
 
 impl<'a, 'w> Court<'a, 'w> {
-    pub(super) fn new(
-        window: &'w Window,
-        passage: &'a Passage<'w>,
-        life: &'a Life<'w>,
-        remote: bool,
-        pieces: &[Slice<'w>],
-    ) -> Self {
+    pub(super) fn new(seen: &'a Seen<'w>, remote: bool, pieces: &[Slice<'w>]) -> Self {
+        let Seen {
+            window,
+            passage,
+            life,
+            groups,
+            ..
+        } = seen;
         let requests = Requests::of(window, passage, life);
         let mut stints: BTreeMap<u64, u64> = BTreeMap::new();
         for slice in pieces {
@@ -93,6 +98,7 @@ impl<'a, 'w> Court<'a, 'w> {
             busy: window.gap && gap::is_busy(window, pieces),
             stints,
             requests,
+            groups,
             let_run: let_run(window, passage, pieces),
         }
     }
@@ -108,7 +114,13 @@ impl<'a, 'w> Court<'a, 'w> {
             return (Cause::Blocked { state }, None);
         }
         if slice.blind {
-            return (Cause::Blind, None);
+            // Nobody is accused: it is where to look.
+            let seen = slice.thread.filter(|thread| thread.tid != 0);
+            let note = seen.map(|thread| {
+                let name = naming::bounded(&thread.name);
+                format!("the last thread seen there was {name} (TID {})", thread.tid)
+            });
+            return (Cause::Blind, note);
         }
         match slice.layer {
             Layer::Nmi => (Cause::Nmi, None),
@@ -281,23 +293,22 @@ impl<'a, 'w> Court<'a, 'w> {
             return (Cause::Blind, None);
         };
         let came_after = slice.since > since;
+        let probe = &self.window.probe;
+        let end = self.passage.instants.woken_ns;
+        let from = since.max(self.passage.instants.due_ns);
+        let span = ready_span(self.life, slice.from, from, end);
         if thread.tid == 0 {
-            return if came_after {
-                let note = "the CPU went idle although the probe was ready".to_owned();
-                (
-                    Cause::Throttled {
-                        task: String::new(),
-                    },
-                    Some(note),
-                )
-            } else {
-                idle_exit(slice)
+            return match self.groups.idle(probe, came_after, slice.from, span) {
+                Some(verdict) => verdict,
+                None if came_after => idle_though_ready(),
+                None => idle_exit(slice),
             };
         }
         let task = naming::bounded(&thread.name);
         // Whoever runs, and however long: among ordinary threads priorities don't decide.
-        if is_ordinary(thread) && is_ordinary(&self.window.probe) {
-            return (Cause::FairShare { task }, None);
+        if thread.is_ordinary() && probe.is_ordinary() {
+            let shared = || (Cause::FairShare { task }, self.groups.doubt(probe));
+            return self.groups.ordinary(slice.to, span).unwrap_or_else(shared);
         }
         if thread.priority <= self.window.probe.priority {
             return (naming::interference(thread), None);
@@ -310,8 +321,11 @@ impl<'a, 'w> Court<'a, 'w> {
                         interrupts were off, or the platform was late";
             return (Cause::LateInterrupt { task }, Some(note.to_owned()));
         }
+        if let Some(verdict) = self.groups.below(slice.to) {
+            return verdict;
+        }
         if came_after {
-            return (Cause::Throttled { task }, None);
+            return (Cause::Throttled { task }, self.groups.doubt(probe));
         }
         let stint = self.stints.get(&slice.since).copied().unwrap_or(0);
         if stint <= SWITCH_MOST_NS {
@@ -320,18 +334,15 @@ impl<'a, 'w> Court<'a, 'w> {
         if self.let_run.contains(&slice.since) {
             let note = "it ran already, and was let run on: an interrupt found it in user mode, \
                         where nothing holds off preemption";
-            return (Cause::Throttled { task }, Some(note.to_owned()));
+            let doubt = self.groups.doubt(probe);
+            let note = doubt.map_or(note.to_owned(), |doubt| format!("{note}; {doubt}"));
+            return (Cause::Throttled { task }, Some(note));
         }
         let work = slice
             .work
             .map(|address| naming::function(self.window, address));
         (Cause::PreemptOff { task, work }, None)
     }
-}
-
-/// Neither real-time nor SCHED_DEADLINE.
-fn is_ordinary(task: &Task) -> bool {
-    task.priority >= 100
 }
 
 /// The timer that was to wake the probe was not armed yet: it could not be late.
@@ -372,6 +383,13 @@ fn path(slice: &Slice<'_>, stage: Stage) -> Verdict {
         }
     };
     (Cause::Unexplained, Some(where_.to_owned()))
+}
+
+/// An idle CPU beside a thread that is ready.
+pub(super) fn idle_though_ready() -> Verdict {
+    let task = String::new();
+    let note = "the CPU went idle although the probe was ready".to_owned();
+    (Cause::Throttled { task }, Some(note))
 }
 
 fn idle_exit(slice: &Slice<'_>) -> Verdict {

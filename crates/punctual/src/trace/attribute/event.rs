@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::explanation::GroupLimit;
+
 /// One late wake-up of a probe, with what happened around it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
@@ -31,14 +33,32 @@ pub struct Window {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gap: bool,
     /// The kernel's number for the state in which the probe left its CPU, where that was before
-    /// the first event.
+    /// the first event; 0 where it was preempted, or throttled: it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
+    /// Limits on the CPU time of the probe's control group and of those above it, the nearest
+    /// first, with what the kernel counted between two readings around the wake-up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<GroupLimit>,
+    /// When other CPUs stood still: their timers came late over a program or an idle CPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<Stall>,
     /// What happened, on any CPU, in any order.
     pub events: Vec<Event>,
     /// The names of the addresses in `events`: `function+0x1a`, or without offset.
     #[serde(default)]
     pub symbols: BTreeMap<u64, String>,
+}
+
+/// A stretch in which nothing was seen of a CPU, and at whose end its timer came late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Which.
+    pub cpu: u32,
+    /// From its last event, or from when its timer was to expire.
+    pub from_ns: u64,
+    /// To its timer's interrupt.
+    pub to_ns: u64,
 }
 
 /// A thread at one moment.
@@ -53,6 +73,15 @@ pub struct Task {
     pub priority: i32,
     /// SCHED_OTHER 0, FIFO 1, RR 2, BATCH 3, IDLE 5, DEADLINE 6.
     pub policy: u32,
+}
+
+impl Task {
+    /// Neither real-time nor SCHED_DEADLINE: the scheduler shares the CPU among such threads.
+    #[must_use]
+    pub fn is_ordinary(&self) -> bool {
+        const FIRST: i32 = 100;
+        self.priority >= FIRST
+    }
 }
 
 /// Something the kernel did on one CPU.
@@ -167,10 +196,25 @@ pub enum What {
         /// The state's number.
         state: Option<u32>,
     },
+    /// Another CPU asked this one to run a function.
+    CallSent {
+        /// Its address.
+        function: u64,
+        /// The CPU that asks.
+        from_cpu: u32,
+        /// The request's address, the same when it is met.
+        request: u64,
+        /// The thread that asks; absent where an interrupt does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Task>,
+    },
     /// A function that another CPU asked for began.
     CallEntry {
         /// Its address.
         function: u64,
+        /// The request's address; 0 where it isn't known.
+        #[serde(default, skip_serializing_if = "is_unknown")]
+        request: u64,
     },
     /// It ended.
     CallExit {
@@ -214,6 +258,16 @@ pub enum What {
         /// How long the taking took: the tracer's own cost, `at_ns` is its end.
         cost_ns: u64,
         /// Return addresses, innermost first.
+        frames: Vec<u64>,
+    },
+    /// A thread let go of the CPU for a probe that was late.
+    Left {
+        /// The thread.
+        tid: u32,
+        /// The number of the system call that it was in; absent where it was in none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<u32>,
+        /// Return addresses, innermost first; none where it was on its way to user mode.
         frames: Vec<u64>,
     },
     /// The hypervisor's account: time stolen from this CPU since boot.
@@ -261,4 +315,8 @@ pub struct Interrupted {
     pub user: bool,
     /// The kernel's preemption count at that point; 0 where it could have been preempted.
     pub preempt_count: u32,
+}
+
+fn is_unknown(request: &u64) -> bool {
+    *request == 0
 }

@@ -13,8 +13,6 @@ use crate::record::explanation::Cause;
 /// From the probe's last instruction to the first event in the kernel, and back: longer takes
 /// no processor by itself.
 const CROSSING_MOST_NS: u64 = 3_000;
-/// From this priority on the kernel shares the CPU out by fairness.
-const FAIR: i32 = 100;
 
 /// The events of a gap: those of its CPU, from one reading to the other.
 pub(super) fn inside<'w>(window: &Window, events: &[&'w Event]) -> Vec<&'w Event> {
@@ -55,13 +53,22 @@ pub(super) fn judge(court: &Court<'_, '_>, slice: &Slice<'_>) -> Verdict {
         return super::classify::asleep(sleep, window);
     }
     if thread.tid == 0 {
-        let task = String::new();
-        let note = "the CPU went idle although the probe was ready".to_owned();
-        return (Cause::Throttled { task }, Some(note));
+        let span = (slice.from, slice.to);
+        let by_group = court.groups.idle(&window.probe, true, slice.from, span);
+        return by_group.unwrap_or_else(super::classify::idle_though_ready);
     }
-    if thread.priority <= window.probe.priority || window.probe.priority >= FAIR {
+    if thread.is_ordinary() && window.probe.is_ordinary() {
+        let since = match court.life.at(slice.from).0 {
+            Some(Doing::Ready(since)) => since,
+            _ => window.due_ns,
+        };
+        let by_group = court.groups.ordinary(slice.to, (since, window.woken_ns));
+        return by_group.unwrap_or_else(|| (naming::interference(thread), None));
+    }
+    if thread.priority <= window.probe.priority || window.probe.is_ordinary() {
         return (naming::interference(thread), None);
     }
     let task = naming::bounded(&thread.name);
-    (Cause::Throttled { task }, None)
+    let other = || (Cause::Throttled { task }, court.groups.doubt(&window.probe));
+    court.groups.below(slice.to).unwrap_or_else(other)
 }

@@ -108,6 +108,15 @@ pub(super) struct Caught<'w> {
     pub frames: &'w [u64],
 }
 
+/// How a thread let go of the CPU for the probe.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left<'w> {
+    pub at: u64,
+    pub tid: u32,
+    pub call: Option<u32>,
+    pub frames: &'w [u64],
+}
+
 /// What one CPU did.
 #[derive(Debug, Default)]
 pub(super) struct Lane<'w> {
@@ -115,6 +124,7 @@ pub(super) struct Lane<'w> {
     pub frames: Vec<Frame<'w>>,
     pub stints: Vec<Stint<'w>>,
     pub stacks: Vec<Caught<'w>>,
+    pub left: Vec<Left<'w>>,
 }
 
 impl<'w> Lane<'w> {
@@ -269,7 +279,7 @@ impl<'w> Builder<'w> {
             What::HandlerExit { irq } => self.close(Layer::Handler(*irq, "")),
             What::SoftirqEntry { number } => self.open(Layer::Softirq(*number), None),
             What::SoftirqExit { number } => self.close(Layer::Softirq(*number)),
-            What::CallEntry { function } => self.open(Layer::Call(*function), None),
+            What::CallEntry { function, .. } => self.open(Layer::Call(*function), None),
             What::CallExit { function } => self.close(Layer::Call(*function)),
             What::TimerExpire {
                 function, of_probe, ..
@@ -308,6 +318,12 @@ impl<'w> Builder<'w> {
             What::Stack { tid, frames, .. } => self.lane.stacks.push(Caught {
                 at: event.at_ns,
                 tid: *tid,
+                frames,
+            }),
+            What::Left { tid, call, frames } => self.lane.left.push(Left {
+                at: event.at_ns,
+                tid: *tid,
+                call: *call,
                 frames,
             }),
             _ => {}

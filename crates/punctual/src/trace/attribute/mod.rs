@@ -10,12 +10,16 @@ mod amounts;
 mod classify;
 pub mod event;
 mod gap;
+pub mod groups;
+mod host;
 mod lane;
 mod naming;
 mod overlay;
 mod passage;
 mod picture;
+mod place;
 mod request;
+mod senders;
 
 use std::collections::BTreeMap;
 
@@ -27,8 +31,10 @@ pub use crate::record::explanation::{
 use amounts::Amount;
 use classify::Court;
 use event::{Event, Task, What, Window};
-use lane::{Lane, Slice};
+use groups::Groups;
+use lane::{Lane, Layer, Slice};
 use passage::{Life, Passage, Traces};
+use senders::Senders;
 
 /// The bill of one wake-up. It is total: whatever the window holds, the rows sum to the
 /// latency, and so do the stages. Its picture is as large as a record takes.
@@ -98,6 +104,7 @@ struct Seen<'w> {
     running_cpu: u32,
     passage: Passage<'w>,
     life: Life<'w>,
+    groups: Groups<'w>,
 }
 
 impl<'w> Seen<'w> {
@@ -139,6 +146,7 @@ impl<'w> Seen<'w> {
             window,
             passage,
             life,
+            groups: Groups::of(window, running_cpu),
             events,
             lanes,
             waking_cpu,
@@ -196,7 +204,8 @@ impl<'w> Seen<'w> {
             let (_, stage_end) = self.passage.stage_at(at);
             let (_, turn) = self.life.at(at);
             let mut to = slice.to;
-            for end in [stage_end, turn] {
+            let renewed = self.groups.renewed_after(at).unwrap_or(u64::MAX);
+            for end in [stage_end, turn, renewed] {
                 if end > at {
                     to = to.min(end);
                 }
@@ -217,23 +226,29 @@ impl<'w> Seen<'w> {
         let pieces = self.pieces();
         let slices: Vec<Slice<'w>> = pieces.iter().map(|(_, slice)| *slice).collect();
         let remote = self.waking_cpu != self.running_cpu;
-        let court = Court::new(self.window, &self.passage, &self.life, remote, &slices);
+        let court = Court::new(self, remote, &slices);
+        let senders = Senders::of(&self.events);
         let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
         for (cpu, slice) in pieces {
             let (cause, note) = court.judge(&slice);
-            let stacks = self
-                .lanes
-                .get(&cpu)
-                .map_or(&[][..], |lane| lane.stacks.as_slice());
-            let tid = slice.thread.map(|thread| thread.tid);
-            // It is taken while an interrupt looks: its end lies just after the stretch.
-            let stack = if matches!(cause, Cause::PreemptOff { .. } | Cause::IrqsOff { .. }) {
-                let until = slice.to.saturating_add(STACK_AFTER_NS);
-                amounts::stack(self.window, stacks, tid, slice.from, until)
-            } else {
-                Vec::new()
+            let seen = self.lanes.get(&cpu);
+            let place = seen.and_then(|lane| place::of(self.window, lane, &slice, &cause));
+            let (stack, where_) = place.unwrap_or_default();
+            let note = place::joined(note, where_);
+            // What a softirq interrupted has nothing to do with it.
+            let own = match slice.layer {
+                Layer::Softirq(_) => self.window.preempt_rt,
+                _ => true,
             };
+            let ran = slice
+                .thread
+                .filter(|_| own)
+                .and_then(|thread| naming::culprit(&cause, thread));
+            let sent = seen.and_then(|lane| senders.at(cpu, lane, &slice));
+            let (by, from) = sent.map_or((ran, None), |(by, from)| (by, Some(from)));
+            let note = place::joined(note, from);
             amounts.push(Amount {
+                by,
                 stage: self.passage.stage_at(slice.from).0,
                 cause,
                 cpu,
@@ -245,6 +260,7 @@ impl<'w> Seen<'w> {
             });
         }
         amounts::take_stolen(&mut amounts, &self.events);
+        host::take(&mut amounts, self.window, &self.events);
         amounts::name_smi(&mut amounts, &self.events);
         amounts
     }
@@ -260,9 +276,6 @@ impl<'w> Seen<'w> {
         draft.picture(&self.lanes, most)
     }
 }
-
-/// How long after a stretch ends its stack may have been taken.
-const STACK_AFTER_NS: u64 = 50_000;
 
 /// The probe, if nothing says that it ever left the CPU. At both ends of a gap it ran.
 fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {

@@ -2,7 +2,7 @@
 //! they are cut to what a record takes.
 
 use super::event::{Task, Vector, Window};
-use crate::record::explanation::{Cause, Explanation};
+use crate::record::explanation::{Cause, Culprit, Explanation};
 
 /// A text of at most so many bytes as a record takes.
 pub(super) fn bounded(text: &str) -> String {
@@ -89,5 +89,29 @@ pub(super) fn interference(by: &Task) -> Cause {
         task: bounded(&by.name),
         policy: policy(by),
         priority: priority(by),
+    }
+}
+
+/// The thread that a cause is about, if that is the one that ran.
+pub(super) fn culprit(cause: &Cause, thread: &Task) -> Option<Culprit> {
+    let ran = matches!(
+        cause,
+        Cause::IrqsOff { .. }
+            | Cause::LateInterrupt { .. }
+            | Cause::PreemptOff { .. }
+            | Cause::Thread { .. }
+            | Cause::FairShare { .. }
+            | Cause::Throttled { .. }
+    );
+    (ran && thread.tid != 0).then(|| self::thread(thread))
+}
+
+/// A thread by what the events say of it.
+pub(super) fn thread(thread: &Task) -> Culprit {
+    Culprit {
+        tid: thread.tid,
+        policy: policy(thread),
+        priority: priority(thread),
+        ..Culprit::default()
     }
 }

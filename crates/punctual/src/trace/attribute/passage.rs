@@ -191,6 +191,17 @@ impl<'w> Life<'w> {
         if on_cpu.is_some() {
             turns.push((0, Doing::Running));
         }
+        // It left before the first event, and was ready all the time: or it came unwoken, and armed
+        // its timer after that.
+        let first = events.iter().find_map(|event| match &event.what {
+            What::Waking { tid, .. } if *tid == probe.tid => Some(None),
+            What::Switch { to, .. } if is_probe(to) => Some(Some(event.at_ns)),
+            _ => None,
+        });
+        let unwoken = first.flatten().is_some_and(|at| at <= window.waiting_ns);
+        if turns.is_empty() && (window.left == Some(0) || window.left.is_none() && unwoken) {
+            turns.push((0, Doing::Ready(0)));
+        }
         let mut sleep = Sleep::default();
         for event in events {
             let runs_here = on_cpu == Some(event.cpu);

@@ -59,6 +59,7 @@ impl<'w> Draft<'_, 'w> {
             span.from_ns = span.from_ns.max(from);
             span.to_ns = span.to_ns.min(to).max(span.from_ns);
         }
+        self.draw_host(&mut spans, (from, to));
         let mut left_out = 0;
         if let Some((most, _)) = most
             && spans.len() > most
@@ -72,13 +73,14 @@ impl<'w> Draft<'_, 'w> {
         }
         let causes = self.in_the_way();
         for span in &mut spans {
-            span.in_the_way = causes.iter().any(|amount| {
-                let (from, to) = (self.since_due(amount.from), self.since_due(amount.to));
-                amount.cpu == span.cpu
-                    && from < span.to_ns
-                    && span.from_ns < to
-                    && lane_of(&amount.cause) == Some(span.lane)
-            });
+            span.in_the_way = span.lane == explanation::Lane::Host
+                || causes.iter().any(|amount| {
+                    let (from, to) = (self.since_due(amount.from), self.since_due(amount.to));
+                    amount.cpu == span.cpu
+                        && from < span.to_ns
+                        && span.from_ns < to
+                        && lane_of(&amount.cause) == Some(span.lane)
+                });
         }
         spans.sort_by(order);
         let mut marks = self.marks();
@@ -88,6 +90,59 @@ impl<'w> Draft<'_, 'w> {
             spans,
             marks,
             left_out,
+        }
+    }
+
+    /// Draws what was taken from below the kernel over what it was taken from: that did not run.
+    fn draw_host(&self, spans: &mut Vec<Span>, (from, to): (i64, i64)) {
+        let mut taken: Vec<(u32, i64, i64, &str)> = self
+            .amounts
+            .iter()
+            .filter(|amount| amount.ns > 0)
+            .filter_map(|amount| {
+                let label = match amount.cause {
+                    Cause::Steal => "hypervisor",
+                    Cause::Host { .. } => "host",
+                    Cause::Smi => "system management",
+                    _ => return None,
+                };
+                // Where in the stretch it lay is not known; it ends with the event that could come
+                // only then.
+                let end = self.since_due(amount.to);
+                let length = i64::try_from(amount.ns).unwrap_or(i64::MAX);
+                Some((amount.cpu, end.saturating_sub(length), end, label))
+            })
+            .collect();
+        taken.sort_unstable();
+        for (cpu, begin, end, label) in taken {
+            let (begin, end) = (begin.max(from), end.min(to));
+            if begin >= end {
+                continue;
+            }
+            let mut rests = Vec::new();
+            spans.retain_mut(|span| {
+                let over = span.cpu == cpu && span.from_ns < end && begin < span.to_ns;
+                if !over || span.lane == explanation::Lane::Host {
+                    return true;
+                }
+                if span.to_ns > end {
+                    rests.push(Span {
+                        from_ns: end,
+                        ..span.clone()
+                    });
+                }
+                span.to_ns = begin.max(span.from_ns);
+                span.from_ns < span.to_ns
+            });
+            spans.append(&mut rests);
+            spans.push(Span {
+                lane: explanation::Lane::Host,
+                cpu,
+                from_ns: begin,
+                to_ns: end,
+                label: label.to_owned(),
+                in_the_way: true,
+            });
         }
     }
 
@@ -177,7 +232,7 @@ impl<'w> Draft<'_, 'w> {
                 What::Migrate { tid, to_cpu } if *tid == self.window.probe.tid => {
                     format!("moved to CPU {to_cpu}")
                 }
-                What::Stack { .. } => "stack caught".to_owned(),
+                What::Stack { frames, .. } if !frames.is_empty() => "stack caught".to_owned(),
                 What::LockWait { lock, .. } => {
                     format!("waits for {}", naming::symbol(self.window, *lock))
                 }
@@ -206,7 +261,8 @@ fn lane_of(cause: &Cause) -> Option<explanation::Lane> {
         Cause::IrqsOff { .. }
         | Cause::PreemptOff { .. }
         | Cause::Thread { .. }
-        | Cause::Throttled { .. } => Some(explanation::Lane::Thread),
+        | Cause::Throttled { .. }
+        | Cause::GroupThrottled { .. } => Some(explanation::Lane::Thread),
         Cause::Fault | Cause::Lock { .. } => Some(explanation::Lane::Probe),
         _ => None,
     }

@@ -37,6 +37,8 @@ impl Capture {
             woken_ns: to_ns,
             lost,
             preempt_rt: self.preempt_rt,
+            limits: Vec::new(),
+            stalls: self.stalls(super::Place::on(cpu), from_ns, to_ns),
             left: None,
             gap: true,
             events: self.events_of(&slots, stolen, None, (from_ns, to_ns)),

@@ -21,11 +21,17 @@ struct Gap {
     events: u64,
 }
 
+/// Of more events than a lane keeps in any case, those are kept that are not older than this:
+/// a late wake-up is looked at 0.1 to 0.2 s after it ended, on a busy machine later.
+const AGE_NS: u64 = 2_000_000_000;
+
 /// What is known of one lane.
 #[derive(Debug)]
 pub struct History {
     slots: VecDeque<Slot>,
-    kept: usize,
+    /// How many are kept however old they are, and at most.
+    least: usize,
+    most: usize,
     gaps: VecDeque<Gap>,
     /// The last event that had to make room: nothing is known up to it.
     forgotten_ns: Option<u64>,
@@ -36,12 +42,14 @@ pub struct History {
 }
 
 impl History {
-    /// Keeps as many events.
+    /// Keeps so many events, and up to `most` while they are young.
     #[must_use]
-    pub fn new(kept: usize) -> Self {
+    pub fn new(least: usize, most: usize) -> Self {
+        let least = least.max(1);
         Self {
-            slots: VecDeque::with_capacity(kept),
-            kept: kept.max(1),
+            slots: VecDeque::new(),
+            least,
+            most: most.max(least),
             gaps: VecDeque::new(),
             forgotten_ns: None,
             pending: 0,
@@ -62,11 +70,28 @@ impl History {
                 self.gaps.pop_front();
             }
         }
-        if self.slots.len() == self.kept {
-            let oldest = self.slots.pop_front();
-            self.forgotten_ns = oldest.as_ref().map(Slot::at_ns);
+        // Two at a time, so that a flood's are given up again once it is over.
+        for _ in 0..2 {
+            if self.has_too_many(slot.at_ns()) {
+                let oldest = self.slots.pop_front();
+                self.forgotten_ns = oldest.as_ref().map(Slot::at_ns);
+            }
         }
         self.slots.push_back(slot);
+    }
+
+    fn has_too_many(&self, now_ns: u64) -> bool {
+        let count = self.slots.len();
+        let is_old = |slot: &Slot| now_ns.saturating_sub(slot.at_ns()) > AGE_NS;
+        count >= self.most || count >= self.least && self.slots.front().is_some_and(is_old)
+    }
+
+    /// Whether events had to make room that a window needs which begins at this instant.
+    #[must_use]
+    pub fn has_forgotten(&self, due_ns: u64) -> bool {
+        let from_ns = due_ns.saturating_sub(LEAD_NS);
+        self.forgotten_ns
+            .is_some_and(|until_ns| until_ns >= from_ns)
     }
 
     /// Says that the next events of the lane were lost.
@@ -107,6 +132,11 @@ impl History {
         cut.sort_by_key(Slot::at_ns);
         let lost = self.lost_within(begins_ns, from_ns, to_ns);
         (cut, lost)
+    }
+
+    /// All events that are still kept.
+    pub fn all(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter()
     }
 
     /// Whether nothing happened between two instants; `None` where that isn't known.
@@ -171,7 +201,8 @@ impl History {
         };
         let last = self.last_before(before_ns, of_it)?;
         let known = self.lost_within(last.at_ns(), last.at_ns(), before_ns) == 0;
-        (known && last.from_tid() == tid && !last.is_preempted()).then(|| (last.at_ns(), last.b()))
+        let state = if last.is_preempted() { 0 } else { last.b() };
+        (known && last.from_tid() == tid).then(|| (last.at_ns(), state))
     }
 
     /// The first event after an instant that is looked for.
@@ -199,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_window_begins_with_the_switch_to_who_ran_when_it_was_due() {
-        let mut history = History::new(100);
+        let mut history = History::new(100, 100);
         for (at_us, of) in [
             (100, kind::SWITCH),
             (300, kind::SWITCH),
@@ -217,7 +248,7 @@ mod tests {
 
     #[test]
     fn who_ran_long_has_the_name_that_it_took_last() {
-        let mut history = History::new(10_000);
+        let mut history = History::new(10_000, 10_000);
         history.push(slot(1, kind::SWITCH));
         history.push(slot(2, kind::RENAME));
         history.push(slot(3, kind::RENAME));
@@ -232,7 +263,7 @@ mod tests {
 
     #[test]
     fn what_changed_places_is_put_in_order() {
-        let mut history = History::new(100);
+        let mut history = History::new(100, 100);
         for at_ns in [1_000_100, 1_000_050, 1_000_200] {
             history.push(slot(at_ns, kind::NMI));
         }
@@ -242,7 +273,7 @@ mod tests {
 
     #[test]
     fn lost_events_count_for_the_windows_that_they_may_lie_in() {
-        let mut history = History::new(100);
+        let mut history = History::new(100, 100);
         history.push(slot(1_000_000, kind::SWITCH));
         history.lose(7);
         history.push(slot(2_000_000, kind::SWITCH));
@@ -261,7 +292,7 @@ mod tests {
 
     #[test]
     fn quiet_is_what_is_known_to_be_empty() {
-        let mut history = History::new(3);
+        let mut history = History::new(3, 3);
         assert_eq!(history.is_quiet(5, 10), Some(true));
         for at_ns in [10, 20] {
             history.push(slot(at_ns, kind::NMI));
@@ -281,7 +312,7 @@ mod tests {
 
     #[test]
     fn only_the_last_are_kept() {
-        let mut history = History::new(3);
+        let mut history = History::new(3, 3);
         for at_ns in 1..=10 {
             history.push(slot(at_ns, kind::NMI));
         }
@@ -292,9 +323,35 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_is_kept_while_it_is_young() {
+        const MS: u64 = 1_000_000;
+        let mut history = History::new(10, 100);
+        for at in 0..60 {
+            history.push(slot(at * MS, kind::NMI));
+        }
+        assert_eq!(times(&history.cut(0, 100 * MS).0).len(), 60);
+        assert!(!history.has_forgotten(0));
+        // Seconds later they make room, as far as there are more than are kept in any case.
+        for at in 3_000..3_080 {
+            history.push(slot(at * MS, kind::NMI));
+        }
+        let kept = times(&history.cut(0, 4_000 * MS).0);
+        assert_eq!((kept.len(), kept[0]), (80, 3_000 * MS));
+        assert!(history.has_forgotten(59 * MS) && !history.has_forgotten(3_001 * MS));
+        for at in 3_080..3_300 {
+            history.push(slot(at * MS, kind::NMI));
+        }
+        assert_eq!(
+            history.cut(0, 4_000 * MS).0.len(),
+            100,
+            "never more than that"
+        );
+    }
+
+    #[test]
     fn what_had_to_make_room_is_missing_and_not_merely_absent() {
         const MS: u64 = 1_000_000;
-        let mut history = History::new(10);
+        let mut history = History::new(10, 10);
         for at in 0..50 {
             history.push(slot(at * MS, kind::NMI));
         }

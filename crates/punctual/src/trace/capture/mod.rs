@@ -20,48 +20,14 @@ pub(in crate::trace) mod rings;
 pub(in crate::trace) mod shared;
 pub mod slot;
 pub mod smi;
+mod stacks;
+pub mod stalls;
 pub mod symbols;
 pub mod unavailable;
 
 #[cfg(not(feature = "trace"))]
-mod recorder {
-    //! A program that was built without tracing.
-    use super::slot::Slot;
-    use super::{Options, Unavailable};
-
-    /// There is none.
-    pub enum Recorder {}
-
-    impl Recorder {
-        pub fn start(_: &Options) -> Result<Self, Unavailable> {
-            Err(Unavailable::new(
-                "this punctual was built without tracing (--no-default-features)",
-                "build it anew: make",
-            ))
-        }
-        pub fn lanes(&self) -> usize {
-            match *self {}
-        }
-        pub fn drain(&mut self, _: usize, _: impl FnMut(Slot)) -> u64 {
-            match *self {}
-        }
-        pub fn stack(&self, _: u64, _: u64) -> Vec<u64> {
-            match *self {}
-        }
-        pub fn follow(&mut self, _: u32) -> Result<(), Unavailable> {
-            match *self {}
-        }
-        pub fn forget(&mut self, _: u32) {
-            match *self {}
-        }
-        pub fn events(&self) -> u64 {
-            match *self {}
-        }
-        pub fn missing(&self) -> &[String] {
-            match *self {}
-        }
-    }
-}
+#[path = "recorder_absent.rs"]
+mod recorder;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,10 +38,12 @@ use self::history::History;
 use self::recorder::Recorder;
 use self::slot::{Names, Own, Slot, kind};
 use self::smi::SmiCounts;
+use self::stacks::Stacks;
 use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
 use crate::record::explanation::Instants;
-use crate::trace::attribute::event::{Event, Interrupted, Task, What, Window};
+use crate::trace::attribute::event::{Event, Interrupted, Stall, Task, What, Window};
+use crate::trace::attribute::groups;
 
 /// What to record.
 #[derive(Debug, Clone)]
@@ -84,9 +52,9 @@ pub struct Options {
     /// the CPU that it runs on. None at all where they are to come later, by
     /// [`Capture::follow`].
     pub targets: Vec<(u32, u32)>,
-    /// How late a target may be before the stack of what runs in its place is taken, in ns;
-    /// 0 for never.
-    pub threshold_ns: u64,
+    /// How late a target is when what runs in its place is interrupted and its stack taken, in
+    /// ns; 0 for never. That makes the target later still.
+    pub interrupt_above_ns: u64,
     /// CPUs that are recorded.
     pub cpus: Vec<u32>,
     /// Events that each CPU's ring holds; rounded up to a power of two. 64 bytes each, and as
@@ -114,8 +82,11 @@ impl Place {
     }
 }
 
-/// Events of a CPU's ring: at the 200,000 a second of a flood of packets, a sixth of a second: three times as long as the collector naps.
-pub const RING_EVENTS: usize = 1 << 15;
+/// Events of a CPU's ring: at the 200,000 a second of a flood of packets a third of a second, six
+/// times as long as the collector naps.
+pub const RING_EVENTS: usize = 1 << 16;
+/// Events that are kept of all CPUs together, at most: 64 MiB, and only in a flood.
+const KEPT_EVENTS: usize = 1 << 20;
 
 /// How many events a ring should hold where so many CPUs are recorded: together they are to
 /// stay below 64 MiB.
@@ -136,7 +107,7 @@ pub struct Capture {
     chains: Chains,
     names: Names,
     own: Own,
-    stacks: BTreeMap<(u32, u64), Vec<u64>>,
+    stacks: Stacks,
     symbols: Result<Symbols, String>,
     smi: Option<SmiCounts>,
     /// The hypervisor's account of each CPU: at the start, and last.
@@ -144,9 +115,6 @@ pub struct Capture {
     stolen_from_ns: u64,
     preempt_rt: bool,
 }
-
-/// Stacks that are kept.
-const STACKS: usize = 256;
 
 impl Capture {
     /// Begins to record.
@@ -157,13 +125,18 @@ impl Capture {
         // What was built without says that first.
         #[cfg(feature = "trace")]
         unavailable::check()?;
+        // Before the recorder, whose rings a flood fills meanwhile; and not when the first window
+        // is cut: the kernel can't be preempted while it prints a part of its table, for 0.2 ms
+        // on some.
+        let symbols = Symbols::load();
         let recorder = Recorder::start(options)?;
         let mut smi = SmiCounts::open(&options.cpus);
         if let Some(smi) = &mut smi {
             smi.read(0);
         }
+        let most = KEPT_EVENTS / options.cpus.len().max(1);
         let histories = (0..recorder.lanes())
-            .map(|_| History::new(options.ring_events))
+            .map(|_| History::new(options.ring_events / 2, most))
             .collect();
         Ok(Self {
             recorder,
@@ -173,10 +146,8 @@ impl Capture {
             options: options.clone(),
             names: Names::default(),
             own: Own::default(),
-            stacks: BTreeMap::new(),
-            // Now, and not when the first window is cut: the kernel can't be preempted while it
-            // prints a part of its table, for 0.2 ms on some.
-            symbols: Symbols::load(),
+            stacks: Stacks::default(),
+            symbols,
             smi,
             stolen: BTreeMap::new(),
             stolen_from_ns: u64::MAX,
@@ -191,6 +162,7 @@ impl Capture {
         for (index, history) in self.histories.iter_mut().enumerate() {
             let fresh = &mut self.fresh;
             let from = fresh.len();
+            let taken = self.recorder.stacks(index);
             let lost = self.recorder.drain(index, |slot| fresh.push(slot));
             lost_any |= lost > 0;
             if lost > 0 {
@@ -198,7 +170,12 @@ impl Capture {
             }
             for slot in &self.fresh[from..] {
                 history.push(*slot);
+                if matches!(slot.kind(), kind::STACK | kind::LEFT) {
+                    let frames = self.recorder.stack(slot.a(), slot.b());
+                    self.stacks.keep(slot, frames);
+                }
             }
+            self.recorder.stacks_read(index, taken);
         }
         self.fresh.sort_by_key(Slot::at_ns);
         // What is later than the beginning may still be overtaken by another CPU's.
@@ -222,13 +199,6 @@ impl Capture {
                             *first = total_ns;
                         }
                     }
-                }
-                kind::STACK => {
-                    if self.stacks.len() >= STACKS {
-                        self.stacks.pop_first();
-                    }
-                    let frames = self.recorder.stack(slot.a(), slot.b());
-                    self.stacks.insert((slot.cpu(), slot.at_ns()), frames);
                 }
                 _ => {}
             }
@@ -254,6 +224,13 @@ impl Capture {
     /// asked for where something is to be told by it.
     pub fn count_smis(&mut self, apart_ns: u64) -> bool {
         self.smi.as_mut().is_some_and(|smi| smi.read(apart_ns))
+    }
+
+    /// Says how late a target must be for the stack of the thread that let go of its CPU to be
+    /// taken, in ns. It is taken once the target sleeps again and that thread comes back, so it
+    /// costs the target nothing.
+    pub fn stacks_above(&self, above_ns: u64) {
+        self.recorder.stacks_above(above_ns);
     }
 
     /// The instants that a wake-up went through, which ended with this reading of the clock.
@@ -305,6 +282,7 @@ impl Capture {
             let (cut, lost_here) = history.cut(due_ns, woken_ns);
             let concerns = |slot: &Slot| {
                 matches!(slot.kind(), kind::WAKING | kind::MIGRATE) && slot.a() as u32 == tid
+                    || slot.kind() == kind::TIMER_EXPIRE && self.ends_throttling(slot.b())
             };
             slots.extend(cut.into_iter().filter(|slot| own || concerns(slot)));
             if own {
@@ -330,7 +308,8 @@ impl Capture {
             })
             .copied()
             .or_else(|| self.armed(at, tid, due_ns));
-        let events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
+        let mut events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
+        events.extend(self.left_for(cpu, due_ns, woken_ns));
         let mut window = Window {
             cpu,
             probe: self.probe(tid, &events),
@@ -340,10 +319,31 @@ impl Capture {
             lost,
             preempt_rt: self.preempt_rt,
             gap: false,
+            limits: Vec::new(),
+            stalls: self.stalls(at, due_ns, woken_ns),
             left: self.left(at, tid, slots.first().map_or(due_ns, Slot::at_ns)),
             events,
             symbols: BTreeMap::new(),
         };
+        self.name(&mut window);
+        window
+    }
+
+    /// Everything that is still kept of all CPUs, around a wake-up of a target.
+    #[must_use]
+    pub fn ring(&self, tid: u32, cpu: u32, due_ns: u64, woken_ns: u64) -> Window {
+        let mut window = self.window_at(tid, Place::on(cpu), due_ns, woken_ns);
+        let all = self.histories.iter().flat_map(History::all);
+        let mut slots: Vec<Slot> = all.copied().collect();
+        slots.sort_by_key(Slot::at_ns);
+        let armed = |slot: &&Slot| slot.kind() == kind::TIMER_START && slot.c() as u32 == tid;
+        let timer = slots
+            .iter()
+            .rev()
+            .filter(armed)
+            .find(|slot| slot.at_ns() <= woken_ns)
+            .copied();
+        window.events = self.events_of(&slots, [None; 2], timer, (due_ns, woken_ns));
         self.name(&mut window);
         window
     }
@@ -369,14 +369,10 @@ impl Capture {
             }
         }
         events.extend(slots.iter().filter_map(|slot| {
-            let what = if slot.kind() == kind::STACK {
-                Some(What::Stack {
-                    tid: slot.d() as u32,
-                    cost_ns: slot.c(),
-                    frames: self.stacks.get(&(slot.cpu(), slot.at_ns())).cloned()?,
-                })
-            } else {
-                slot.what(&self.names, self.own, of_probe)
+            let what = match slot.kind() {
+                kind::STACK => self.stacks.caught(slot),
+                kind::LEFT => Some(stacks::cost(slot)),
+                _ => slot.what(&self.names, self.own, of_probe),
             };
             Some(event(slot, what?))
         }));
@@ -393,6 +389,51 @@ impl Capture {
         }
         events.sort_by_key(|event| event.at_ns);
         events
+    }
+
+    /// The stack of the thread that let go of a CPU for a late wake-up: it was taken later.
+    fn left_for(&self, cpu: u32, due_ns: u64, woken_ns: u64) -> Option<Event> {
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let (_, history) = lanes.into_iter().find(|(known, _)| **known == cpu)?;
+        let left_now = |slot: &Slot| {
+            slot.kind() == kind::LEFT && (due_ns..=woken_ns).contains(&slot.left_ns())
+        };
+        // It is taken once the target sleeps again.
+        self.stacks.left(history.first_after(woken_ns, left_now)?)
+    }
+
+    /// Whether the beginning of a wake-up's window is no longer kept.
+    #[must_use]
+    pub fn has_forgotten(&self, at: Place, due_ns: u64) -> bool {
+        let mut lanes = self.options.cpus.iter().zip(&self.histories);
+        lanes.any(|(cpu, history)| {
+            (*cpu == at.running || *cpu == at.waking) && history.has_forgotten(due_ns)
+        })
+    }
+
+    /// When other CPUs than the target's stood still.
+    fn stalls(&self, at: Place, from_ns: u64, to_ns: u64) -> Vec<Stall> {
+        const MOST: usize = 256;
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let others = lanes.filter(|(cpu, _)| **cpu != at.running);
+        let each = others.flat_map(|(cpu, history)| {
+            let (slots, _) = history.cut(from_ns, to_ns);
+            let stalls = stalls::stalls(&slots).into_iter();
+            stalls.map(|(from_ns, to_ns)| Stall {
+                cpu: *cpu,
+                from_ns,
+                to_ns,
+            })
+        });
+        each.filter(|stall| stall.to_ns > from_ns && stall.from_ns < to_ns)
+            .take(MOST)
+            .collect()
+    }
+
+    /// Whether a timer's callback gives control groups their time again, on whichever CPU.
+    fn ends_throttling(&self, function: u64) -> bool {
+        let name = self.symbols.as_ref().ok().and_then(|it| it.name(function));
+        name.is_some_and(|name| groups::ends_throttling(&name))
     }
 
     /// The timer that the target armed before the window begins.
@@ -412,9 +453,7 @@ impl Capture {
         let left = lanes
             .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
             .filter_map(|(_, history)| history.left(tid, begin_ns.saturating_sub(1)));
-        left.max()
-            .map(|(_, state)| state)
-            .filter(|state| *state != 0)
+        left.max().map(|(_, state)| state)
     }
 
     /// The probe as it came to run.
@@ -437,18 +476,7 @@ impl Capture {
         let Ok(symbols) = &self.symbols else {
             return;
         };
-        for event in &mut window.events {
-            if let What::Stack { frames, .. } = &mut event.what {
-                let interrupt = |address: &u64| {
-                    symbols
-                        .name(*address)
-                        .is_some_and(|name| name.starts_with("asm_sysvec_"))
-                };
-                if let Some(at) = frames.iter().position(interrupt) {
-                    frames.drain(..=at);
-                }
-            }
-        }
+        stacks::trim(&mut window.events, symbols);
         let mut addresses = BTreeSet::new();
         for event in &window.events {
             match &event.what {
@@ -464,11 +492,12 @@ impl Capture {
                     addresses.insert(*address);
                 }
                 What::TimerExpire { function, .. }
-                | What::CallEntry { function }
+                | What::CallSent { function, .. }
+                | What::CallEntry { function, .. }
                 | What::WorkStart { function } => {
                     addresses.insert(*function);
                 }
-                What::Stack { frames, .. } => addresses.extend(frames),
+                What::Stack { frames, .. } | What::Left { frames, .. } => addresses.extend(frames),
                 _ => {}
             }
         }
@@ -552,6 +581,7 @@ mod tests {
     fn rings_of_many_cpus_stay_small_together() {
         assert_eq!(ring_events(1), RING_EVENTS);
         assert_eq!(ring_events(16), RING_EVENTS);
+        assert_eq!(ring_events(32), 1 << 15);
         assert_eq!(ring_events(64), 1 << 14);
         assert_eq!(ring_events(100_000), 1 << 13);
         assert_eq!(ring_events(0), RING_EVENTS);

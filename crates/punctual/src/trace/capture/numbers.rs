@@ -86,6 +86,21 @@ impl Numbers {
         }
     }
 
+    /// The number that `/proc` has for a thread; nothing where it is outside of our namespace, or
+    /// was never met.
+    #[must_use]
+    pub fn in_proc(&self, kernels: u32) -> Option<u32> {
+        match &self.known {
+            None => Some(kernels),
+            // A number here may have passed to another thread.
+            Some(known) => known
+                .here
+                .get(&kernels)
+                .copied()
+                .filter(|here| known.kernels.get(here) == Some(&kernels)),
+        }
+    }
+
     /// The kernel's number of a thread. One that isn't found has ended: nothing comes of it, and
     /// it has the number of none.
     #[must_use]

@@ -57,7 +57,7 @@ const WELCOME: &[&str] = &[
     "task_rename",
 ];
 /// These take arguments that a typed program may not have.
-const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit"];
+const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit", "csd_queue_cpu"];
 
 /// Slots of the lane for what happens elsewhere.
 const OTHERS: usize = 4096;
@@ -67,7 +67,7 @@ fn lacking(tracepoint: &str) -> String {
 }
 
 /// Stacks of each CPU, and the addresses in one.
-const STACKS: usize = 16;
+const STACKS: usize = 64;
 const FRAMES: usize = 32;
 
 /// The recorder at work. Dropped, it is gone from the kernel.
@@ -98,14 +98,14 @@ impl Recorder {
                 == 1
         });
         // An absolute, pinned timer can be armed from 6.7 on.
-        let sentinel_on = u32::from(options.threshold_ns > 0 && kernel_is_at_least(6, 7));
+        let sentinel_on = u32::from(options.interrupt_above_ns > 0 && kernel_is_at_least(6, 7));
         let several = u32::from(options.targets.is_empty() || !one_each);
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
             .override_global("cpus", &cpus, true)
             .override_global("several", &several, true)
-            .override_global("threshold_ns", &options.threshold_ns, true)
+            .override_global("threshold_ns", &options.interrupt_above_ns, true)
             .override_global("sentinel_on", &sentinel_on, true)
             .override_global("runqueues_at", &layout.runqueues, true)
             .override_global("irq_regs_at", &layout.irq_regs, true)
@@ -124,9 +124,9 @@ impl Recorder {
             rings.aim(*cpu, *tid);
         }
         let mut targets = targets(&mut programs)?;
-        for (tid, cpu) in &options.targets {
+        for (tid, _) in &options.targets {
             targets
-                .insert(tid, cpu, 0)
+                .insert(tid, 0, 0)
                 .map_err(|error| refused("naming the threads", &error))?;
         }
         let mut recorder = Self {
@@ -135,13 +135,18 @@ impl Recorder {
             stacks,
             missing: Vec::new(),
         };
-        recorder.attach(&btf, sentinel_on != 0, options.threshold_ns)?;
+        recorder.attach(&btf, sentinel_on != 0, options.interrupt_above_ns)?;
         Ok(recorder)
     }
 
-    fn attach(&mut self, btf: &Btf, sentinel: bool, threshold_ns: u64) -> Result<(), Unavailable> {
+    fn attach(
+        &mut self,
+        btf: &Btf,
+        sentinel: bool,
+        interrupt_above_ns: u64,
+    ) -> Result<(), Unavailable> {
         let programs = &mut self.programs;
-        if !sentinel && threshold_ns > 0 {
+        if !sentinel && interrupt_above_ns > 0 {
             let why = "stacks while a CPU is blocked (it takes a kernel of 6.7 or later)";
             self.missing.push(why.to_owned());
         }
@@ -192,6 +197,22 @@ impl Recorder {
         self.rings.drain(index, take)
     }
 
+    /// Says how late a target must be for the stack of the thread that let go of its CPU to be
+    /// taken.
+    pub fn stacks_above(&self, above_ns: u64) {
+        self.rings.stacks_above(above_ns);
+    }
+
+    /// Stacks of a lane so far, and that so many of them were read.
+    pub fn stacks(&self, index: usize) -> u64 {
+        self.rings.stacks(index)
+    }
+
+    /// See [`Recorder::stacks`].
+    pub fn stacks_read(&self, index: usize, count: u64) {
+        self.rings.stacks_read(index, count);
+    }
+
     /// A stack that was taken, innermost first, unless it has been overwritten.
     #[must_use]
     pub fn stack(&self, index: u64, bytes: u64) -> Vec<u64> {
@@ -237,7 +258,7 @@ impl Recorder {
     }
 }
 
-fn targets(programs: &mut Ebpf) -> Result<HashMap<&mut MapData, u32, u32>, Unavailable> {
+fn targets(programs: &mut Ebpf) -> Result<HashMap<&mut MapData, u32, u64>, Unavailable> {
     let map = programs
         .map_mut("targets")
         .ok_or_else(|| Unavailable::new("the recorder lacks its targets", "build punctual anew"))?;

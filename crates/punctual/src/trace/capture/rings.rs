@@ -10,11 +10,14 @@ use super::slot::{Slot, WORDS};
 use super::unavailable::Unavailable;
 
 /// Words of a lane, and where its parts are: see `struct lane`.
-const LANE_WORDS: usize = 8;
+const LANE_WORDS: usize = 16;
 const NEXT: usize = 0;
 const FIRST: usize = 1;
 const MASK: usize = 2;
+const STACKS: usize = 5;
 const TARGET: usize = 6;
+const WORTH: usize = 8;
+const STACKS_READ: usize = 9;
 
 /// The rings of one program.
 #[derive(Debug)]
@@ -109,6 +112,33 @@ impl Rings {
         if let Some(word) = self.lanes.words().get(at) {
             word.store(u64::from(tid), Ordering::Relaxed);
         }
+    }
+
+    /// Says how late a target of a CPU must be for the stack of the thread that let go of the
+    /// CPU for it to be taken, in ns; `u64::MAX` for never.
+    pub fn stacks_above(&self, above_ns: u64) {
+        for place in &self.places {
+            let lane = &self.lanes.words()[place.lane * LANE_WORDS..][..LANE_WORDS];
+            // 0 is never, and so is what an addition to the clock would take beyond its end.
+            let worth_ns = if above_ns > u64::MAX / 2 {
+                0
+            } else {
+                above_ns.max(1)
+            };
+            lane[WORTH].store(worth_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Stacks that were taken on the CPU of a ring so far.
+    #[must_use]
+    pub fn stacks(&self, index: usize) -> u64 {
+        self.lanes.words()[self.places[index].lane * LANE_WORDS + STACKS].load(Ordering::Acquire)
+    }
+
+    /// So many of these were read: their places may be used again.
+    pub fn stacks_read(&self, index: usize, count: u64) {
+        self.lanes.words()[self.places[index].lane * LANE_WORDS + STACKS_READ]
+            .store(count, Ordering::Release);
     }
 
     /// How many there are.

@@ -37,6 +37,8 @@ pub mod kind {
     pub const FAULT: u16 = 20;
     pub const STACK: u16 = 21;
     pub const RENAME: u16 = 22;
+    pub const LEFT: u16 = 23;
+    pub const CALL_SENT: u16 = 24;
 }
 
 /// The CPU's timer among the vectors.
@@ -104,6 +106,12 @@ impl Slot {
         self.0[5]
     }
 
+    /// When the thread let go whose stack was taken, of such a stack.
+    #[must_use]
+    pub fn left_ns(&self) -> u64 {
+        self.0[6]
+    }
+
     /// The name in it, as far as there is one.
     #[must_use]
     pub fn name(&self) -> String {
@@ -143,6 +151,12 @@ impl Slot {
     pub fn stolen_ns(&self) -> Option<u64> {
         let timer = self.kind() == kind::VECTOR_ENTRY && self.a() as u32 as u64 == LOCAL_TIMER;
         (timer && self.d() != 0).then(|| self.d())
+    }
+
+    /// Whether an interrupt came over a program, where that could be read.
+    #[must_use]
+    pub fn is_over_program(&self) -> bool {
+        self.kind() == kind::VECTOR_ENTRY && self.b() != 0 && is_user(self.c())
     }
 
     /// What it says, or nothing if it is none of ours. Stacks are looked up elsewhere; names
@@ -209,7 +223,16 @@ impl Slot {
             kind::IDLE => What::Idle {
                 state: Some(a as u32).filter(|state| *state != AWAKE),
             },
-            kind::CALL_ENTRY => What::CallEntry { function: a },
+            kind::CALL_SENT => What::CallSent {
+                function: a,
+                from_cpu: (b >> 32) as u32,
+                request: self.d(),
+                by: (b as u32 != 0).then(|| self.other(b as u32)),
+            },
+            kind::CALL_ENTRY => What::CallEntry {
+                function: a,
+                request: b,
+            },
             kind::CALL_EXIT => What::CallExit { function: a },
             kind::WORK_START => What::WorkStart { function: a },
             kind::LOCK_WAIT => What::LockWait {
@@ -276,7 +299,9 @@ impl Default for Own {
 impl Own {
     /// Learns from a timer's interrupt.
     pub fn learn(&mut self, slot: &Slot) {
-        if slot.kind() == kind::VECTOR_ENTRY && slot.b() != 0 && is_user(slot.c()) {
+        // It isn't read each time; while an interrupt is served it never is 0.
+        let read = slot.a() >> 32 != 0;
+        if slot.kind() == kind::VECTOR_ENTRY && slot.b() != 0 && is_user(slot.c()) && read {
             self.0 = preempt_count((slot.a() >> 32) as u32) & 0xff;
         }
     }
@@ -399,8 +424,9 @@ mod tests {
                 let head = u64::from(of as u16) << 32;
                 let slot = Slot([word, head, word, word, word, word, word, word]);
                 let what = slot.what(&Names::default(), Own::default(), |_| true);
-                let none = [0, i32::from(kind::STACK)].contains(&of);
-                assert_eq!(what.is_none(), none || of > i32::from(kind::RENAME));
+                let elsewhere = [0, i32::from(kind::STACK), i32::from(kind::LEFT)];
+                let none = elsewhere.contains(&of) || of > i32::from(kind::CALL_SENT);
+                assert_eq!(what.is_none(), none);
                 let _ = slot.stolen_ns();
             }
         }

@@ -3,8 +3,11 @@
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::{Call, Happened, Options, Other, Sleeper, StoppedThread, Timer, Wake, calls};
+use super::{
+    Call, Happened, MOST_PROGRAMS, Options, Other, Programs, Sleeper, StoppedThread, Timer, Wake,
+};
 use crate::record::StopCause;
+use crate::trace::calls;
 use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
 use crate::trace::capture::rings::{Plan, Rings};
 use crate::trace::capture::slot::{Slot, text};
@@ -22,7 +25,7 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 42;
+const THREAD_WORDS: usize = 44;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
@@ -36,6 +39,15 @@ const BY_DEBUGGER: u64 = 2;
 /// Where `struct watched` has when the thread went to sleep, and what stopped it.
 const LEFT: usize = 21;
 const STOP: usize = 40;
+/// And whose it is.
+const PROGRAM: usize = 42;
+/// Words of `struct followed` and of `struct coming`.
+type FollowedWords = [u64; 2];
+type Coming = [u64; 2];
+/// Turns of programs that are told from here: apart from those that the kernel's side counts.
+const TOLD: u64 = 1 << 63;
+/// `UPDATE_NOEXIST`: what the kernel's side knows already stays.
+const UNLESS_THERE: u64 = 1;
 /// `FOR_A_LENGTH` of a wake-up's call.
 const FOR_A_LENGTH: u32 = 1 << 31;
 
@@ -47,6 +59,8 @@ pub struct Watching {
     rings: Rings,
     /// Taken out, but what another CPU's ring will hand over may come before it.
     fresh: Vec<Happened>,
+    /// Programs that were told of.
+    told: u64,
 }
 
 impl Watching {
@@ -64,14 +78,36 @@ impl Watching {
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
-            .override_global("program", &options.pid, true)
             .override_global("every", &every, true);
+        let (pid, children, name, group, hierarchy);
+        let mut coming: Vec<&str> = Vec::new();
+        match options.programs {
+            Programs::One(one) => {
+                pid = one;
+                loader.override_global("program", &pid, true);
+            }
+            Programs::Several(joining) => {
+                children = u32::from(joining.children);
+                name = joining.name;
+                (group, hierarchy) = joining.group.unwrap_or_default();
+                loader
+                    .override_global("children", &children, true)
+                    .override_global("name_is", &name, true)
+                    .override_global("group", &group, true)
+                    .override_global("hierarchy", &hierarchy, true)
+                    .map_max_entries("programs", MOST_PROGRAMS);
+                let named = name != [0; 16];
+                coming.extend(joining.children.then_some("sched_process_fork"));
+                coming.extend(named.then_some("task_rename"));
+                coming.extend(joining.group.map(|_| "cgroup_attach_task"));
+            }
+        }
         plan.size(&mut loader);
         let mut programs = loader
             .load(OBJECT)
             .map_err(|error| refused("taking the maps of the watch", &error))?;
         let rings = plan.map(&programs)?;
-        for tracepoint in TRACEPOINTS {
+        for tracepoint in TRACEPOINTS.iter().chain(&coming) {
             attach_typed(&mut programs, &format!("on_{tracepoint}"), tracepoint, &btf)
                 .map_err(|error| refused(&format!("tracing {tracepoint}"), &error))?;
         }
@@ -85,6 +121,7 @@ impl Watching {
             programs,
             rings,
             fresh: Vec::new(),
+            told: 0,
         })
     }
 
@@ -129,6 +166,44 @@ impl Watching {
         let map = self.programs.map("unfollowed");
         let count = map.and_then(|map| Array::<_, u64>::try_from(map).ok());
         count.and_then(|count| count.get(&0, 0).ok()).unwrap_or(0)
+    }
+
+    /// Watches one program more, by the kernel's number, if it isn't watched already.
+    pub fn follow(&mut self, program: u32) {
+        self.told += 1;
+        let value = [0, TOLD | self.told];
+        if let Some(mut programs) = self.programs_map() {
+            // Without room it is counted below.
+            let _ = programs.insert(program, value, UNLESS_THERE);
+        }
+    }
+
+    /// Watches a program no longer.
+    pub fn leave(&mut self, program: u32) {
+        if let Some(mut programs) = self.programs_map() {
+            let _ = programs.remove(&program);
+        }
+    }
+
+    fn programs_map(&mut self) -> Option<HashMap<&mut MapData, u32, FollowedWords>> {
+        HashMap::try_from(self.programs.map_mut("programs")?).ok()
+    }
+
+    /// The programs that are watched, by the kernel's numbers, where these are several.
+    #[must_use]
+    pub fn followed(&self) -> Vec<u32> {
+        let map = self.hash::<u32, FollowedWords>("programs");
+        map.map_or_else(Vec::new, |map| map.keys().filter_map(Result::ok).collect())
+    }
+
+    /// Programs that the kernel's side had no room for.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        let map = self.programs.map("coming");
+        let counts = map.and_then(|map| Array::<_, Coming>::try_from(map).ok());
+        counts
+            .and_then(|counts| counts.get(&0, 0).ok())
+            .map_or(0, |counts| counts[1])
     }
 
     /// Makes room: a thread has ended, and its counts were read.
@@ -234,6 +309,7 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         postponed: words[17],
         beyond: words[18],
         unseen: words[19],
+        program: words[PROGRAM] as u32,
         asleep: words[LEFT] != 0 && words[STOP] == 0,
         stopped: (words[STOP] != 0 && words[LEFT] != 0).then(|| (words[LEFT], cause(words[STOP]))),
     }

@@ -4,7 +4,6 @@
 //!
 //! The events behind a bill come from [`super::capture`].
 
-pub mod calls;
 #[cfg(feature = "trace")]
 mod kernel;
 pub mod marks;
@@ -79,6 +78,18 @@ mod kernel {
         pub fn unfollowed(&self) -> u64 {
             match *self {}
         }
+        pub fn follow(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn leave(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn followed(&self) -> Vec<u32> {
+            match *self {}
+        }
+        pub fn refused(&self) -> u64 {
+            match *self {}
+        }
     }
 }
 
@@ -89,13 +100,37 @@ pub use wakeups::SystemWatching;
 /// What to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The program, by the kernel's own number ([`super::capture::numbers`]).
-    pub pid: u32,
+    /// Whose threads.
+    pub programs: Programs,
     /// Its threads of ordinary priority too.
     pub every: bool,
     /// Wake-ups that each CPU's ring holds; rounded up to a power of two.
     pub ring: usize,
 }
+
+/// Whose threads are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Programs {
+    /// Those of one program, by the kernel's own number ([`super::capture::numbers`]).
+    One(u32),
+    /// Those of programs that come and go: they are told by [`Watching::follow`], and the kernel's
+    /// side adds and drops others as they are made, named and moved.
+    Several(Joining),
+}
+
+/// By what a program comes to be watched without being told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joining {
+    /// As the child of one that is.
+    pub children: bool,
+    /// By its name, padded with zeros; all zero: no name is asked for.
+    pub name: [u8; 16],
+    /// By its control group: number of the group, and of the mount's hierarchy.
+    pub group: Option<(u64, i32)>,
+}
+
+/// Programs that are watched at once.
+pub const MOST_PROGRAMS: u32 = 4096;
 
 /// What the kernel tells of a thread as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +199,7 @@ pub struct Wake {
     pub left_ns: Option<u64>,
     /// What the timer was that woke it; of no meaning where none did.
     pub timer: Timer,
-    /// What it slept in: see [`calls::name`].
+    /// What it slept in: see [`super::calls::name`].
     pub call: u32,
     /// Whether it slept at all.
     pub slept: bool,
@@ -239,6 +274,8 @@ pub struct Sleeper {
     pub beyond: u64,
     /// Sleeps whose end, or what ended them, the kernel did not show.
     pub unseen: u64,
+    /// The program that it is of, by the kernel's number.
+    pub program: u32,
     /// Whether it sleeps.
     pub asleep: bool,
     /// Since when it is stopped, and by what, if it is.
@@ -248,7 +285,7 @@ pub struct Sleeper {
 /// What a thread slept in, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// See [`calls::name`].
+    /// See [`super::calls::name`].
     pub call: u32,
     /// How often it slept in it.
     pub count: u64,

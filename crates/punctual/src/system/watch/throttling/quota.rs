@@ -1,25 +1,18 @@
 //! The CPU quota of a control group, and for how long it throttled threads during a run.
 
 use super::window::ms;
+use crate::record::explanation::GroupThrottling;
 use crate::record::run::Event;
+use crate::system::cgroup::throttling;
 use crate::system::root::Root;
 
 /// What the kernel counted by the first look.
 #[derive(Debug)]
 pub(super) struct Quota {
     directory: String,
-    first: Account,
+    first: GroupThrottling,
     /// The event as it was told last.
     told: Option<Event>,
-}
-
-/// `cpu.stat` of a control group.
-#[derive(Debug, Clone, Copy)]
-struct Account {
-    /// Periods in which threads were throttled.
-    periods: u64,
-    /// Summed over the CPUs.
-    ns: u64,
 }
 
 impl Quota {
@@ -27,7 +20,7 @@ impl Quota {
     pub(super) fn begin(root: &Root, directory: &str) -> Option<Self> {
         Some(Self {
             directory: directory.to_owned(),
-            first: Account::read(root, directory)?,
+            first: throttling(root, directory)?,
             told: None,
         })
     }
@@ -35,7 +28,7 @@ impl Quota {
     /// Tells of it the first time, and then keeps that event up to date. It stays at the instant
     /// at which it was noticed.
     pub(super) fn look(&mut self, root: &Root, at_ns: u64, events: &mut Vec<Event>) {
-        let Some(now) = Account::read(root, &self.directory) else {
+        let Some(now) = throttling(root, &self.directory) else {
             return;
         };
         let periods = now.periods.saturating_sub(self.first.periods);
@@ -64,23 +57,5 @@ impl Quota {
             Some(known) => *known = event,
             None => events.push(event),
         }
-    }
-}
-
-impl Account {
-    /// In the words of either version of control groups.
-    fn read(root: &Root, directory: &str) -> Option<Self> {
-        let text = root.text(&format!("{directory}/cpu.stat")).ok()?;
-        let number = |key: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-            line.trim().parse::<u64>().ok()
-        };
-        let ns = number("throttled_usec ")
-            .map(|us| us.saturating_mul(1000))
-            .or_else(|| number("throttled_time "));
-        Some(Self {
-            periods: number("nr_throttled ")?,
-            ns: ns.unwrap_or(0),
-        })
     }
 }

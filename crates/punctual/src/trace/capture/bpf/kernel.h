@@ -25,6 +25,7 @@ enum { MAP_MMAPABLE = 1 << 10 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 enum { UPDATE_ANY = 0, UPDATE_NOEXIST = 1 };
+static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
@@ -32,6 +33,7 @@ static long (*const bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
+static long (*const bpf_get_task_stack)(struct task_struct *task, void *to, u32 size, u64 flags) = (void *)141;
 static u64 (*const bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
@@ -89,6 +91,7 @@ struct task_struct {
 	u64 maj_flt;
 	void *stack;
 	struct pid *thread_pid;
+	struct task_struct *group_leader;
 	char comm[16];
 	struct sched_entity se;
 	struct sched_dl_entity dl;
@@ -132,6 +135,22 @@ struct rt_mutex_base {
 } CO_RE;
 struct rt_mutex_waiter {
 	struct rt_mutex_base *lock;
+} CO_RE;
+
+/* A control group begins with what it is to its controllers. */
+struct cgroup_subsys_state {
+	struct cgroup_subsys_state *parent;
+} CO_RE;
+struct kernfs_node {
+	u64 id;
+} CO_RE;
+struct cgroup_root {
+	s32 hierarchy_id;
+} CO_RE;
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
 } CO_RE;
 
 #define FIELD_BYTE_OFFSET 0

@@ -144,7 +144,7 @@ static ALWAYS_INLINE void begins(struct passes *at, u64 now_ns, u64 sp, struct w
 SEC("uprobe") int on_mark(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	if (task->tgid != program)
+	if (!is_watched(task))
 		return 0;
 	u64 cookie = bpf_get_attach_cookie(regs);
 	struct key key = {.tid = task->pid, .mark = cookie & ((1 << ROLE_SHIFT) - 1)};

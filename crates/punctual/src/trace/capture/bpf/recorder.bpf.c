@@ -6,9 +6,11 @@
  * capture/slot.rs reads what is written here. */
 #include "kernel.h"
 #include "ring.h"
+#include "stacks.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* And those of stacks.h. */
 enum kind {
 	VECTOR_ENTRY = 1,
 	VECTOR_EXIT,
@@ -30,31 +32,19 @@ enum kind {
 	LOCK_WAIT,
 	LOCK_DONE,
 	FAULT,
-	STACK,
-	RENAME,
+	RENAME = 22,
+	CALL_SENT = 24,
 };
 
 enum vector { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, PLATFORM, THERMAL, THRESHOLD };
 
-#define FRAMES 32
-#define STACKS 16
-struct stack {
-	u64 frames[FRAMES];
-};
-struct {
-	MAP_UINT(type, MAP_ARRAY);
-	MAP_UINT(map_flags, MAP_MMAPABLE);
-	MAP_UINT(max_entries, STACKS);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct stack);
-} stacks SEC(".maps");
-
-/* Threads that are waited for, by number. */
+/* Threads that are waited for, by number, and when each was made ready by something other than a
+ * timer that it armed. */
 struct {
 	MAP_UINT(type, MAP_HASH);
 	MAP_UINT(max_entries, 1024);
 	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u32);
+	MAP_TYPE(value, u64);
 } targets SEC(".maps");
 
 /* Fires when a target is late, so that what is in its way can be seen. */
@@ -71,18 +61,13 @@ struct {
 /* Set before the program is loaded. */
 const volatile u32 cpus = 1;
 const volatile u32 several = 0;      /* more than one target on a CPU */
-const volatile u64 threshold_ns = 0; /* how late is worth a stack; 0: none is taken */
+const volatile u64 threshold_ns = 0; /* how late a target is when its culprit is interrupted for a stack; 0: never */
 const volatile u32 sentinel_on = 0;
 /* Where a CPU's own variables lie, counted from its area's beginning; 0: not known. */
 const volatile u64 runqueues_at = 0;
 const volatile u64 irq_regs_at = 0;
 const volatile u64 preempt_count_at = 0;
 const volatile u64 steal_at = 0;
-
-static ALWAYS_INLINE u32 current_tid(void)
-{
-	return (u32)bpf_get_current_pid_tgid();
-}
 
 static ALWAYS_INLINE int is_target(struct lane *lane, u32 tid)
 {
@@ -91,41 +76,38 @@ static ALWAYS_INLINE int is_target(struct lane *lane, u32 tid)
 	return bpf_map_lookup_elem(&targets, &tid) != 0;
 }
 
-/* Where this CPU's own variables lie. */
-static ALWAYS_INLINE u64 own_area(u32 cpu)
+/* Since when a target could run that comes to a CPU now. */
+static ALWAYS_INLINE u64 ready_since(struct lane *lane, u32 tid)
 {
-	if (!runqueues_at)
-		return 0;
+	if (lane->due_ns)
+		return lane->due_ns;
+	u64 *ready_ns = bpf_map_lookup_elem(&targets, &tid);
+	return ready_ns ? *ready_ns : 0;
+}
+
+/* Where this CPU's own variables lie: that never changes. */
+static ALWAYS_INLINE u64 own_area(struct lane *lane, u32 cpu)
+{
+	if (lane->area || !runqueues_at)
+		return lane->area;
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!field_exists(task->se.cfs_rq) || !field_exists(((struct cfs_rq *)0)->rq))
 		return 0;
 	struct rq *rq = task->se.cfs_rq->rq;
 	if (rq->cpu != cpu)
 		return 0;
-	return (u64)rq - runqueues_at;
+	return lane->area = (u64)rq - runqueues_at;
 }
 
 /* Whether what runs now is over the thread that is said to be running. Not known: it may be. */
-static ALWAYS_INLINE int in_interrupt(u32 cpu)
+static ALWAYS_INLINE int in_interrupt(struct lane *lane, u32 cpu)
 {
-	u64 area = own_area(cpu);
+	u64 area = own_area(lane, cpu);
 	u32 count = 0x10000;
 	if (area && preempt_count_at)
 		read_kernel(&count, (void *)(area + preempt_count_at));
 	/* Served softirqs count by 0x100, handlers by 0x10000, non-maskable ones by 0x100000. */
 	return (count & 0x00ff0100) != 0;
-}
-
-static ALWAYS_INLINE void take_stack(void *ctx, struct lane *lane, u32 cpu, u64 now_ns)
-{
-	u64 number = __sync_fetch_and_add(&lane->stacks, 1) & (STACKS - 1);
-	u32 index = cpu * STACKS + number;
-	struct stack *stack = bpf_map_lookup_elem(&stacks, &index);
-	if (!stack)
-		return;
-	long bytes = bpf_get_stack(ctx, stack, sizeof(*stack), 0);
-	u64 end_ns = bpf_ktime_get_ns();
-	record(lane, end_ns, cpu, STACK, index, (u64)bytes, end_ns - now_ns, current_tid());
 }
 
 ON(local_timer_entry)
@@ -136,20 +118,32 @@ ON(local_timer_entry)
 	struct { u64 address, segment; } at = {};
 	u64 steal = 0;
 	u32 preempt = 0;
-	u64 area = own_area(cpu);
+	u64 area = own_area(lane, cpu);
 	if (area) {
+		u32 turn = lane->timers++ & 15;
+		struct task_struct *task = bpf_get_current_task_btf();
 		/* Where an idle CPU was is known, and it makes most of the wake-ups. */
-		int idle = bpf_get_current_task_btf()->pid == 0;
+		int idle = task->pid == 0, user = 0;
 		if (irq_regs_at && !idle) {
-			struct pt_regs *regs = 0;
+			struct pt_regs *regs = 0, *of_user = bpf_task_pt_regs(task);
 			read_kernel(&regs, (void *)(area + irq_regs_at));
-			if (regs)
+			user = regs && regs == of_user && (of_user->cs & 3);
+			if (user) {
+				/* Without a call to a helper, which costs more than all the rest here. */
+				at.address = of_user->ip;
+				at.segment = of_user->cs;
+			} else if (regs) {
 				bpf_probe_read_kernel(&at, sizeof(at), &regs->ip);
+			}
 		}
-		if (preempt_count_at && !idle)
+		/* A program's is what tracing itself adds: that is to be read now and then. */
+		if (preempt_count_at && !idle && (!user || !turn))
 			read_kernel(&preempt, (void *)(area + preempt_count_at));
-		if (steal_at)
+		/* Where it stays 0 nobody keeps the account: on bare metal, in most hypervisors. */
+		if (steal_at && (lane->stolen || !turn)) {
 			read_kernel(&steal, (void *)(area + steal_at));
+			lane->stolen = steal;
+		}
 	}
 	RECORD(VECTOR_ENTRY, LOCAL_TIMER | (u64)preempt << 32, at.address, at.segment, steal);
 	/* A program that was interrupted has no stack in the kernel, and its name is known. */
@@ -273,9 +267,16 @@ ON(sched_waking)
 	struct lane *lane = lane_or_others(cpu);
 	if (!lane || !lane->mask)
 		return 0;
-	if (lane->target != tid && !bpf_map_lookup_elem(&targets, &tid))
-		return 0;
+	/* The timer that it armed says since when: no need to look. */
+	u64 *ready_ns = 0;
+	if (lane->target != tid || !lane->due_ns) {
+		ready_ns = bpf_map_lookup_elem(&targets, &tid);
+		if (!ready_ns)
+			return 0;
+	}
 	u64 now_ns = bpf_ktime_get_ns();
+	if (ready_ns)
+		*ready_ns = now_ns;
 	u32 turn;
 	struct slot *slot = begin(lane, now_ns, cpu, WAKING, &turn);
 	if (!slot)
@@ -283,7 +284,8 @@ ON(sched_waking)
 	slot->a = tid;
 	slot->b = 0;
 	/* Not by the timer that it armed: by whom, a bill may want to know. */
-	if (!lane->due_ns && !in_interrupt(cpu)) {
+	struct lane *own = lane_of(cpu);
+	if (!lane->due_ns && own && !in_interrupt(own, cpu)) {
 		struct task_struct *waker = bpf_get_current_task_btf();
 		slot->b = (u32)waker->pid;
 		slot->c = (u64)waker->policy << 32 | (u16)waker->normal_prio;
@@ -384,8 +386,13 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	__builtin_memcpy(slot->name, to->comm, sizeof(slot->name));
 	done(slot, turn);
 	if (is_target(lane, to_tid)) {
+		note_who_left(lane, now_ns, from, (preempted & 1) || !state, ready_since(lane, to_tid));
 		lane->due_ns = 0;
-	} else if (sentinel_on && lane->due_ns && is_target(lane, from_tid)) {
+		return 0;
+	}
+	if (lane->left_tid && lane->left_tid == to_tid)
+		take_stack_left(lane, now_ns, cpu, to);
+	if (sentinel_on && lane->due_ns && is_target(lane, from_tid)) {
 		/* It sleeps. The timer is always moved on before it fires, unless the target is late. */
 		struct sentinel *sentinel = bpf_map_lookup_elem(&sentinels, &cpu);
 		if (sentinel) {
@@ -449,10 +456,34 @@ ON(cpu_idle)
 	return 0;
 }
 
+/* A CPU asks another to call a function: an event of the CPU that is asked. */
+SEC("raw_tp/csd_queue_cpu") int on_csd_queue_cpu(u64 *args)
+{
+	u32 cpu = (u32)args[0], here = bpf_get_smp_processor_id();
+	struct lane *lane = lane_of(cpu), *own = lane_of(here);
+	if (!lane || !lane->mask || !own)
+		return 0;
+	u32 turn;
+	struct slot *slot = begin(lane, bpf_ktime_get_ns(), cpu, CALL_SENT, &turn);
+	if (!slot)
+		return 0;
+	slot->a = args[2];
+	slot->b = (u64)here << 32;
+	slot->d = args[3];
+	if (!in_interrupt(own, here)) {
+		struct task_struct *sender = bpf_get_current_task_btf();
+		slot->b |= (u32)sender->pid;
+		slot->c = (u64)sender->policy << 32 | (u16)sender->prio;
+		__builtin_memcpy(slot->name, sender->comm, sizeof(slot->name));
+	}
+	done(slot, turn);
+	return 0;
+}
+
 SEC("raw_tp/csd_function_entry") int on_csd_function_entry(u64 *args)
 {
 	HERE;
-	RECORD(CALL_ENTRY, args[0], 0, 0, 0);
+	RECORD(CALL_ENTRY, args[0], args[1], 0, 0);
 	return 0;
 }
 

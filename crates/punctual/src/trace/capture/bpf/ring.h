@@ -28,7 +28,18 @@ struct lane {
 	u32 arming;    /* the timer that is being armed is our own */
 	u32 interrupted; /* the thread that an interrupt of this CPU runs over */
 	u32 served;      /* the thread that a softirq runs over, or on PREEMPT_RT in, with others between */
+	u64 worth_ns;    /* from outside: how late is worth the stack of the thread that let go; ~0: never */
+	u64 stacks_read; /* from outside: stacks that were read */
+	u64 left_ns;     /* when a thread let go of the CPU for a target that was late */
+	u64 left_count;  /* how often it had been switched from by then */
+	u32 left_tid;    /* that thread; 0: none */
+	u32 timers;      /* timer interrupts so far */
+	u64 area;        /* where this CPU's own variables lie; 0: not looked up yet */
+	u64 stolen;      /* whether the hypervisor has an account of stolen time */
+	u64 unused;
 };
+/* rings.rs counts in words: two cache lines. */
+_Static_assert(sizeof(struct lane) == 128, "a lane has 16 words");
 
 struct {
 	MAP_UINT(type, MAP_ARRAY);

@@ -5,7 +5,7 @@
  * trace/watch/kernel.rs reads what is written here. */
 #include "kernel.h"
 #include "ring.h"
-#include "program.h"
+#include "programs.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -83,6 +83,8 @@ struct watched {
 	u64 job_deadline; /* on the scheduler's clock; 0: no job runs */
 	u64 stopped;      /* `enum stop`: it left stopped, at left_ns */
 	u64 sleep_due_ns; /* until when it sleeps; 0: it armed no timer for that since it woke */
+	u64 program;      /* whose it is */
+	u64 turn;         /* of that program, where several are watched */
 };
 
 struct {
@@ -137,6 +139,25 @@ static ALWAYS_INLINE struct watched *find(struct task_struct *task)
 	return bpf_map_lookup_elem(&threads, &tid);
 }
 
+/* What it was at when its program was watched before is no more. */
+static ALWAYS_INLINE void forget_stay(struct watched *thread)
+{
+	thread->left_ns = thread->waking_ns = thread->due_ns = thread->job_deadline = thread->stopped = 0;
+	thread->sleep_due_ns = 0;
+}
+
+static ALWAYS_INLINE void renew(struct watched *thread, struct task_struct *task)
+{
+	if (program)
+		return;
+	struct followed *now = followed(task);
+	if (!now || thread->turn == now->turn)
+		return;
+	if (thread->turn)
+		forget_stay(thread);
+	thread->turn = now->turn;
+}
+
 static NOINLINE struct watched *find_or_make(u32 tid)
 {
 	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
@@ -157,6 +178,8 @@ static NOINLINE struct watched *find_or_make(u32 tid)
 static ALWAYS_INLINE void look(struct watched *thread, struct task_struct *task)
 {
 	thread->priority = (u64)task->policy << 32 | (u32)task->normal_prio;
+	thread->program = task->tgid;
+	renew(thread, task);
 	thread->faults[0] = task->min_flt;
 	thread->faults[1] = task->maj_flt;
 	if (thread->started_ns != task->start_time) {
@@ -361,7 +384,7 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 
 static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 now_ns, u32 cpu)
 {
-	if (task->tgid != program)
+	if (!is_watched(task))
 		return;
 	if (!is_counted(task)) {
 		/* It may have been before: what it was at then is no more. */
@@ -406,7 +429,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
 {
 	/* Nearly all switches are between others. */
-	if (from->tgid != program && to->tgid != program)
+	if (!is_watched(from) && !is_watched(to))
 		return 0;
 	HERE;
 	left(from, preempted, state, now_ns);
@@ -451,14 +474,13 @@ ON(hrtimer_expire_exit)
 /* A thread arms a timer: what it waits for, if it then sleeps. */
 ON(hrtimer_start)
 {
-	u64 both = bpf_get_current_pid_tgid();
-	if (both >> 32 != program)
+	if (!is_watched(bpf_get_current_task_btf()))
 		return 0;
 	HERE;
 	/* Not the tick, nor another that an interrupt arms anew. */
 	if (lane->due_ns)
 		return 0;
-	u32 tid = (u32)both;
+	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
 	if (thread) {
 		thread->timer = args[0];
@@ -504,13 +526,14 @@ static ALWAYS_INLINE struct watched *meet_stopped(struct task_struct *task)
 ON(sched_waking)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
-	if (task->tgid != program)
+	if (!is_watched(task))
 		return 0;
 	struct watched *thread = find(task);
 	if (!thread)
 		thread = meet_stopped(task);
 	if (!thread)
 		return 0;
+	renew(thread, task);
 	HERE;
 	thawed(thread, task, now_ns);
 	thread->waking_ns = now_ns;

@@ -14,7 +14,6 @@ use punctual_rt::sys::perf::{self, Probe};
 use super::super::kernel::other;
 use super::{Length, Mark, Passed, Passes, Role, Site, Unseen};
 use crate::trace::capture::kernel::{absent, possible_cpus, refused};
-use crate::trace::capture::numbers::Numbers;
 use crate::trace::capture::rings::{Plan, Rings};
 use crate::trace::capture::shared::link;
 use crate::trace::capture::slot::Slot;
@@ -52,14 +51,19 @@ pub struct Marking {
 }
 
 impl Marking {
-    /// Begins to see the marks of a program's threads; `every`: of those of ordinary priority
-    /// too. A mark that the kernel refuses is left out: see [`Marking::refused`].
+    /// Begins to see the marks of a program's threads, by its number here and the kernel's own;
+    /// `every`: of threads of ordinary priority too. A mark that the kernel refuses is left
+    /// out: see [`Marking::refused`].
     ///
     /// # Errors
     /// What is missing here, and what to do.
-    pub fn start(pid: u32, every: bool, marks: &[Mark]) -> Result<Self, Unavailable> {
+    pub fn start(
+        pid: u32,
+        kernels_pid: u32,
+        every: bool,
+        marks: &[Mark],
+    ) -> Result<Self, Unavailable> {
         unavailable::check()?;
-        let kernels_pid = Numbers::of_proc()?.kernels(pid);
         let kind = fs::read_to_string(KIND)
             .ok()
             .and_then(|text| text.trim().parse().ok())

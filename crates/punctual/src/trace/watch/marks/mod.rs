@@ -28,7 +28,7 @@ mod absent {
     pub enum Marking {}
 
     impl Marking {
-        pub fn start(_: u32, _: bool, _: &[Mark]) -> Result<Self, Unavailable> {
+        pub fn start(_: u32, _: u32, _: bool, _: &[Mark]) -> Result<Self, Unavailable> {
             Err(super::super::built_without())
         }
         pub fn refused(&self) -> &[Option<Unavailable>] {

@@ -1,0 +1,79 @@
+//! `explain` of another tool's recording: a run of its wake-ups, with their bills.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::failure::Failure;
+use crate::record::{RecordError, Run};
+use crate::report::formats;
+use crate::trace::attribute::{self, Ledger};
+use crate::trace::foreign::open::{Kind, open};
+use crate::trace::foreign::{Recording, WakeUp};
+
+/// Wake-ups that have a bill: those of the highest latencies.
+const MOST: usize = 1000;
+
+/// Whether a path is another tool's recording.
+pub fn is_one(path: &Path) -> bool {
+    path.is_file() && matches!(Kind::of(path), Ok(Some(_)))
+}
+
+/// The run of a recording; `None` where a file is none.
+///
+/// # Errors
+/// It can't be read, or shows no wake-up of a real-time thread.
+pub fn run_of(path: &Path) -> Result<Option<Run>, Failure> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let unreadable = |source| {
+        Failure::setup(RecordError::Read {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let Some(kind) = Kind::of(path).map_err(unreadable)? else {
+        return Ok(None);
+    };
+    let recording = open(path, kind).map_err(Failure::setup)?;
+    if recording.wake_ups.is_empty() {
+        let lacks = recording.missing.join("; ");
+        return Err(Failure::setup(format!(
+            "{}: shows no wake-up of a real-time thread: {lacks}",
+            path.display()
+        )));
+    }
+    let mut latencies: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for wake_up in &recording.wake_ups {
+        latencies
+            .entry(wake_up.cpu)
+            .or_default()
+            .push(wake_up.latency_ns());
+    }
+    let mut run = formats::recorded(path, kind.tool(), latencies).map_err(Failure::setup)?;
+    run.explanation = Some(explain(&recording));
+    Ok(Some(run))
+}
+
+fn explain(recording: &Recording) -> crate::record::Explanation {
+    let mut latest: Vec<&WakeUp> = recording.wake_ups.iter().collect();
+    latest.sort_by_key(|wake_up| (std::cmp::Reverse(wake_up.latency_ns()), wake_up.due_ns));
+    latest.truncate(MOST);
+    let mut ledger = Ledger::new(None);
+    for wake_up in latest {
+        let bill = attribute::bill(&wake_up.window(recording));
+        ledger.add_stages(&bill.stages);
+        ledger.add(&bill);
+    }
+    recording
+        .missing
+        .iter()
+        .for_each(|what| ledger.add_missing(what));
+    if recording.wake_ups.len() > MOST {
+        ledger.add_missing(&format!(
+            "bills of {} wake-ups: those of the {MOST} highest latencies are made",
+            recording.wake_ups.len() - MOST
+        ));
+    }
+    ledger.to_record()
+}

@@ -1,0 +1,156 @@
+//! The kernel's own trace buffer, frozen when a latency above the break value ends a run.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::record::{RecordError, RunDirectory};
+
+/// The kernel's trace buffer as text, beside the run.
+pub const TRACE_FILE: &str = "breach-trace.txt";
+/// Bytes of the trace buffer that are saved: the last ones, for it begins with the oldest.
+const MOST: usize = 64 << 20;
+
+/// Where the kernel's tracing may be mounted.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The kernel's trace buffer, which takes no events any more.
+#[derive(Debug)]
+pub struct Frozen {
+    place: PathBuf,
+}
+
+impl Frozen {
+    /// Freezes the trace buffer; `None` where no tracing is mounted or under way.
+    ///
+    /// # Errors
+    /// One line: it is under way and can't be stopped.
+    pub fn freeze() -> Result<Option<Self>, String> {
+        PLACES
+            .iter()
+            .find_map(|place| at(Path::new(place)).transpose())
+            .transpose()
+    }
+
+    /// What the user is told.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let place = self.place.display();
+        format!(
+            "the kernel's trace buffer is frozen ({place}/tracing_on is 0) and saved in \
+             {TRACE_FILE}; echo 1 >{place}/tracing_on resumes"
+        )
+    }
+
+    /// Lets it go on: it was no latency that ended the run.
+    pub fn thaw(&self) {
+        let _ = fs::write(self.place.join("tracing_on"), "1");
+    }
+
+    /// Saves what is in it beside the run.
+    ///
+    /// # Errors
+    /// It can't be read, or not be saved.
+    pub fn save(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let path = self.place.join("trace");
+        match File::open(&path).and_then(|file| last_of(file, MOST)) {
+            Ok(bytes) => directory.save_file(TRACE_FILE, &bytes),
+            Err(source) => Err(RecordError::Read { path, source }),
+        }
+    }
+}
+
+/// The head of a trace as text and its last bytes, from the beginning of a line on.
+fn last_of(mut trace: impl Read, most: usize) -> io::Result<Vec<u8>> {
+    const CHUNK: u64 = 1 << 20;
+    let (mut kept, mut dropped, mut head) = (Vec::new(), 0, Vec::new());
+    loop {
+        let read = trace.by_ref().take(CHUNK).read_to_end(&mut kept)?;
+        if head.is_empty() {
+            let lines = kept.split_inclusive(|byte| *byte == b'\n');
+            head = lines
+                .take_while(|line| line.starts_with(b"#"))
+                .flatten()
+                .copied()
+                .collect();
+        }
+        if read == 0 || kept.len() > most.saturating_mul(2) {
+            let over = kept.len().saturating_sub(most);
+            kept.drain(..over);
+            dropped += over;
+        }
+        if read == 0 {
+            break;
+        }
+    }
+    if dropped == 0 {
+        return Ok(kept);
+    }
+    let line = kept
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
+    dropped += line;
+    head.extend(format!("# {dropped} bytes before are left out\n").bytes());
+    head.extend_from_slice(&kept[line..]);
+    Ok(head)
+}
+
+fn at(place: &Path) -> Result<Option<Frozen>, String> {
+    let read = |name: &str| fs::read_to_string(place.join(name)).unwrap_or_default();
+    let traces = read("current_tracer").trim() != "nop" || read("events/enable").trim() != "0";
+    if read("tracing_on").trim() != "1" || !traces {
+        return Ok(None);
+    }
+    let path = place.join("tracing_on");
+    fs::write(&path, "0")
+        .map_err(|error| format!("{} can't be set to 0: {error}", path.display()))?;
+    Ok(Some(Frozen {
+        place: place.to_owned(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_trace_the_end_is_kept() {
+        let lines: String = (0..1000).map(|n| format!("line {n:04}\n")).collect();
+        let trace = format!("# tracer: nop\n#\n{lines}");
+        let whole = last_of(trace.as_bytes(), 1 << 20).unwrap();
+        assert_eq!(whole, trace.as_bytes());
+        let kept = String::from_utf8(last_of(trace.as_bytes(), 105).unwrap()).unwrap();
+        let kept: Vec<&str> = kept.lines().collect();
+        assert_eq!(&kept[..2], ["# tracer: nop", "#"]);
+        assert!(kept[2].ends_with("bytes before are left out"), "{kept:?}");
+        let last: Vec<String> = (990..1000).map(|n| format!("line {n:04}")).collect();
+        assert_eq!(&kept[3..], last);
+    }
+
+    #[test]
+    fn only_a_trace_that_is_under_way_is_frozen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("events")).unwrap();
+        for (on, tracer, events, frozen) in [
+            ("1\n", "nop\n", "0\n", false),
+            ("0\n", "function\n", "X\n", false),
+            ("1\n", "timerlat\n", "0\n", true),
+            ("1\n", "nop\n", "X\n", true),
+        ] {
+            fs::write(path("tracing_on"), on).unwrap();
+            fs::write(path("current_tracer"), tracer).unwrap();
+            fs::write(path("events/enable"), events).unwrap();
+            let held = at(folder.path()).unwrap();
+            assert_eq!(held.is_some(), frozen, "{tracer}{events}");
+            let now = fs::read_to_string(path("tracing_on")).unwrap();
+            assert_eq!(now.trim() == "0", frozen || on == "0\n");
+            if let Some(held) = held {
+                held.thaw();
+                assert_eq!(fs::read_to_string(path("tracing_on")).unwrap(), "1");
+            }
+        }
+        assert!(at(&path("nowhere")).unwrap().is_none());
+    }
+}

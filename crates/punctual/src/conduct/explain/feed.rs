@@ -1,0 +1,87 @@
+//! What is handed to the explaining thread: wake-ups in batches, and gaps to sort.
+
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
+
+use super::{lock, number};
+use crate::probe::collector::{SampleSink, Sieve, Sorted};
+use crate::probe::cycle::Sample;
+use crate::trace::capture::numbers::Numbers;
+use crate::trace::capture::{Capture, Place};
+
+/// A wake-up of a thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Wake {
+    /// The thread, by the kernel's number.
+    pub tid: u32,
+    /// Where it was.
+    pub at: Place,
+    /// Since when it waited, where that is known otherwise than by its timer.
+    pub waiting_ns: Option<u64>,
+    /// What its latency counts from.
+    pub due_ns: u64,
+    /// When it ran again.
+    pub woken_ns: u64,
+    /// Whether that is when the CPU went over to it: what comes after is not seen.
+    pub at_switch: bool,
+}
+
+impl Wake {
+    pub(super) fn latency_ns(&self) -> u64 {
+        self.woken_ns.saturating_sub(self.due_ns)
+    }
+}
+
+/// The collector's end: hands on every sample, in batches.
+pub struct Feed {
+    pub(super) batch: Vec<Wake>,
+    pub(super) sender: SyncSender<Vec<Wake>>,
+    /// Of our own threads.
+    pub(super) numbers: Numbers,
+}
+
+impl Feed {
+    /// Hands a wake-up on, with the next batch.
+    pub fn push(&mut self, wake: Wake) {
+        self.batch.push(wake);
+    }
+}
+
+impl SampleSink for Feed {
+    fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]) {
+        let tid = self.numbers.kernels(tid.unsigned_abs());
+        self.batch.extend(samples.iter().map(|sample| Wake {
+            tid,
+            at: Place::on(number(cpu)),
+            waiting_ns: None,
+            due_ns: sample.asked_ns,
+            woken_ns: sample.woke_ns(),
+            at_switch: false,
+        }));
+    }
+
+    fn collected(&mut self) {
+        if !self.batch.is_empty() {
+            // Who falls behind by seconds misses stages, and says so by their count.
+            let _ = self.sender.try_send(std::mem::take(&mut self.batch));
+        }
+    }
+}
+
+/// Keeps the gaps in which the kernel was not seen to do anything.
+pub(super) struct Quiet(pub(super) Arc<Mutex<Capture>>);
+
+impl Sieve for Quiet {
+    fn prepare(&mut self) {
+        lock(&self.0).drain();
+    }
+
+    fn sort(&mut self, cpu: usize, sample: &Sample) -> Sorted {
+        let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+        match lock(&self.0).is_quiet(cpu, sample.asked_ns, sample.woke_ns()) {
+            Some(true) => Sorted::Keep,
+            Some(false) => Sorted::SetAside,
+            None => Sorted::Untold,
+        }
+    }
+}

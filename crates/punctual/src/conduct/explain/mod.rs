@@ -1,0 +1,256 @@
+//! Explains late wake-ups while a run goes: a thread at ordinary priority that copies out what
+//! the kernel recorded, and makes a bill of each wake-up that was late. The probe threads
+//! know nothing of it.
+
+mod feed;
+mod tracer;
+
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use punctual_rt::sched::Policy;
+
+use self::feed::Quiet;
+pub use self::feed::{Feed, Wake};
+use self::tracer::{Account, Tracer, poller};
+use super::housekeeper::Housekeeper;
+use super::outliers::Outliers;
+use crate::probe::collector::Sieve;
+use crate::record::explanation::{Explanation, Ledger};
+use crate::record::{RecordError, RunDirectory, TracerCost};
+use crate::system::Root;
+use crate::system::group_limits::GroupLimits;
+use crate::trace::attribute::event::Window;
+use crate::trace::capture::numbers::Numbers;
+use crate::trace::capture::{self, Capture, Unavailable};
+
+/// The windows of the worst wake-ups, one to a line, beside the record.
+pub use crate::trace::windows::{OUTLIERS_FILE, WINDOWS_FILE};
+
+/// Batches of samples that may wait.
+const BATCHES: usize = 256;
+/// Bytes of the windows of all other outliers, compressed.
+const OUTLIER_BYTES: u64 = 16 << 20;
+
+/// What is to be explained.
+#[derive(Debug)]
+pub struct Wanted {
+    /// CPUs that are recorded.
+    pub cpus: Vec<usize>,
+    /// Our own threads with their CPUs; empty to follow every thread whose wake-ups are handed on.
+    pub threads: Vec<(i32, usize)>,
+    /// Wake-ups later than this; absent for the worst alone.
+    pub above_ns: Option<u64>,
+    /// What runs in the place of a thread that is later than this is interrupted for its stack.
+    pub stack_above_ns: Option<u64>,
+    /// How threads are scheduled that poll: their gaps are explained, and no wake-ups.
+    pub polling: Option<Policy>,
+    /// Where the work is done.
+    pub housekeeping: Option<usize>,
+}
+
+/// The explaining thread.
+pub struct Explaining {
+    account: Arc<Mutex<Account>>,
+    thread: Housekeeper,
+    capture: Arc<Mutex<Capture>>,
+    /// Of our own threads, read while they lived.
+    numbers: Numbers,
+}
+
+impl Explaining {
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// Why nothing can be explained here, and what to do: measuring goes on.
+    pub fn begin(wanted: &Wanted) -> Result<(Self, Feed), Unavailable> {
+        let mut cpus: Vec<u32> = wanted.cpus.iter().map(|cpu| number(*cpu)).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let numbers = if wanted.threads.is_empty() {
+            Numbers::default()
+        } else {
+            Numbers::read()?
+        };
+        // Our own threads share our groups; others' are read as they are met.
+        let own: Vec<u32> = wanted
+            .threads
+            .iter()
+            .map(|(tid, _)| numbers.kernels(tid.unsigned_abs()))
+            .collect();
+        let mut groups = GroupLimits::new(&Root::live());
+        groups.add(&own, "/proc/self/cgroup");
+        let targets = wanted
+            .threads
+            .iter()
+            .map(|(tid, cpu)| (numbers.kernels(tid.unsigned_abs()), number(*cpu)));
+        let above_ns = wanted.above_ns;
+        let options = capture::Options {
+            targets: targets.collect(),
+            // No stack is taken of what holds a polling thread up: it can't be known then.
+            interrupt_above_ns: wanted
+                .stack_above_ns
+                .filter(|_| wanted.polling.is_none())
+                .unwrap_or(0),
+            ring_events: capture::ring_events(cpus.len()),
+            cpus,
+        };
+        let capture = Capture::start(&options)?;
+        if wanted.polling.is_none() {
+            capture.stacks_above(0);
+        }
+        let mut ledger = Ledger::new(above_ns);
+        for what in capture.missing() {
+            ledger.add_missing(&what);
+        }
+        let capture = Arc::new(Mutex::new(capture));
+        let account = Arc::new(Mutex::new(Account {
+            ledger,
+            windows: Vec::new(),
+            outliers: Outliers::within(OUTLIER_BYTES),
+            above_ns: above_ns.unwrap_or(u64::MAX),
+            changed: false,
+            events: 0,
+            lost: 0,
+            passed_over: 0,
+        }));
+        let (sender, batches) = mpsc::sync_channel(BATCHES);
+        let mut tracer = Tracer {
+            capture: Arc::clone(&capture),
+            above_ns: above_ns.unwrap_or(u64::MAX),
+            poller: wanted.polling.map(poller),
+            account: Arc::clone(&account),
+            batches,
+            waiting: Vec::new(),
+            followed: wanted.threads.is_empty().then(BTreeSet::new),
+            numbers: Numbers::of_proc()?,
+            groups,
+        };
+        let round = move |last| tracer.round(last);
+        let thread =
+            Housekeeper::begin("tracer", 1 << 20, wanted.housekeeping, round).map_err(|error| {
+                Unavailable::new(format!("no thread for it: {error}"), "free some memory")
+            })?;
+        let explaining = Self {
+            account,
+            thread,
+            capture,
+            numbers: numbers.clone(),
+        };
+        let feed = Feed {
+            batch: Vec::new(),
+            sender,
+            numbers,
+        };
+        Ok((explaining, feed))
+    }
+
+    /// Tells gaps in which the kernel did something from those in which it did nothing.
+    #[must_use]
+    pub fn sieve(&self) -> Box<dyn Sieve> {
+        Box::new(Quiet(Arc::clone(&self.capture)))
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn explanation(&self) -> Explanation {
+        let account = lock(&self.account);
+        let counts = account.outliers.counts();
+        Explanation {
+            kept: (counts.windows + counts.dropped > 0).then_some(counts),
+            ..account.ledger.to_record()
+        }
+    }
+
+    /// System management interrupts of a CPU so far, where the processor counts them.
+    #[must_use]
+    pub fn smi_count(&self, cpu: usize) -> Option<u64> {
+        lock(&self.capture).smi_count(u32::try_from(cpu).ok()?)
+    }
+
+    /// Stolen time counts from this instant on.
+    pub fn count_stolen_from(&self, start_ns: u64) {
+        lock(&self.capture).count_stolen_from(start_ns);
+    }
+
+    /// Time that the host took from a CPU since then, by the hypervisor's account; absent where
+    /// it has none.
+    #[must_use]
+    pub fn stolen_ns(&self, cpu: usize) -> Option<u64> {
+        lock(&self.capture).stolen_ns(u32::try_from(cpu).ok()?)
+    }
+
+    /// What it has cost so far, outside the kernel.
+    #[must_use]
+    pub fn cost(&self) -> TracerCost {
+        let account = lock(&self.account);
+        TracerCost {
+            cpu_ns: self.thread.cpu_ns(),
+            events: account.events,
+            lost: account.lost,
+        }
+    }
+
+    /// Saves the windows of the worst wake-ups beside the record, if there are others than
+    /// before.
+    ///
+    /// # Errors
+    /// The disk's; it is tried again the next time.
+    pub fn save(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let worst = self.save_worst(directory);
+        let last = self.thread.has_ended();
+        // The explaining thread goes on meanwhile: its rings don't hold what a disk takes.
+        let none = Outliers::within(OUTLIER_BYTES);
+        let mut outliers = std::mem::replace(&mut lock(&self.account).outliers, none);
+        let saved = outliers.save(directory.folder(), last);
+        let mut account = lock(&self.account);
+        outliers.absorb(&account.outliers);
+        account.outliers = outliers;
+        drop(account);
+        let saved = saved.map_err(|source| {
+            if last {
+                directory.note_unsaved(OUTLIERS_FILE, source.to_string());
+            }
+            let path = directory.path().join(OUTLIERS_FILE);
+            RecordError::Save { path, source }
+        });
+        worst.and(saved)
+    }
+
+    fn save_worst(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let lines = {
+            let mut account = lock(&self.account);
+            if !std::mem::take(&mut account.changed) {
+                return Ok(());
+            }
+            let lines: Vec<&str> = account.windows.iter().map(|(_, line)| &**line).collect();
+            lines.join("\n") + "\n"
+        };
+        let saved = directory.save_file(WINDOWS_FILE, lines.as_bytes());
+        if saved.is_err() {
+            lock(&self.account).changed = true;
+        }
+        saved
+    }
+
+    /// Everything that is still recorded, around a wake-up of a probe that may have ended.
+    #[must_use]
+    pub fn ring(&self, tid: i32, cpu: usize, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        let tid = self.numbers.kernels(tid.unsigned_abs());
+        Some(lock(&self.capture).ring(tid, number(cpu), due_ns, woken_ns))
+    }
+
+    /// Explains what is left, once the last samples were handed on, and ends the recording.
+    pub fn end(&mut self) {
+        self.thread.end();
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn number(cpu: usize) -> u32 {
+    u32::try_from(cpu).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,340 @@
+//! The thread that copies out what the kernel recorded, and makes a bill of each late wake-up.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use punctual_rt::clock;
+use punctual_rt::sched::Policy;
+
+use super::feed::Wake;
+use super::lock;
+use crate::conduct::culprits;
+use crate::conduct::outliers::Outliers;
+use crate::record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageTimes};
+use crate::system::group_limits::GroupLimits;
+use crate::trace::attribute;
+use crate::trace::attribute::event::{Task, Window};
+use crate::trace::capture::Capture;
+use crate::trace::capture::numbers::Numbers;
+
+/// How often the rings are copied out: they hold a third of a second of the worst.
+const NAP: Duration = Duration::from_millis(50);
+/// Outliers that are explained after each nap. More are counted, and not explained.
+const AT_ONCE: usize = 256;
+/// Gaps that are: they are many, and most are short.
+const GAPS_AT_ONCE: usize = 4096;
+/// How often system management interrupts are counted while gaps are looked for; and least
+/// between two counts for wake-ups that are not among the worst.
+const SMI_EVERY_NS: u64 = 1_000_000_000;
+/// The platform's part of a bill that may be theirs: more than a timer's ordinary delivery.
+const SUSPECT_NS: u64 = 10_000;
+/// Threads that are followed where any may come.
+const FOLLOWED: usize = 1000;
+/// Bytes of the windows of the worst that are kept as text.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// What is known so far.
+pub(super) struct Account {
+    pub(super) ledger: Ledger,
+    /// Latency and line of the worst, the worst first.
+    pub(super) windows: Vec<(u64, String)>,
+    /// Those of all other outliers.
+    pub(super) outliers: Outliers,
+    pub(super) above_ns: u64,
+    pub(super) changed: bool,
+    pub(super) events: u64,
+    pub(super) lost: u64,
+    /// Outliers that came faster than they could be looked at.
+    pub(super) passed_over: u64,
+}
+
+/// A polling thread as the kernel sees it: it need not be seen to come, for it never leaves.
+pub(super) fn poller(policy: Policy) -> Task {
+    let (priority, policy) = match policy {
+        Policy::Fifo(priority) => (99 - priority as i32, 1),
+        Policy::RoundRobin(priority) => (99 - priority as i32, 2),
+        _ => (120, 0),
+    };
+    Task {
+        tid: 0,
+        name: "probe".to_owned(),
+        priority,
+        policy,
+    }
+}
+
+/// The thread's own.
+pub(super) struct Tracer {
+    pub(super) capture: Arc<Mutex<Capture>>,
+    /// The probe where gaps are explained and not wake-ups.
+    pub(super) poller: Option<Task>,
+    pub(super) above_ns: u64,
+    pub(super) account: Arc<Mutex<Account>>,
+    pub(super) batches: Receiver<Vec<Wake>>,
+    /// Late ones, to be explained in the next round: by then what followed them is known.
+    pub(super) waiting: Vec<Wake>,
+    /// Threads that are followed since they were met; absent where they are known beforehand.
+    pub(super) followed: Option<BTreeSet<u32>>,
+    /// What `/proc` calls threads.
+    pub(super) numbers: Numbers,
+    /// What the control groups of those threads may run.
+    pub(super) groups: GroupLimits,
+}
+
+impl Tracer {
+    pub(super) fn round(&mut self, last: bool) {
+        // Before the rings are copied, so that they hold what belongs to these samples.
+        let samples = self.samples(if last { Duration::ZERO } else { NAP });
+        self.meet(&samples);
+        self.explain(last);
+        self.follow(&samples);
+        if last {
+            self.explain(last);
+        }
+    }
+
+    /// Copies the rings out and makes the bills of those that wait.
+    fn explain(&mut self, last: bool) {
+        {
+            let mut capture = lock(&self.capture);
+            if last || self.poller.is_some() {
+                capture.count_smis(SMI_EVERY_NS);
+            }
+            capture.drain();
+            if self.poller.is_none() {
+                let least_ns = lock(&self.account).ledger.least_kept_ns();
+                capture.stacks_above(self.above_ns.min(least_ns));
+            }
+        }
+        // All that wait have ended: what the kernel counted of them is in this reading.
+        self.groups.look(clock::now_ns());
+        lock(&self.account)
+            .ledger
+            .set_limits(&self.groups.over_run());
+        let mut drained = Instant::now();
+        // Gaps may come by the thousand, and to pack one takes as long as to explain it.
+        let mut packed = 0;
+        for wake in std::mem::take(&mut self.waiting) {
+            // The bills of a flood take longer than the rings hold.
+            if drained.elapsed() > NAP / 2 {
+                lock(&self.capture).drain();
+                drained = Instant::now();
+            }
+            let (window, mut bill) = self.made(&wake);
+            let forgotten = lock(&self.capture).has_forgotten(wake.at, wake.due_ns);
+            let latency_ns = bill.as_ref().map(|bill| bill.latency_ns);
+            let kept = |ns: u64| lock(&self.account).ledger.would_keep(ns);
+            let keep = latency_ns.is_some_and(kept);
+            if let Some(bill) = bill.as_mut().filter(|_| keep) {
+                culprits::look_up(bill, &self.numbers);
+            }
+            let mut account = lock(&self.account);
+            if forgotten {
+                account.ledger.add_missing(
+                    "the beginning of some late wake-ups: its events had made room for others \
+                     by the time that these were looked at",
+                );
+            }
+            match (window, bill) {
+                (Some(window), Some(bill)) => {
+                    let keep = account.ledger.would_keep(bill.latency_ns);
+                    account.ledger.add(&bill);
+                    if keep {
+                        account.keep(&window);
+                    } else if bill.latency_ns > self.above_ns {
+                        packed += 1;
+                        account.keep_beside(&window, bill.latency_ns, packed <= AT_ONCE);
+                    }
+                }
+                _ if wake.latency_ns() > self.above_ns => account.ledger.add_lost(),
+                _ => {}
+            }
+        }
+    }
+
+    /// The bill, and what it was made of. Where the platform has much of it, it is made again
+    /// once the system management interrupts were counted: they are counted where it matters,
+    /// for a reading is an interrupt itself.
+    fn made(&self, wake: &Wake) -> (Option<Window>, Option<Bill>) {
+        let make = || {
+            let window = self.window(wake);
+            let bill = window.as_ref().map(|window| self.bill(window));
+            (window, bill)
+        };
+        let made = make();
+        let suspect = made
+            .1
+            .as_ref()
+            .is_some_and(|bill| platform_ns(bill) > SUSPECT_NS);
+        if suspect {
+            let worst = lock(&self.account).ledger.would_keep(wake.latency_ns());
+            let apart_ns = if worst { 0 } else { SMI_EVERY_NS };
+            if lock(&self.capture).count_smis(apart_ns) {
+                return make();
+            }
+        }
+        made
+    }
+
+    /// What was handed on within a nap.
+    fn samples(&self, nap: Duration) -> Vec<Wake> {
+        let until = Instant::now() + nap;
+        let mut samples = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.batches.recv_timeout(left) {
+                Ok(batch) => samples.extend(batch),
+                Err(RecvTimeoutError::Timeout) => return samples,
+                Err(RecvTimeoutError::Disconnected) => {
+                    std::thread::sleep(left);
+                    return samples;
+                }
+            }
+        }
+    }
+
+    /// Follows threads that are met for the first time.
+    fn meet(&mut self, samples: &[Wake]) {
+        let Some(followed) = &mut self.followed else {
+            return;
+        };
+        for wake in samples {
+            if followed.len() < FOLLOWED && followed.insert(wake.tid) {
+                self.numbers.meet(wake.tid);
+                if let Some(here) = self.numbers.in_proc(wake.tid) {
+                    let file = format!("/proc/{here}/cgroup");
+                    self.groups.add(&[wake.tid], &file);
+                }
+                // One that has ended already needs no place.
+                let _ = lock(&self.capture).follow(wake.tid);
+            }
+        }
+    }
+
+    /// Counts the stages of all, and picks those that are to be explained.
+    fn follow(&mut self, samples: &[Wake]) {
+        let mut capture = lock(&self.capture);
+        let mut account = lock(&self.account);
+        let wakes = samples.iter().filter(|_| self.poller.is_none());
+        for wake in wakes {
+            let instants = capture.chain(wake.tid, wake.due_ns, wake.woken_ns);
+            if let Some(mut instants) = instants {
+                if wake.at_switch {
+                    instants.woken_ns = instants.switch_ns.unwrap_or(instants.woken_ns);
+                }
+                let mut times = StageTimes::between(&instants);
+                if wake.at_switch {
+                    times.ns[Stage::User as usize] = None;
+                }
+                account.ledger.add_stages(&times);
+            }
+        }
+        let mut worst: Vec<Wake> = samples
+            .iter()
+            .filter(|wake| {
+                let latency_ns = wake.latency_ns();
+                latency_ns > self.above_ns || account.ledger.would_keep(latency_ns)
+            })
+            .copied()
+            .collect();
+        worst.sort_by_key(|wake| Reverse(wake.latency_ns()));
+        for (rank, wake) in worst.into_iter().enumerate() {
+            let outlier = wake.latency_ns() > self.above_ns;
+            // Of those that are not late, no more than could be kept if they came alone.
+            let at_once = match self.poller {
+                Some(_) => GAPS_AT_ONCE,
+                None => AT_ONCE,
+            };
+            if rank < if outlier { at_once } else { Explanation::BILLS } {
+                self.waiting.push(wake);
+            } else if outlier {
+                account.passed_over += 1;
+                account.ledger.add_lost();
+            }
+        }
+        if account.passed_over > 0 {
+            account
+                .ledger
+                .add_missing("outliers that came faster than they could be explained");
+        }
+        account.events = capture.events();
+        account.lost = capture.lost();
+    }
+
+    fn window(&self, wake: &Wake) -> Option<Window> {
+        let capture = lock(&self.capture);
+        let limits = self.groups.around(wake.tid, wake.due_ns, wake.woken_ns);
+        let window = match &self.poller {
+            None => {
+                let (due_ns, woken_ns) = (wake.due_ns, wake.woken_ns);
+                let mut window = capture.window_at(wake.tid, wake.at, due_ns, woken_ns);
+                if let Some(waiting_ns) = wake.waiting_ns {
+                    window.waiting_ns = waiting_ns;
+                }
+                Some(window)
+            }
+            Some(poller) => {
+                let probe = Task {
+                    tid: wake.tid,
+                    ..poller.clone()
+                };
+                capture.gap(probe, wake.due_ns, wake.woken_ns)
+            }
+        };
+        window.map(|window| Window { limits, ..window })
+    }
+
+    /// Of a gap that will not be kept no picture is drawn.
+    fn bill(&self, window: &Window) -> Bill {
+        let length_ns = window.woken_ns.saturating_sub(window.due_ns);
+        match self.poller {
+            Some(_) if !lock(&self.account).ledger.would_keep(length_ns) => {
+                attribute::plain_bill(window)
+            }
+            _ => attribute::bill(window),
+        }
+    }
+}
+
+/// The platform's part of a bill.
+fn platform_ns(bill: &Bill) -> u64 {
+    let rows = bill.rows.iter();
+    let platform = rows.filter(|row| row.cause == Cause::Platform);
+    platform.map(|row| row.ns).sum()
+}
+
+impl Account {
+    fn keep(&mut self, window: &Window) {
+        let latency_ns = window.woken_ns.saturating_sub(window.due_ns);
+        let Ok(line) = serde_json::to_string(window) else {
+            return;
+        };
+        let at = self
+            .windows
+            .partition_point(|(kept, _)| *kept >= latency_ns);
+        self.windows.insert(at, (latency_ns, line));
+        let bytes = |windows: &[(u64, String)]| -> usize {
+            windows.iter().map(|(_, line)| line.len()).sum()
+        };
+        while self.windows.len() > Explanation::BILLS || bytes(&self.windows) > KEPT_BYTES {
+            if let Some((latency_ns, line)) = self.windows.pop()
+                && latency_ns > self.above_ns
+            {
+                self.outliers.add(latency_ns, &line);
+            }
+        }
+        self.changed = true;
+    }
+
+    /// Keeps the window of an outlier that isn't among the worst.
+    fn keep_beside(&mut self, window: &Window, latency_ns: u64, has_time: bool) {
+        if !has_time || !self.outliers.would_keep(latency_ns) {
+            self.outliers.drop_one();
+        } else if let Ok(line) = serde_json::to_string(window) {
+            self.outliers.add(latency_ns, &line);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! How much may be brought into a guest: its files lie in its memory, twice while it boots.
+
+use std::path::Path;
+
+use super::error::LabError;
+
+/// The firmware places no larger archive in every guest.
+const MOST_MIB: u64 = 1024;
+/// Files of a guest.
+const MOST_FILES: u64 = 200_000;
+/// What an entry costs beside its bytes.
+const ENTRY: u64 = 512;
+
+/// What is left for files that are brought into a guest.
+#[derive(Debug, Clone)]
+pub struct Room {
+    whole_mib: u64,
+    memory_mib: u64,
+    left: u64,
+    files: u64,
+}
+
+impl Room {
+    /// That of a guest with this memory: two fifths of it.
+    #[must_use]
+    pub fn of(memory_mib: u64) -> Self {
+        let whole_mib = (memory_mib / 5 * 2).min(MOST_MIB);
+        Self {
+            whole_mib,
+            memory_mib,
+            left: whole_mib << 20,
+            files: MOST_FILES,
+        }
+    }
+
+    /// Takes room for a file of so many bytes, or says in a few words why there is none.
+    ///
+    /// # Errors
+    /// There is not enough left.
+    pub fn take(&mut self, bytes: u64) -> Result<(), String> {
+        let Some(files) = self.files.checked_sub(1) else {
+            return Err(format!("more than {MOST_FILES} files"));
+        };
+        let left = self.left.checked_sub(bytes.saturating_add(ENTRY));
+        let Some(left) = left else {
+            return Err(format!(
+                "no room for {bytes} bytes: a guest with {} MiB of memory takes {} MiB of files; \
+                 bring less, or give more by --mem (at most {MOST_MIB} MiB of files)",
+                self.memory_mib, self.whole_mib
+            ));
+        };
+        (self.files, self.left) = (files, left);
+        Ok(())
+    }
+
+    /// The same, with the file's name.
+    ///
+    /// # Errors
+    /// There is not enough left.
+    pub fn take_for(&mut self, path: &Path, bytes: u64) -> Result<(), LabError> {
+        self.take(bytes).map_err(|reason| LabError::Program {
+            path: path.to_owned(),
+            reason,
+        })
+    }
+
+    /// Bytes that are left.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+}

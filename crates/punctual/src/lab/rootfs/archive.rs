@@ -1,0 +1,192 @@
+//! A `tar` as a root file system, or as a layer of one. Total, whatever the bytes: an entry that
+//! leads out is refused, and no more is kept in memory than the guest takes.
+
+use std::io::{self, Read};
+
+use tar::{Archive, Entry, EntryType, PaxExtensions};
+
+use super::super::room::Room;
+use super::tree::{Node, Tree};
+
+/// A name or a header of extensions, in bytes.
+const LONGEST_HEADER: u64 = 64 << 10;
+/// How an OCI layer says that something of a lower one is gone.
+const WHITEOUT: &str = ".wh.";
+const OPAQUE: &str = ".wh..wh..opq";
+/// Bytes of a tar that is unpacked, with what isn't kept of it.
+const MOST_BYTES: u64 = 16 << 30;
+
+/// What headers before an entry say of it.
+#[derive(Default)]
+struct Said {
+    path: Option<Vec<u8>>,
+    target: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+/// Unpacks a tar over what is there; with whiteouts, where it is a layer.
+///
+/// # Errors
+/// One line without the archive's name.
+pub fn unpack(
+    tar: impl Read,
+    is_layer: bool,
+    tree: &mut Tree,
+    room: &mut Room,
+) -> Result<(), String> {
+    let counted = Counted {
+        tar: tar.take(MOST_BYTES),
+        zeros: 0,
+    };
+    let mut archive = Archive::new(counted);
+    let failed = |error: io::Error| format!("can't be unpacked: {}", in_a_line(&error.to_string()));
+    // Raw, since the crate would read a long name of any length into memory.
+    let entries = archive.entries().map_err(failed)?.raw(true);
+    let mut said = Said::default();
+    let mut headers = 0u32;
+    for entry in entries {
+        let mut entry = entry.map_err(failed)?;
+        match entry.header().entry_type() {
+            EntryType::GNULongName => said.path = Some(header(&mut entry)?),
+            EntryType::GNULongLink => said.target = Some(header(&mut entry)?),
+            EntryType::XHeader => extensions(&header(&mut entry)?, &mut said),
+            EntryType::XGlobalHeader => {}
+            _ => {
+                headers = 0;
+                add(&mut entry, std::mem::take(&mut said), is_layer, tree, room)?;
+                continue;
+            }
+        }
+        headers += 1;
+        if headers > 16 {
+            return Err("can't be unpacked: it has headers without files".to_owned());
+        }
+    }
+    let counted = archive.into_inner();
+    if counted.tar.limit() == 0 {
+        return Err(format!("is longer than {} GiB", MOST_BYTES >> 30));
+    }
+    if counted.zeros < 512 {
+        return Err("ends without the end mark of a tar: it was cut short".to_owned());
+    }
+    Ok(())
+}
+
+/// Counts the zeros that came last: a whole tar ends with a block of them.
+struct Counted<R> {
+    tar: R,
+    zeros: usize,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let length = self.tar.read(bytes)?;
+        let zeros = bytes[..length].iter().rev().take_while(|it| **it == 0);
+        let zeros = zeros.count();
+        self.zeros = if zeros == length {
+            self.zeros.saturating_add(zeros)
+        } else {
+            zeros
+        };
+        Ok(length)
+    }
+}
+
+fn header(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    if entry.size() > LONGEST_HEADER {
+        return Err("can't be unpacked: a name in it is longer than 64 KiB".to_owned());
+    }
+    entry
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("can't be unpacked: {}", in_a_line(&error.to_string())))?;
+    Ok(bytes)
+}
+
+fn extensions(bytes: &[u8], said: &mut Said) {
+    for extension in PaxExtensions::new(bytes).flatten() {
+        let value = extension.value_bytes().to_vec();
+        match extension.key_bytes() {
+            b"path" => said.path = Some(value),
+            b"linkpath" => said.target = Some(value),
+            b"size" => said.size = extension.value().ok().and_then(|size| size.parse().ok()),
+            _ => {}
+        }
+    }
+}
+
+fn add(
+    entry: &mut Entry<'_, impl Read>,
+    said: Said,
+    is_layer: bool,
+    tree: &mut Tree,
+    room: &mut Room,
+) -> Result<(), String> {
+    let path = said
+        .path
+        .unwrap_or_else(|| entry.header().path_bytes().into_owned());
+    let path = text(path).map_err(|path| format!("{}: its name is no UTF-8", in_a_line(&path)))?;
+    let wrong = |reason: String| format!("{}: {reason}", in_a_line(&path));
+    let size = entry.size();
+    if said.size.is_some_and(|said| said != size) {
+        return Err(wrong("its size is too large for a guest".to_owned()));
+    }
+    let mode = entry.header().mode().unwrap_or(0o755);
+    if is_layer {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        if name == OPAQUE {
+            return tree.hide_contents(above).map_err(wrong);
+        }
+        if let Some(name) = name.strip_prefix(WHITEOUT) {
+            // Others of that kind are marks of a union file system.
+            if name.is_empty() || name == "." || name == ".." || name.starts_with(".wh.") {
+                return Ok(());
+            }
+            return tree.hide(&format!("{above}/{name}")).map_err(wrong);
+        }
+    }
+    let target = said
+        .target
+        .or_else(|| entry.link_name_bytes().map(|name| name.into_owned()));
+    let target = text(target.unwrap_or_default())
+        .map_err(|_| wrong("the name that it links to is no UTF-8".to_owned()))?;
+    let done = match entry.header().entry_type() {
+        EntryType::Regular | EntryType::Continuous => {
+            // Before it is read: a header may state any size.
+            room.clone().take(size).map_err(wrong)?;
+            let mut bytes = Vec::new();
+            let read = entry.take(size).read_to_end(&mut bytes);
+            match read {
+                Ok(read) if read as u64 == size => {}
+                Ok(_) => return Err(wrong("the archive ends within it".to_owned())),
+                Err(error) => return Err(wrong(in_a_line(&error.to_string()))),
+            }
+            tree.add(&path, mode, Node::File(bytes), room)
+        }
+        EntryType::Directory => tree.add(&path, mode, Node::Folder, room),
+        EntryType::Symlink => tree.add(&path, mode, Node::Link(target), room),
+        EntryType::Link => tree.add_name(&path, &target, room),
+        EntryType::GNUSparse => Err("is a sparse file, which isn't unpacked here".to_owned()),
+        // The guest has devices of its own in /dev; pipes are made by who needs them.
+        _ => Ok(()),
+    };
+    done.map_err(wrong)
+}
+
+fn text(mut bytes: Vec<u8>) -> Result<String, String> {
+    bytes.truncate(
+        bytes
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(bytes.len()),
+    );
+    String::from_utf8(bytes).map_err(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// What an archive says, in a line that a terminal can show.
+pub fn in_a_line(text: &str) -> String {
+    let shown = text.chars().take(200);
+    shown
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}

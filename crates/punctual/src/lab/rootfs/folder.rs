@@ -1,0 +1,55 @@
+//! A directory of the host as a root file system, or as a part of one.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::super::room::Room;
+use super::tree::{Node, Tree};
+
+/// Adds all that lies in a directory, below `under`. What is mounted in it is left out, and so are
+/// devices, pipes and sockets.
+///
+/// # Errors
+/// One line: something can't be read, or there is no room.
+pub fn read(directory: &Path, under: &str, tree: &mut Tree, room: &mut Room) -> Result<(), String> {
+    let wrong = |path: &Path, reason: &dyn std::fmt::Display| {
+        let path = path.strip_prefix(directory).unwrap_or(path);
+        format!("{}: {reason}", path.display())
+    };
+    let failed = |path: &Path, error: std::io::Error| wrong(path, &error);
+    let top = fs::metadata(directory).map_err(|error| failed(directory, error))?;
+    let mut todo: Vec<(PathBuf, String)> = vec![(directory.to_owned(), under.to_owned())];
+    while let Some((folder, name)) = todo.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| failed(&folder, error))?;
+        for entry in entries {
+            let path = entry.map_err(|error| failed(&folder, error))?.path();
+            let data = fs::symlink_metadata(&path).map_err(|error| failed(&path, error))?;
+            let Some(file) = path.file_name().and_then(|file| file.to_str()) else {
+                return Err(wrong(&path, &"its name is no UTF-8"));
+            };
+            let inside = format!("{name}/{file}");
+            let mode = data.permissions().mode();
+            let node = if data.is_dir() {
+                if data.dev() == top.dev() {
+                    todo.push((path.clone(), inside.clone()));
+                }
+                Node::Folder
+            } else if data.is_symlink() {
+                let target = fs::read_link(&path).map_err(|error| failed(&path, error))?;
+                let target = target.into_os_string().into_string();
+                Node::Link(target.map_err(|_| wrong(&path, &"its target is no UTF-8"))?)
+            } else if data.is_file() {
+                room.clone()
+                    .take(data.len())
+                    .map_err(|why| wrong(&path, &why))?;
+                Node::File(fs::read(&path).map_err(|error| failed(&path, error))?)
+            } else {
+                continue;
+            };
+            tree.add(&inside, mode, node, room)
+                .map_err(|why| wrong(&path, &why))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! An OCI image layout: a directory with `index.json`, and by their digests manifests and layers.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::super::channel::sha256;
+use super::super::kernel::unpack;
+use super::super::room::Room;
+use super::tree::Tree;
+
+/// A manifest or an index, in bytes.
+const LONGEST_JSON: u64 = 4 << 20;
+/// Layers of an image.
+const MOST_LAYERS: usize = 128;
+/// Images and indices that are looked through.
+const MOST_MANIFESTS: usize = 64;
+
+#[derive(Deserialize)]
+struct Index {
+    #[serde(default)]
+    manifests: Vec<Descriptor>,
+    #[serde(default)]
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Descriptor {
+    digest: String,
+    #[serde(default)]
+    media_type: String,
+    platform: Option<Platform>,
+}
+
+#[derive(Deserialize)]
+struct Platform {
+    #[serde(default)]
+    architecture: String,
+    #[serde(default)]
+    os: String,
+}
+
+/// Whether a directory is such a layout.
+#[must_use]
+pub fn is_layout(directory: &Path) -> bool {
+    directory.join("index.json").is_file() && directory.join("blobs").is_dir()
+}
+
+/// Unpacks an image's layers.
+///
+/// # Errors
+/// One line without the layout's name.
+pub fn unpack(directory: &Path, tree: &mut Tree, room: &mut Room) -> Result<(), String> {
+    let index: Index = json("index.json", &slurp(directory, "index.json")?)?;
+    let mut seen = 0;
+    let Some(layers) = image(directory, index, &mut seen)? else {
+        return Err("index.json names no image for linux/amd64".to_owned());
+    };
+    if layers.len() > MOST_LAYERS {
+        return Err(format!("its image has more than {MOST_LAYERS} layers"));
+    }
+    for layer in layers {
+        if !layer.media_type.is_empty() && !layer.media_type.contains("tar") {
+            let kind = super::archive::in_a_line(&layer.media_type);
+            return Err(format!("a layer is {kind}, and not a tar"));
+        }
+        let path = blob(directory, &layer.digest)?;
+        let shown = super::shown(&path);
+        let wrong = |reason: String| format!("{shown}: {reason}");
+        let mut file = open(&path)?;
+        let sum = unpack::hash(&mut file).map_err(|error| wrong(error.to_string()))?;
+        if Some(&*sum) != layer.digest.strip_prefix("sha256:") {
+            return Err(wrong("is damaged: its SHA-256 is not its name".to_owned()));
+        }
+        tree.next_layer();
+        super::unpack_file(&path, true, tree, room)?;
+    }
+    Ok(())
+}
+
+/// The layers of the image for the guest that an index leads to.
+fn image(
+    directory: &Path,
+    index: Index,
+    seen: &mut usize,
+) -> Result<Option<Vec<Descriptor>>, String> {
+    if !index.layers.is_empty() {
+        return Ok(Some(index.layers));
+    }
+    for manifest in index.manifests {
+        let fits = manifest.platform.as_ref().is_none_or(|platform| {
+            platform.architecture == "amd64" && ["linux", ""].contains(&&*platform.os)
+        });
+        if !fits {
+            continue;
+        }
+        *seen += 1;
+        if *seen > MOST_MANIFESTS {
+            return Err(format!("it names more than {MOST_MANIFESTS} images"));
+        }
+        let path = blob(directory, &manifest.digest)?;
+        let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
+        let bytes = slurp(directory, &name.to_string_lossy())?;
+        if Some(&*sha256(&bytes)) != manifest.digest.strip_prefix("sha256:") {
+            let shown = super::shown(&path);
+            return Err(format!("{shown}: is damaged: its SHA-256 is not its name"));
+        }
+        let inner = json(&super::shown(&path), &bytes)?;
+        if let Some(layers) = image(directory, inner, seen)? {
+            return Ok(Some(layers));
+        }
+    }
+    Ok(None)
+}
+
+/// The file of a digest; one that would lead elsewhere is none.
+fn blob(directory: &Path, digest: &str) -> Result<PathBuf, String> {
+    let digits = digest.strip_prefix("sha256:").filter(|digits| {
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        digits.len() == 64 && digits.bytes().all(is_hex)
+    });
+    match digits {
+        Some(digits) => Ok(directory.join("blobs/sha256").join(digits)),
+        None => Err(format!(
+            "{}: is no digest by SHA-256",
+            super::archive::in_a_line(digest)
+        )),
+    }
+}
+
+fn open(path: &Path) -> Result<BufReader<File>, String> {
+    let file = super::regular(path).map_err(|error| format!("{}: {error}", super::shown(path)))?;
+    Ok(BufReader::with_capacity(1 << 16, file))
+}
+
+fn slurp(directory: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut file = open(&directory.join(name))?.take(LONGEST_JSON + 1);
+    file.read_to_end(&mut bytes)
+        .map_err(|error| format!("{name}: {error}"))?;
+    if bytes.len() as u64 > LONGEST_JSON {
+        return Err(format!("{name}: is longer than 4 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// Total: serde_json ends at a depth of 128.
+fn json<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| format!("{name}: {}", super::archive::in_a_line(&error.to_string())))
+}

@@ -1,0 +1,64 @@
+//! Which thread it was: names are shared, numbers are not.
+
+use serde::{Deserialize, Serialize};
+
+use super::Bill;
+
+/// A thread that took time. What the events say is always there; what stands in `/proc` is read
+/// soon after, and absent of a thread that had ended or can't be seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Culprit {
+    /// How much of the row, in ns.
+    pub ns: u64,
+    /// The thread, as the kernel numbers it.
+    pub tid: u32,
+    /// Its name, where the cause is no thread: who sent an interprocessor interrupt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its policy, e.g. `SCHED_OTHER`.
+    pub policy: String,
+    /// Its real-time priority, 1-99; 0 where the policy has none.
+    pub priority: u32,
+    /// Its process, as `/proc` numbers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The command line of the process; empty of a kernel thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its control group, without those at the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Whether it had ended, or another program had its number, when `/proc` was read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
+}
+
+impl Culprit {
+    /// Threads of one row that are told apart.
+    pub const MOST: usize = 4;
+}
+
+impl Bill {
+    /// Takes over what `/proc` said of these threads when an earlier bill of the same wake-up was
+    /// made: the events don't tell it.
+    pub fn learn_threads(&mut self, earlier: &Self) {
+        for culprit in self.rows.iter_mut().flat_map(|row| &mut row.by) {
+            let mut known = earlier.rows.iter().flat_map(|row| &row.by);
+            let looked_up = |it: &&Culprit| it.pid.is_some() || it.ended;
+            if let Some(known) = known.find(|it| it.tid == culprit.tid && looked_up(it)) {
+                let Culprit {
+                    ns,
+                    policy,
+                    priority,
+                    ..
+                } = culprit.clone();
+                *culprit = Culprit {
+                    ns,
+                    policy,
+                    priority,
+                    ..known.clone()
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* Which programs are watched, where these are several: they come and go while the watch lasts, and
+ * none of their wake-ups is to be missed meanwhile. So it is decided here, where they do. */
+#pragma once
+
+#include "program.h"
+
+/* Set before the program is loaded. */
+const volatile u32 children = 0;  /* those that a watched program has: they are, too */
+const volatile u64 name_is[2] = {0, 0}; /* those of this name; all 0: whatever their name */
+const volatile u64 group = 0;     /* those in this control group and below; 0: wherever they are */
+const volatile s32 hierarchy = 0; /* of which mount that is */
+
+/* Control groups are nested so deep at the most. */
+enum { DEEPEST_GROUP = 32 };
+
+/* Programs so far, and those of them that there was no room for. */
+struct coming {
+	u64 turns;
+	u64 refused;
+};
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct coming);
+} coming SEC(".maps");
+
+static ALWAYS_INLINE void comes(u32 number, u64 started_ns)
+{
+	u32 zero = 0;
+	struct coming *counts = bpf_map_lookup_elem(&coming, &zero);
+	if (!counts)
+		return;
+	struct followed *known = bpf_map_lookup_elem(&programs, &number);
+	/* What it began as is found when it first runs, if it was told from outside. */
+	if (known && (!known->started_ns || known->started_ns == started_ns))
+		return;
+	struct followed new = {
+		.started_ns = started_ns,
+		.turn = __sync_fetch_and_add(&counts->turns, 1) + 1,
+	};
+	if (bpf_map_update_elem(&programs, &number, &new, UPDATE_ANY))
+		__sync_fetch_and_add(&counts->refused, 1);
+}
+
+static ALWAYS_INLINE int is_named(const char *name)
+{
+	u64 words[2] = {0, 0};
+	bpf_probe_read_kernel_str(words, sizeof(words), name);
+	return words[0] == name_is[0] && words[1] == name_is[1];
+}
+
+ON(sched_process_fork)
+{
+	struct task_struct *parent = (struct task_struct *)args[0];
+	struct task_struct *child = (struct task_struct *)args[1];
+	u32 number = child->tgid;
+	if (!children || number == parent->tgid || !is_watched(parent))
+		return 0;
+	if (name_is[0] && !is_named(child->comm))
+		return 0;
+	comes(number, child->group_leader->start_time);
+	return 0;
+}
+
+/* What its main thread is called is a program's name. It changes by exec, or as it likes. */
+ON(task_rename)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	u32 number = task->tgid;
+	if (!name_is[0] || task->pid != number)
+		return 0;
+	if (is_named((const char *)args[1]))
+		comes(number, task->start_time);
+	else
+		bpf_map_delete_elem(&programs, &number);
+	return 0;
+}
+
+/* A program comes into a control group: whole, for that is what its main thread does. */
+ON(cgroup_attach_task)
+{
+	struct cgroup *to = (struct cgroup *)args[0];
+	struct task_struct *task = (struct task_struct *)args[2];
+	u32 number = task->tgid;
+	if (!group || task->pid != number || to->root->hierarchy_id != hierarchy)
+		return 0;
+	struct cgroup *at = to;
+	for (int depth = 0; depth < DEEPEST_GROUP && at; depth++) {
+		struct kernfs_node *node = 0;
+		u64 id = 0;
+		read_kernel(&node, &at->kn);
+		if (node)
+			read_kernel(&id, &node->id);
+		if (id == group) {
+			comes(number, task->start_time);
+			return 0;
+		}
+		struct cgroup_subsys_state *parent = 0;
+		read_kernel(&parent, &at->self.parent);
+		at = (struct cgroup *)parent;
+	}
+	bpf_map_delete_elem(&programs, &number);
+	return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* Stacks of what is in the way of a target, and what the recorder writes of them.
+ *
+ * capture/stacks.rs reads what is written here. */
+#pragma once
+
+#include "kernel.h"
+#include "ring.h"
+
+enum { STACK = 21, LEFT = 23 }; /* of enum kind */
+
+#define FRAMES 32
+#define STACKS 64
+struct stack {
+	u64 frames[FRAMES];
+};
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(map_flags, MAP_MMAPABLE);
+	MAP_UINT(max_entries, STACKS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct stack);
+} stacks SEC(".maps");
+
+static ALWAYS_INLINE u32 current_tid(void)
+{
+	return (u32)bpf_get_current_pid_tgid();
+}
+
+static ALWAYS_INLINE void take_stack(void *ctx, struct lane *lane, u32 cpu, u64 now_ns)
+{
+	if (lane->stacks - lane->stacks_read >= STACKS)
+		return;
+	u64 number = __sync_fetch_and_add(&lane->stacks, 1) & (STACKS - 1);
+	u32 index = cpu * STACKS + number;
+	struct stack *stack = bpf_map_lookup_elem(&stacks, &index);
+	if (!stack)
+		return;
+	long bytes = bpf_get_stack(ctx, stack, sizeof(*stack), 0);
+	u64 end_ns = bpf_ktime_get_ns();
+	record(lane, end_ns, cpu, STACK, index, (u64)bytes, end_ns - now_ns, current_tid());
+}
+
+static ALWAYS_INLINE u64 switches_from(struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
+/* A target comes late, and a thread lets go for it that could run on: what the thread did is
+ * looked up when it comes back, for the target is not to wait for that. */
+static ALWAYS_INLINE void note_who_left(struct lane *lane, u64 now_ns, struct task_struct *from, u64 runs_on, u64 since_ns)
+{
+	u64 worth_ns = lane->worth_ns;
+	lane->left_tid = 0;
+	if (!worth_ns || !from->pid || !runs_on)
+		return;
+	if (!since_ns || now_ns < since_ns + worth_ns || lane->stacks - lane->stacks_read >= STACKS)
+		return;
+	lane->left_ns = now_ns;
+	lane->left_count = switches_from(from);
+	lane->left_tid = from->pid;
+}
+
+/* A stack takes 5 to 30 us, with interrupts disabled. */
+enum { STACK_MOST_NS = 50000 };
+/* The code segment of programs of 64 bits: __USER_CS in asm/segment.h. */
+enum { USER_CODE_64 = 0x33 };
+
+/* The thread comes back. Its stack is as it was, unless it has run elsewhere meanwhile. */
+static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu, struct task_struct *task)
+{
+	lane->left_tid = 0;
+	if (switches_from(task) != lane->left_count)
+		return;
+	/* The target is due again. */
+	if (lane->due_ns && now_ns + STACK_MOST_NS > lane->due_ns)
+		return;
+	u64 number = __sync_fetch_and_add(&lane->stacks, 1) & (STACKS - 1);
+	u32 index = cpu * STACKS + number;
+	struct stack *stack = bpf_map_lookup_elem(&stacks, &index);
+	if (!stack)
+		return;
+	s32 call = -1;
+	struct pt_regs *regs = bpf_task_pt_regs(task);
+	/* A program that an interrupt came upon has -1, a thread of the kernel no program, and one of
+	 * 32 bits numbers of its own. */
+	if (regs && (u16)regs->cs == USER_CODE_64)
+		call = regs->orig_ax;
+	long bytes = bpf_get_task_stack(task, stack, sizeof(*stack), 0);
+	u64 end_ns = bpf_ktime_get_ns();
+	u32 turn;
+	struct slot *slot = begin(lane, end_ns, cpu, LEFT, &turn);
+	if (!slot)
+		return;
+	slot->a = index;
+	slot->b = (u64)bytes;
+	slot->c = end_ns - now_ns;
+	slot->d = (u64)(u32)call << 32 | (u32)task->pid;
+	*(u64 *)slot->name = lane->left_ns;
+	done(slot, turn);
+}

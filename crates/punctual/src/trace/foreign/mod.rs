@@ -1,0 +1,438 @@
+//! Recordings of other tools: the text of tracefs' `trace`, of `trace-cmd report` and of `perf
+//! script`. From their events come the same windows as from our own recorder.
+
+pub mod lines;
+pub mod open;
+pub mod wakeups;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, BufRead, Read};
+
+use super::attribute::event::{Event, Task, What};
+use lines::Line;
+pub use wakeups::{WakeUp, Wakers};
+
+/// Events that are kept of a recording: the last ones.
+const EVENTS: usize = 1 << 20;
+/// Bytes of a line.
+const LINE: u64 = 1 << 12;
+/// Names of functions and devices.
+const NAMES: usize = 1 << 16;
+/// Threads and timers that are known.
+const KNOWN: usize = 1 << 16;
+
+/// What is needed for a whole bill, and what its lack means.
+const NEEDED: &[(&[&str], &str)] = &[
+    (&["sched_switch", "thread_noise"], "who ran (sched_switch)"),
+    (
+        &["sched_waking", "sched_wakeup", "timerlat"],
+        "who woke the threads (sched_waking)",
+    ),
+    (
+        &["local_timer_entry", "irq_noise"],
+        "the CPU's own interrupts (irq_vectors): their time stands with whom they interrupted",
+    ),
+    (
+        &["irq_handler_entry", "irq_noise"],
+        "devices' interrupts (irq_handler_entry): their time stands with whom they interrupted",
+    ),
+    (
+        &["softirq_entry", "softirq_noise"],
+        "softirqs (softirq_entry): their time stands with whom they interrupted",
+    ),
+    (
+        &["hrtimer_start", "timerlat"],
+        "when timers were due (hrtimer_start): latencies count from the wake-up on",
+    ),
+];
+
+/// A recording, as far as it is kept.
+#[derive(Debug, Default)]
+pub struct Recording {
+    /// Its events in the order of time, after [`Recording::read`].
+    pub events: VecDeque<Event>,
+    /// Wake-ups whose latency the recording states or shows.
+    pub wake_ups: Vec<WakeUp>,
+    /// Names for the addresses in its events.
+    pub symbols: BTreeMap<u64, String>,
+    /// Instants at which events were lost, by their CPU.
+    pub lost: Vec<(u32, u64)>,
+    /// What it lacks, in words.
+    pub missing: Vec<String>,
+    /// Whether its kernel is a `PREEMPT_RT` one.
+    pub preempt_rt: bool,
+    names: BTreeMap<String, u64>,
+    seen: BTreeSet<&'static str>,
+    dropped: u64,
+    lines: u64,
+    /// Threads by their numbers, as last seen.
+    tasks: BTreeMap<u32, Task>,
+    on_cpu: BTreeMap<u32, Task>,
+    wakers: Wakers,
+}
+
+impl Recording {
+    /// Reads a text to its end; total, and with bounded memory.
+    ///
+    /// # Errors
+    /// What reading gives; `InvalidData` where no line is an event.
+    pub fn read(text: impl BufRead) -> io::Result<Self> {
+        let mut recording = Self::default();
+        let mut text = text;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut text).take(LINE).read_until(b'\n', &mut line)?;
+            if read == 0 {
+                break;
+            }
+            recording.take(&String::from_utf8_lossy(&line));
+        }
+        if recording.lines == 0 {
+            let why = "no line in it is an event of the kernel's tracers";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        recording
+            .events
+            .make_contiguous()
+            .sort_by_key(|event| event.at_ns);
+        recording.wake_ups = std::mem::take(&mut recording.wakers).done();
+        for (any, what) in NEEDED {
+            if !any.iter().any(|name| recording.seen.contains(name)) {
+                recording
+                    .missing
+                    .push(format!("the recording lacks {what}"));
+            }
+        }
+        if recording.dropped > 0 {
+            let dropped = recording.dropped;
+            let what =
+                format!("{dropped} earlier events: of a recording the last {EVENTS} are kept");
+            recording.missing.push(what);
+        }
+        if !recording.lost.is_empty() {
+            let what = "the recording lost events; wake-ups that were under way then are left out";
+            recording.missing.push(what.to_owned());
+        }
+        Ok(recording)
+    }
+
+    fn take(&mut self, text: &str) {
+        if let Some(cpu) = lines::lost_on(text) {
+            let at = self.events.back().map_or(0, |event| event.at_ns);
+            if self.lost.len() < KNOWN {
+                self.lost.push((cpu, at));
+            }
+            self.wakers.lost();
+            return;
+        }
+        let Some(line) = Line::parse(text) else {
+            return;
+        };
+        self.lines += 1;
+        self.know(line.tid, line.name);
+        self.event(&line);
+    }
+
+    /// A thread's name where nothing better is known.
+    fn know(&mut self, tid: u32, name: &str) {
+        if tid != 0 && self.tasks.len() < KNOWN && !self.tasks.contains_key(&tid) && name != "<...>"
+        {
+            self.tasks.insert(tid, task(tid, name, None));
+        }
+    }
+
+    fn thread(&mut self, tid: u32, name: &str, priority: Option<i32>) -> Task {
+        let found = task(tid, name, priority);
+        if name.starts_with("ktimers/") || name.starts_with("rcuc/") {
+            self.preempt_rt = true;
+        }
+        if self.tasks.len() < KNOWN || self.tasks.contains_key(&tid) {
+            self.tasks.insert(tid, found.clone());
+        }
+        found
+    }
+
+    fn name(&mut self, text: &str) -> u64 {
+        if let Some(known) = self.names.get(text) {
+            return *known;
+        }
+        // No function of the kernel's lies there.
+        let address = 0x1000 + self.names.len() as u64;
+        if self.names.len() < NAMES {
+            self.names.insert(text.to_owned(), address);
+            self.symbols.insert(address, text.to_owned());
+        }
+        address
+    }
+
+    fn push(&mut self, at_ns: u64, cpu: u32, what: What) {
+        if self.events.len() >= EVENTS {
+            self.events.pop_front();
+            self.dropped += 1;
+        }
+        self.events.push_back(Event { at_ns, cpu, what });
+    }
+
+    fn event(&mut self, line: &Line<'_>) {
+        let (at, cpu) = (line.at_ns, line.cpu);
+        let number = |key: &str| line.number(key);
+        let small = |key: &str| {
+            line.number(key)
+                .and_then(|number| u32::try_from(number).ok())
+        };
+        if let Some((vector, is_entry)) = lines::vector(line.event) {
+            self.seen.insert("local_timer_entry");
+            let what = if is_entry {
+                What::VectorEntry {
+                    vector,
+                    interrupted: None,
+                }
+            } else {
+                What::VectorExit { vector }
+            };
+            return self.push(at, cpu, what);
+        }
+        match line.event {
+            "sched_switch" => self.switch(line),
+            "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => self.waking(line),
+            "sched_migrate_task" => {
+                if let (Some(tid), Some(to_cpu)) = (small("pid"), small("dest_cpu")) {
+                    self.push(at, cpu, What::Migrate { tid, to_cpu });
+                }
+            }
+            "irq_handler_entry" => {
+                self.seen.insert("irq_handler_entry");
+                let name = line.word("name").unwrap_or_default().to_owned();
+                if let Some(irq) = small("irq") {
+                    self.push(at, cpu, What::HandlerEntry { irq, name });
+                }
+            }
+            "irq_handler_exit" => {
+                if let Some(irq) = small("irq") {
+                    self.push(at, cpu, What::HandlerExit { irq });
+                }
+            }
+            "softirq_entry" | "softirq_exit" => {
+                self.seen.insert("softirq_entry");
+                if let Some(number) = small("vec") {
+                    let is_entry = line.event == "softirq_entry";
+                    self.push(
+                        at,
+                        cpu,
+                        if is_entry {
+                            What::SoftirqEntry { number }
+                        } else {
+                            What::SoftirqExit { number }
+                        },
+                    );
+                }
+            }
+            "hrtimer_start" => {
+                if let (Some(timer), Some(expires_ns)) =
+                    (line.address("hrtimer"), number("expires"))
+                {
+                    self.seen.insert("hrtimer_start");
+                    self.wakers.started(timer, expires_ns);
+                }
+            }
+            "hrtimer_expire_entry" => self.expires(line),
+            "hrtimer_expire_exit" => {
+                if let Some(timer) = line.address("hrtimer") {
+                    self.wakers.timer_done(cpu);
+                    self.push(at, cpu, What::TimerDone { timer });
+                }
+            }
+            "workqueue_execute_start" => {
+                let function = line.word("function").unwrap_or_default().to_owned();
+                let function = self.name(&function);
+                self.push(at, cpu, What::WorkStart { function });
+            }
+            "nmi_handler" => {
+                if let Some(duration_ns) = number("delta_ns:") {
+                    self.push(at, cpu, What::Nmi { duration_ns });
+                }
+            }
+            "cpu_idle" => {
+                let state = small("state").filter(|state| *state != u32::MAX);
+                self.push(at, cpu, What::Idle { state });
+            }
+            "irq_noise" | "softirq_noise" | "thread_noise" | "nmi_noise" => self.noise(line),
+            _ => self.timerlat(line),
+        }
+    }
+
+    fn switch(&mut self, line: &Line<'_>) {
+        let Some(switch) = lines::Switch::parse(line.payload) else {
+            return;
+        };
+        self.seen.insert("sched_switch");
+        let from = self.thread(switch.from.0, switch.from.1, Some(switch.from.2));
+        let to = self.thread(switch.to.0, switch.to.1, Some(switch.to.2));
+        self.wakers.left(line.cpu, switch.from.0);
+        self.wakers.switched(line.at_ns, line.cpu, &to);
+        self.on_cpu.insert(line.cpu, to.clone());
+        let (from_state, preempted) = switch.state;
+        let what = What::Switch {
+            from,
+            from_state,
+            preempted,
+            to,
+        };
+        self.push(line.at_ns, line.cpu, what);
+    }
+
+    fn waking(&mut self, line: &Line<'_>) {
+        // Both stand in a recording often: the first counts.
+        if line.event == "sched_waking" {
+            self.seen.insert("sched_waking");
+        } else if self.seen.contains("sched_waking") {
+            return;
+        } else {
+            self.seen.insert("sched_wakeup");
+        }
+        let Some((tid, name, priority)) = lines::woken(line.payload) else {
+            return;
+        };
+        let woken = self.thread(tid, name, Some(priority));
+        self.wakers.woken(line.at_ns, line.cpu, &woken);
+        let by = (line.tid != 0 && !line.in_interrupt)
+            .then(|| self.tasks.get(&line.tid).cloned())
+            .flatten();
+        self.push(line.at_ns, line.cpu, What::Waking { tid, by });
+    }
+
+    fn expires(&mut self, line: &Line<'_>) {
+        let (Some(timer), Some(now)) = (line.address("hrtimer"), line.number("now")) else {
+            return;
+        };
+        let function = line.word("function").unwrap_or_default().to_owned();
+        let expires_ns = self.wakers.expired(line.at_ns, line.cpu, timer, now);
+        let function = self.name(&function);
+        let what = What::TimerExpire {
+            timer,
+            function,
+            expires_ns: expires_ns.unwrap_or(line.at_ns),
+            of_probe: false,
+        };
+        self.push(line.at_ns, line.cpu, what);
+    }
+
+    /// osnoise's own account: something ran from an instant on for so long.
+    fn noise(&mut self, line: &Line<'_>) {
+        let Some(noise) = lines::Noise::parse(line.payload) else {
+            return;
+        };
+        let (cpu, from) = (line.cpu, noise.from_ns);
+        let to = from.saturating_add(noise.ns);
+        match line.event {
+            "irq_noise" => {
+                self.seen.insert("irq_noise");
+                match lines::vector(&format!("{}_entry", noise.name)) {
+                    Some((vector, _)) => {
+                        let what = What::VectorEntry {
+                            vector,
+                            interrupted: None,
+                        };
+                        self.push(from, cpu, what);
+                        self.push(to, cpu, What::VectorExit { vector });
+                    }
+                    None => {
+                        let (irq, name) = (noise.number, noise.name.to_owned());
+                        self.push(from, cpu, What::HandlerEntry { irq, name });
+                        self.push(to, cpu, What::HandlerExit { irq });
+                    }
+                }
+            }
+            "softirq_noise" => {
+                self.seen.insert("softirq_noise");
+                let number = noise.number;
+                self.push(from, cpu, What::SoftirqEntry { number });
+                self.push(to, cpu, What::SoftirqExit { number });
+            }
+            "thread_noise" => {
+                self.seen.insert("thread_noise");
+                let to = task(noise.number, noise.name, None);
+                self.switched_to(from, cpu, to);
+            }
+            _ => {
+                let duration_ns = noise.ns;
+                self.push(to, cpu, What::Nmi { duration_ns });
+            }
+        }
+    }
+
+    fn switched_to(&mut self, at: u64, cpu: u32, to: Task) {
+        let from = self.on_cpu.insert(cpu, to.clone());
+        let from = from.unwrap_or_else(|| task(0, "swapper", None));
+        let what = What::Switch {
+            from,
+            from_state: 1,
+            preempted: false,
+            to,
+        };
+        self.push(at, cpu, what);
+    }
+
+    /// `#123 context thread timer_latency 4567 ns`: the kernel's own measurement.
+    fn timerlat(&mut self, line: &Line<'_>) {
+        let Some(said) = lines::Timerlat::parse(line.rest) else {
+            return;
+        };
+        self.seen.insert("timerlat");
+        let (at, cpu) = (line.at_ns, line.cpu);
+        if !said.is_thread {
+            self.wakers.timerlat(cpu, said.number, said.ns);
+            return;
+        }
+        let name = if line.name == "<...>" {
+            format!("timerlat/{cpu}")
+        } else {
+            line.name.to_owned()
+        };
+        // rtla's default: SCHED_FIFO 95.
+        let thread = task(line.tid, &name, Some(4));
+        let due = at.saturating_sub(said.ns);
+        let irq = self.wakers.timerlat_thread(at, cpu, &said, &thread);
+        if let Some(irq_ns) = irq {
+            let function = self.name("timerlat_irq");
+            let expires = What::TimerExpire {
+                timer: 1,
+                function,
+                expires_ns: due,
+                of_probe: true,
+            };
+            self.push(due.saturating_add(irq_ns), cpu, expires);
+            let waking = What::Waking {
+                tid: thread.tid,
+                by: None,
+            };
+            self.push(due.saturating_add(irq_ns), cpu, waking);
+        }
+        if !self.seen.contains("sched_switch") {
+            self.switched_to(at, cpu, thread);
+        }
+    }
+}
+
+/// A thread; of one whose priority is not stated it is that of an ordinary one.
+fn task(tid: u32, name: &str, priority: Option<i32>) -> Task {
+    let priority = priority.unwrap_or(120);
+    // Nothing states the policy: what is real-time is FIFO or RR.
+    let policy = match priority {
+        ..=-1 => 6,
+        0..=98 => 1,
+        _ => 0,
+    };
+    let end = name.floor_char_boundary(name.len().min(64));
+    Task {
+        tid,
+        name: if tid == 0 {
+            "swapper".to_owned()
+        } else {
+            name[..end].to_owned()
+        },
+        priority,
+        policy,
+    }
+}

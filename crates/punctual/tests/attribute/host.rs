@@ -1,0 +1,229 @@
+//! CPUs that stand still at once: the host has them, whatever ran there. And what the hypervisor
+//! took is drawn as its own.
+
+use punctual::record::explanation::{Cause, Lane};
+use punctual::trace::attribute::event::{Stall, Task, Vector, What};
+
+use super::build::{CPU, DUE, Made, USER, asleep, hog, idle, probe, task};
+
+const MS: i64 = 1_000_000;
+
+fn stood_still(made: &mut Made, from: i64, to: i64) {
+    made.window.stalls.push(Stall {
+        cpu: 0,
+        from_ns: DUE.checked_add_signed(from).expect("small"),
+        to_ns: DUE.checked_add_signed(to).expect("small"),
+    });
+}
+
+fn sum(made: &Made, is: impl Fn(&Cause) -> bool) -> u64 {
+    let rows = made.rows();
+    let its = rows.iter().filter(|(_, cause, _)| is(cause));
+    its.map(|(_, _, ns)| ns).sum()
+}
+
+fn of_host(made: &Made) -> u64 {
+    sum(
+        made,
+        |cause| matches!(cause, Cause::Host { cpus } if *cpus == [0, 1]),
+    )
+}
+
+fn tick(made: &mut Made, at: i64, expires: i64) {
+    made.at(
+        at,
+        What::VectorEntry {
+            vector: Vector::LocalTimer,
+            interrupted: USER,
+        },
+    )
+    .at(
+        at + 1_000,
+        What::TimerExpire {
+            timer: 0x55,
+            function: 0xa0,
+            expires_ns: DUE.checked_add_signed(expires).expect("small"),
+            of_probe: false,
+        },
+    );
+}
+
+/// The interrupt that woke the probe runs the tick's callback as well, and stays there for 9.8 ms;
+/// the other CPU stood still up to the same instant.
+fn in_a_callback(still: Option<(i64, i64)>) -> Made {
+    let mut made = asleep(&idle(), 9_900_000);
+    made.irq(500, Vector::LocalTimer)
+        .callback(1_500)
+        .at(1_800, What::Waking { tid: 100, by: None });
+    made.at(
+        2_500,
+        What::TimerExpire {
+            timer: 0x55,
+            function: 0xa0,
+            expires_ns: DUE,
+            of_probe: false,
+        },
+    )
+    .irq_exit(9_850_000, Vector::LocalTimer)
+    .switch(9_860_000, &idle(), &probe());
+    if let Some((from, to)) = still {
+        stood_still(&mut made, from, to);
+    }
+    made
+}
+
+fn callback(made: &Made) -> u64 {
+    sum(made, |cause| matches!(cause, Cause::TimerCallback { .. }))
+}
+
+#[test]
+fn a_callback_that_stood_still_with_the_other_cpu_is_the_hosts() {
+    let alone = in_a_callback(None);
+    assert_eq!((of_host(&alone), callback(&alone)), (0, 9_847_500));
+    let both = in_a_callback(Some((40_000, 9_820_000)));
+    assert_eq!(of_host(&both), 9_850_000 - 40_000);
+    assert_eq!(callback(&both), 40_000 - 2_500);
+    // The other one went on long before: that was another standstill.
+    let other = in_a_callback(Some((40_000, 5_000_000)));
+    assert_eq!(of_host(&other), 0);
+}
+
+/// A thread above the probe runs from 5 µs to 30 ms, and from 10 ms to 30 ms nothing is seen of the
+/// CPU: the tick that was due at 12 ms came at 30.
+fn over_a_thread(ends: impl Fn(&mut Made, &Task)) -> Made {
+    let mut made = asleep(&idle(), 31 * MS as u64);
+    let hog = task(300, "stress-ng-vm", 9, 1);
+    made.timer(500, 3_000, USER)
+        .switch(5_000, &idle(), &hog)
+        .at(10 * MS, What::Idle { state: None });
+    ends(&mut made, &hog);
+    made.switch(30 * MS + 20_000, &hog, &probe());
+    stood_still(&mut made, 11 * MS, 30 * MS);
+    made
+}
+
+#[test]
+fn a_thread_that_did_not_run_is_not_in_the_way() {
+    let made = over_a_thread(|made, _| {
+        tick(made, 30 * MS, 12 * MS);
+        made.irq_exit(30 * MS + 9_000, Vector::LocalTimer);
+    });
+    let thread = |made: &Made| {
+        sum(
+            made,
+            |cause| matches!(cause, Cause::Thread { task, .. } if task == "stress-ng-vm"),
+        )
+    };
+    assert_eq!(of_host(&made), 19 * MS as u64, "{:#?}", made.rows());
+    assert!(thread(&made) <= 11 * MS as u64 + 20_000);
+    // Its own timer came in time, or what ended the silence is the other CPU's request: it ran.
+    let in_time = over_a_thread(|made, _| {
+        tick(made, 30 * MS, 30 * MS - 2_000);
+        made.irq_exit(30 * MS + 9_000, Vector::LocalTimer);
+    });
+    let asked = over_a_thread(|made, _| {
+        made.irq(30 * MS, Vector::Reschedule)
+            .irq_exit(30 * MS + 9_000, Vector::Reschedule);
+    });
+    for made in [in_time, asked] {
+        assert_eq!(of_host(&made), 0);
+        assert!(thread(&made) > 29 * MS as u64, "{:#?}", made.rows());
+    }
+}
+
+/// 99 ms that the hypervisor took from a thread below the timer are drawn as the hypervisor's, and
+/// not as the thread's.
+#[test]
+fn what_the_hypervisor_took_is_drawn_as_its_own() {
+    let mut made = asleep(&hog(), 100 * MS as u64);
+    made.at(-100, What::Stolen { total_ns: 0 })
+        .timer(99 * MS + 500_000, 99 * MS + 503_000, USER)
+        .at(
+            99 * MS + 500_500,
+            What::Stolen {
+                total_ns: 99_000_000,
+            },
+        )
+        .switch(99 * MS + 505_000, &hog(), &probe());
+    let bill = made.bill();
+    let stolen: u64 = bill
+        .rows
+        .iter()
+        .filter(|row| row.cause == Cause::Steal)
+        .map(|row| row.ns)
+        .sum();
+    assert_eq!(stolen, 99_000_000);
+    let picture = bill.picture.expect("a picture");
+    let length = |lane: Lane| -> i64 {
+        let spans = picture.spans.iter().filter(|span| span.lane == lane);
+        let within = spans.map(|span| span.to_ns.min(100 * MS) - span.from_ns.max(0));
+        within.filter(|ns| *ns > 0).sum()
+    };
+    assert_eq!(length(Lane::Host), 99 * MS);
+    assert!(length(Lane::Thread) < MS, "{:#?}", picture.spans);
+    let host = picture.spans.iter().find(|span| span.lane == Lane::Host);
+    assert!(host.is_some_and(|span| span.in_the_way && span.cpu == CPU));
+}
+
+/// As many spans as a record takes, the hypervisor's among them.
+#[test]
+fn a_picture_with_the_hypervisor_in_it_is_no_larger() {
+    let other = task(300, "cc1", 120, 0);
+    let mut made = asleep(&hog(), 20 * MS as u64);
+    made.at(-100, What::Stolen { total_ns: 0 })
+        .timer(500, 3_000, USER);
+    for at in 0..400 {
+        let at = 10_000 + at * 20_000;
+        made.switch(at, &hog(), &other)
+            .switch(at + 10_000, &other, &hog());
+    }
+    made.at(
+        19 * MS,
+        What::Stolen {
+            total_ns: 18 * MS as u64,
+        },
+    )
+    .switch(19 * MS + 100_000, &hog(), &probe());
+    let picture = made.bill().picture.expect("a picture");
+    assert!(picture.spans.len() <= punctual::record::explanation::Picture::SPANS);
+    assert!(picture.spans.iter().any(|span| span.lane == Lane::Host));
+}
+
+/// A thread that SIGSTOP holds would not have run whatever the host does: the stop has the time.
+#[test]
+fn a_stop_keeps_its_time_where_the_host_stands_still() {
+    let made = |still: bool| {
+        let mut made = asleep(&idle(), 31 * MS as u64);
+        made.window.events.clear();
+        made.leaves(-300_000, &probe(), 4, &idle());
+        tick(&mut made, 20 * MS, 12 * MS);
+        made.irq_exit(20 * MS + 9_000, Vector::LocalTimer)
+            .at(30 * MS, What::Waking { tid: 100, by: None })
+            .switch(30 * MS + 5_000, &idle(), &probe());
+        if still {
+            stood_still(&mut made, MS, 20 * MS);
+        }
+        made
+    };
+    let stopped = |made: &Made| {
+        sum(
+            made,
+            |cause| matches!(cause, Cause::Blocked { state } if state == "stopped"),
+        )
+    };
+    let alone = stopped(&made(false));
+    assert!(alone > 29 * MS as u64, "{:#?}", made(false).rows());
+    assert_eq!(stopped(&made(true)), alone);
+    assert_eq!(of_host(&made(true)), 0);
+}
+
+/// System management mode stops all CPUs at once, as a host does: where its count moved, it is that.
+#[test]
+fn a_system_management_interrupt_is_not_the_hosts() {
+    let mut made = in_a_callback(Some((-100_000, 9_800_000)));
+    assert!(of_host(&made) > 9 * MS as u64);
+    made.at(-400_000, What::SmiCount { total: 41 })
+        .at(9_950_000, What::SmiCount { total: 42 });
+    assert_eq!(of_host(&made), 0);
+    assert!(sum(&made, |cause| *cause == Cause::Smi) > 9 * MS as u64);
+}

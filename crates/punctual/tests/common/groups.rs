@@ -1,0 +1,64 @@
+//! Control groups of tests.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{Going, Place, program};
+
+/// Has a command join a control group before it becomes the program.
+pub fn join(command: &mut Command, group: &Path) {
+    let tasks = group.join("cgroup.procs");
+    let tasks = CString::new(tasks.as_os_str().as_bytes()).expect("no NUL");
+    let enter = move || {
+        // SAFETY: the path is a string that lives, opened for this one call.
+        let file = unsafe { libc::open(tasks.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+        // SAFETY: one byte is read of a literal.
+        let written = unsafe { libc::write(file, c"0".as_ptr().cast(), 1) };
+        if written == 1 {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    };
+    // SAFETY: the closure makes system calls alone, and allocates nothing.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// A group of the first version's `cpu` hierarchy; gone when dropped.
+pub struct Group(pub PathBuf);
+
+impl Group {
+    /// A group with limits, as these files have them; the sum of all groups' real-time budgets
+    /// may not be above that of all.
+    pub fn with(name: &str, files: &[(&str, &str)]) -> Option<Self> {
+        let id = std::process::id();
+        let group = Self(format!("/sys/fs/cgroup/cpu/punctual-{name}-{id}").into());
+        std::fs::create_dir(&group.0).ok()?;
+        for (file, value) in files {
+            std::fs::write(group.0.join(file), value).ok()?;
+        }
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        while std::fs::remove_dir(&self.0).is_err() && begin.elapsed() < Duration::from_secs(5) {
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Starts the program as a member of a group.
+pub fn in_group(place: &Place, group: &Group, flags: &[&str]) -> Going {
+    let mut command = place.command(program());
+    command.args(flags);
+    join(&mut command, &group.0);
+    Going::start(command)
+}

@@ -1,0 +1,19 @@
+//! Recordings of other tools as text: whatever stands there, each bill sums to its latency.
+
+use punctual::trace::attribute;
+use punctual::trace::foreign::Recording;
+use punctual::trace::foreign::open::Kind;
+
+pub fn check(bytes: &[u8]) {
+    let _ = Kind::of_bytes(bytes);
+    let Ok(recording) = Recording::read(bytes) else {
+        return;
+    };
+    for wake_up in recording.wake_ups.iter().take(20) {
+        let window = wake_up.window(&recording);
+        let bill = attribute::bill(&window);
+        let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(sum, wake_up.latency_ns());
+        assert_eq!(bill.latency_ns, sum);
+    }
+}

@@ -1,0 +1,33 @@
+//! A root file system from an archive: whatever the bytes, nothing leads out of it and no link is
+//! written through, and it takes no more memory than the guest has.
+
+use punctual::lab::initramfs::Initramfs;
+use punctual::lab::room::Room;
+use punctual::lab::rootfs::archive::unpack;
+use punctual::lab::rootfs::tree::Tree;
+
+pub fn check(bytes: &[u8]) {
+    for is_layer in [false, true] {
+        let mut room = Room::of(256);
+        let mut tree = Tree::new();
+        for _ in 0..2 {
+            tree.next_layer();
+            if let Err(error) = unpack(bytes, is_layer, &mut tree, &mut room) {
+                assert!(!error.contains('\n'), "{error}");
+            }
+        }
+        let _ = tree.file("/bin/sh");
+        let mut archive = Initramfs::new();
+        tree.put(&mut archive, "/root");
+        let cpio = archive.bytes();
+        assert!(cpio.len() < 300 << 20);
+        for path in archive.paths() {
+            assert!(path == "root" || path.starts_with("root/"), "{path}");
+            assert!(
+                !path.split('/').any(|part| part == ".." || part.is_empty()),
+                "{path}"
+            );
+            assert_eq!(archive.blocked(path), None, "{path}");
+        }
+    }
+}
