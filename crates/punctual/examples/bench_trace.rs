@@ -50,6 +50,7 @@ fn main() {
     }
     let options = Options {
         targets: vec![(tid, cpu as u32)],
+        all_wakings: false,
         interrupt_above_ns: 0,
         cpus: vec![cpu as u32],
         ring_events: std::env::var("RING_EVENTS")

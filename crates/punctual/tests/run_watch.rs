@@ -9,6 +9,8 @@ mod exact;
 mod known;
 #[path = "watch/periods.rs"]
 mod periods;
+#[path = "watch/waits.rs"]
+mod waits;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -48,6 +50,24 @@ fn a_thread_that_sleeps_for_lengths_has_no_period() {
 fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
     needed!();
     periods::a_thread_that_computes_its_sleeps_from_the_clock_has_a_period();
+}
+
+#[test]
+fn a_pipe_of_three_processes_is_followed_to_its_end() {
+    needed!();
+    waits::a_pipe_of_three_processes_is_followed_to_its_end();
+}
+
+#[test]
+fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked() {
+    needed!();
+    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked();
+}
+
+#[test]
+fn a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that() {
+    needed!();
+    waits::a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that();
 }
 
 /// A crowd of real-time threads is in the way of every other one: those that it would spoil

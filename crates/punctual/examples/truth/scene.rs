@@ -62,6 +62,7 @@ impl Stage {
         let probe = Probe::start(beat)?;
         let options = Options {
             targets: vec![(probe.pid.unsigned_abs(), cpu as u32)],
+            all_wakings: false,
             interrupt_above_ns: 0,
             cpus: vec![cpu as u32],
             ring_events: RING_EVENTS,

@@ -11,7 +11,6 @@ const MOST: usize = 16;
 
 /// Completes the threads of a bill.
 pub(super) fn look_up(bill: &mut Bill, numbers: &Numbers) {
-    let root = Root::live();
     let mut all: Vec<(String, &mut Culprit)> = bill
         .rows
         .iter_mut()
@@ -24,6 +23,18 @@ pub(super) fn look_up(bill: &mut Bill, numbers: &Numbers) {
         })
         .collect();
     all.sort_by_key(|(_, culprit)| std::cmp::Reverse(culprit.ns));
+    complete(all, numbers);
+}
+
+/// Completes threads that have their names, the dearest first.
+pub(super) fn look_up_threads(threads: Vec<&mut Culprit>, numbers: &Numbers) {
+    let named = threads.into_iter();
+    let named = named.filter_map(|thread| Some((thread.name.clone()?, thread)));
+    complete(named.collect(), numbers);
+}
+
+fn complete(all: Vec<(String, &mut Culprit)>, numbers: &Numbers) {
+    let root = Root::live();
     for (task, culprit) in all.into_iter().take(MOST) {
         // One outside of our PID namespace can't be seen.
         let Some(tid) = numbers.in_proc(culprit.tid) else {

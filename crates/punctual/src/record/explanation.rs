@@ -10,6 +10,7 @@ mod culprit;
 mod ledger;
 mod limit;
 mod picture;
+mod wait;
 
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ pub use culprit::Culprit;
 pub use ledger::Ledger;
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use picture::{Lane, Mark, Picture, Span};
+pub use wait::{Doing, Wait, WaitRow};
 
 /// Who stole the time of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,10 @@ pub struct Explanation {
     /// the kernel counted over the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<GroupLimit>,
+    /// The longest waits of watched threads that others ended, those first in which others had most
+    /// to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
     /// What could not be seen on this kernel, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
@@ -82,6 +88,8 @@ impl Explanation {
     pub const ROWS: usize = 512;
     /// Limits of control groups.
     pub const LIMITS: usize = 64;
+    /// Waits for other threads.
+    pub const WAITS: usize = 64;
     /// Return addresses of one row's stack.
     pub const FRAMES: usize = 64;
     /// Bytes of a name or note.

@@ -15,3 +15,4 @@ mod senders;
 mod stages;
 mod stops;
 mod threads;
+mod waits;

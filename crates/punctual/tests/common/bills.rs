@@ -164,7 +164,72 @@ pub fn explanation() -> Explanation {
     ledger.set_limits(&[quota, real_time]);
     ledger.add_lost();
     ledger.add_missing("the hypervisor's account of stolen time");
-    ledger.to_record()
+    Explanation {
+        waits: vec![wait()],
+        ..ledger.to_record()
+    }
+}
+
+/// A wait with each thing that a thread may do meanwhile.
+fn wait() -> Wait {
+    let thread = |tid: u32, name: &str, ns| Culprit {
+        ns,
+        name: Some(name.to_owned()),
+        tid,
+        policy: "SCHED_OTHER".to_owned(),
+        priority: 0,
+        pid: Some(tid),
+        command: Some(format!("/usr/bin/{name}")),
+        ..Culprit::default()
+    };
+    let irq = || Cause::Interrupt {
+        irq: 36,
+        name: "virtio1".to_owned(),
+    };
+    let all = [
+        (0, 481, "control", Doing::Ready { behind: None }),
+        (1, 482, "server", Doing::Ran),
+        (
+            1,
+            482,
+            "server",
+            Doing::Ready {
+                behind: Some(thread(490, "logger", 0)),
+            },
+        ),
+        (1, 482, "server", Doing::Interrupted { cause: irq() }),
+        (1, 482, "server", Doing::Stopped),
+        (2, 483, "store", Doing::Ran),
+        (2, 483, "store", Doing::Device { cause: irq() }),
+        (2, 483, "store", Doing::Timer),
+        (3, 484, "cache", Doing::Unseen),
+    ];
+    let rows = all.into_iter().zip(1..);
+    let mut rows: Vec<WaitRow> = rows
+        .map(|((depth, tid, name, doing), index)| WaitRow {
+            ns: index * 100_000,
+            depth,
+            thread: Some(thread(tid, name, index * 100_000)),
+            doing,
+        })
+        .collect();
+    rows.push(WaitRow {
+        ns: 7,
+        depth: u32::MAX,
+        thread: None,
+        doing: Doing::Other,
+    });
+    let wait_ns = rows.iter().map(|row| row.ns).sum();
+    Wait {
+        thread: thread(481, "control", wait_ns),
+        call: "futex".to_owned(),
+        ended_by: "server".to_owned(),
+        from_ns: 5_000_000_000,
+        wait_ns,
+        count: 12,
+        total_ns: 3 * wait_ns,
+        rows,
+    }
 }
 
 fn picture(latency_ns: i64) -> Picture {

@@ -12,10 +12,10 @@ use punctual_rt::sched::{Policy, set_current};
 
 use super::common::{Place, skip};
 use super::inside::{in_guest, is_rt, punctual};
-use super::{exact, known, ready, several};
+use super::{exact, known, ready, several, waits};
 
 /// The parts below.
-const PARTS: usize = 7;
+const PARTS: usize = 8;
 
 fn all_parts(kernel: &str) {
     if let Err(reason) = ready() {
@@ -24,7 +24,8 @@ fn all_parts(kernel: &str) {
     let place = Place::new();
     let watched = known::watched().to_str().expect("UTF-8");
     let family = known::family().to_str().expect("UTF-8");
-    let brought = ["--bring", watched, "--bring", family];
+    let chains = known::chains().to_str().expect("UTF-8");
+    let brought = [watched, family, chains].map(|it| ["--bring", it]).concat();
     let flags = [&["--kernel", kernel, "--no-explain"][..], &brought].concat();
     let (passed, shown) = in_guest(&place, &flags, "alone::guest_");
     assert_eq!(passed, PARTS, "{shown}");
@@ -64,6 +65,14 @@ fn guest_late_jobs_are_counted() {
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_the_system_names_who_was_in_the_way() {
     exact::who_was_in_the_way_is_named(0);
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_waits_for_others_are_followed() {
+    waits::a_pipe_of_three_processes_is_followed_to_its_end();
+    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked();
+    waits::a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that();
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod exact;
 mod known;
 #[path = "../watch/several.rs"]
 mod several;
+#[path = "../watch/waits.rs"]
+mod waits;
 
 mod alone;
 mod bisect;

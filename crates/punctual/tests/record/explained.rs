@@ -72,6 +72,9 @@ fn what_does_not_add_up_is_refused_with_its_place() {
             json!(-300_000),
             "spans[0]",
         ),
+        ("/waits/0/rows/0/ns", json!(1), "waits[0].rows"),
+        ("/waits/0/total_ns", json!(1), "waits[0].total_ns"),
+        ("/waits/0/rows/0/doing", json!({"kind": "gremlin"}), ""),
         ("/outliers", json!(1), "outliers"),
         ("/examined", json!(2), "examined"),
         ("/examined_ns", json!(2), "examined_ns"),
@@ -118,6 +121,7 @@ fn a_merge_adds_rankings_and_keeps_the_worst_bills() {
     assert_eq!(sum.bills.len(), Explanation::BILLS);
     assert_eq!(sum.bills[0], alone.bills[0]);
     assert_eq!(sum.missing, alone.missing);
+    assert_eq!(sum.waits, [&alone.waits[..], &alone.waits[..]].concat());
     assert_eq!(
         read_back(&serde_json::to_value(&merged).unwrap()).unwrap(),
         merged

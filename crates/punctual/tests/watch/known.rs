@@ -68,6 +68,13 @@ pub fn family() -> &'static PathBuf {
     built("family", &BUILT)
 }
 
+/// The program whose thread waits for others.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn chains() -> &'static PathBuf {
+    static BUILT: Built = OnceLock::new();
+    built("chains", &BUILT)
+}
+
 /// The program whose passes of its marks are known.
 #[allow(dead_code, reason = "not every test wants this one")]
 pub fn marked() -> &'static PathBuf {

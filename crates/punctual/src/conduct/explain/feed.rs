@@ -22,6 +22,8 @@ pub struct Wake {
     pub due_ns: u64,
     /// When it ran again.
     pub woken_ns: u64,
+    /// The system call that it slept in, where no timer of its own ended that.
+    pub slept_in: Option<u32>,
     /// Whether that is when the CPU went over to it: what comes after is not seen.
     pub at_switch: bool,
 }
@@ -56,6 +58,7 @@ impl SampleSink for Feed {
             waiting_ns: None,
             due_ns: sample.asked_ns,
             woken_ns: sample.woke_ns(),
+            slept_in: None,
             at_switch: false,
         }));
     }

@@ -4,6 +4,7 @@
 
 mod feed;
 mod tracer;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -14,6 +15,7 @@ use punctual_rt::sched::Policy;
 use self::feed::Quiet;
 pub use self::feed::{Feed, Wake};
 use self::tracer::{Account, Tracer, poller};
+use self::waits::Waits;
 use super::housekeeper::Housekeeper;
 use super::outliers::Outliers;
 use crate::probe::collector::Sieve;
@@ -95,6 +97,7 @@ impl Explaining {
                 .unwrap_or(0),
             ring_events: capture::ring_events(cpus.len()),
             cpus,
+            all_wakings: wanted.threads.is_empty(),
         };
         let capture = Capture::start(&options)?;
         if wanted.polling.is_none() {
@@ -109,6 +112,7 @@ impl Explaining {
             ledger,
             windows: Vec::new(),
             outliers: Outliers::within(OUTLIER_BYTES),
+            waits: Waits::default(),
             above_ns: above_ns.unwrap_or(u64::MAX),
             changed: false,
             events: 0,
@@ -159,6 +163,7 @@ impl Explaining {
         let counts = account.outliers.counts();
         Explanation {
             kept: (counts.windows + counts.dropped > 0).then_some(counts),
+            waits: account.waits.to_record(),
             ..account.ledger.to_record()
         }
     }

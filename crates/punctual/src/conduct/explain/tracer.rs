@@ -11,6 +11,7 @@ use punctual_rt::sched::Policy;
 
 use super::feed::Wake;
 use super::lock;
+use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
 use crate::record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageTimes};
@@ -43,6 +44,7 @@ pub(super) struct Account {
     pub(super) windows: Vec<(u64, String)>,
     /// Those of all other outliers.
     pub(super) outliers: Outliers,
+    pub(super) waits: Waits,
     pub(super) above_ns: u64,
     pub(super) changed: bool,
     pub(super) events: u64,
@@ -259,6 +261,12 @@ impl Tracer {
             account
                 .ledger
                 .add_missing("outliers that came faster than they could be explained");
+        }
+        account.waits.take(samples, &capture, &self.numbers);
+        if account.waits.full {
+            account
+                .ledger
+                .add_missing("waits of more kinds (thread, system call, waker) than are kept");
         }
         account.events = capture.events();
         account.lost = capture.lost();

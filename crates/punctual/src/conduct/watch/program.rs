@@ -262,6 +262,7 @@ impl Watched for Program<'_> {
                     waiting_ns: wake.left_ns.filter(|_| wake.due_ns.is_none()),
                     due_ns: from_ns,
                     woken_ns: wake.end_ns,
+                    slept_in: (wake.slept && wake.due_ns.is_none()).then_some(wake.call),
                     at_switch: true,
                 });
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Bill, Culprit, Explanation, Picture};
+use super::{Bill, Culprit, Explanation, Picture, Wait};
 use crate::record::validate::{Broken, at_most, broken, ensure, histogram};
 
 pub(in crate::record) fn check(explanation: &Explanation) -> Result<(), Broken> {
@@ -33,7 +33,26 @@ pub(in crate::record) fn check(explanation: &Explanation) -> Result<(), Broken> 
         before = bill.latency_ns;
         self::bill(bill, &place)?;
     }
+    at_most(explanation.waits.len(), Explanation::WAITS, place("waits"))?;
+    for (index, wait) in explanation.waits.iter().enumerate() {
+        self::wait(wait, &format!("explanation.waits[{index}]"))?;
+    }
     Ok(())
+}
+
+fn wait(wait: &Wait, place: &str) -> Result<(), Broken> {
+    at_most(wait.rows.len(), Wait::ROWS, format!("{place}.rows"))?;
+    let sum: u128 = wait.rows.iter().map(|row| u128::from(row.ns)).sum();
+    ensure(
+        sum == u128::from(wait.wait_ns),
+        format!("{place}.rows"),
+        format!("sum to {sum}, where the wait is {}", wait.wait_ns),
+    )?;
+    ensure(
+        wait.total_ns >= wait.wait_ns && wait.count > 0,
+        format!("{place}.total_ns"),
+        "less than the longest",
+    )
 }
 
 fn counts(explanation: &Explanation) -> Result<(), Broken> {

@@ -159,6 +159,10 @@ impl Ledger {
         for bill in &other.bills {
             self.keep(bill);
         }
+        let waits = &mut self.totals.waits;
+        waits.extend_from_slice(&other.waits);
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.worked_ns()));
+        waits.truncate(Explanation::WAITS);
     }
 
     /// All of the entries or, where their sum would not fit, none.

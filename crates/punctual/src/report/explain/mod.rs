@@ -15,6 +15,7 @@ mod own_load;
 pub mod perfetto;
 mod places;
 mod text;
+mod waits;
 
 pub use against::{Change, Difference, against, against_text};
 pub(super) use amounts::amounts;
@@ -27,3 +28,4 @@ pub use outliers::{Listed, outliers};
 pub use perfetto::lane_name;
 pub use text::{bill_section, bill_text, section};
 pub(super) use text::{counts, culprit, mends, not_seen, ranked, stage_figures};
+pub(super) use waits::{ShownWait, waits};

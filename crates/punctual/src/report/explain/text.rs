@@ -6,7 +6,7 @@ use super::amounts::amounts;
 use super::brief::are_of_outliers;
 use super::mend::every_cpu_was_probed;
 use super::outliers::can_be_opened;
-use super::{mend, name};
+use super::{mend, name, waits};
 use crate::record::Run;
 use crate::record::explanation::{Bill, BillRow, Cause, Culprit, Explanation, Ranked, Stage};
 use crate::report::style::{Style, Tone, wrap};
@@ -15,6 +15,9 @@ use crate::report::words;
 
 /// Bills that a summary shows.
 const MOST_BILLS: usize = 3;
+/// Waits for other threads that a summary and `explain` show.
+const SUMMARY_WAITS: usize = 2;
+const MOST_WAITS: usize = 16;
 /// Threads of a line that a summary and a whole bill show.
 const THREADS: usize = 1;
 /// Causes that a ranking shows.
@@ -22,7 +25,7 @@ const MOST_CAUSES: usize = 12;
 /// Mends that a summary shows.
 const MOST_MENDS: usize = 6;
 
-fn share(part: u64, whole: u64) -> String {
+pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
@@ -218,6 +221,12 @@ pub fn section(run: &Run, style: &Style, bills: Option<usize>) -> Vec<String> {
         out.push(String::new());
         bill_lines(run, (bill, index + 1), THREADS, style, &mut out);
     }
+    let most = if bills.is_some() {
+        SUMMARY_WAITS
+    } else {
+        MOST_WAITS
+    };
+    out.extend(waits::section(run, most, style));
     to_do(&mends(run, explanation), style, &mut out);
     out
 }

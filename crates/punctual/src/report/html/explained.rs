@@ -6,14 +6,16 @@ use crate::record::Run;
 use crate::record::explanation::{Bill, Cause, Explanation};
 use crate::report::chart::outlier;
 use crate::report::explain::{
-    amounts, are_of_outliers, counts, culprit, mends, name, not_seen, part_ns, part_of, parts_ns,
-    ranked, stage_figures,
+    ShownWait, amounts, are_of_outliers, counts, culprit, mends, name, not_seen, part_ns, part_of,
+    parts_ns, ranked, stage_figures, waits,
 };
 use crate::report::terms::Terms;
 use crate::report::words;
 
 /// Bills that are shown with their picture.
 const MOST_BILLS: usize = 8;
+/// Waits for other threads that are shown.
+const MOST_WAITS: usize = 16;
 /// Causes of the ranking.
 const MOST_CAUSES: usize = 40;
 
@@ -40,6 +42,40 @@ pub(super) fn explained(html: &mut Html, run: &Run) {
         );
         html.text("p", "note", &text);
     }
+    let waits = waits(run, MOST_WAITS);
+    if !waits.is_empty() {
+        html.text("h3", "", "What threads waited for, hop by hop");
+    }
+    for wait in &waits {
+        self::wait(html, wait);
+    }
+}
+
+fn wait(html: &mut Html, wait: &ShownWait) {
+    let rows = wait.rows.iter().map(|row| {
+        let hops = row
+            .depth
+            .map_or_else(|| "—".to_owned(), |depth| depth.to_string());
+        let who = row
+            .who
+            .as_ref()
+            .map_or_else(String::new, |who| format!(" ({who})"));
+        let text = format!("{}{who}", row.text);
+        (
+            "",
+            vec![
+                td(text),
+                td(hops),
+                td(row.time.clone()),
+                td(row.share.clone()),
+            ],
+        )
+    });
+    let mut rows: Vec<(&str, Vec<Td>)> = rows.collect();
+    let sum = [td("the wait"), td(""), td(wait.sum.clone()), td("100.0 %")];
+    rows.push(("all", sum.into()));
+    let columns = ["What it went to", "Hops", "µs", "Share"];
+    html.table("figures bill", &wait.title, &columns, &rows);
 }
 
 fn stages(html: &mut Html, explanation: &Explanation) {

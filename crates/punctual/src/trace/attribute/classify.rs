@@ -123,21 +123,7 @@ impl<'a, 'w> Court<'a, 'w> {
             return (Cause::Blind, note);
         }
         match slice.layer {
-            Layer::Nmi => (Cause::Nmi, None),
-            Layer::Tracer => (Cause::Tracer, None),
-            Layer::Handler(irq, name) => {
-                let name = naming::bounded(name);
-                (Cause::Interrupt { irq, name }, None)
-            }
-            Layer::Call(function) => {
-                let function = naming::function(self.window, function);
-                (Cause::Call { function }, None)
-            }
             Layer::Timer { of_probe: true, .. } if !self.window.gap => path(slice, stage),
-            Layer::Timer { function, .. } => {
-                let function = naming::function(self.window, function);
-                (Cause::TimerCallback { function }, None)
-            }
             Layer::Vector(vector) => self.vector(slice, vector, stage),
             Layer::Softirq(number) if self.window.preempt_rt => {
                 let note = format!("in {}", softirq_label(number));
@@ -151,6 +137,10 @@ impl<'a, 'w> Court<'a, 'w> {
                 _ => (Cause::Softirq { number }, None),
             },
             Layer::Thread => self.thread(slice, stage),
+            layer => match naming::interrupt(self.window, layer) {
+                Some(cause) => (cause, None),
+                None => self.thread(slice, stage),
+            },
         }
     }
 

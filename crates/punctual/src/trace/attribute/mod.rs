@@ -7,6 +7,7 @@
 //! nothing, it is unexplained.
 
 mod amounts;
+
 mod classify;
 pub mod event;
 mod gap;
@@ -20,6 +21,7 @@ mod picture;
 mod place;
 mod request;
 mod senders;
+pub mod waits;
 
 use std::collections::BTreeMap;
 

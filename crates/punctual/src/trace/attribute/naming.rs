@@ -2,6 +2,7 @@
 //! they are cut to what a record takes.
 
 use super::event::{Task, Vector, Window};
+use super::lane::Layer;
 use crate::record::explanation::{Cause, Culprit, Explanation};
 
 /// A text of at most so many bytes as a record takes.
@@ -65,6 +66,38 @@ pub(super) fn vector(vector: Vector) -> String {
         Vector::Threshold => "machine check threshold".to_owned(),
         Vector::Other(number) => format!("vector {number}"),
     }
+}
+
+/// What runs over threads; of a softirq that runs in a thread's place, too.
+pub(super) fn interrupt(window: &Window, layer: Layer<'_>) -> Option<Cause> {
+    Some(match layer {
+        Layer::Nmi => Cause::Nmi,
+        Layer::Tracer => Cause::Tracer,
+        Layer::Handler(irq, name) => Cause::Interrupt {
+            irq,
+            name: bounded(name),
+        },
+        Layer::Call(address) => Cause::Call {
+            function: function(window, address),
+        },
+        Layer::Timer {
+            function: address, ..
+        } => Cause::TimerCallback {
+            function: function(window, address),
+        },
+        Layer::Vector(vector) => Cause::CpuInterrupt {
+            vector: self::vector(vector),
+        },
+        Layer::Softirq(number) => Cause::Softirq { number },
+        Layer::Thread => return None,
+    })
+}
+
+/// Whether a softirq serves timers.
+pub(super) fn softirq_is_timer(number: u32) -> bool {
+    const TIMER: u32 = 1;
+    const HRTIMER: u32 = 8;
+    matches!(number, TIMER | HRTIMER)
 }
 
 /// How a thread sleeps, from the kernel's number for its state.

@@ -86,6 +86,14 @@ impl History {
         count >= self.most || count >= self.least && self.slots.front().is_some_and(is_old)
     }
 
+    /// From when on no event is missing that came before an instant.
+    #[must_use]
+    pub fn known_from(&self, until_ns: u64) -> u64 {
+        let gaps = self.gaps.iter().filter(|gap| gap.from_ns <= until_ns);
+        let gap = gaps.map(|gap| gap.to_ns).max().unwrap_or(0);
+        gap.max(self.forgotten_ns.map_or(0, |at_ns| at_ns.saturating_add(1)))
+    }
+
     /// Whether events had to make room that a window needs which begins at this instant.
     #[must_use]
     pub fn has_forgotten(&self, due_ns: u64) -> bool {
@@ -288,6 +296,9 @@ mod tests {
         );
         assert_eq!(history.cut(2_500_000, 2_600_000).1, 0);
         assert_eq!(history.lost(), 12);
+        assert_eq!(history.known_from(900_000), 0);
+        assert_eq!(history.known_from(1_500_000), 2_000_000);
+        assert_eq!(history.known_from(3_500_000), 2_000_000);
     }
 
     #[test]
@@ -358,5 +369,6 @@ mod tests {
         assert_eq!(history.cut(45 * MS, 46 * MS).1, 0);
         assert_eq!(history.cut(39 * MS, 46 * MS).1, 1);
         assert_eq!(history.cut(10 * MS, 12 * MS).1, 1);
+        assert_eq!(history.known_from(45 * MS), 39 * MS + 1);
     }
 }

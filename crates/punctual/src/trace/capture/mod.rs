@@ -24,6 +24,7 @@ mod stacks;
 pub mod stalls;
 pub mod symbols;
 pub mod unavailable;
+mod waits;
 
 #[cfg(not(feature = "trace"))]
 #[path = "recorder_absent.rs"]
@@ -52,6 +53,8 @@ pub struct Options {
     /// the CPU that it runs on. None at all where they are to come later, by
     /// [`Capture::follow`].
     pub targets: Vec<(u32, u32)>,
+    /// Record who wakes whom, of every thread: [`Capture::wait`] needs it.
+    pub all_wakings: bool,
     /// How late a target is when what runs in its place is interrupted and its stack taken, in
     /// ns; 0 for never. That makes the target later still.
     pub interrupt_above_ns: u64,

@@ -100,11 +100,13 @@ impl Recorder {
         // An absolute, pinned timer can be armed from 6.7 on.
         let sentinel_on = u32::from(options.interrupt_above_ns > 0 && kernel_is_at_least(6, 7));
         let several = u32::from(options.targets.is_empty() || !one_each);
+        let all_wakings = u32::from(options.all_wakings);
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
             .override_global("cpus", &cpus, true)
             .override_global("several", &several, true)
+            .override_global("all_wakings", &all_wakings, true)
             .override_global("threshold_ns", &options.interrupt_above_ns, true)
             .override_global("sentinel_on", &sentinel_on, true)
             .override_global("runqueues_at", &layout.runqueues, true)

@@ -136,6 +136,13 @@ impl Slot {
         self.d() & 1 != 0
     }
 
+    /// Who wakes, of a waking that no interrupt did.
+    #[must_use]
+    pub fn waker(&self) -> Option<Task> {
+        let tid = self.b() as u32;
+        (tid != 0).then(|| self.other(tid))
+    }
+
     /// Another thread that it tells of.
     fn other(&self, tid: u32) -> Task {
         Task {
@@ -197,7 +204,7 @@ impl Slot {
             kind::TIMER_DONE => What::TimerDone { timer: a },
             kind::WAKING => What::Waking {
                 tid: a as u32,
-                by: (b as u32 != 0).then(|| self.other(b as u32)),
+                by: self.waker(),
             },
             kind::SWITCH => What::Switch {
                 from: Task {

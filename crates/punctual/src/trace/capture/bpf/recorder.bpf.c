@@ -61,6 +61,7 @@ struct {
 /* Set before the program is loaded. */
 const volatile u32 cpus = 1;
 const volatile u32 several = 0;      /* more than one target on a CPU */
+const volatile u32 all_wakings = 0;  /* of every thread: to find out for whom a target waited */
 const volatile u64 threshold_ns = 0; /* how late a target is when its culprit is interrupted for a stack; 0: never */
 const volatile u32 sentinel_on = 0;
 /* Where a CPU's own variables lie, counted from its area's beginning; 0: not known. */
@@ -271,7 +272,7 @@ ON(sched_waking)
 	u64 *ready_ns = 0;
 	if (lane->target != tid || !lane->due_ns) {
 		ready_ns = bpf_map_lookup_elem(&targets, &tid);
-		if (!ready_ns)
+		if (!ready_ns && !all_wakings)
 			return 0;
 	}
 	u64 now_ns = bpf_ktime_get_ns();
@@ -285,7 +286,7 @@ ON(sched_waking)
 	slot->b = 0;
 	/* Not by the timer that it armed: by whom, a bill may want to know. */
 	struct lane *own = lane_of(cpu);
-	if (!lane->due_ns && own && !in_interrupt(own, cpu)) {
+	if ((all_wakings || !lane->due_ns) && own && !in_interrupt(own, cpu)) {
 		struct task_struct *waker = bpf_get_current_task_btf();
 		slot->b = (u32)waker->pid;
 		slot->c = (u64)waker->policy << 32 | (u16)waker->normal_prio;

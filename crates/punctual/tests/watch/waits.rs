@@ -1,0 +1,112 @@
+//! Waits for other threads: who had to do with them is known, and how long each worked.
+
+use punctual::record::Run;
+use punctual::record::explanation::{Doing, Wait, WaitRow};
+
+use super::common::Place;
+use super::known::{Known, chains, watch};
+
+const ROUNDS: u64 = 12;
+const MS: u64 = 1_000_000;
+/// What the one worked that worked first, and the one that went on then.
+const FIRST: u64 = 20 * MS;
+const SECOND: u64 = 5 * MS;
+
+/// The waits of the real-time thread that a thread ended, in a scene of the program.
+fn waits(scene: &str, ended_by: &str) -> Wait {
+    let place = Place::new();
+    let mut known = Known::start(chains(), &[scene, &ROUNDS.to_string()]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q"]);
+    known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let run: Run = place.run_of();
+    let explanation = run.explanation.expect("an explanation");
+    let of_it =
+        |wait: &&Wait| wait.thread.name.as_deref() == Some("first") && wait.ended_by == ended_by;
+    let longest = explanation.waits.iter().filter(of_it);
+    let longest = longest.max_by_key(|wait| wait.wait_ns);
+    let wait = longest.unwrap_or_else(|| panic!("{:#?}", explanation.waits));
+    let sum: u64 = wait.rows.iter().map(|row| row.ns).sum();
+    assert_eq!(sum, wait.wait_ns);
+    assert_eq!(wait.thread.pid, Some(known.pid));
+    wait.clone()
+}
+
+/// How long a thread did what, an interrupt over that included.
+fn time(wait: &Wait, name: &str, is: impl Fn(&Doing) -> bool) -> u64 {
+    let of_it = |row: &&WaitRow| {
+        let thread = row.thread.as_ref().and_then(|it| it.name.as_deref());
+        thread == Some(name) && is(&row.doing)
+    };
+    wait.rows.iter().filter(of_it).map(|row| row.ns).sum()
+}
+
+fn worked(wait: &Wait, name: &str) -> u64 {
+    time(wait, name, |doing| {
+        matches!(doing, Doing::Ran | Doing::Interrupted { .. })
+    })
+}
+
+fn depth(wait: &Wait, name: &str) -> Option<u32> {
+    let of_it =
+        |row: &&WaitRow| row.thread.as_ref().and_then(|it| it.name.as_deref()) == Some(name);
+    wait.rows.iter().filter(of_it).map(|row| row.depth).min()
+}
+
+/// Of a wait's worker the processor time is known. What the kernel showed nothing of, while a
+/// hypervisor's agent ran, it may have been at work too.
+#[track_caller]
+fn has_worked(wait: &Wait, name: &str, least: u64) {
+    let unseen = |doing: &Doing| matches!(doing, Doing::Unseen);
+    let all: u64 = wait
+        .rows
+        .iter()
+        .filter(|row| unseen(&row.doing))
+        .map(|row| row.ns)
+        .sum();
+    let found = worked(wait, name);
+    assert!(
+        found + all >= least - least / 50,
+        "{name}: {found} of {least}: {wait:#?}"
+    );
+    let in_the_laboratory = std::env::var_os("PUNCTUAL_LAB_OUT").is_some();
+    let most = if in_the_laboratory {
+        0
+    } else {
+        wait.wait_ns / 5
+    };
+    assert!(all <= most, "{all} unseen: {wait:#?}");
+}
+
+pub fn a_pipe_of_three_processes_is_followed_to_its_end() {
+    let wait = waits("pipes", "second");
+    assert_eq!(wait.call, "read");
+    has_worked(&wait, "third", FIRST);
+    has_worked(&wait, "second", SECOND);
+    assert_eq!(
+        (depth(&wait, "second"), depth(&wait, "third")),
+        (Some(1), Some(2))
+    );
+}
+
+pub fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked() {
+    let wait = waits("locks", "middle");
+    assert_eq!(wait.call, "futex LOCK_PI");
+    // It had begun before the wait did.
+    has_worked(&wait, "low", FIRST / 2);
+    has_worked(&wait, "middle", SECOND);
+    assert_eq!(
+        (depth(&wait, "middle"), depth(&wait, "low")),
+        (Some(1), Some(2))
+    );
+}
+
+pub fn a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that() {
+    let wait = waits("hog", "helper");
+    has_worked(&wait, "helper", SECOND);
+    let behind_hog = |doing: &Doing| matches!(doing, Doing::Ready { behind: Some(by) } if by.name.as_deref() == Some("hog"));
+    let behind = time(&wait, "helper", behind_hog);
+    assert!(behind >= FIRST - FIRST / 5, "{behind}: {wait:#?}");
+}
