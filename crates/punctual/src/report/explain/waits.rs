@@ -1,5 +1,7 @@
 //! What watched threads waited for, hop by hop.
 
+use std::collections::BTreeSet;
+
 use super::amounts::amounts;
 use super::name;
 use super::text::{culprit, share};
@@ -35,10 +37,13 @@ pub(in crate::report) struct ShownRow {
 /// The waits in which others had most to do.
 pub(in crate::report) fn waits(run: &Run, most: usize) -> Vec<ShownWait> {
     let all = run.explanation.iter().flat_map(|it| &it.waits);
-    all.take(most).map(|wait| shown(run, wait)).collect()
+    let mut told = BTreeSet::new();
+    let shown = all.take(most).map(|wait| shown(run, wait, &mut told));
+    shown.collect()
 }
 
-fn shown(run: &Run, wait: &Wait) -> ShownWait {
+/// `told`: processes whose command line stands further up.
+fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(wait.from_ns.saturating_sub(start)))
     });
@@ -67,7 +72,7 @@ fn shown(run: &Run, wait: &Wait) -> ShownWait {
     let (times, sum) = amounts(run, &parts);
     let known = rows
         .iter()
-        .map(|row| (Some(row.depth), text(row), who(row)));
+        .map(|row| (Some(row.depth), text(row), who(row, told)));
     let others = (rest > 0).then(|| (None, "others".to_owned(), None));
     let rows = known.chain(others).zip(times.into_iter().zip(&parts));
     let rows = rows.map(|((depth, text, who), (time, ns))| ShownRow {
@@ -111,18 +116,20 @@ fn text(row: &WaitRow) -> String {
 }
 
 /// Of who had the CPU, if another did.
-fn who(row: &WaitRow) -> Option<String> {
+fn who(row: &WaitRow, told: &mut BTreeSet<u32>) -> Option<String> {
     let of = match &row.doing {
         Doing::Ready { behind } => behind.as_ref(),
         Doing::Ran => row.thread.as_ref(),
         _ => None,
+    }?;
+    let mut of = Culprit {
+        name: None,
+        ..of.clone()
     };
-    of.map(|of| {
-        culprit(&Culprit {
-            name: None,
-            ..of.clone()
-        })
-    })
+    if of.pid.is_some_and(|pid| !told.insert(pid)) {
+        (of.command, of.group) = (None, None);
+    }
+    Some(culprit(&of))
 }
 
 /// As text; empty where there is none.

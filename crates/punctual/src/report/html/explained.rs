@@ -56,26 +56,26 @@ fn wait(html: &mut Html, wait: &ShownWait) {
         let hops = row
             .depth
             .map_or_else(|| "—".to_owned(), |depth| depth.to_string());
-        let who = row
-            .who
-            .as_ref()
-            .map_or_else(String::new, |who| format!(" ({who})"));
-        let text = format!("{}{who}", row.text);
-        (
-            "",
-            vec![
-                td(text),
-                td(hops),
-                td(row.time.clone()),
-                td(row.share.clone()),
-            ],
-        )
+        let cells = vec![
+            td_in("whole", hops),
+            td_in("whole", row.time.clone()),
+            td_in("whole", row.share.clone()),
+            td(row.text.clone()),
+            td_in("mono", row.who.clone().unwrap_or_default()),
+        ];
+        ("", cells)
     });
     let mut rows: Vec<(&str, Vec<Td>)> = rows.collect();
-    let sum = [td("the wait"), td(""), td(wait.sum.clone()), td("100.0 %")];
+    let sum = [
+        td(""),
+        td_in("whole", wait.sum.clone()),
+        td_in("whole", "100.0 %"),
+        td("the wait"),
+        td(""),
+    ];
     rows.push(("all", sum.into()));
-    let columns = ["What it went to", "Hops", "µs", "Share"];
-    html.table("figures bill", &wait.title, &columns, &rows);
+    let columns = ["Hops", "µs", "Share", "What it went to", "Which thread"];
+    html.table("wide stack", &wait.title, &columns, &rows);
 }
 
 fn stages(html: &mut Html, explanation: &Explanation) {
