@@ -12,7 +12,7 @@ pub struct Wait {
     pub thread: Culprit,
     /// In which system call, e.g. `futex`.
     pub call: String,
-    /// The thread that ended it, by name; empty where an interrupt did.
+    /// The thread that ended it, by name; empty where an interrupt did, or nobody was seen.
     pub ended_by: String,
     /// When it left its CPU, CLOCK_MONOTONIC.
     pub from_ns: u64,
@@ -30,10 +30,11 @@ impl Wait {
     /// Rows of one wait.
     pub const ROWS: usize = 64;
 
-    /// How long the threads of the chain were at it: all but sleeps that a timer ended.
+    /// How long the threads of the chain were seen to be at it: all but sleeps that a timer ended.
     #[must_use]
     pub fn worked_ns(&self) -> u64 {
-        let worked = self.rows.iter().filter(|row| row.doing != Doing::Timer);
+        let at_it = |row: &&WaitRow| !matches!(row.doing, Doing::Timer | Doing::Unseen);
+        let worked = self.rows.iter().filter(at_it);
         worked.fold(0, |sum, row| sum.saturating_add(row.ns))
     }
 

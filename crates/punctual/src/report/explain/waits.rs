@@ -47,12 +47,15 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(wait.from_ns.saturating_sub(start)))
     });
+    let of_waiter = |row: &&WaitRow| row.depth == 0;
+    let mut own = wait.rows.iter().filter(of_waiter);
     let ended = match wait.ended_by.as_str() {
-        "" => "by an interrupt",
-        by => &format!("by {by}"),
+        "" if own.any(|row| row.doing == Doing::Unseen) => ", by whom was not seen",
+        "" => " by an interrupt",
+        by => &format!(" by {by}"),
     };
     let title = format!(
-        "{}/{} in {}{when}: {}, ended {ended}; {}, {} in all",
+        "{}/{} in {}{when}: {}, ended{ended}; {}, {} in all",
         thread(Some(&wait.thread)),
         wait.thread.tid,
         wait.call,

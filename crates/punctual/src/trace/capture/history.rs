@@ -94,6 +94,14 @@ impl History {
         gap.max(self.forgotten_ns.map_or(0, |at_ns| at_ns.saturating_add(1)))
     }
 
+    /// When the event came that has so many after it up to an instant, if there is one.
+    #[must_use]
+    pub fn since(&self, until_ns: u64, count: usize) -> Option<u64> {
+        let end = self.slots.partition_point(|slot| slot.at_ns() <= until_ns);
+        let index = end.checked_sub(count + 1)?;
+        self.slots.get(index).map(Slot::at_ns)
+    }
+
     /// Whether events had to make room that a window needs which begins at this instant.
     #[must_use]
     pub fn has_forgotten(&self, due_ns: u64) -> bool {
@@ -331,6 +339,8 @@ mod tests {
         assert_eq!(history.last_before(9, |_| true).map(Slot::at_ns), Some(9));
         assert_eq!(history.first_after(9, |_| true).map(Slot::at_ns), Some(10));
         assert_eq!(history.first_after(10, |_| true), None);
+        assert_eq!(history.since(10, 1), Some(9));
+        assert_eq!((history.since(9, 1), history.since(9, 2)), (Some(8), None));
     }
 
     #[test]

@@ -6,8 +6,10 @@ use super::slot::{Slot, kind};
 use super::{Capture, Place};
 use crate::trace::attribute::event::{Task, Window};
 
-/// Events of one wait, the last of it: some 50 ms of a busy machine, seconds of a quiet one.
+/// Events of one wait, the last of it: some 50 ms of a busy machine, seconds of a quiet one; and so
+/// many of one CPU at least.
 const EVENTS: usize = 1 << 16;
+const EVENTS_OF_CPU: usize = 1 << 12;
 /// The two programs in the kernel that see a waking read the clock one after the other.
 const APART_NS: u64 = 100_000;
 
@@ -31,18 +33,18 @@ impl Capture {
     #[must_use]
     pub fn wait(&self, tid: u32, at: Place, from_ns: u64, to_ns: u64) -> (Window, u64) {
         let lanes = self.histories.iter().take(self.options.cpus.len());
-        let known = lanes.clone().map(|history| history.known_from(to_ns));
-        let mut known_from_ns = known.max().unwrap_or(0);
+        let each = (EVENTS / lanes.len().max(1)).max(EVENTS_OF_CPU);
+        let known = lanes.clone().map(|history| {
+            let looked_at = history.since(to_ns, each).unwrap_or(0);
+            history.known_from(to_ns).max(looked_at)
+        });
+        let known_from_ns = known.max().unwrap_or(0);
         let begin_ns = from_ns.max(known_from_ns);
         let mut slots: Vec<Slot> = Vec::new();
         for history in lanes {
             slots.extend(history.cut(begin_ns, to_ns).0);
         }
         slots.sort_by_key(Slot::at_ns);
-        if slots.len() > EVENTS {
-            slots.drain(..slots.len() - EVENTS);
-            known_from_ns = known_from_ns.max(slots[0].at_ns());
-        }
         let events = self.events_of(&slots, [None; 2], None, (from_ns, to_ns));
         let mut window = Window {
             cpu: at.running,
