@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use punctual::record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME};
+use punctual::record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME, Wait};
 use punctual::record::parse;
 use punctual::trace::attribute::event::{Event, Interrupted, Stall, Task, Vector, What, Window};
+use punctual::trace::attribute::waits::chain;
 use punctual::trace::attribute::{Ledger, Stage, bill, picture};
 
 fn tasks() -> impl Strategy<Value = Task> {
@@ -56,7 +57,7 @@ fn whats() -> impl Strategy<Value = What> {
             }
         }),
         (0u64..3).prop_map(|timer| What::TimerDone { timer }),
-        (0u32..6).prop_map(|tid| What::Waking { tid, by: None }),
+        (0u32..6, proptest::option::of(tasks())).prop_map(|(tid, by)| What::Waking { tid, by }),
         (
             tasks(),
             prop_oneof![Just(0u64), any::<u64>()],
@@ -196,6 +197,21 @@ proptest! {
             prop_assert!(rows.windows(2).all(|pair| pair[0].ns >= pair[1].ns));
         }
         prop_assert!(bill.rows.iter().all(|row| row.ns > 0));
+    }
+
+    #[test]
+    fn every_nanosecond_of_a_wait_stands_in_exactly_one_row(
+        window in windows(),
+        known_from_ns in prop_oneof![Just(0u64), 0u64..3_000, any::<u64>()],
+    ) {
+        let chain = chain(&window, known_from_ns);
+        // The switch itself may have been seen a little before or after.
+        prop_assert!(chain.from_ns >= window.due_ns.saturating_sub(100_000));
+        prop_assert!(chain.to_ns <= window.woken_ns.max(window.due_ns));
+        let sum: u128 = chain.rows.iter().map(|row| u128::from(row.ns)).sum();
+        prop_assert_eq!(sum, u128::from(chain.to_ns - chain.from_ns));
+        prop_assert!(chain.rows.iter().all(|row| row.ns > 0));
+        prop_assert!(chain.rows.len() <= Wait::ROWS);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A window of events: what is accepted has a bill whose rows and stages sum to the latency,
-//! and which a record takes.
+//! and which a record takes; and as a wait, whose rows sum too.
 
 use std::path::Path;
 
 use punctual::record::explanation::{Cause, Ledger};
+use punctual::trace::attribute::waits::chain;
 use punctual::trace::attribute::{bill, picture};
 use punctual::trace::windows::parse;
 
@@ -21,6 +22,9 @@ pub fn check(bytes: &[u8]) {
             .iter()
             .all(|row| row.ns > 0 && row.cause != Cause::Other)
     );
+    let chain = chain(&window, window.waiting_ns);
+    let sum: u128 = chain.rows.iter().map(|row| u128::from(row.ns)).sum();
+    assert_eq!(sum, u128::from(chain.to_ns - chain.from_ns));
     let mut ledger = Ledger::new(Some(0));
     ledger.add(&bill);
     let _ = (ledger.to_record(), picture(&window));

@@ -19,6 +19,9 @@ const DEEPEST: u32 = 32;
 /// A softirq that begins so soon after an interrupt was put off by that.
 const AT_ONCE_NS: u64 = 2_000;
 
+/// Who says when the wait began sees the switch as soon after it.
+const APART_NS: u64 = 100_000;
+
 /// What a wait went to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
@@ -56,7 +59,9 @@ pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
     if let Some(came) = lives.came(waiter, to) {
         to = came.max(from);
     }
-    if let Some(left) = lives.left(waiter, to) {
+    if let Some(left) = lives.left(waiter, to)
+        && left.abs_diff(from) <= APART_NS
+    {
         from = left.min(to);
     }
     let mut walk = Walk {
