@@ -6,6 +6,11 @@ use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets};
 
 use crate::errno::fail;
 
+#[cold]
+fn refused(error: CpusetError) -> c_int {
+    fail(error.errno(), error.advice())
+}
+
 /// Answers, and writes the reason of an error into the caller's room.
 ///
 /// # Safety
@@ -22,7 +27,7 @@ unsafe fn answer(done: Result<(), CpusetError>, reason: *mut c_char, room: usize
         // SAFETY: as above.
         unsafe { end.write(0) };
     }
-    done.map_or_else(|error| fail(error.errno()), |()| 0)
+    done.map_or_else(refused, |()| 0)
 }
 
 /// # Safety
@@ -52,8 +57,9 @@ unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
 /// `room` bytes with the 0 at the end.
 ///
 /// Not for a real-time thread. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
-/// doesn't isolate it, for the reason told; EEXIST the name is taken; EINVAL no name, no CPU,
-/// or one that can't be had; EACCES without the right.
+/// doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
+/// name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
+/// not there; EACCES without the right.
 ///
 /// # Safety
 /// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
@@ -107,7 +113,7 @@ pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc
     // SAFETY: the caller's promise.
     let set = unsafe { found(name) };
     let done = set.and_then(|set| set.take(process));
-    done.map_or_else(|error| fail(error.errno()), |()| 0)
+    done.map_or_else(refused, |()| 0)
 }
 
 /// Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
@@ -127,5 +133,5 @@ pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
         }
         other => other.and_then(|set| set.remove()),
     };
-    done.map_or_else(|error| fail(error.errno()), |()| 0)
+    done.map_or_else(refused, |()| 0)
 }

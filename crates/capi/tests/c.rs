@@ -59,6 +59,26 @@ fn rings_and_logs() {
     everywhere("tests/c/ring.c");
 }
 
+#[test]
+fn threads_start_at_their_own_priority_and_take_no_signals() {
+    everywhere("tests/c/start.c");
+}
+
+#[test]
+fn every_failure_has_its_words() {
+    everywhere("tests/c/words.c");
+}
+
+#[test]
+fn coroutines_stand_on_their_own_stacks() {
+    everywhere("tests/c/coroutine.c");
+}
+
+#[test]
+fn a_fork_leaves_the_parent_its_stacks() {
+    everywhere("tests/c/fork.c");
+}
+
 /// The functions that the header declares.
 fn declared() -> Vec<String> {
     let header = fs::read_to_string(support::here().join("include/punctual.h"))
@@ -109,6 +129,11 @@ fn opened_at_run_time() {
 fn limits() {
     // The limits are the kernel's: one build tells what all would.
     succeeds(&mut Command::new(Build::PLAIN.compile("tests/c/limits.c")));
+}
+
+#[test]
+fn out_of_memory_is_an_answer() {
+    everywhere("tests/c/memory.c");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! [`crate::ring`] is the one for Rust types. Both refuse and count what finds them full.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -128,28 +129,33 @@ unsafe impl Sync for Records {}
 
 impl Records {
     /// A ring of at least `capacity` records of `record` bytes each, every page of it present.
-    /// `None` for 0, or more than [`LARGEST`] bytes in all. Not real-time safe.
-    #[must_use]
-    pub fn new(record: usize, capacity: usize) -> Option<Self> {
-        if record == 0 || capacity == 0 || record > LARGEST {
-            return None;
-        }
-        let stride = record.next_multiple_of(8);
-        let capacity = capacity.max(2).checked_next_power_of_two()?;
-        let bytes = stride.checked_mul(capacity).filter(|&all| all <= LARGEST)?;
-        let layout = Layout::from_size_align(bytes, 128).ok()?;
+    /// Not real-time safe.
+    ///
+    /// # Errors
+    /// EINVAL for 0, or more than [`LARGEST`] bytes in all; ENOMEM.
+    pub fn new(record: usize, capacity: usize) -> io::Result<Self> {
+        let error = io::Error::from_raw_os_error;
+        let planned = || {
+            if record == 0 || capacity == 0 || record > LARGEST {
+                return None;
+            }
+            let stride = record.next_multiple_of(8);
+            let capacity = capacity.max(2).checked_next_power_of_two()?;
+            let bytes = stride.checked_mul(capacity).filter(|&all| all <= LARGEST)?;
+            let layout = Layout::from_size_align(bytes, 128).ok()?;
+            Some((stride, capacity, bytes, layout))
+        };
+        let (stride, capacity, bytes, layout) = planned().ok_or_else(|| error(libc::EINVAL))?;
         // SAFETY: the size is not 0.
         let slots = unsafe { alloc_zeroed(layout) };
-        let Some(slots) = NonNull::new(slots) else {
-            handle_alloc_error(layout)
-        };
+        let slots = NonNull::new(slots).ok_or_else(|| error(libc::ENOMEM))?;
         for offset in (0..bytes).step_by(4096) {
             // SAFETY: within the allocation.
             let page = unsafe { slots.add(offset) };
             // SAFETY: ours alone. Zeroed memory may not be present until it is written to.
             unsafe { page.write_volatile(0) };
         }
-        Some(Self {
+        Ok(Self {
             turns: Turns::new(capacity as u64),
             slots,
             layout,
@@ -229,7 +235,7 @@ mod tests {
             (usize::MAX, 2),
             (LARGEST, 2),
         ] {
-            assert!(Records::new(record, capacity).is_none());
+            assert!(Records::new(record, capacity).is_err());
         }
         assert_eq!(Records::new(1, 1).unwrap().capacity(), 2);
         assert_eq!(Records::new(24, 5).unwrap().capacity(), 8);
