@@ -8,6 +8,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::sys::tsan;
+
 /// A counter of [`Turns`]: an atomic, or a model checker's.
 pub trait Counter {
     /// At zero.
@@ -176,9 +178,12 @@ impl Records {
         };
         // SAFETY: the slot is below the capacity.
         let place = unsafe { self.slots.add(slot as usize * self.stride) };
-        // SAFETY: the slot is the producer's until the next line; the sizes are the caller's
+        let (pushed, popped) = self.names();
+        tsan::acquire(popped);
+        // SAFETY: the slot is the producer's until it is `written`; the sizes are the caller's
         // promise.
         unsafe { place.as_ptr().copy_from_nonoverlapping(record, self.record) };
+        tsan::release(pushed);
         self.turns.written();
         true
     }
@@ -194,10 +199,22 @@ impl Records {
         };
         // SAFETY: the slot is below the capacity.
         let place = unsafe { self.slots.add(slot as usize * self.stride) };
-        // SAFETY: the slot is the consumer's until the next line.
+        let (pushed, popped) = self.names();
+        tsan::acquire(pushed);
+        // SAFETY: the slot is the consumer's until it is `read`.
         unsafe { place.as_ptr().copy_to_nonoverlapping(record, self.record) };
+        tsan::release(popped);
         self.turns.read();
         true
+    }
+
+    /// What the two counters are called before ThreadSanitizer.
+    fn names(&self) -> (usize, usize) {
+        let turns = &self.turns;
+        (
+            (&raw const turns.pushed) as usize,
+            (&raw const turns.popped) as usize,
+        )
     }
 
     /// Records lost because the ring was full. Real-time safe.

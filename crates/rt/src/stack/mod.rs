@@ -68,6 +68,7 @@ pub use inspect::{
 pub use options::DebugOptions;
 pub use stats::Stats;
 
+use crate::sys::tsan;
 use word::State;
 
 /// The parts of the allocator that a model checker runs; not for programs.
@@ -95,7 +96,10 @@ pub fn init() {
 /// that were not reserved, have been given back to the kernel.
 #[inline]
 pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
-    pool::alloc(class)
+    let base = pool::alloc(class)?;
+    // From whoever had it before.
+    tsan::acquire(base.as_ptr() as usize);
+    Ok(base)
 }
 
 /// Takes back the stack whose lowest address is `address`.
@@ -114,6 +118,7 @@ pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
 /// and no reference into it is left.
 #[inline]
 pub unsafe fn free(address: usize, class: Class) -> Result<(), StackError> {
+    tsan::release(address);
     pool::free(address, class)
 }
 

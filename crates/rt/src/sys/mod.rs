@@ -14,6 +14,7 @@ pub mod perf;
 mod raw;
 pub mod task;
 pub mod time;
+pub mod tsan;
 mod vdso;
 
 use std::io;
