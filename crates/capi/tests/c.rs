@@ -1,6 +1,7 @@
 //! The C tests, compiled by both compilers as both languages with either library.
 
 mod documents;
+mod linking;
 mod support;
 
 use std::fs;
