@@ -334,7 +334,8 @@ int stack_setbounds(const struct stack_bounds *given);
 
 // 1 if the byte at `address` is part of the stack that the caller stands on, else 0.
 //
-// A real-time thread may call it where it may call stack_bounds(0, ...).
+// A real-time thread may call it where it may call stack_bounds(0, ...), and it costs the same. It
+// never fails: where the bounds can't be told, nothing is within.
 int stack_contains(const void *address);
 
 // Finds the stack of this library that `address` is in, or that it guards: returns 1 and
@@ -478,7 +479,7 @@ int punctual_thread_join(struct punctual_thread *thread,
 
 // The thread's id, as the kernel and punctual_sched_get() know it.
 //
-// A real-time thread may call it. -1 with EFAULT: `thread` is NULL.
+// A real-time thread may call it: one load. -1 with EFAULT: `thread` is NULL.
 //
 // # Safety
 // `thread` is NULL or was not joined yet.
@@ -487,7 +488,7 @@ pid_t punctual_thread_tid(const struct punctual_thread *thread);
 // The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
 // for pthread_join() and pthread_detach().
 //
-// A real-time thread may call it.
+// A real-time thread may call it: one load. It never fails.
 //
 // # Safety
 // `thread` was not joined yet.
@@ -522,7 +523,8 @@ int punctual_memory_lock(int present_only);
 
 // Undoes punctual_memory_lock(). Pages stay present until memory runs short.
 //
-// Not for a real-time thread.
+// Not for a real-time thread: it waits for whoever maps memory. It never fails in practice; -1
+// with errno if it does.
 int punctual_memory_unlock(void);
 
 // Fills `out` with the calling thread's page faults so far: the end of its preparations, from
@@ -548,12 +550,12 @@ int64_t punctual_late_faults(const struct punctual_faults *mark);
 // The time now on CLOCK_MONOTONIC, in ns.
 //
 // A real-time thread may call it, and a signal handler: no system call where the vDSO
-// answers.
+// answers. It never fails.
 uint64_t punctual_now_ns(void);
 
 // An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
 //
-// A real-time thread may call it, and a signal handler: it is arithmetic.
+// A real-time thread may call it, and a signal handler: it is arithmetic. It never fails.
 struct timespec punctual_timespec(uint64_t ns);
 
 // A timespec in ns.
@@ -601,7 +603,7 @@ int punctual_loop_wait(struct punctual_loop *wheel,
 
 // Periods missed since the loop was made.
 //
-// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 // punctual_loop_wait().
 //
 // # Safety
@@ -610,7 +612,7 @@ uint64_t punctual_loop_missed(const struct punctual_loop *wheel);
 
 // Cycles run since the loop was made.
 //
-// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 // punctual_loop_wait().
 //
 // # Safety
@@ -649,7 +651,7 @@ struct punctual_ring *punctual_ring_create(size_t record_size,
 
 // Gives the ring's memory back; NULL is allowed.
 //
-// Not for a real-time thread.
+// Not for a real-time thread: it unmaps memory. It never fails.
 //
 // # Safety
 // `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
@@ -678,7 +680,7 @@ int punctual_ring_pop(struct punctual_ring *ring,
 
 // How many records were lost since the ring was made, because it was full.
 //
-// A real-time thread may call it. UINT64_MAX with EFAULT: `ring` is NULL.
+// A real-time thread may call it: one load. UINT64_MAX with EFAULT: `ring` is NULL.
 //
 // # Safety
 // `ring` is NULL or was not destroyed.
@@ -717,7 +719,7 @@ int punctual_log_put(struct punctual_log *log,
 
 // A double as an argument of punctual_log_put(), for %f.
 //
-// A real-time thread may call it: it changes nothing but the type.
+// A real-time thread may call it: it is no arithmetic, but another type. It never fails.
 uint64_t punctual_log_double(double value);
 
 // Writes what is left, ends the writing thread and closes the log. Returns how many records
@@ -734,7 +736,7 @@ int64_t punctual_log_close(struct punctual_log *log);
 // fix it: one line without its end, "" before the first failure. Each function that fails sets
 // it; one that succeeds leaves it as it was. It is static: valid for ever, and not to be freed.
 //
-// A real-time thread may call it: no system call, no lock.
+// A real-time thread may call it: no system call, no lock. It never fails.
 const char *punctual_last_error(void);
 
 // Watches 1, 2, 4 or 8 bytes at `address`, a multiple of `length`, with the processor's
@@ -743,7 +745,8 @@ const char *punctual_last_error(void);
 // destroyed. What the kernel writes for a thread is not seen. The first call takes SIGTRAP
 // over; a debugger's breakpoints go on as before.
 //
-// Not for a real-time thread. NULL with errno: EINVAL the length or the alignment; ENOSPC
+// Not for a real-time thread: it allocates, and makes system calls for each thread of the
+// process. NULL with errno: ENOMEM; EINVAL the length or the alignment; ENOSPC
 // the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
 // EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
 struct punctual_watchpoint *punctual_watchpoint_set(const void *address,
@@ -771,7 +774,7 @@ int punctual_watchpoint_read(const struct punctual_watchpoint *watched,
 
 // Watches no more, and frees it. NULL is let be.
 //
-// Not for a real-time thread.
+// Not for a real-time thread: a system call for each thread of the process. It never fails.
 //
 // # Safety
 // As punctual_watchpoint_count(); nobody uses it any more.
@@ -783,7 +786,7 @@ void punctual_watchpoint_clear(struct punctual_watchpoint *watched);
 // written to the file `journal`, and to disk, before anything is changed; a journal that
 // exists keeps what it has.
 //
-// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
+// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
 // that is offline or not there, or a file that is no journal; or what prevents the journal from
 // being written. Then nothing is changed, and no journal is left that wasn't there before.
 //
@@ -801,7 +804,7 @@ ssize_t punctual_irq_steer(const unsigned int *irqs,
 // interrupts were changed; without a journal 0. May be called again, and by another process
 // than the one that steered.
 //
-// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
+// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
 // journal; or what prevents it from being read or removed.
 //
 // # Safety
@@ -816,7 +819,7 @@ ssize_t punctual_irq_restore(const char *journal,
 // left behind. With `reason` not NULL, the words for an error are written there, of at most
 // `room` bytes with the 0 at the end.
 //
-// Not for a real-time thread. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
+// Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
 // doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
 // name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
 // not there; EACCES without the right.
@@ -829,28 +832,29 @@ int punctual_cpuset_make(const char *name,
                          char *reason,
                          size_t room);
 
-// 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
-// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
+// 0 if the set of this name is isolated now: another set may invalidate it later.
+//
+// Not for a real-time thread: it reads files. -1 with errno, and the reason, as
+// punctual_cpuset_make(); ENOENT there is none.
 //
 // # Safety
 // As punctual_cpuset_make().
-int punctual_cpuset_state(const char *name,
-                          char *reason,
-                          size_t room);
+int punctual_cpuset_state(const char *name, char *reason, size_t room);
 
 // Moves a process into the set of this name; 0 is the caller's.
 //
-// Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
+// Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set; ESRCH no such process;
 // ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 //
 // # Safety
 // `name` is NULL or a string.
-int punctual_cpuset_take(const char *name, pid_t process);
+int punctual_cpuset_take(const char *name,
+                         pid_t process);
 
 // Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
 // it is gone already.
 //
-// Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
+// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
 // EACCES as punctual_cpuset_make().
 //
 // # Safety

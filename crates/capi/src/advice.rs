@@ -36,7 +36,7 @@ pub(crate) fn keep(words: &'static CStr) {
 /// fix it: one line without its end, "" before the first failure. Each function that fails sets
 /// it; one that succeeds leaves it as it was. It is static: valid for ever, and not to be freed.
 ///
-/// A real-time thread may call it: no system call, no lock.
+/// A real-time thread may call it: no system call, no lock. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_last_error() -> *const c_char {
     let key = KEY.load(Ordering::Acquire);

@@ -17,7 +17,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// The time now on CLOCK_MONOTONIC, in ns.
 ///
 /// A real-time thread may call it, and a signal handler: no system call where the vDSO
-/// answers.
+/// answers. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> u64 {
     clock::now_ns()
@@ -25,7 +25,7 @@ pub extern "C" fn punctual_now_ns() -> u64 {
 
 /// An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
 ///
-/// A real-time thread may call it, and a signal handler: it is arithmetic.
+/// A real-time thread may call it, and a signal handler: it is arithmetic. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timespec(ns: u64) -> timespec {
     time::timespec(ns)
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn punctual_loop_wait(
 
 /// Periods missed since the loop was made.
 ///
-/// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+/// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 /// punctual_loop_wait().
 ///
 /// # Safety
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn punctual_loop_missed(wheel: *const punctual_loop) -> u6
 
 /// Cycles run since the loop was made.
 ///
-/// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+/// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 /// punctual_loop_wait().
 ///
 /// # Safety

@@ -56,7 +56,7 @@ unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
 /// left behind. With `reason` not NULL, the words for an error are written there, of at most
 /// `room` bytes with the 0 at the end.
 ///
-/// Not for a real-time thread. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
+/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
 /// doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
 /// name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
 /// not there; EACCES without the right.
@@ -84,8 +84,10 @@ pub unsafe extern "C" fn punctual_cpuset_make(
     unsafe { answer(done, reason, room) }
 }
 
-/// 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
-/// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
+/// 0 if the set of this name is isolated now: another set may invalidate it later.
+///
+/// Not for a real-time thread: it reads files. -1 with errno, and the reason, as
+/// punctual_cpuset_make(); ENOENT there is none.
 ///
 /// # Safety
 /// As punctual_cpuset_make().
@@ -103,7 +105,7 @@ pub unsafe extern "C" fn punctual_cpuset_state(
 
 /// Moves a process into the set of this name; 0 is the caller's.
 ///
-/// Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
+/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set; ESRCH no such process;
 /// ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 ///
 /// # Safety
@@ -119,7 +121,7 @@ pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc
 /// Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
 /// it is gone already.
 ///
-/// Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
+/// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
 /// EACCES as punctual_cpuset_make().
 ///
 /// # Safety

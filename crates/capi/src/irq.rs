@@ -55,7 +55,7 @@ unsafe fn tell(
 /// written to the file `journal`, and to disk, before anything is changed; a journal that
 /// exists keeps what it has.
 ///
-/// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
+/// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
 /// that is offline or not there, or a file that is no journal; or what prevents the journal from
 /// being written. Then nothing is changed, and no journal is left that wasn't there before.
 ///
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn punctual_irq_steer(
 /// interrupts were changed; without a journal 0. May be called again, and by another process
 /// than the one that steered.
 ///
-/// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
+/// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
 /// journal; or what prevents it from being read or removed.
 ///
 /// # Safety

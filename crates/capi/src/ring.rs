@@ -39,7 +39,7 @@ pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *
 
 /// Gives the ring's memory back; NULL is allowed.
 ///
-/// Not for a real-time thread.
+/// Not for a real-time thread: it unmaps memory. It never fails.
 ///
 /// # Safety
 /// `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn punctual_ring_pop(
 
 /// How many records were lost since the ring was made, because it was full.
 ///
-/// A real-time thread may call it. UINT64_MAX with EFAULT: `ring` is NULL.
+/// A real-time thread may call it: one load. UINT64_MAX with EFAULT: `ring` is NULL.
 ///
 /// # Safety
 /// `ring` is NULL or was not destroyed.
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn punctual_log_put(
 
 /// A double as an argument of punctual_log_put(), for %f.
 ///
-/// A real-time thread may call it: it changes nothing but the type.
+/// A real-time thread may call it: it is no arithmetic, but another type. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_log_double(value: f64) -> u64 {
     value.to_bits()

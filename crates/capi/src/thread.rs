@@ -268,7 +268,7 @@ pub unsafe extern "C" fn punctual_thread_join(
 
 /// The thread's id, as the kernel and punctual_sched_get() know it.
 ///
-/// A real-time thread may call it. -1 with EFAULT: `thread` is NULL.
+/// A real-time thread may call it: one load. -1 with EFAULT: `thread` is NULL.
 ///
 /// # Safety
 /// `thread` is NULL or was not joined yet.
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
 /// The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
 /// for pthread_join() and pthread_detach().
 ///
-/// A real-time thread may call it.
+/// A real-time thread may call it: one load. It never fails.
 ///
 /// # Safety
 /// `thread` was not joined yet.

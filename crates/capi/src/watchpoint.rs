@@ -33,7 +33,8 @@ pub struct punctual_watchpoint_hit {
 /// destroyed. What the kernel writes for a thread is not seen. The first call takes SIGTRAP
 /// over; a debugger's breakpoints go on as before.
 ///
-/// Not for a real-time thread. NULL with errno: EINVAL the length or the alignment; ENOSPC
+/// Not for a real-time thread: it allocates, and makes system calls for each thread of the
+/// process. NULL with errno: ENOMEM; EINVAL the length or the alignment; ENOSPC
 /// the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
 /// EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
 #[unsafe(no_mangle)]
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
 
 /// Watches no more, and frees it. NULL is let be.
 ///
-/// Not for a real-time thread.
+/// Not for a real-time thread: a system call for each thread of the process. It never fails.
 ///
 /// # Safety
 /// As punctual_watchpoint_count(); nobody uses it any more.
