@@ -55,8 +55,12 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "pthread's mutex and condition variable",
     ),
     (
-        "crates/rt/src/thread.rs",
+        "crates/rt/src/thread/launch.rs",
         "pthread_create on a stack of ours",
+    ),
+    (
+        "crates/rt/src/thread/mod.rs",
+        "what passes through pthread_create, and the join",
     ),
     (
         "crates/rt/src/stack/cache.rs",
@@ -68,8 +72,12 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/rt/src/stack/fork.rs", "pthread_atfork"),
     (
-        "crates/rt/src/stack/inspect.rs",
+        "crates/rt/src/stack/bounds.rs",
         "asks pthread where stacks lie",
+    ),
+    (
+        "crates/rt/src/stack/inspect.rs",
+        "makes pages present, and reads stacks that others use",
     ),
     (
         "crates/rt/src/stack/lock.rs",
@@ -154,7 +162,7 @@ const PRINTING: &[(&str, &str)] = &[
         "how a build script talks to cargo",
     ),
     (
-        "crates/rt/src/thread.rs",
+        "crates/rt/src/thread/mod.rs",
         "a test that says why it was skipped",
     ),
 ];

@@ -33,8 +33,10 @@ typedef unsigned int uint_t;
 // SCHED_DEADLINE: a runtime within a deadline in each period.
 #define PUNCTUAL_DEADLINE 6
 
-// The thread takes signals. Without this flag all are blocked in it, so that handlers run in
-// threads that have no deadline.
+// The thread takes signals, those that its creator takes. Without this flag they are blocked in
+// it from its first instruction, so that handlers run in threads that have no deadline. Never
+// blocked are those that an instruction causes: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+// SIGSYS, SIGABRT.
 #define PUNCTUAL_THREAD_SIGNALS 1
 
 // Periods that are gone are passed over, and the phase is kept: for control loops.
@@ -131,7 +133,8 @@ struct punctual_sched {
 struct punctual_thread_attr {
     // sizeof(struct punctual_thread_attr), filled in by the caller.
     size_t struct_size;
-    // Bytes of stack, at most 2 MB, rounded up to a class; 0 means 256 KB.
+    // Bytes of stack, at most 2 MB, rounded up to a class; 0 means 256 KB, or more where the
+    // program's thread-local storage, which lies on it, leaves less than 192 KB of that.
     size_t stack_size;
     // The kernel keeps 15 bytes of it; NULL: its creator's name.
     const char *name;
@@ -219,8 +222,14 @@ extern "C" {
 // Otherwise it maps memory and waits for whoever else does.
 //
 // NULL with errno: EINVAL a size that is not one of the classes (stack_class() gives the one
-// that fits); ENOMEM memory, address space or vm.max_map_count used up; EAGAIN the limit of
-// locked memory reached.
+// that fits); ENOMEM memory, address space or vm.max_map_count used up, also after the free
+// stacks of other sizes that weren't reserved were given back; EAGAIN the limit of locked
+// memory reached.
+//
+// A fork() makes memory copy-on-write. The library copies its stacks in the parent before
+// fork() returns there (0.3 ms for a megabyte), so that no thread takes a fault for each of
+// their pages afterwards; a thread that runs meanwhile may, and so does everybody on the heap.
+// A real-time program starts others by posix_spawn(), which copies nothing.
 void *stack_alloc(size_t size);
 
 // Takes back what stack_alloc() of the same size returned; (NULL, 0) is allowed and does
@@ -249,11 +258,15 @@ uint_t *fetch_stack_sizes(void);
 size_t stack_class(size_t size);
 
 // Makes stacks of exactly `size` bytes until `count` of them are free, so that as many
-// stack_alloc(), by whichever threads, need nothing from the kernel.
+// stack_alloc(), by whichever threads, need nothing from the kernel. They stay when memory runs
+// short for other sizes, until a stack_trim().
 //
-// Not for a real-time thread: it maps memory. -1 with errno: EINVAL, ENOMEM, EAGAIN as
-// stack_alloc(); the stacks made so far stay free.
-int stack_reserve(size_t size, size_t count);
+// Not for a real-time thread: it maps memory and reads files. -1 with errno: EINVAL, ENOMEM,
+// EAGAIN as stack_alloc(); ENOMEM also where the memory control group (memory.max) would kill
+// for it rather than refuse, as far as that can be known in advance. The stacks made so far
+// stay free.
+int stack_reserve(size_t size,
+                  size_t count);
 
 // Gives free stacks of `size` bytes, or of each size if `size` is 0, back to the kernel
 // until `keep` are left. Returns how many were given back.
@@ -290,11 +303,13 @@ int stack_stats(size_t size,
 // Not for a real-time thread: it writes to a file. -1 with EBADF.
 int stack_debug_leaks(int fd);
 
-// Where the stack of the thread `tid` of this process lies; 0 means the caller. The primary
-// thread's goes down to its limit (RLIMIT_STACK), present or not.
+// Where the stack of the thread `tid` of this process lies; 0 means the one that the caller
+// stands on, which is a coroutine's where one runs. The primary thread's goes down to its limit
+// (RLIMIT_STACK), present or not.
 //
-// For the caller itself a real-time thread may call it after a first time (which may read
-// files), if it has used stack_alloc() or stack_free(). For others it is not: it reads /proc.
+// For the caller itself a real-time thread may call it after stack_setbounds(), on a stack of
+// stack_alloc(), or on its own after a first time (which may read files) if it has used
+// stack_alloc() or stack_free(). Elsewhere, and for others, it may not: it reads /proc.
 //
 // -1 with errno: EFAULT `out` is NULL; ESRCH no such thread; EAGAIN the thread is running
 // and did not block within some 20 ms; EACCES or EPERM /proc is closed to us.
@@ -304,9 +319,23 @@ int stack_debug_leaks(int fd);
 int stack_bounds(pid_t tid,
                  struct stack_bounds *out);
 
-// 1 if the byte at `address` is part of the calling thread's stack, else 0.
+// Says where the stack lies that the caller stands on from now on. Whoever switches stacks calls
+// it after each switch; stack_bounds(0, ...) and stack_contains() believe it for as long as the
+// stack pointer is within, and know the stacks of stack_alloc() without it. Solaris' function of
+// this name, but for the type: stack_t is not C11's.
 //
-// A real-time thread may call it where it may call stack_bounds(0, ...).
+// A real-time thread may call it: no lock, no system call. -1 with errno: EFAULT `given` is
+// NULL; EINVAL `low` or `high` is not aligned to a word, or they are less than a page apart;
+// ENOMEM the program uses up pthread_key_create().
+//
+// # Safety
+// `given` is NULL or can be read.
+int stack_setbounds(const struct stack_bounds *given);
+
+// 1 if the byte at `address` is part of the stack that the caller stands on, else 0.
+//
+// A real-time thread may call it where it may call stack_bounds(0, ...), and it costs the same. It
+// never fails: where the bounds can't be told, nothing is within.
 int stack_contains(const void *address);
 
 // Finds the stack of this library that `address` is in, or that it guards: returns 1 and
@@ -333,7 +362,8 @@ int stack_residency(const void *low,
                     struct stack_residency *out);
 
 // Makes the calling thread's stack present, from where it stands `bytes` down; 0 means all
-// of it, for the primary thread to its limit. Returns the bytes that are present now.
+// of it, for the primary thread to its limit. Returns the bytes that are present now: fewer
+// where a page without access, the program's own guard, lies in between.
 //
 // For threads that were not given a stack of this library. Not for a real-time thread on
 // duty: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it.
@@ -352,8 +382,8 @@ ssize_t stack_high_water(const void *stack);
 
 // Schedules the thread `tid`; 0 means the caller.
 //
-// For setting up: one system call. -1 with errno, and punctual_last_error() says what to
-// mend: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
+// For setting up: one system call. -1 with errno, and punctual_last_error() says how to
+// fix it: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
 // deadline or deadline > period; EPERM no right to it, or DEADLINE for a thread that may not
 // use all CPUs; EBUSY DEADLINE is not admitted: too little processor time is left; ESRCH no
 // such thread.
@@ -390,7 +420,7 @@ int punctual_pthread_attr_sched(pthread_attr_t *attr,
 // Places the thread `tid`, 0 means the caller, on CPUs: "3-5,0", "0-7:2" (every second),
 // "!1-2" (all but these of those it may use now), or "all" (that are online).
 //
-// For setting up: it allocates. -1 with errno, and punctual_last_error() says what to mend:
+// For setting up: it allocates. -1 with errno, and punctual_last_error() says how to fix it:
 // EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
 // use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
 // little left.
@@ -414,15 +444,17 @@ ssize_t punctual_affinity_get(pid_t tid,
 
 // Starts a thread that calls `body(argument)` on a prefaulted guarded stack of stack_alloc(),
 // with the name, CPUs, policy and priority of `attr` in force; `attr` NULL means the
-// defaults. The creator waits until the thread has set itself up: `body` runs with all that
-// was asked for, or not at all. The policy is always explicit: a thread never inherits a
-// real-time priority. The thread must be joined, by punctual_thread_join(); it may call
+// defaults. `body` runs with all that was asked for, or not at all. The creator gives the
+// thread its CPUs and its priority before it runs, so no thread of lower priority can keep it
+// from its start, and the creator doesn't wait for it. The policy is always explicit: a thread
+// never inherits a real-time priority. The thread must be joined, by punctual_thread_join(); it may call
 // pthread_exit() and be cancelled.
 //
 // Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
-// what to mend: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
-// list, DEADLINE with runtime > deadline or deadline > period; EPERM no right to the policy,
-// or DEADLINE with some of the CPUs alone; EBUSY DEADLINE is not admitted; ENOMEM no stack;
+// how to fix it: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
+// list, DEADLINE with runtime > deadline or deadline > period, or a stack_size that the
+// thread-local storage leaves nothing of; EPERM no right to the policy,
+// or DEADLINE with some of the CPUs alone; EBUSY DEADLINE is not admitted; ENOMEM no memory;
 // EAGAIN a limit of locked memory or of threads.
 //
 // # Safety
@@ -447,7 +479,7 @@ int punctual_thread_join(struct punctual_thread *thread,
 
 // The thread's id, as the kernel and punctual_sched_get() know it.
 //
-// A real-time thread may call it. -1 with EFAULT: `thread` is NULL.
+// A real-time thread may call it: one load. -1 with EFAULT: `thread` is NULL.
 //
 // # Safety
 // `thread` is NULL or was not joined yet.
@@ -456,7 +488,7 @@ pid_t punctual_thread_tid(const struct punctual_thread *thread);
 // The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
 // for pthread_join() and pthread_detach().
 //
-// A real-time thread may call it.
+// A real-time thread may call it: one load. It never fails.
 //
 // # Safety
 // `thread` was not joined yet.
@@ -469,7 +501,7 @@ pthread_t punctual_thread_pthread(const struct punctual_thread *thread);
 // of its own, and a later default stack of 8 MB is then made present at once, so give
 // threads a size.
 //
-// Not for a real-time thread. -1 with errno, and punctual_last_error() says what to mend:
+// Not for a real-time thread. -1 with errno, and punctual_last_error() says how to fix it:
 // ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, or above the limit
 // of locked memory; EAGAIN as that, while the stack was made present. What was done before
 // the failure stays done.
@@ -485,13 +517,14 @@ int punctual_heap_keep(size_t bytes);
 // Locks all memory that the process has and, unless `present_only` is 1, what it maps later.
 //
 // Not for a real-time thread: it makes everything present. -1 with errno, and
-// punctual_last_error() says what to mend: EPERM no right to; ENOMEM above the limit; EINVAL
+// punctual_last_error() says how to fix it: EPERM no right to; ENOMEM above the limit; EINVAL
 // `present_only` is neither 0 nor 1.
 int punctual_memory_lock(int present_only);
 
 // Undoes punctual_memory_lock(). Pages stay present until memory runs short.
 //
-// Not for a real-time thread.
+// Not for a real-time thread: it waits for whoever maps memory. It never fails in practice; -1
+// with errno if it does.
 int punctual_memory_unlock(void);
 
 // Fills `out` with the calling thread's page faults so far: the end of its preparations, from
@@ -517,12 +550,12 @@ int64_t punctual_late_faults(const struct punctual_faults *mark);
 // The time now on CLOCK_MONOTONIC, in ns.
 //
 // A real-time thread may call it, and a signal handler: no system call where the vDSO
-// answers.
+// answers. It never fails.
 uint64_t punctual_now_ns(void);
 
 // An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
 //
-// A real-time thread may call it, and a signal handler: it is arithmetic.
+// A real-time thread may call it, and a signal handler: it is arithmetic. It never fails.
 struct timespec punctual_timespec(uint64_t ns);
 
 // A timespec in ns.
@@ -570,7 +603,7 @@ int punctual_loop_wait(struct punctual_loop *wheel,
 
 // Periods missed since the loop was made.
 //
-// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 // punctual_loop_wait().
 //
 // # Safety
@@ -579,7 +612,7 @@ uint64_t punctual_loop_missed(const struct punctual_loop *wheel);
 
 // Cycles run since the loop was made.
 //
-// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 // punctual_loop_wait().
 //
 // # Safety
@@ -611,14 +644,14 @@ int punctual_condattr_init(pthread_condattr_t *attr);
 // Makes a ring for at least `capacity` records (rounded up to a power of two) of
 // `record_size` bytes each, every page of it present.
 //
-// Not for a real-time thread: it allocates. NULL with errno: EINVAL a size or capacity of 0,
-// or more than 1 GB in all.
+// Not for a real-time thread: it allocates, and touches each page. NULL with errno: EINVAL a
+// size or capacity of 0, or more than 1 GB in all; ENOMEM.
 struct punctual_ring *punctual_ring_create(size_t record_size,
                                            size_t capacity);
 
 // Gives the ring's memory back; NULL is allowed.
 //
-// Not for a real-time thread.
+// Not for a real-time thread: it unmaps memory. It never fails.
 //
 // # Safety
 // `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
@@ -647,7 +680,7 @@ int punctual_ring_pop(struct punctual_ring *ring,
 
 // How many records were lost since the ring was made, because it was full.
 //
-// A real-time thread may call it. UINT64_MAX with EFAULT: `ring` is NULL.
+// A real-time thread may call it: one load. UINT64_MAX with EFAULT: `ring` is NULL.
 //
 // # Safety
 // `ring` is NULL or was not destroyed.
@@ -660,7 +693,8 @@ uint64_t punctual_ring_lost(const struct punctual_ring *ring);
 //
 // Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
 // punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
-// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; EAGAIN no thread.
+// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread. A pipe that
+// nobody reads any more raises no SIGPIPE: punctual_log_close() answers with EPIPE.
 //
 // # Safety
 // `formats` is NULL, or `count` strings.
@@ -685,7 +719,7 @@ int punctual_log_put(struct punctual_log *log,
 
 // A double as an argument of punctual_log_put(), for %f.
 //
-// A real-time thread may call it: it changes nothing but the type.
+// A real-time thread may call it: it is no arithmetic, but another type. It never fails.
 uint64_t punctual_log_double(double value);
 
 // Writes what is left, ends the writing thread and closes the log. Returns how many records
@@ -698,12 +732,11 @@ uint64_t punctual_log_double(double value);
 // `log` is NULL, or open and not used any more.
 int64_t punctual_log_close(struct punctual_log *log);
 
-// What the last failure of a punctual_...() function that sets something up meant in the
-// calling thread, and what to mend: one line without its end, "" before the first failure.
-// It is static: valid for ever, and not to be freed. Failures of stack_...() and of the
-// functions that a real-time thread calls in its loop are not kept.
+// What the last failure of a function of this library meant in the calling thread, and how to
+// fix it: one line without its end, "" before the first failure. Each function that fails sets
+// it; one that succeeds leaves it as it was. It is static: valid for ever, and not to be freed.
 //
-// A real-time thread may call it: no system call, no lock.
+// A real-time thread may call it: no system call, no lock. It never fails.
 const char *punctual_last_error(void);
 
 // Watches 1, 2, 4 or 8 bytes at `address`, a multiple of `length`, with the processor's
@@ -712,7 +745,8 @@ const char *punctual_last_error(void);
 // destroyed. What the kernel writes for a thread is not seen. The first call takes SIGTRAP
 // over; a debugger's breakpoints go on as before.
 //
-// Not for a real-time thread. NULL with errno: EINVAL the length or the alignment; ENOSPC
+// Not for a real-time thread: it allocates, and makes system calls for each thread of the
+// process. NULL with errno: ENOMEM; EINVAL the length or the alignment; ENOSPC
 // the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
 // EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
 struct punctual_watchpoint *punctual_watchpoint_set(const void *address,
@@ -740,7 +774,7 @@ int punctual_watchpoint_read(const struct punctual_watchpoint *watched,
 
 // Watches no more, and frees it. NULL is let be.
 //
-// Not for a real-time thread.
+// Not for a real-time thread: a system call for each thread of the process. It never fails.
 //
 // # Safety
 // As punctual_watchpoint_count(); nobody uses it any more.
@@ -752,9 +786,9 @@ void punctual_watchpoint_clear(struct punctual_watchpoint *watched);
 // written to the file `journal`, and to disk, before anything is changed; a journal that
 // exists keeps what it has.
 //
-// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
-// that can't be had, or a file that is no journal; EOVERFLOW there is no such CPU; or what
-// prevents the journal from being written.
+// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
+// that is offline or not there, or a file that is no journal; or what prevents the journal from
+// being written. Then nothing is changed, and no journal is left that wasn't there before.
 //
 // # Safety
 // The arrays have as many elements as is said, and `journal` is a string.
@@ -770,7 +804,7 @@ ssize_t punctual_irq_steer(const unsigned int *irqs,
 // interrupts were changed; without a journal 0. May be called again, and by another process
 // than the one that steered.
 //
-// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
+// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
 // journal; or what prevents it from being read or removed.
 //
 // # Safety
@@ -785,9 +819,10 @@ ssize_t punctual_irq_restore(const char *journal,
 // left behind. With `reason` not NULL, the words for an error are written there, of at most
 // `room` bytes with the 0 at the end.
 //
-// Not for a real-time thread. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
-// doesn't isolate it, for the reason told; EEXIST the name is taken; EINVAL no name, no CPU,
-// or one that can't be had; EACCES without the right.
+// Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
+// doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
+// name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
+// not there; EACCES without the right.
 //
 // # Safety
 // `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
@@ -797,28 +832,29 @@ int punctual_cpuset_make(const char *name,
                          char *reason,
                          size_t room);
 
-// 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
-// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
+// 0 if the set of this name is isolated now: another set may invalidate it later.
+//
+// Not for a real-time thread: it reads files. -1 with errno, and the reason, as
+// punctual_cpuset_make(); ENOENT there is none.
 //
 // # Safety
 // As punctual_cpuset_make().
-int punctual_cpuset_state(const char *name,
-                          char *reason,
-                          size_t room);
+int punctual_cpuset_state(const char *name, char *reason, size_t room);
 
 // Moves a process into the set of this name; 0 is the caller's.
 //
-// Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
+// Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set; ESRCH no such process;
 // ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 //
 // # Safety
 // `name` is NULL or a string.
-int punctual_cpuset_take(const char *name, pid_t process);
+int punctual_cpuset_take(const char *name,
+                         pid_t process);
 
 // Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
 // it is gone already.
 //
-// Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
+// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
 // EACCES as punctual_cpuset_make().
 //
 // # Safety

@@ -4,12 +4,8 @@
 //! keeps in the thread's control block: thread-local storage of a library that is opened
 //! late would be allocated at its first use.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use punctual_rt::advice::{Attempt, advice};
-
-use crate::errno::fail;
 
 const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
@@ -36,24 +32,11 @@ pub(crate) fn keep(words: &'static CStr) {
     }
 }
 
-/// -1 with `errno`, and words.
-pub(crate) fn refuse(number: c_int, words: &'static CStr) -> c_int {
-    keep(words);
-    fail(number)
-}
-
-/// -1 with `errno` for a system call's error, and what it means.
-pub(crate) fn refused(attempt: Attempt, error: &std::io::Error) -> c_int {
-    let number = error.raw_os_error().unwrap_or(libc::EINVAL);
-    refuse(number, advice(attempt, number))
-}
-
-/// What the last failure of a punctual_...() function that sets something up meant in the
-/// calling thread, and what to mend: one line without its end, "" before the first failure.
-/// It is static: valid for ever, and not to be freed. Failures of stack_...() and of the
-/// functions that a real-time thread calls in its loop are not kept.
+/// What the last failure of a function of this library meant in the calling thread, and how to
+/// fix it: one line without its end, "" before the first failure. Each function that fails sets
+/// it; one that succeeds leaves it as it was. It is static: valid for ever, and not to be freed.
 ///
-/// A real-time thread may call it: no system call, no lock.
+/// A real-time thread may call it: no system call, no lock. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_last_error() -> *const c_char {
     let key = KEY.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! Clocks, periodic loops, and what POSIX objects need for real time.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::mem::offset_of;
 
 use libc::timespec;
@@ -9,8 +9,7 @@ use punctual_rt::periodic::{Fixed, Loop, Overrun};
 use punctual_rt::sync::{fill_condition_attributes, fill_mutex_attributes};
 use punctual_rt::sys::time;
 
-use crate::errno::fail;
-use crate::sched::error_number;
+use crate::errno::{fail, null, number, wrong_size};
 use crate::versioned::{self, Versioned};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -18,7 +17,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// The time now on CLOCK_MONOTONIC, in ns.
 ///
 /// A real-time thread may call it, and a signal handler: no system call where the vDSO
-/// answers.
+/// answers. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> u64 {
     clock::now_ns()
@@ -26,10 +25,23 @@ pub extern "C" fn punctual_now_ns() -> u64 {
 
 /// An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
 ///
-/// A real-time thread may call it, and a signal handler: it is arithmetic.
+/// A real-time thread may call it, and a signal handler: it is arithmetic. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timespec(ns: u64) -> timespec {
     time::timespec(ns)
+}
+
+const MALFORMED: &CStr =
+    c"a timespec has 0 to 999999999 ns, is not negative, and ends 584 years from 0";
+
+/// The answer to a sleep that the kernel ended.
+#[cold]
+fn interrupted(error: &std::io::Error) -> c_int {
+    let words = match number(error) {
+        libc::EINTR => c"a signal handler ran: sleep again until the same instant",
+        _ => c"the kernel refused the sleep",
+    };
+    fail(number(error), words)
 }
 
 fn nanoseconds(at: &timespec) -> Option<u64> {
@@ -51,11 +63,11 @@ fn nanoseconds(at: &timespec) -> Option<u64> {
 pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
     // SAFETY: the caller's promise.
     let Some(at) = (unsafe { at.as_ref() }) else {
-        fail(libc::EFAULT);
+        null();
         return u64::MAX;
     };
     nanoseconds(at).unwrap_or_else(|| {
-        fail(libc::EINVAL);
+        fail(libc::EINVAL, MALFORMED);
         u64::MAX
     })
 }
@@ -71,14 +83,14 @@ pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
 pub unsafe extern "C" fn punctual_sleep_until(at: *const timespec) -> c_int {
     // SAFETY: the caller's promise.
     let Some(at) = (unsafe { at.as_ref() }) else {
-        return fail(libc::EFAULT);
+        return null();
     };
     let Some(at) = nanoseconds(at) else {
-        return fail(libc::EINVAL);
+        return fail(libc::EINVAL, MALFORMED);
     };
     match clock::sleep_until(at) {
         Ok(()) => 0,
-        Err(error) => fail(error_number(&error)),
+        Err(error) => interrupted(&error),
     }
 }
 
@@ -145,15 +157,20 @@ pub unsafe extern "C" fn punctual_loop_init(
     overrun: c_int,
 ) -> c_int {
     if wheel.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     let overrun = match overrun {
         PUNCTUAL_SKIP => Overrun::Skip,
         PUNCTUAL_CATCH_UP => Overrun::CatchUp,
-        _ => return fail(libc::EINVAL),
+        _ => {
+            return fail(
+                libc::EINVAL,
+                c"overrun is PUNCTUAL_SKIP or PUNCTUAL_CATCH_UP",
+            );
+        }
     };
     if period_ns == 0 || period_ns > 1 << 62 {
-        return fail(libc::EINVAL);
+        return fail(libc::EINVAL, c"a period is 1 to 2^62 ns");
     }
     let made = Inside {
         magic: MAGIC,
@@ -170,11 +187,14 @@ pub unsafe extern "C" fn punctual_loop_init(
 /// `wheel` is NULL, or a place that holds zeros, or a loop.
 unsafe fn inside<'a>(wheel: *const punctual_loop) -> Result<&'a Inside, c_int> {
     if wheel.is_null() {
-        return Err(fail(libc::EFAULT));
+        return Err(null());
     }
     // SAFETY: the first word of the place.
     if unsafe { wheel.cast::<u64>().read() } != MAGIC {
-        return Err(fail(libc::EINVAL));
+        return Err(fail(
+            libc::EINVAL,
+            c"that is no loop: call punctual_loop_init() first",
+        ));
     }
     // SAFETY: punctual_loop_init() has been here.
     Ok(unsafe { &*wheel.cast::<Inside>() })
@@ -203,14 +223,14 @@ pub unsafe extern "C" fn punctual_loop_wait(
         // SAFETY: the size is the first field in every version.
         let room = unsafe { out.cast::<usize>().read() };
         if !(punctual_cycle::LEAST..=4096).contains(&room) {
-            return fail(libc::EINVAL);
+            return wrong_size();
         }
     }
     // SAFETY: made, and the calling thread's own: the caller's promise.
     let this = unsafe { &mut *wheel.cast::<Inside>() };
     let cycle = match this.body.wait() {
         Ok(cycle) => cycle,
-        Err(error) => return fail(error_number(&error)),
+        Err(error) => return interrupted(&error),
     };
     if !out.is_null() {
         let told = punctual_cycle {
@@ -229,7 +249,7 @@ pub unsafe extern "C" fn punctual_loop_wait(
 
 /// Periods missed since the loop was made.
 ///
-/// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+/// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 /// punctual_loop_wait().
 ///
 /// # Safety
@@ -242,7 +262,7 @@ pub unsafe extern "C" fn punctual_loop_missed(wheel: *const punctual_loop) -> u6
 
 /// Cycles run since the loop was made.
 ///
-/// A real-time thread may call it. UINT64_MAX with errno: EFAULT, EINVAL as
+/// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 /// punctual_loop_wait().
 ///
 /// # Safety
@@ -266,12 +286,15 @@ pub unsafe extern "C" fn punctual_loop_cycles(wheel: *const punctual_loop) -> u6
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_mutexattr_init(attr: *mut libc::pthread_mutexattr_t) -> c_int {
     if attr.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     // SAFETY: the caller's promise.
     match unsafe { fill_mutex_attributes(attr) } {
         Ok(()) => 0,
-        Err(error) => fail(error_number(&error)),
+        Err(error) => fail(
+            number(&error),
+            c"the C library or the kernel has no priority inheritance",
+        ),
     }
 }
 
@@ -286,11 +309,14 @@ pub unsafe extern "C" fn punctual_mutexattr_init(attr: *mut libc::pthread_mutexa
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_condattr_init(attr: *mut libc::pthread_condattr_t) -> c_int {
     if attr.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     // SAFETY: the caller's promise.
     match unsafe { fill_condition_attributes(attr) } {
         Ok(()) => 0,
-        Err(error) => fail(error_number(&error)),
+        Err(error) => fail(
+            number(&error),
+            c"the C library has no condition variables on CLOCK_MONOTONIC",
+        ),
     }
 }

@@ -6,6 +6,11 @@ use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets};
 
 use crate::errno::fail;
 
+#[cold]
+fn refused(error: CpusetError) -> c_int {
+    fail(error.errno(), error.advice())
+}
+
 /// Answers, and writes the reason of an error into the caller's room.
 ///
 /// # Safety
@@ -22,7 +27,7 @@ unsafe fn answer(done: Result<(), CpusetError>, reason: *mut c_char, room: usize
         // SAFETY: as above.
         unsafe { end.write(0) };
     }
-    done.map_or_else(|error| fail(error.errno()), |()| 0)
+    done.map_or_else(refused, |()| 0)
 }
 
 /// # Safety
@@ -51,9 +56,10 @@ unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
 /// left behind. With `reason` not NULL, the words for an error are written there, of at most
 /// `room` bytes with the 0 at the end.
 ///
-/// Not for a real-time thread. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
-/// doesn't isolate it, for the reason told; EEXIST the name is taken; EINVAL no name, no CPU,
-/// or one that can't be had; EACCES without the right.
+/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
+/// doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
+/// name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
+/// not there; EACCES without the right.
 ///
 /// # Safety
 /// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
@@ -78,8 +84,10 @@ pub unsafe extern "C" fn punctual_cpuset_make(
     unsafe { answer(done, reason, room) }
 }
 
-/// 0 if the set of this name is isolated now: another set may invalidate it later. The rest is
-/// as with punctual_cpuset_make(); ENOENT there is none. Not for a real-time thread.
+/// 0 if the set of this name is isolated now: another set may invalidate it later.
+///
+/// Not for a real-time thread: it reads files. -1 with errno, and the reason, as
+/// punctual_cpuset_make(); ENOENT there is none.
 ///
 /// # Safety
 /// As punctual_cpuset_make().
@@ -97,7 +105,7 @@ pub unsafe extern "C" fn punctual_cpuset_state(
 
 /// Moves a process into the set of this name; 0 is the caller's.
 ///
-/// Not for a real-time thread. -1 with errno: ENOENT no such set; ESRCH no such process;
+/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set; ESRCH no such process;
 /// ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 ///
 /// # Safety
@@ -107,13 +115,13 @@ pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc
     // SAFETY: the caller's promise.
     let set = unsafe { found(name) };
     let done = set.and_then(|set| set.take(process));
-    done.map_or_else(|error| fail(error.errno()), |()| 0)
+    done.map_or_else(refused, |()| 0)
 }
 
 /// Moves the tasks of the set of this name away and removes it, whoever made it; 0 also when
 /// it is gone already.
 ///
-/// Not for a real-time thread. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
+/// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
 /// EACCES as punctual_cpuset_make().
 ///
 /// # Safety
@@ -127,5 +135,5 @@ pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
         }
         other => other.and_then(|set| set.remove()),
     };
-    done.map_or_else(|error| fail(error.errno()), |()| 0)
+    done.map_or_else(refused, |()| 0)
 }

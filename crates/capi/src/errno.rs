@@ -1,35 +1,84 @@
-//! From results to what C expects.
+//! From results to what C expects: errno, and words for punctual_last_error().
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
+use std::io;
 
+use punctual_rt::advice::{Attempt, advice};
 use punctual_rt::stack::StackError;
 
-/// Puts `number` into the calling thread's `errno`.
-pub(crate) fn set(number: c_int) {
+use crate::advice::keep;
+use crate::reserve::malloc_is_empty;
+
+pub(crate) const NULL: &CStr = c"a pointer is NULL that must not be";
+pub(crate) const RESERVED: &CStr =
+    c"struct_size is not the size of the struct, or what is reserved is not 0";
+
+/// Puts `number` into the calling thread's `errno`, and keeps the words for it.
+#[cold]
+pub(crate) fn set(number: c_int, words: &'static CStr) {
+    keep(words);
     // SAFETY: __errno_location has no precondition.
     let place = unsafe { libc::__errno_location() };
     // SAFETY: the place is the thread's own.
     unsafe { *place = number };
 }
 
-/// -1 with `errno`.
-pub(crate) fn fail(number: c_int) -> c_int {
-    set(number);
+/// -1 with `errno` and words.
+#[cold]
+pub(crate) fn fail(number: c_int, words: &'static CStr) -> c_int {
+    set(number, words);
     -1
+}
+
+/// -1 with EFAULT.
+#[cold]
+pub(crate) fn null() -> c_int {
+    fail(libc::EFAULT, NULL)
+}
+
+/// -1 with EINVAL for a size field that is none.
+#[cold]
+pub(crate) fn wrong_size() -> c_int {
+    fail(libc::EINVAL, RESERVED)
+}
+
+/// -1 with `errno` for a system call's error, and what it means.
+#[cold]
+pub(crate) fn refused(attempt: Attempt, error: &io::Error) -> c_int {
+    let number = number(error);
+    fail(number, advice(attempt, number))
+}
+
+/// -1 with `errno` for a thread that can't be started.
+#[cold]
+pub(crate) fn no_thread(error: &io::Error) -> c_int {
+    // The C library says EAGAIN for both.
+    if number(error) == libc::EAGAIN && malloc_is_empty() {
+        return fail(libc::ENOMEM, c"no memory for the thread");
+    }
+    refused(Attempt::Thread, error)
+}
+
+/// The number of an error.
+pub(crate) fn number(error: &io::Error) -> c_int {
+    error.raw_os_error().unwrap_or(libc::EINVAL)
+}
+
+/// -1 with `errno` for a stack that is not to be had.
+#[cold]
+pub(crate) fn no_stack(error: StackError) -> c_int {
+    fail(error.errno(), error.advice())
 }
 
 /// 0, or -1 with `errno`.
 pub(crate) fn answer(result: Result<(), StackError>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => fail(error.errno()),
-    }
+    result.map_or_else(no_stack, |()| 0)
 }
 
 /// A count, or -1 with `errno`.
 pub(crate) fn count(result: Result<usize, StackError>) -> libc::ssize_t {
     match result {
         Ok(count) => libc::ssize_t::try_from(count).unwrap_or(libc::ssize_t::MAX),
-        Err(error) => fail(error.errno()) as libc::ssize_t,
+        Err(error) => no_stack(error) as libc::ssize_t,
     }
 }

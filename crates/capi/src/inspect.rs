@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use punctual_rt::stack::{self, Bounds, Part, StackError};
 
-use crate::errno::{answer, count, fail};
+use crate::errno::{answer, count, null};
 
 /// The addresses of a stack, guards not counted.
 #[repr(C)]
@@ -30,17 +30,19 @@ impl From<Bounds> for stack_bounds {
 /// `out` is NULL or a place of type `T` that is the caller's.
 unsafe fn put<T>(out: *mut T, value: Result<T, StackError>) -> c_int {
     if out.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     // SAFETY: not NULL, so the caller's place.
     answer(value.map(|value| unsafe { out.write(value) }))
 }
 
-/// Where the stack of the thread `tid` of this process lies; 0 means the caller. The primary
-/// thread's goes down to its limit (RLIMIT_STACK), present or not.
+/// Where the stack of the thread `tid` of this process lies; 0 means the one that the caller
+/// stands on, which is a coroutine's where one runs. The primary thread's goes down to its limit
+/// (RLIMIT_STACK), present or not.
 ///
-/// For the caller itself a real-time thread may call it after a first time (which may read
-/// files), if it has used stack_alloc() or stack_free(). For others it is not: it reads /proc.
+/// For the caller itself a real-time thread may call it after stack_setbounds(), on a stack of
+/// stack_alloc(), or on its own after a first time (which may read files) if it has used
+/// stack_alloc() or stack_free(). Elsewhere, and for others, it may not: it reads /proc.
 ///
 /// -1 with errno: EFAULT `out` is NULL; ESRCH no such thread; EAGAIN the thread is running
 /// and did not block within some 20 ms; EACCES or EPERM /proc is closed to us.
@@ -58,9 +60,33 @@ pub unsafe extern "C" fn stack_bounds(tid: libc::pid_t, out: *mut stack_bounds) 
     unsafe { put(out, found.map(stack_bounds::from)) }
 }
 
-/// 1 if the byte at `address` is part of the calling thread's stack, else 0.
+/// Says where the stack lies that the caller stands on from now on. Whoever switches stacks calls
+/// it after each switch; stack_bounds(0, ...) and stack_contains() believe it for as long as the
+/// stack pointer is within, and know the stacks of stack_alloc() without it. Solaris' function of
+/// this name, but for the type: stack_t is not C11's.
 ///
-/// A real-time thread may call it where it may call stack_bounds(0, ...).
+/// A real-time thread may call it: no lock, no system call. -1 with errno: EFAULT `given` is
+/// NULL; EINVAL `low` or `high` is not aligned to a word, or they are less than a page apart;
+/// ENOMEM the program uses up pthread_key_create().
+///
+/// # Safety
+/// `given` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stack_setbounds(given: *const stack_bounds) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(given) = (unsafe { given.as_ref() }) else {
+        return null();
+    };
+    answer(stack::set_bounds(Bounds {
+        low: given.low as usize,
+        high: given.high as usize,
+    }))
+}
+
+/// 1 if the byte at `address` is part of the stack that the caller stands on, else 0.
+///
+/// A real-time thread may call it where it may call stack_bounds(0, ...), and it costs the same. It
+/// never fails: where the bounds can't be told, nothing is within.
 #[unsafe(no_mangle)]
 pub extern "C" fn stack_contains(address: *const c_void) -> c_int {
     c_int::from(stack::contains(address as usize))
@@ -88,7 +114,7 @@ pub struct stack_place {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stack_locate(address: *const c_void, out: *mut stack_place) -> c_int {
     let Some(place) = stack::locate(address as usize) else {
-        return if out.is_null() { fail(libc::EFAULT) } else { 0 };
+        return if out.is_null() { null() } else { 0 };
     };
     let part = match place.part {
         Part::LowerGuard => -1,
@@ -144,7 +170,8 @@ pub unsafe extern "C" fn stack_residency(
 }
 
 /// Makes the calling thread's stack present, from where it stands `bytes` down; 0 means all
-/// of it, for the primary thread to its limit. Returns the bytes that are present now.
+/// of it, for the primary thread to its limit. Returns the bytes that are present now: fewer
+/// where a page without access, the program's own guard, lies in between.
 ///
 /// For threads that were not given a stack of this library. Not for a real-time thread on
 /// duty: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it.

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use punctual_rt::irq::{Interrupts, Outcome};
+use punctual_rt::irq::{self, Interrupts, Outcome};
 
-use crate::errno::fail;
+use crate::errno::{fail, null, number};
 
 /// Told of an interrupt that was left as it is: its number, or -1 for the default of those to
 /// come, and why. The text is valid during the call,
@@ -45,10 +45,7 @@ unsafe fn tell(
             }
             outcome.changed.len() as libc::ssize_t
         }
-        Err(error) => {
-            let known = error.raw_os_error();
-            fail(known.unwrap_or(libc::EINVAL)) as libc::ssize_t
-        }
+        Err(error) => fail(number(&error), irq::advice(&error)) as libc::ssize_t,
     }
 }
 
@@ -58,9 +55,9 @@ unsafe fn tell(
 /// written to the file `journal`, and to disk, before anything is changed; a journal that
 /// exists keeps what it has.
 ///
-/// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
-/// that can't be had, or a file that is no journal; EOVERFLOW there is no such CPU; or what
-/// prevents the journal from being written.
+/// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
+/// that is offline or not there, or a file that is no journal; or what prevents the journal from
+/// being written. Then nothing is changed, and no journal is left that wasn't there before.
 ///
 /// # Safety
 /// The arrays have as many elements as is said, and `journal` is a string.
@@ -75,7 +72,7 @@ pub unsafe extern "C" fn punctual_irq_steer(
     context: *mut c_void,
 ) -> libc::ssize_t {
     if journal.is_null() {
-        return fail(libc::EFAULT) as libc::ssize_t;
+        return null() as libc::ssize_t;
     }
     if !irqs.is_null() && irq_count == 0 {
         return 0;
@@ -97,7 +94,7 @@ pub unsafe extern "C" fn punctual_irq_steer(
 /// interrupts were changed; without a journal 0. May be called again, and by another process
 /// than the one that steered.
 ///
-/// Not for a real-time thread. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
+/// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
 /// journal; or what prevents it from being read or removed.
 ///
 /// # Safety
@@ -109,7 +106,7 @@ pub unsafe extern "C" fn punctual_irq_restore(
     context: *mut c_void,
 ) -> libc::ssize_t {
     if journal.is_null() {
-        return fail(libc::EFAULT) as libc::ssize_t;
+        return null() as libc::ssize_t;
     }
     // SAFETY: the caller's promise.
     let journal = unsafe { CStr::from_ptr(journal) };

@@ -14,6 +14,7 @@ mod errno;
 mod inspect;
 mod irq;
 mod memory;
+mod reserve;
 mod ring;
 mod sched;
 mod stack;

@@ -7,8 +7,7 @@ use punctual_rt::advice::{Attempt, advice};
 use punctual_rt::heap::{self, Mark};
 use punctual_rt::memory::{self, Disturbances};
 
-use crate::advice::{refuse, refused};
-use crate::errno::fail;
+use crate::errno::{fail, null, refused, wrong_size};
 use crate::versioned::{self, Versioned};
 
 /// Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
@@ -18,7 +17,7 @@ use crate::versioned::{self, Versioned};
 /// of its own, and a later default stack of 8 MB is then made present at once, so give
 /// threads a size.
 ///
-/// Not for a real-time thread. -1 with errno, and punctual_last_error() says what to mend:
+/// Not for a real-time thread. -1 with errno, and punctual_last_error() says how to fix it:
 /// ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, or above the limit
 /// of locked memory; EAGAIN as that, while the stack was made present. What was done before
 /// the failure stays done.
@@ -28,7 +27,7 @@ pub extern "C" fn punctual_memory_prepare(heap: usize, stack: usize) -> c_int {
         Ok(()) => 0,
         Err(unready) => {
             let (attempt, number) = unready.attempt();
-            refuse(number, advice(attempt, number))
+            fail(number, advice(attempt, number))
         }
     }
 }
@@ -48,14 +47,14 @@ pub extern "C" fn punctual_heap_keep(bytes: usize) -> c_int {
 /// Locks all memory that the process has and, unless `present_only` is 1, what it maps later.
 ///
 /// Not for a real-time thread: it makes everything present. -1 with errno, and
-/// punctual_last_error() says what to mend: EPERM no right to; ENOMEM above the limit; EINVAL
+/// punctual_last_error() says how to fix it: EPERM no right to; ENOMEM above the limit; EINVAL
 /// `present_only` is neither 0 nor 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_memory_lock(present_only: c_int) -> c_int {
     let done = match present_only {
         0 => memory::lock_all(),
         1 => memory::lock_present(),
-        _ => return refuse(libc::EINVAL, c"present_only is 0 or 1"),
+        _ => return fail(libc::EINVAL, c"present_only is 0 or 1"),
     };
     match done {
         Ok(()) => 0,
@@ -65,7 +64,8 @@ pub extern "C" fn punctual_memory_lock(present_only: c_int) -> c_int {
 
 /// Undoes punctual_memory_lock(). Pages stay present until memory runs short.
 ///
-/// Not for a real-time thread.
+/// Not for a real-time thread: it waits for whoever maps memory. It never fails in practice; -1
+/// with errno if it does.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_memory_unlock() -> c_int {
     match memory::unlock_all() {
@@ -106,7 +106,7 @@ unsafe impl Versioned for punctual_faults {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_int {
     if out.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     let now = Mark::now().map(|mark| mark.counts()).unwrap_or_default();
     let found = punctual_faults {
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_in
     if unsafe { versioned::write(out, found) } {
         0
     } else {
-        fail(libc::EINVAL)
+        wrong_size()
     }
 }
 
@@ -135,11 +135,12 @@ pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_late_faults(mark: *const punctual_faults) -> i64 {
     if mark.is_null() {
-        return i64::from(fail(libc::EFAULT));
+        return i64::from(null());
     }
     // SAFETY: the caller's promise.
     let Some(mark) = (unsafe { versioned::read(mark) }) else {
-        return i64::from(fail(libc::EINVAL));
+        let words = c"the mark was not filled in by punctual_faults_mark()";
+        return i64::from(fail(libc::EINVAL, words));
     };
     let mark = Mark::of(Disturbances {
         minor_faults: mark.minor,

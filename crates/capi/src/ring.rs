@@ -4,13 +4,11 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fs::File;
 use std::os::fd::FromRawFd;
 
-use punctual_rt::advice::Attempt;
 use punctual_rt::log::{self, ARGUMENTS, Logger, Writer};
 use punctual_rt::records::Records;
 
-use crate::advice::{refuse, refused};
-use crate::errno::{fail, set};
-use crate::sched::NULL;
+use crate::errno::{fail, no_thread, null, number};
+use crate::reserve::Since;
 
 /// A ring of records of one size, from one thread to one other.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
@@ -19,25 +17,29 @@ pub struct punctual_ring(Records);
 /// Makes a ring for at least `capacity` records (rounded up to a power of two) of
 /// `record_size` bytes each, every page of it present.
 ///
-/// Not for a real-time thread: it allocates. NULL with errno: EINVAL a size or capacity of 0,
-/// or more than 1 GB in all.
+/// Not for a real-time thread: it allocates, and touches each page. NULL with errno: EINVAL a
+/// size or capacity of 0, or more than 1 GB in all; ENOMEM.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *mut punctual_ring {
-    match Records::new(record_size, capacity) {
-        Some(ring) => Box::into_raw(Box::new(punctual_ring(ring))),
-        None => {
-            refuse(
-                libc::EINVAL,
-                c"a ring has records of at least 1 byte, and 1 GB in all at most",
-            );
-            std::ptr::null_mut()
-        }
-    }
+    let since = Since::now();
+    let made = Records::new(record_size, capacity);
+    let made = made.map(|records| Box::new(punctual_ring(records)));
+    let number = match made {
+        Ok(ring) if !since.is_short() => return Box::into_raw(ring),
+        Ok(_) => libc::ENOMEM,
+        Err(error) => number(&error),
+    };
+    let words = match number {
+        libc::ENOMEM => c"no memory for the ring",
+        _ => c"a ring has records of at least 1 byte, and 1 GB in all at most",
+    };
+    fail(number, words);
+    std::ptr::null_mut()
 }
 
 /// Gives the ring's memory back; NULL is allowed.
 ///
-/// Not for a real-time thread.
+/// Not for a real-time thread: it unmaps memory. It never fails.
 ///
 /// # Safety
 /// `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
@@ -64,13 +66,16 @@ pub unsafe extern "C" fn punctual_ring_push(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
-        return fail(libc::EFAULT);
+        return null();
     };
     // SAFETY: the caller's promise.
     if unsafe { ring.0.push(record.cast()) } {
         0
     } else {
-        fail(libc::EAGAIN)
+        fail(
+            libc::EAGAIN,
+            c"the ring is full: the record is lost, and counted",
+        )
     }
 }
 
@@ -88,7 +93,7 @@ pub unsafe extern "C" fn punctual_ring_pop(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
-        return fail(libc::EFAULT);
+        return null();
     };
     // SAFETY: the caller's promise.
     c_int::from(unsafe { ring.0.pop(record.cast()) })
@@ -96,7 +101,7 @@ pub unsafe extern "C" fn punctual_ring_pop(
 
 /// How many records were lost since the ring was made, because it was full.
 ///
-/// A real-time thread may call it. UINT64_MAX with EFAULT: `ring` is NULL.
+/// A real-time thread may call it: one load. UINT64_MAX with EFAULT: `ring` is NULL.
 ///
 /// # Safety
 /// `ring` is NULL or was not destroyed.
@@ -106,11 +111,13 @@ pub unsafe extern "C" fn punctual_ring_lost(ring: *const punctual_ring) -> u64 {
     match unsafe { ring.as_ref() } {
         Some(ring) => ring.0.lost(),
         None => {
-            set(libc::EFAULT);
+            null();
             u64::MAX
         }
     }
 }
+
+const NO_MEMORY: &CStr = c"no memory for the log";
 
 /// The log of one real-time thread.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
@@ -130,7 +137,8 @@ const _: () = assert!(PUNCTUAL_LOG_ARGUMENTS == ARGUMENTS);
 ///
 /// Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
 /// punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
-/// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; EAGAIN no thread.
+/// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread. A pipe that
+/// nobody reads any more raises no SIGPIPE: punctual_log_close() answers with EPIPE.
 ///
 /// # Safety
 /// `formats` is NULL, or `count` strings.
@@ -141,9 +149,16 @@ pub unsafe extern "C" fn punctual_log_open(
     count: usize,
     capacity: usize,
 ) -> *mut punctual_log {
+    let since = Since::now();
     // SAFETY: the caller's promise.
-    match unsafe { open(fd, formats, count, capacity) } {
-        Ok(log) => Box::into_raw(Box::new(log)),
+    let opened = unsafe { open(fd, formats, count, capacity) }.map(Box::new);
+    match opened {
+        Ok(log) if !since.is_short() => Box::into_raw(log),
+        Ok(log) => {
+            drop(log);
+            fail(libc::ENOMEM, NO_MEMORY);
+            std::ptr::null_mut()
+        }
         Err(_) => std::ptr::null_mut(),
     }
 }
@@ -157,34 +172,52 @@ unsafe fn open(
     capacity: usize,
 ) -> Result<punctual_log, c_int> {
     if capacity == 0 || capacity > 1 << 20 {
-        return Err(refuse(libc::EINVAL, c"a log has 1 to 1048576 records"));
+        return Err(fail(libc::EINVAL, c"a log has 1 to 1048576 records"));
     }
     if formats.is_null() && count != 0 {
-        return Err(refuse(libc::EFAULT, NULL));
+        return Err(null());
     }
+    let no_memory = || fail(libc::ENOMEM, NO_MEMORY);
     let mut kept = Vec::new();
+    kept.try_reserve_exact(count).map_err(|_| no_memory())?;
     for number in 0..count {
         // SAFETY: the caller's promise: below the count.
         let place = unsafe { formats.add(number) };
         // SAFETY: as above.
         let format = unsafe { place.read() };
         if format.is_null() {
-            return Err(refuse(libc::EFAULT, NULL));
+            return Err(null());
         }
         // SAFETY: the caller's promise: a string.
         let format = unsafe { CStr::from_ptr(format) };
-        kept.push(format.to_string_lossy().into_owned());
+        let mut copy = String::new();
+        // What is no UTF-8 becomes a mark of three bytes.
+        copy.try_reserve_exact(3 * format.count_bytes())
+            .map_err(|_| no_memory())?;
+        for part in format.to_bytes().utf8_chunks() {
+            copy.push_str(part.valid());
+            if !part.invalid().is_empty() {
+                copy.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        kept.push(copy);
     }
     // SAFETY: takes two numbers.
     let own = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
     if own < 0 {
-        crate::advice::keep(c"the log's file descriptor is not open, or there are too many");
-        return Err(-1);
+        let error = std::io::Error::last_os_error();
+        return Err(fail(
+            number(&error),
+            c"the log's file descriptor is not open, or there are too many",
+        ));
     }
     // SAFETY: just made, and nobody else's.
     let sink = unsafe { File::from_raw_fd(own) };
-    let (logger, writer) =
-        log::open(capacity, kept, sink).map_err(|error| refused(Attempt::Thread, &error))?;
+    let opened = log::open(capacity, kept, sink);
+    let (logger, writer) = opened.map_err(|error| match number(&error) {
+        libc::ENOMEM => no_memory(),
+        _ => no_thread(&error),
+    })?;
     Ok(punctual_log { logger, writer })
 }
 
@@ -206,27 +239,30 @@ pub unsafe extern "C" fn punctual_log_put(
 ) -> c_int {
     // SAFETY: the caller's promise: the thread's own.
     let Some(log) = (unsafe { log.as_mut() }) else {
-        return fail(libc::EFAULT);
+        return null();
     };
     if count > PUNCTUAL_LOG_ARGUMENTS {
-        return fail(libc::EINVAL);
+        return fail(libc::EINVAL, c"a record of a log has at most 6 numbers");
     }
     let arguments = match (count, arguments.is_null()) {
         (0, _) => &[],
-        (_, true) => return fail(libc::EFAULT),
+        (_, true) => return null(),
         // SAFETY: the caller's promise.
         (_, false) => unsafe { std::slice::from_raw_parts(arguments, count) },
     };
     if log.logger.log(id, arguments) {
         0
     } else {
-        fail(libc::EAGAIN)
+        fail(
+            libc::EAGAIN,
+            c"the log is full: the record is lost, and counted",
+        )
     }
 }
 
 /// A double as an argument of punctual_log_put(), for %f.
 ///
-/// A real-time thread may call it: it changes nothing but the type.
+/// A real-time thread may call it: it is no arithmetic, but another type. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_log_double(value: f64) -> u64 {
     value.to_bits()
@@ -243,7 +279,7 @@ pub extern "C" fn punctual_log_double(value: f64) -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
     if log.is_null() {
-        return i64::from(fail(libc::EFAULT));
+        return i64::from(null());
     }
     // SAFETY: the caller's promise.
     let log = unsafe { Box::from_raw(log) };
@@ -251,8 +287,8 @@ pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
         Ok(lost) => i64::try_from(lost).unwrap_or(i64::MAX),
         Err(error) => {
             let number = error.raw_os_error().unwrap_or(libc::EIO);
-            crate::advice::keep(c"the log could not be written to its file");
-            i64::from(fail(number))
+            let words = c"the log could not be written to its file";
+            i64::from(fail(number, words))
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
-use std::io;
 use std::mem::offset_of;
 
 use punctual_rt::advice::{Attempt, of_list};
@@ -10,8 +9,7 @@ use punctual_rt::affinity;
 use punctual_rt::cpulist::{CpuList, CpuListError, Listed};
 use punctual_rt::sched::{self, Policy};
 
-use crate::advice::{refuse, refused};
-use crate::errno::fail;
+use crate::errno::{fail, null, refused, wrong_size};
 use crate::versioned::{self, Versioned};
 
 /// SCHED_OTHER: the time-sharing class; also what 0 means.
@@ -48,11 +46,9 @@ unsafe impl Versioned for punctual_sched {
     const LEAST: usize = offset_of!(Self, reserved);
 }
 
-const ODD: &CStr = c"the policy is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have \
+pub(crate) const ODD: &CStr =
+    c"the policy is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have \
                      no priority, and FIFO and RR have no times";
-pub(crate) const RESERVED: &CStr =
-    c"struct_size is not the size of the struct, or what is reserved is not 0";
-pub(crate) const NULL: &CStr = c"a pointer is NULL that must not be";
 
 /// The policy that C's numbers mean; what is asked for beside it is an error, not ignored.
 pub(crate) fn policy(number: c_int, priority: c_int, times: [u64; 3]) -> Option<Policy> {
@@ -77,21 +73,21 @@ pub(crate) fn policy(number: c_int, priority: c_int, times: [u64; 3]) -> Option<
 /// As [`versioned::read`], or NULL.
 unsafe fn wanted(from: *const punctual_sched) -> Result<Policy, c_int> {
     if from.is_null() {
-        return Err(refuse(libc::EFAULT, NULL));
+        return Err(null());
     }
     // SAFETY: the caller's promise.
     let read = unsafe { versioned::read(from) }.filter(|read| read.reserved == [0; 4]);
     let Some(read) = read else {
-        return Err(refuse(libc::EINVAL, RESERVED));
+        return Err(wrong_size());
     };
     let times = [read.runtime_ns, read.deadline_ns, read.period_ns];
-    policy(read.policy, read.priority, times).ok_or_else(|| refuse(libc::EINVAL, ODD))
+    policy(read.policy, read.priority, times).ok_or_else(|| fail(libc::EINVAL, ODD))
 }
 
 /// Schedules the thread `tid`; 0 means the caller.
 ///
-/// For setting up: one system call. -1 with errno, and punctual_last_error() says what to
-/// mend: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
+/// For setting up: one system call. -1 with errno, and punctual_last_error() says how to
+/// fix it: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
 /// deadline or deadline > period; EPERM no right to it, or DEADLINE for a thread that may not
 /// use all CPUs; EBUSY DEADLINE is not admitted: too little processor time is left; ESRCH no
 /// such thread.
@@ -126,12 +122,17 @@ pub unsafe extern "C" fn punctual_sched_set(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual_sched) -> c_int {
     if out.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     let policy = match sched::of(tid) {
         Ok(Some(policy)) => policy,
-        Ok(None) => return fail(libc::ENOTSUP),
-        Err(error) => return fail(error.raw_os_error().unwrap_or(libc::EINVAL)),
+        Ok(None) => {
+            return fail(
+                libc::ENOTSUP,
+                c"the thread has another policy than OTHER, FIFO, RR and DEADLINE",
+            );
+        }
+        Err(error) => return refused(Attempt::Policy(Policy::Other), &error),
     };
     let (number, [runtime_ns, deadline_ns, period_ns]) = match policy {
         Policy::Other => (PUNCTUAL_OTHER, [0; 3]),
@@ -156,7 +157,7 @@ pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual
     if unsafe { versioned::write(out, found) } {
         0
     } else {
-        fail(libc::EINVAL)
+        wrong_size()
     }
 }
 
@@ -180,7 +181,7 @@ pub unsafe extern "C" fn punctual_pthread_attr_sched(
         Err(failed) => return failed,
     };
     if attr.is_null() {
-        return refuse(libc::EFAULT, NULL);
+        return null();
     }
     // SAFETY: as above.
     match unsafe { punctual_rt::thread::explicit_sched(attr, policy) } {
@@ -217,7 +218,7 @@ pub(crate) fn online() -> Vec<usize> {
 /// Places the thread `tid`, 0 means the caller, on CPUs: "3-5,0", "0-7:2" (every second),
 /// "!1-2" (all but these of those it may use now), or "all" (that are online).
 ///
-/// For setting up: it allocates. -1 with errno, and punctual_last_error() says what to mend:
+/// For setting up: it allocates. -1 with errno, and punctual_last_error() says how to fix it:
 /// EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
 /// use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
 /// little left.
@@ -227,7 +228,7 @@ pub(crate) fn online() -> Vec<usize> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_char) -> c_int {
     if cpus.is_null() {
-        return refuse(libc::EFAULT, NULL);
+        return null();
     }
     let except = {
         // SAFETY: a string, not empty or its NUL.
@@ -246,7 +247,7 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
     // SAFETY: the caller's promise.
     let chosen = match unsafe { self::cpus(cpus, &allowed) } {
         Ok(chosen) => chosen,
-        Err(error) => return refuse(libc::EINVAL, of_list(error)),
+        Err(error) => return fail(libc::EINVAL, of_list(error)),
     };
     match affinity::set(tid, &chosen) {
         Ok(()) => 0,
@@ -287,13 +288,12 @@ pub unsafe extern "C" fn punctual_affinity_get(
     list: *mut c_char,
     size: usize,
 ) -> libc::ssize_t {
-    let failed = |number| fail(number) as libc::ssize_t;
     if list.is_null() {
-        return failed(libc::EFAULT);
+        return null() as libc::ssize_t;
     }
     let cpus = match affinity::of(tid) {
         Ok(cpus) => cpus,
-        Err(error) => return failed(error_number(&error)),
+        Err(error) => return refused(Attempt::Affinity, &error) as libc::ssize_t,
     };
     let mut text = vec![0; size.min(64 << 10)];
     let mut room = Room {
@@ -301,14 +301,11 @@ pub unsafe extern "C" fn punctual_affinity_get(
         used: 0,
     };
     if write!(room, "{}", Listed(&cpus)).is_err() {
-        return failed(libc::ERANGE);
+        let words = c"the list has no room in that many bytes";
+        return fail(libc::ERANGE, words) as libc::ssize_t;
     }
     let used = room.used;
     // SAFETY: `used` and the NUL after it are below `size`.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), list.cast::<u8>(), used + 1) };
     used as libc::ssize_t
-}
-
-pub(crate) fn error_number(error: &io::Error) -> c_int {
-    error.raw_os_error().unwrap_or(libc::EINVAL)
 }

@@ -6,7 +6,7 @@ use std::ptr::{self, null_mut};
 
 use punctual_rt::stack::{self, Class, SIZES, StackError, Stats};
 
-use crate::errno::{answer, count, fail, set};
+use crate::errno::{answer, count, fail, no_stack, null, set, wrong_size};
 
 /// As Solaris has it.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
@@ -25,14 +25,20 @@ fn exact(size: usize) -> Result<Class, StackError> {
 /// Otherwise it maps memory and waits for whoever else does.
 ///
 /// NULL with errno: EINVAL a size that is not one of the classes (stack_class() gives the one
-/// that fits); ENOMEM memory, address space or vm.max_map_count used up; EAGAIN the limit of
-/// locked memory reached.
+/// that fits); ENOMEM memory, address space or vm.max_map_count used up, also after the free
+/// stacks of other sizes that weren't reserved were given back; EAGAIN the limit of locked
+/// memory reached.
+///
+/// A fork() makes memory copy-on-write. The library copies its stacks in the parent before
+/// fork() returns there (0.3 ms for a megabyte), so that no thread takes a fault for each of
+/// their pages afterwards; a thread that runs meanwhile may, and so does everybody on the heap.
+/// A real-time program starts others by posix_spawn(), which copies nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn stack_alloc(size: usize) -> *mut c_void {
     match exact(size).and_then(stack::alloc) {
         Ok(base) => base.as_ptr().cast(),
         Err(error) => {
-            set(error.errno());
+            no_stack(error);
             null_mut()
         }
     }
@@ -52,7 +58,10 @@ pub extern "C" fn stack_alloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stack_free(stack: *mut c_void, size: usize) -> c_int {
     if stack.is_null() {
-        return if size == 0 { 0 } else { fail(libc::EINVAL) };
+        return match size {
+            0 => 0,
+            _ => no_stack(StackError::NotAStack(0)),
+        };
     }
     // SAFETY: the caller's promise is that of free.
     answer(exact(size).and_then(|class| unsafe { stack::free(stack as usize, class) }))
@@ -67,6 +76,7 @@ pub extern "C" fn fetch_stack_sizes() -> *mut uint_t {
     // SAFETY: calloc has no precondition.
     let array = unsafe { libc::calloc(SIZES.len() + 1, size_of::<uint_t>()) }.cast::<uint_t>();
     if array.is_null() {
+        set(libc::ENOMEM, c"no memory for the list of sizes");
         return array;
     }
     for (index, &size) in SIZES.iter().enumerate() {
@@ -84,16 +94,19 @@ pub extern "C" fn fetch_stack_sizes() -> *mut uint_t {
 #[unsafe(no_mangle)]
 pub extern "C" fn stack_class(size: usize) -> usize {
     stack::class_of(size).unwrap_or_else(|| {
-        set(libc::EINVAL);
+        no_stack(StackError::NoSuchClass(size));
         0
     })
 }
 
 /// Makes stacks of exactly `size` bytes until `count` of them are free, so that as many
-/// stack_alloc(), by whichever threads, need nothing from the kernel.
+/// stack_alloc(), by whichever threads, need nothing from the kernel. They stay when memory runs
+/// short for other sizes, until a stack_trim().
 ///
-/// Not for a real-time thread: it maps memory. -1 with errno: EINVAL, ENOMEM, EAGAIN as
-/// stack_alloc(); the stacks made so far stay free.
+/// Not for a real-time thread: it maps memory and reads files. -1 with errno: EINVAL, ENOMEM,
+/// EAGAIN as stack_alloc(); ENOMEM also where the memory control group (memory.max) would kill
+/// for it rather than refuse, as far as that can be known in advance. The stacks made so far
+/// stay free.
 #[unsafe(no_mangle)]
 pub extern "C" fn stack_reserve(size: usize, count: usize) -> c_int {
     answer(exact(size).and_then(|class| stack::reserve(class, count)))
@@ -121,7 +134,11 @@ pub extern "C" fn stack_trim(size: usize, keep: usize) -> libc::ssize_t {
 pub extern "C" fn stack_set_live(stack: *const c_void, live: c_int) -> c_int {
     match live {
         0 | 1 if stack::set_live(stack as usize, live == 1) => 0,
-        _ => fail(libc::EINVAL),
+        0 | 1 => fail(
+            libc::EINVAL,
+            c"that is no stack in use, or it is marked so already",
+        ),
+        _ => fail(libc::EINVAL, c"live is 0 or 1"),
     }
 }
 
@@ -164,13 +181,17 @@ pub struct stack_stats {
 pub unsafe extern "C" fn stack_stats(size: usize, out: *mut stack_stats) -> c_int {
     const LEAST: usize = offset_of!(stack_stats, reserved);
     if out.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     // SAFETY: the size is the first field in every version of the struct.
     let room = unsafe { out.cast::<usize>().read() };
-    let Some(class) = Class::exact(size).filter(|_| room >= LEAST) else {
-        return fail(libc::EINVAL);
+    let class = match exact(size) {
+        Ok(class) => class,
+        Err(error) => return no_stack(error),
     };
+    if room < LEAST {
+        return wrong_size();
+    }
     let now = Stats::of(class);
     let filled = room.min(size_of::<stack_stats>());
     let known = stack_stats {
@@ -198,7 +219,7 @@ pub unsafe extern "C" fn stack_stats(size: usize, out: *mut stack_stats) -> c_in
 pub extern "C" fn stack_debug_leaks(fd: c_int) -> c_int {
     // SAFETY: F_GETFD reads a flag of the descriptor, if there is one.
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-        return fail(libc::EBADF);
+        return fail(libc::EBADF, c"the file descriptor is not open");
     }
     c_int::try_from(stack::debug_leaks(fd)).unwrap_or(c_int::MAX)
 }

@@ -2,20 +2,21 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::offset_of;
-use std::sync::mpsc::{SyncSender, sync_channel};
 
-use punctual_rt::advice::{Attempt, advice, of_list};
+use punctual_rt::advice::{Attempt, of_list};
 use punctual_rt::affinity;
 use punctual_rt::stack::Stack;
-use punctual_rt::thread::{Builder, create_on};
+use punctual_rt::thread::{Builder, Gate, SpawnError};
 
-use crate::advice::{refuse, refused};
-use crate::errno::fail;
-use crate::sched::{NULL, RESERVED, cpus, online, policy};
+use crate::errno::{fail, no_stack, no_thread, null, refused, wrong_size};
+use crate::reserve::Since;
+use crate::sched::{ODD, cpus, online, policy};
 use crate::versioned::{self, Versioned};
 
-/// The thread takes signals. Without this flag all are blocked in it, so that handlers run in
-/// threads that have no deadline.
+/// The thread takes signals, those that its creator takes. Without this flag they are blocked in
+/// it from its first instruction, so that handlers run in threads that have no deadline. Never
+/// blocked are those that an instruction causes: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+/// SIGSYS, SIGABRT.
 pub const PUNCTUAL_THREAD_SIGNALS: u64 = 1;
 
 /// What a new thread is to be. All 0 but for the size is an ordinary thread.
@@ -24,7 +25,8 @@ pub const PUNCTUAL_THREAD_SIGNALS: u64 = 1;
 pub struct punctual_thread_attr {
     /// sizeof(struct punctual_thread_attr), filled in by the caller.
     pub struct_size: usize,
-    /// Bytes of stack, at most 2 MB, rounded up to a class; 0 means 256 KB.
+    /// Bytes of stack, at most 2 MB, rounded up to a class; 0 means 256 KB, or more where the
+    /// program's thread-local storage, which lies on it, leaves less than 192 KB of that.
     pub stack_size: usize,
     /// The kernel keeps 15 bytes of it; NULL: its creator's name.
     pub name: *const c_char,
@@ -63,10 +65,10 @@ type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// What goes to the new thread.
 struct Start {
+    gate: Gate,
     builder: Builder,
     main: Main,
     argument: *mut c_void,
-    tell: SyncSender<Result<libc::pid_t, (c_int, &'static CStr)>>,
 }
 
 /// The first function of the thread. The program's runs above a frame without destructors,
@@ -79,18 +81,14 @@ extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Sets the thread up; what it is to call then, if nothing was refused.
+/// Waits until the thread is set up; what it is to call then, unless it was given up.
 fn begin(start: *mut c_void) -> Option<(Main, *mut c_void)> {
     // SAFETY: the creator handed this box over to this thread alone.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
-    let setup = start.builder.apply();
-    let told = match setup.refused.first() {
-        None => Ok(setup.tid),
-        Some(refusal) => Err((refusal.errno(), refusal.advice())),
-    };
-    let goes_on = told.is_ok();
-    start.tell.send(told).ok()?;
-    goes_on.then_some((start.main, start.argument))
+    start.gate.pass()?;
+    // The kernel cuts long names, and has no other answer.
+    let _ = start.builder.name_caller();
+    Some((start.main, start.argument))
 }
 
 /// What the caller wants, or the number and the words of what is wrong with it.
@@ -105,18 +103,17 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     // SAFETY: the caller's promise.
     let read = unsafe { versioned::read(attr) };
     let Some(attr) = read.filter(|attr| attr.reserved == [0; 8]) else {
-        return Err(refuse(libc::EINVAL, RESERVED));
+        return Err(wrong_size());
     };
     if attr.flags & !PUNCTUAL_THREAD_SIGNALS != 0 {
-        return Err(refuse(libc::EINVAL, advice(Attempt::Thread, libc::EINVAL)));
+        return Err(fail(
+            libc::EINVAL,
+            c"an unknown flag: flags is PUNCTUAL_THREAD_SIGNALS or 0",
+        ));
     }
     let times = [attr.runtime_ns, attr.deadline_ns, attr.period_ns];
     let Some(policy) = policy(attr.policy, attr.priority, times) else {
-        return Err(refuse(
-            libc::EINVAL,
-            c"the policy is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have no \
-              priority, and FIFO and RR have no times",
-        ));
+        return Err(fail(libc::EINVAL, ODD));
     };
     let mut builder = builder
         .policy(policy)
@@ -139,7 +136,7 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
         };
         // SAFETY: as above.
         let chosen = unsafe { cpus(attr.cpus, &allowed) };
-        let chosen = chosen.map_err(|error| refuse(libc::EINVAL, of_list(error)))?;
+        let chosen = chosen.map_err(|error| fail(libc::EINVAL, of_list(error)))?;
         builder = builder.cpus(&chosen);
     }
     Ok(builder)
@@ -147,15 +144,17 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
 
 /// Starts a thread that calls `body(argument)` on a prefaulted guarded stack of stack_alloc(),
 /// with the name, CPUs, policy and priority of `attr` in force; `attr` NULL means the
-/// defaults. The creator waits until the thread has set itself up: `body` runs with all that
-/// was asked for, or not at all. The policy is always explicit: a thread never inherits a
-/// real-time priority. The thread must be joined, by punctual_thread_join(); it may call
+/// defaults. `body` runs with all that was asked for, or not at all. The creator gives the
+/// thread its CPUs and its priority before it runs, so no thread of lower priority can keep it
+/// from its start, and the creator doesn't wait for it. The policy is always explicit: a thread
+/// never inherits a real-time priority. The thread must be joined, by punctual_thread_join(); it may call
 /// pthread_exit() and be cancelled.
 ///
 /// Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
-/// what to mend: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
-/// list, DEADLINE with runtime > deadline or deadline > period; EPERM no right to the policy,
-/// or DEADLINE with some of the CPUs alone; EBUSY DEADLINE is not admitted; ENOMEM no stack;
+/// how to fix it: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
+/// list, DEADLINE with runtime > deadline or deadline > period, or a stack_size that the
+/// thread-local storage leaves nothing of; EPERM no right to the policy,
+/// or DEADLINE with some of the CPUs alone; EBUSY DEADLINE is not admitted; ENOMEM no memory;
 /// EAGAIN a limit of locked memory or of threads.
 ///
 /// # Safety
@@ -169,29 +168,33 @@ pub unsafe extern "C" fn punctual_thread_create(
     argument: *mut c_void,
 ) -> c_int {
     let Some(main) = body.filter(|_| !out.is_null()) else {
-        return refuse(libc::EFAULT, NULL);
+        return null();
     };
+    let since = Since::now();
     // SAFETY: the caller's promise.
     let builder = match unsafe { wanted(attr) } {
         Ok(builder) => builder,
         Err(failed) => return failed,
     };
-    let stack = match Stack::new(builder.stack_bytes()) {
+    let stack = match builder.stack() {
         Ok(stack) => stack,
-        Err(error) => {
-            return refuse(error.errno(), advice(Attempt::Stack, error.errno()));
-        }
+        Err(error) => return no_stack(error),
     };
-    let (tell, told) = sync_channel(1);
     // The two types differ in what may pass through the call, not in how it is made.
     // SAFETY: a pointer to a C function as C calls it, with the unwinding of C++ allowed.
     let main = unsafe { std::mem::transmute::<extern "C" fn(_) -> _, Main>(main) };
     let start = Box::into_raw(Box::new(Start {
-        builder,
+        gate: Gate::new(),
+        builder: builder.clone(),
         main,
         argument,
-        tell,
     }));
+    let made = Box::<punctual_thread>::new_uninit();
+    if since.is_short() {
+        // SAFETY: no thread was made, so the box is still ours.
+        drop(unsafe { Box::from_raw(start) });
+        return fail(libc::ENOMEM, c"no memory for the thread");
+    }
     let entry: extern "C-unwind" fn(*mut c_void) -> *mut c_void = enter;
     // SAFETY: the caller of the entry is the C library, which unwinding may reach.
     let entry = unsafe {
@@ -200,36 +203,33 @@ pub unsafe extern "C" fn punctual_thread_create(
             extern "C" fn(*mut c_void) -> *mut c_void,
         >(entry)
     };
+    // SAFETY: the box lives until the entry takes it back, behind the gate.
+    let gate = unsafe { &raw const (*start).gate };
     // SAFETY: the entry takes the box back; the stack is kept until the join.
-    let thread = match unsafe { create_on(&stack, entry, start.cast()) } {
-        Ok(thread) => thread,
+    let created = unsafe { builder.create_on(&stack, gate, true, entry, start.cast()) };
+    let (thread, tid) = match created {
+        Ok(created) => created,
+        Err(SpawnError::Refused(all)) => {
+            // Never empty; the first is what the others may come of.
+            return match all.first() {
+                Some(one) => fail(one.errno(), one.advice()),
+                None => -1,
+            };
+        }
         Err(error) => {
             // SAFETY: no thread was made, so the box is still ours.
             drop(unsafe { Box::from_raw(start) });
-            return refused(Attempt::Thread, &error);
+            return match error {
+                SpawnError::Stack(error) => no_stack(error),
+                SpawnError::Thread(error) => no_thread(&error),
+                SpawnError::Refused(_) => -1,
+            };
         }
     };
-    let ended = (libc::EAGAIN, advice(Attempt::Thread, libc::EAGAIN));
-    let outcome = told.recv().unwrap_or(Err(ended));
-    let made = punctual_thread {
-        thread,
-        tid: *outcome.as_ref().unwrap_or(&0),
-        stack,
-    };
-    match outcome {
-        Ok(_) => {
-            // SAFETY: not NULL, so the caller's place.
-            unsafe { out.write(Box::into_raw(Box::new(made))) };
-            0
-        }
-        Err((number, words)) => {
-            // SAFETY: the thread was made above, is about to end, and is joined here alone.
-            let _ = unsafe { punctual_rt::sys::task::join(made.thread) };
-            made.stack.mark_idle();
-            drop(made);
-            refuse(number, words)
-        }
-    }
+    let made = Box::write(made, punctual_thread { thread, tid, stack });
+    // SAFETY: not NULL, so the caller's place.
+    unsafe { out.write(Box::into_raw(made)) };
+    0
 }
 
 /// Waits for the thread to end, puts what its function returned (or PTHREAD_CANCELED) into
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn punctual_thread_join(
     result: *mut *mut c_void,
 ) -> c_int {
     if thread.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     // SAFETY: the caller's promise.
     let handle = unsafe { (*thread).thread };
@@ -268,14 +268,14 @@ pub unsafe extern "C" fn punctual_thread_join(
 
 /// The thread's id, as the kernel and punctual_sched_get() know it.
 ///
-/// A real-time thread may call it. -1 with EFAULT: `thread` is NULL.
+/// A real-time thread may call it: one load. -1 with EFAULT: `thread` is NULL.
 ///
 /// # Safety
 /// `thread` is NULL or was not joined yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> libc::pid_t {
     if thread.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     // SAFETY: the caller's promise.
     unsafe { (*thread).tid }
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
 /// The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
 /// for pthread_join() and pthread_detach().
 ///
-/// A real-time thread may call it.
+/// A real-time thread may call it: one load. It never fails.
 ///
 /// # Safety
 /// `thread` was not joined yet.

@@ -5,7 +5,8 @@ use std::ptr::null_mut;
 
 use punctual_rt::watchpoint::{Access, Watchpoint, watch};
 
-use crate::errno::{fail, set};
+use crate::errno::{null, set};
+use crate::reserve::Since;
 
 /// A watchpoint; opaque.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
@@ -32,7 +33,8 @@ pub struct punctual_watchpoint_hit {
 /// destroyed. What the kernel writes for a thread is not seen. The first call takes SIGTRAP
 /// over; a debugger's breakpoints go on as before.
 ///
-/// Not for a real-time thread. NULL with errno: EINVAL the length or the alignment; ENOSPC
+/// Not for a real-time thread: it allocates, and makes system calls for each thread of the
+/// process. NULL with errno: ENOMEM; EINVAL the length or the alignment; ENOSPC
 /// the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
 /// EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
 #[unsafe(no_mangle)]
@@ -46,10 +48,17 @@ pub extern "C" fn punctual_watchpoint_set(
     } else {
         Access::ReadWrite
     };
-    match watch(address as usize, length, access) {
-        Ok(inner) => Box::into_raw(Box::new(punctual_watchpoint { inner })),
+    let since = Since::now();
+    let made = watch(address as usize, length, access);
+    match made.map(|inner| Box::new(punctual_watchpoint { inner })) {
+        Ok(made) if !since.is_short() => Box::into_raw(made),
+        Ok(made) => {
+            drop(made);
+            set(libc::ENOMEM, c"no memory for the watchpoint");
+            null_mut()
+        }
         Err(error) => {
-            set(error.errno());
+            set(error.errno(), error.advice());
             null_mut()
         }
     }
@@ -68,7 +77,7 @@ pub unsafe extern "C" fn punctual_watchpoint_count(
     // SAFETY: the caller's promise.
     match unsafe { watched.as_ref() } {
         Some(watched) => watched.inner.count() as libc::ssize_t,
-        None => fail(libc::EFAULT) as libc::ssize_t,
+        None => null() as libc::ssize_t,
     }
 }
 
@@ -87,10 +96,10 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let Some(watched) = (unsafe { watched.as_ref() }) else {
-        return fail(libc::EFAULT);
+        return null();
     };
     if out.is_null() {
-        return fail(libc::EFAULT);
+        return null();
     }
     let Some(hit) = watched.inner.hit(index) else {
         return 0;
@@ -108,7 +117,7 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
 
 /// Watches no more, and frees it. NULL is let be.
 ///
-/// Not for a real-time thread.
+/// Not for a real-time thread: a system call for each thread of the process. It never fails.
 ///
 /// # Safety
 /// As punctual_watchpoint_count(); nobody uses it any more.

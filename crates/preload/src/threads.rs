@@ -18,6 +18,7 @@ pub(crate) struct Record {
     next: *mut Record,
     /// The next one of those that wait to be joined by us.
     next_ended: *mut Record,
+    /// 0 until the thread or its creator has entered it into the map.
     pub(crate) thread: pthread_t,
     pub(crate) start: real::Start,
     pub(crate) argument: *mut c_void,
@@ -27,6 +28,10 @@ pub(crate) struct Record {
     pub(crate) detached: bool,
     /// It runs nothing of the program's any more but what else is run when a thread ends.
     ended: bool,
+    /// Its creator looks at it no more: until then it isn't used again.
+    created: bool,
+    /// It was joined before that.
+    gone: bool,
 }
 
 /// Buckets of the map: a few threads each in programs with hundreds.
@@ -143,6 +148,20 @@ impl Threads {
         None
     }
 
+    /// Enters a new thread, unless that is done.
+    ///
+    /// # Safety
+    /// The record is that thread's, and in no list or in the map.
+    unsafe fn enter(&mut self, record: NonNull<Record>, thread: pthread_t) {
+        // SAFETY: the caller's promise.
+        if unsafe { record.as_ref() }.thread == 0 {
+            // SAFETY: in no list, and used under the lock.
+            unsafe { (*record.as_ptr()).thread = thread };
+            // SAFETY: it is whole now.
+            unsafe { self.insert(record) };
+        }
+    }
+
     /// # Safety
     /// The record is whole and in no list.
     unsafe fn insert(&mut self, record: NonNull<Record>) {
@@ -249,30 +268,43 @@ impl Record {
             class: stack.map(|(_, class)| class),
             detached,
             ended: false,
+            created: false,
+            gone: false,
         }
     }
 }
 
-/// Starts a thread by `create`, which returns an error or the new thread's handle, and enters
-/// it. The lock is held meanwhile, so that the thread finds itself in the map whatever it does
-/// first.
+/// Starts a thread by `create`, which returns an error or the new thread's handle.
+///
+/// Without the lock: the C library allocates meanwhile, and a program's malloc may start threads
+/// of its own. The thread and its creator both enter it, whoever comes first, so that it is in
+/// the map when either goes on.
 pub(crate) fn start(
     record: NonNull<Record>,
     create: impl FnOnce() -> Result<pthread_t, i32>,
 ) -> Result<(), i32> {
-    with(|threads| {
-        let thread = create()?;
-        // The thread reads what it is to run from the record, and no more without the lock.
-        // SAFETY: the record is in no list, and `thread` is read under the lock.
-        unsafe { (*record.as_ptr()).thread = thread };
-        // SAFETY: it is whole now.
-        unsafe { threads.insert(record) };
-        Ok(())
-    })
+    let thread = create()?;
+    let gone = with(|threads| {
+        // SAFETY: the record is the thread's until it is `created`.
+        unsafe { threads.enter(record, thread) };
+        // SAFETY: as above; under the lock.
+        unsafe { (*record.as_ptr()).created = true };
+        // SAFETY: as above.
+        unsafe { record.as_ref() }.gone
+    });
+    if gone {
+        // SAFETY: it left the map when it was joined, and that left it to us.
+        unsafe { settle(record) };
+    }
+    Ok(())
 }
 
 /// Makes `record` the calling thread's, so that its end is seen.
 pub(crate) fn enter(record: *mut Record) {
+    if let Some(record) = NonNull::new(record) {
+        // SAFETY: the calling thread's own record, which its end alone takes away.
+        with(|threads| unsafe { threads.enter(record, this_thread()) });
+    }
     // SAFETY: the key was made; the value is given to `ends` when the thread ends.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), record.cast()) };
 }
@@ -336,9 +368,15 @@ pub(crate) fn detach(thread: pthread_t) -> Option<bool> {
 
 /// Takes the stack of a thread back that was joined: it is gone for good.
 pub(crate) fn joined(thread: pthread_t) {
-    let record = with(|threads| threads.remove(thread));
+    let record = with(|threads| {
+        let record = threads.remove(thread)?;
+        // SAFETY: it is whole, and used under the lock.
+        let fields = unsafe { &mut *record.as_ptr() };
+        fields.gone = true;
+        fields.created.then_some(record)
+    });
     if let Some(record) = record {
-        // SAFETY: it has left the map, and its thread is gone.
+        // SAFETY: it has left the map, and its thread is gone; its creator is done with it.
         unsafe { settle(record) };
     }
 }
@@ -371,31 +409,23 @@ pub(crate) fn free_stack(base: usize, class: Class) {
 
 /// Joins the detached threads that have ended, and takes their stacks back.
 pub(crate) fn reap() {
-    let mut gone: *mut Record = null_mut();
-    with(|threads| {
-        let mut record = std::mem::replace(&mut threads.ended, null_mut());
-        while let Some(found) = NonNull::new(record) {
-            // SAFETY: records in the list are whole and in the map.
-            let fields = unsafe { found.as_ref() };
-            let (thread, next) = (fields.thread, fields.next_ended);
-            // Never waits, and is no cancellation point.
-            // SAFETY: the thread is joinable for the C library, and joined by nobody else.
-            if unsafe { real::pthread_tryjoin_np(thread, null_mut()) } == 0 {
-                threads.remove(thread);
-                // SAFETY: it has left the map, so it is ours.
-                unsafe { (*found.as_ptr()).next = gone };
-                gone = found.as_ptr();
-            } else {
-                // SAFETY: it has just left the list.
-                unsafe { threads.wait_for_end(found) };
-            }
-            record = next;
+    let mut record = with(|threads| std::mem::replace(&mut threads.ended, null_mut()));
+    while let Some(found) = NonNull::new(record) {
+        // SAFETY: records of that list are whole and in the map, and the list is ours now.
+        let fields = unsafe { found.as_ref() };
+        let (thread, next) = (fields.thread, fields.next_ended);
+        // SAFETY: as above; its creator sets it under the lock.
+        let created = with(|_| unsafe { found.as_ref() }.created);
+        // Never waits, and is no cancellation point. Without the lock: it frees memory.
+        // SAFETY: the thread is joinable for the C library, and joined by nobody else.
+        if created && unsafe { real::pthread_tryjoin_np(thread, null_mut()) } == 0 {
+            with(|threads| threads.remove(thread));
+            // SAFETY: it has left the map, and its thread was joined.
+            unsafe { settle(found) };
+        } else {
+            // SAFETY: it is in no such list.
+            with(|threads| unsafe { threads.wait_for_end(found) });
         }
-    });
-    while let Some(record) = NonNull::new(gone) {
-        // SAFETY: the record is ours since it left the map.
-        gone = unsafe { record.as_ref() }.next;
-        // SAFETY: in no list any more, and its thread was joined.
-        unsafe { settle(record) };
+        record = next;
     }
 }

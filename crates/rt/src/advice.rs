@@ -1,4 +1,4 @@
-//! What a refusal means, and what to mend.
+//! What a refusal means, and how to fix it.
 //!
 //! The kernel says EPERM for six different reasons. These are sentences for people, static
 //! ones, so that a real-time thread may ask for them.
@@ -27,7 +27,7 @@ pub enum Attempt {
     Thread,
 }
 
-/// What `errno` means after `attempt`, and what to mend. Real-time safe, but for EPERM under
+/// What `errno` means after `attempt`, and how to fix it. Real-time safe, but for EPERM under
 /// SCHED_DEADLINE, which reads the caller's CPUs.
 #[must_use]
 pub fn advice(attempt: Attempt, errno: c_int) -> &'static CStr {
@@ -97,6 +97,10 @@ fn of_policy(policy: Policy, errno: c_int) -> &'static CStr {
         (Policy::Deadline { .. }, libc::EPERM) => {
             c"SCHED_DEADLINE needs CAP_SYS_NICE and a thread that may use all CPUs"
         }
+        (Policy::Deadline { .. }, libc::ENOTSUP) => {
+            c"POSIX attributes know no SCHED_DEADLINE: punctual_thread_create() does, and \
+              punctual_sched_set() in the thread itself"
+        }
         (_, libc::EPERM) => {
             c"a real-time priority needs CAP_SYS_NICE or a limit (ulimit -r, RLIMIT_RTPRIO) as \
               high as it; in a cgroup with RT_GROUP_SCHED also its cpu.rt_runtime_us"
@@ -165,7 +169,12 @@ fn of_thread(errno: c_int) -> &'static CStr {
             c"no more threads: look at RLIMIT_NPROC, kernel.threads-max and pids.max, and whether \
               a SCHED_DEADLINE thread starts it, which may not"
         }
-        libc::EINVAL => c"an unknown flag, or what is reserved is not 0",
+        libc::EINVAL => {
+            c"the stack is too small for the thread-local storage of the program, which lies on \
+              it: ask for a larger one (at most 2 MB)"
+        }
+        libc::EBUSY => c"a thread runs on this stack already",
+        libc::EDEADLK => c"a thread can't join itself",
         _ => c"the thread could not be started",
     }
 }

@@ -14,10 +14,13 @@
 //!
 //! Nothing here is for a real-time thread: all of it reads and writes files.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use crate::cpulist::numbers;
 
 /// Which version of control groups has the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum CpusetError {
     Invalid(String),
     /// The name isn't one for a directory, or no CPU is named (EINVAL).
     Wrong,
+    /// This CPU is not there (EINVAL).
+    NoSuchCpu(usize),
     /// A file and what the kernel said to it.
     System(PathBuf, io::Error),
 }
@@ -49,8 +54,34 @@ impl CpusetError {
         match self {
             Self::Absent => libc::ENOTSUP,
             Self::Invalid(_) => libc::EBUSY,
-            Self::Wrong => libc::EINVAL,
+            Self::Wrong | Self::NoSuchCpu(_) => libc::EINVAL,
             Self::System(_, error) => error.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+}
+
+impl CpusetError {
+    /// What it means, and how to fix it. Real-time safe.
+    #[must_use]
+    pub fn advice(&self) -> &'static CStr {
+        match self {
+            Self::Absent => c"no cpuset controller is mounted, in version 1 or 2",
+            Self::Invalid(_) => {
+                c"the kernel doesn't isolate the set: another one has a CPU of it, or only some \
+                  are left; the call with a buffer tells the kernel's reason"
+            }
+            Self::Wrong => c"a set wants a name without slashes and at least one CPU",
+            Self::NoSuchCpu(_) => c"a CPU of the set is offline, or is not there",
+            Self::System(_, error) => match error.raw_os_error() {
+                Some(libc::EEXIST) => c"the name is taken by another set",
+                Some(libc::ENOENT) => c"there is no such set",
+                Some(libc::ESRCH) => c"there is no such process",
+                Some(libc::EBUSY) => c"the set has tasks that can't be moved, or sets within",
+                Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
+                    c"processor sets are root's, and their file system must be writable"
+                }
+                _ => c"the kernel refused a file of the set",
+            },
         }
     }
 }
@@ -62,6 +93,7 @@ impl fmt::Display for CpusetError {
             Self::Invalid(reason) => {
                 write!(f, "the kernel doesn't isolate the processor set: {reason}")
             }
+            Self::NoSuchCpu(cpu) => write!(f, "CPU {cpu} is offline, or is not there"),
             Self::Wrong => write!(
                 f,
                 "a processor set wants a name without slashes and at least one CPU"
@@ -169,6 +201,16 @@ impl Cpusets {
         if cpus.is_empty() {
             return Err(CpusetError::Wrong);
         }
+        // The kernel has several numbers for it: EINVAL, ERANGE, EOVERFLOW.
+        let there = read(&self.root.join(format!("{}cpus", self.prefix)))
+            .or_else(|_| read(&self.root.join("cpuset.cpus.effective")))
+            .ok()
+            .and_then(|list| numbers(&list).ok());
+        if let Some(there) = there.filter(|there| !there.is_empty())
+            && let Some(&cpu) = cpus.iter().find(|cpu| !there.contains(cpu))
+        {
+            return Err(CpusetError::NoSuchCpu(cpu));
+        }
         if self.version == Version::Two {
             // Already so on most machines; the other controllers stay as they are.
             write(&self.root.join("cgroup.subtree_control"), "+cpuset")?;
@@ -206,7 +248,14 @@ impl Cpuset {
 
     fn isolate(&self, cpus: &[usize]) -> Result<()> {
         let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-        write(&self.file("cpus"), &list.join(","))?;
+        // All of them are there, as was seen: what is left of EINVAL is that.
+        let taken = |error| match error {
+            CpusetError::System(_, told) if told.raw_os_error() == Some(libc::EINVAL) => {
+                CpusetError::Invalid("another set has one of these CPUs".to_owned())
+            }
+            other => other,
+        };
+        write(&self.file("cpus"), &list.join(",")).map_err(taken)?;
         match self.sets.version {
             Version::Two => {
                 write(&self.file("cpus.partition"), "isolated")?;
@@ -216,12 +265,7 @@ impl Cpuset {
                 // Without memory nodes no task can be moved in.
                 let parent = self.sets.root.join(format!("{}mems", self.sets.prefix));
                 write(&self.file("mems"), &read(&parent)?)?;
-                write(&self.file("cpu_exclusive"), "1").map_err(|error| match error {
-                    CpusetError::System(_, told) if told.raw_os_error() == Some(libc::EINVAL) => {
-                        CpusetError::Invalid("another set has one of these CPUs".to_owned())
-                    }
-                    other => other,
-                })?;
+                write(&self.file("cpu_exclusive"), "1").map_err(taken)?;
                 write(&self.file("sched_load_balance"), "0")?;
                 self.state()
             }

@@ -71,7 +71,7 @@ fn tell_malloc(_: usize) -> io::Result<()> {
 /// safe.
 ///
 /// # Errors
-/// The first step that failed and why; [`crate::advice`] says what to mend.
+/// The first step that failed and why; [`crate::advice`] says how to fix it.
 pub fn prepare(heap: usize, stack: usize) -> Result<(), Unready> {
     keep(heap).map_err(Unready::Heap)?;
     crate::stack::prefault(stack).map_err(Unready::Stack)?;

@@ -12,6 +12,7 @@
 //! Nothing here is for a real-time thread: all of it reads and writes files.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -104,11 +105,11 @@ impl Interrupts {
     /// Not for a real-time thread: it writes files.
     ///
     /// A `journal` that exists keeps the values that it has: those from before the first
-    /// change.
+    /// change. Where nothing is changed, none is left behind that wasn't there before.
     ///
     /// # Errors
-    /// EINVAL or EOVERFLOW when no CPU is named or one doesn't exist; what prevents the
-    /// journal from being written, and then nothing was changed.
+    /// EINVAL when no CPU is named or one doesn't exist; what prevents the journal from being
+    /// written. Then all is as it was before, the journal too.
     pub fn steer(&self, irqs: &[u32], onto: &[usize], journal: &Path) -> io::Result<Outcome> {
         if onto.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -119,13 +120,14 @@ impl Interrupts {
             wanted.extend(self.numbers()?.into_iter().map(Some));
         }
         let mut kept = read_journal(journal)?;
+        let earlier = kept.clone();
         let mut outcome = Outcome::default();
         let mut todo = Vec::new();
         for irq in wanted {
             match self.read(irq) {
                 Ok(before) => {
-                    kept.entry(irq).or_insert(before);
-                    todo.push(irq);
+                    kept.entry(irq).or_insert_with(|| before.clone());
+                    todo.push((irq, before));
                 }
                 Err(error) => outcome.skipped.push(Skipped {
                     irq,
@@ -135,15 +137,43 @@ impl Interrupts {
         }
         write_journal(journal, &kept)?;
         let list: Vec<String> = onto.iter().map(ToString::to_string).collect();
-        for irq in todo {
+        let mut changed = Vec::new();
+        for (irq, before) in todo {
             let value = if irq.is_some() {
                 list.join(",")
             } else {
                 mask(onto)
             };
-            self.change(irq, &value, &mut outcome)?;
+            match self.change(irq, &value, &mut outcome) {
+                Ok(true) => changed.push((irq, before)),
+                Ok(false) => {}
+                Err(error) => {
+                    self.undo(&changed, &earlier, journal);
+                    return Err(error);
+                }
+            }
+        }
+        if changed.is_empty() && earlier.is_empty() {
+            // Nothing is to be put back.
+            let _ = fs::remove_file(journal);
         }
         Ok(outcome)
+    }
+
+    /// Takes back what a call has changed before it failed. What can't be taken back stays in
+    /// the journal.
+    fn undo(&self, changed: &[(Option<u32>, String)], earlier: &Journal, journal: &Path) {
+        let mut outcome = Outcome::default();
+        let all_back = changed
+            .iter()
+            .all(|(irq, before)| matches!(self.change(*irq, before, &mut outcome), Ok(true)));
+        if !all_back {
+            return;
+        }
+        let _ = match earlier.is_empty() {
+            true => fs::remove_file(journal),
+            false => write_journal(journal, earlier),
+        };
     }
 
     /// What [`Interrupts::restore`] would put back: each interrupt (`None`: the default),
@@ -207,7 +237,8 @@ impl Interrupts {
         Ok(fs::read_to_string(self.file(irq))?.trim().to_owned())
     }
 
-    fn change(&self, irq: Option<u32>, value: &str, outcome: &mut Outcome) -> io::Result<()> {
+    /// Whether it was changed; if not, it is among those skipped.
+    fn change(&self, irq: Option<u32>, value: &str, outcome: &mut Outcome) -> io::Result<bool> {
         // One write, and never a file that isn't there: the kernel takes each as a whole.
         let written = fs::OpenOptions::new()
             .write(true)
@@ -217,14 +248,35 @@ impl Interrupts {
         match written {
             Ok(()) => outcome.changed.extend(irq),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOVERFLOW)) => {
-                return Err(error);
+                // The kernel has both numbers for a CPU that isn't there.
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
             }
-            Err(error) => outcome.skipped.push(Skipped {
-                irq,
-                reason: reason(&error),
-            }),
+            Err(error) => {
+                outcome.skipped.push(Skipped {
+                    irq,
+                    reason: reason(&error),
+                });
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
+    }
+}
+
+/// What an error of [`Interrupts::steer`] or [`Interrupts::restore`] means, and how to fix it.
+/// Real-time safe.
+#[must_use]
+pub fn advice(error: &io::Error) -> &'static CStr {
+    match error.raw_os_error() {
+        None => c"the file that was named as the journal is no journal of interrupts",
+        Some(libc::EINVAL) => c"no CPU is named, or one that is offline or not there",
+        Some(libc::ENOENT | libc::ENOTDIR) => {
+            c"the folder of the journal doesn't exist, or /proc isn't mounted"
+        }
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
+            c"the journal can't be written there, or read"
+        }
+        _ => c"the journal could not be read or written",
     }
 }
 

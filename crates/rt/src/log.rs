@@ -7,12 +7,12 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::clock;
-use crate::ring::{Consumer, Producer, ring};
+use crate::ring::{Consumer, Producer, try_ring};
+use crate::sys::futex;
+use crate::thread::{Builder, Handle, SpawnError};
 
 /// Numbers that fit in a record.
 pub const ARGUMENTS: usize = 6;
@@ -98,33 +98,50 @@ pub fn put(format: &str, record: &Record, text: &mut String) {
 
 /// The ordinary thread that writes. Dropped or finished, it writes what is left first.
 pub struct Writer {
-    thread: Option<JoinHandle<io::Result<u64>>>,
-    ends: Arc<AtomicBool>,
+    thread: Option<Handle<io::Result<u64>>>,
+    /// 1 when the log ends.
+    ends: Arc<AtomicU32>,
 }
 
 /// How often the writer looks at the ring.
-const EVERY: Duration = Duration::from_millis(5);
+const EVERY_NS: u64 = 5_000_000;
+/// So much text is written at once.
+const TEXT: usize = 64 << 10;
 
 /// Opens a log of at least `capacity` records, its memory present, and starts the thread that
-/// writes to `sink`: a line for each record, its time in seconds and then `formats[id]`. Not
-/// real-time safe.
+/// writes to `sink`: a line for each record, its time in seconds and then `formats[id]`. A pipe
+/// that nobody reads any more is an error of the sink, and no SIGPIPE. Not real-time safe.
 ///
 /// # Errors
-/// That of starting a thread.
-///
-/// # Panics
-/// When the capacity is above 2^32.
+/// EINVAL when the capacity is above 2^32, ENOMEM, or that of starting a thread.
 pub fn open(
     capacity: usize,
     formats: Vec<String>,
     sink: impl Write + Send + 'static,
 ) -> io::Result<(Logger, Writer)> {
-    let (producer, consumer) = ring(capacity);
-    let ends = Arc::new(AtomicBool::new(false));
+    let (producer, consumer) = try_ring(capacity)?;
+    let mut text = String::new();
+    text.try_reserve_exact(TEXT)
+        .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    let ends = Arc::new(AtomicU32::new(0));
     let told = Arc::clone(&ends);
-    let thread = std::thread::Builder::new()
-        .name("log".into())
-        .spawn(move || write_all(consumer, &formats, sink, &told))?;
+    let lines = Lines {
+        formats,
+        sink,
+        text,
+        lost: 0,
+        failed: None,
+    };
+    // An ordinary thread whatever its creator is, and one that takes no signals: SIGPIPE goes to
+    // the thread that writes.
+    let thread = Builder::new()
+        .name("log")
+        .start(move || write_all(consumer, lines, &told))
+        .map_err(|error| match error {
+            SpawnError::Stack(error) => io::Error::from_raw_os_error(error.errno()),
+            SpawnError::Thread(error) => error,
+            SpawnError::Refused(_) => io::Error::other(error.to_string()),
+        })?;
     let writer = Writer {
         thread: Some(thread),
         ends,
@@ -132,50 +149,76 @@ pub fn open(
     Ok((Logger { ring: producer }, writer))
 }
 
-fn write_all(
-    mut ring: Consumer<Record>,
-    formats: &[String],
-    mut sink: impl Write,
-    ends: &AtomicBool,
-) -> io::Result<u64> {
-    // The creator may be a real-time thread; this one is not to be.
-    if crate::sched::is_real_time(0).unwrap_or(false) {
-        crate::sched::set_current(crate::sched::Policy::Other)?;
+/// The text on its way to the sink.
+struct Lines<W> {
+    formats: Vec<String>,
+    sink: W,
+    text: String,
+    /// Records that there was no memory for.
+    lost: u64,
+    /// A sink that fails once is left alone; the ring is emptied all the same.
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> Lines<W> {
+    fn record(&mut self, record: &Record) {
+        /// The most that a number takes: a double has 309 digits before the point.
+        const NUMBER: usize = 320;
+        let format = self.formats.get(record.id as usize);
+        let most = format.map_or(0, String::len) + (ARGUMENTS + 2) * NUMBER;
+        if self.text.len() + most > self.text.capacity() {
+            self.write();
+            if self.text.try_reserve(most).is_err() {
+                self.lost += 1;
+                return;
+            }
+        }
+        line(self.formats.get(record.id as usize), record, &mut self.text);
     }
-    let mut text = String::new();
-    let mut lost = 0;
-    let mut failed = None;
-    loop {
-        // Before the ring is looked at: what was logged before the end is then seen.
-        let last = ends.load(Ordering::Acquire);
-        ring.drain(|record| line(formats, &record, &mut text));
-        let refused = ring.refused();
-        if refused != lost {
-            let _ = writeln!(text, "{} records lost: the ring was full", refused - lost);
-            lost = refused;
+
+    fn write(&mut self) {
+        if self.failed.is_none() && !self.text.is_empty() {
+            let sink = &mut self.sink;
+            let written = sink.write_all(self.text.as_bytes());
+            self.failed = written.and_then(|()| sink.flush()).err();
         }
-        // A sink that fails once is left alone; the ring is emptied all the same.
-        if failed.is_none() && !text.is_empty() {
-            failed = sink
-                .write_all(text.as_bytes())
-                .and_then(|()| sink.flush())
-                .err();
-        }
-        text.clear();
-        if last {
-            return failed.map_or(Ok(lost), Err);
-        }
-        std::thread::park_timeout(EVERY);
+        self.text.clear();
     }
 }
 
-fn line(formats: &[String], record: &Record, text: &mut String) {
+fn write_all<W: Write>(
+    mut ring: Consumer<Record>,
+    mut lines: Lines<W>,
+    ends: &AtomicU32,
+) -> io::Result<u64> {
+    let mut said = 0;
+    loop {
+        // Before the ring is looked at: what was logged before the end is then seen.
+        let last = ends.load(Ordering::Acquire) != 0;
+        ring.drain(|record| lines.record(&record));
+        let lost = ring.refused() + lines.lost;
+        if lost != said {
+            // No more than a record takes, and `record` leaves that much room.
+            let text = &mut lines.text;
+            let _ = writeln!(text, "{} records lost: the ring was full", lost - said);
+            said = lost;
+        }
+        lines.write();
+        if last {
+            return lines.failed.map_or(Ok(said), Err);
+        }
+        // Woken, or as late as that; either way it is time to look.
+        let _ = futex::wait_until(ends, 0, clock::now_ns() + EVERY_NS);
+    }
+}
+
+fn line(format: Option<&String>, record: &Record, text: &mut String) {
     let (seconds, rest) = (
         record.time_ns / 1_000_000_000,
         record.time_ns % 1_000_000_000,
     );
     let _ = write!(text, "{seconds}.{rest:09} ");
-    match formats.get(record.id as usize) {
+    match format {
         Some(format) => put(format, record, text),
         None => {
             let _ = write!(text, "record {}", record.id);
@@ -198,11 +241,11 @@ impl Writer {
     }
 
     fn end(&mut self) -> io::Result<u64> {
-        self.ends.store(true, Ordering::Release);
+        self.ends.store(1, Ordering::Release);
         let Some(thread) = self.thread.take() else {
             return Ok(0);
         };
-        thread.thread().unpark();
+        futex::wake(&self.ends, 1);
         thread
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the sink of the log panicked")))

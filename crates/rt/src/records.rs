@@ -3,9 +3,12 @@
 //!
 //! [`crate::ring`] is the one for Rust types. Both refuse and count what finds them full.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sys::tsan;
 
 /// A counter of [`Turns`]: an atomic, or a model checker's.
 pub trait Counter {
@@ -42,11 +45,28 @@ pub struct Turns<C> {
     /// A power of two.
     capacity: u64,
     /// Written by the producer alone.
-    pushed: Line<C>,
+    pushed: Line<End<C>>,
     /// Written by the consumer alone.
-    popped: Line<C>,
+    popped: Line<End<C>>,
     /// Written by the producer alone.
     refused: Line<C>,
+}
+
+/// One end's counter, and how far it has seen the other end's: that is another thread's cache
+/// line, which it looks at only when it can't go on.
+#[derive(Debug)]
+struct End<C> {
+    count: C,
+    seen: C,
+}
+
+impl<C: Counter> End<C> {
+    fn new() -> Self {
+        Self {
+            count: C::new(),
+            seen: C::new(),
+        }
+    }
 }
 
 impl<C: Counter> Turns<C> {
@@ -55,8 +75,8 @@ impl<C: Counter> Turns<C> {
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
-            pushed: Line(C::new()),
-            popped: Line(C::new()),
+            pushed: Line(End::new()),
+            popped: Line(End::new()),
             refused: Line(C::new()),
         }
     }
@@ -65,38 +85,57 @@ impl<C: Counter> Turns<C> {
     /// Real-time safe.
     #[inline]
     pub fn to_write(&self) -> Option<u64> {
-        let pushed = self.pushed.0.load(Ordering::Relaxed);
-        if pushed.wrapping_sub(self.popped.0.load(Ordering::Acquire)) == self.capacity {
-            let refused = self.refused.0.load(Ordering::Relaxed);
-            self.refused.0.store(refused + 1, Ordering::Relaxed);
+        let mine = &self.pushed.0;
+        let pushed = mine.count.load(Ordering::Relaxed);
+        let seen = mine.seen.load(Ordering::Relaxed);
+        if pushed.wrapping_sub(seen) == self.capacity && !self.has_room(pushed) {
             return None;
         }
         Some(pushed & (self.capacity - 1))
     }
 
+    /// Looks how far the consumer has come; false when all slots are full, which is counted.
+    #[cold]
+    fn has_room(&self, pushed: u64) -> bool {
+        let popped = self.popped.0.count.load(Ordering::Acquire);
+        self.pushed.0.seen.store(popped, Ordering::Relaxed);
+        if pushed.wrapping_sub(popped) < self.capacity {
+            return true;
+        }
+        let refused = self.refused.0.load(Ordering::Relaxed);
+        self.refused.0.store(refused + 1, Ordering::Relaxed);
+        false
+    }
+
     /// Hands the slot of [`Turns::to_write`] to the consumer. Real-time safe.
     #[inline]
     pub fn written(&self) {
-        let pushed = self.pushed.0.load(Ordering::Relaxed);
-        self.pushed
-            .0
-            .store(pushed.wrapping_add(1), Ordering::Release);
+        let count = &self.pushed.0.count;
+        let pushed = count.load(Ordering::Relaxed);
+        count.store(pushed.wrapping_add(1), Ordering::Release);
     }
 
     /// The oldest full slot, which the consumer may read. Real-time safe.
     #[inline]
     pub fn to_read(&self) -> Option<u64> {
-        let popped = self.popped.0.load(Ordering::Relaxed);
-        (popped != self.pushed.0.load(Ordering::Acquire)).then_some(popped & (self.capacity - 1))
+        let mine = &self.popped.0;
+        let popped = mine.count.load(Ordering::Relaxed);
+        if popped == mine.seen.load(Ordering::Relaxed) {
+            let pushed = self.pushed.0.count.load(Ordering::Acquire);
+            if popped == pushed {
+                return None;
+            }
+            mine.seen.store(pushed, Ordering::Relaxed);
+        }
+        Some(popped & (self.capacity - 1))
     }
 
     /// Hands the slot of [`Turns::to_read`] back to the producer. Real-time safe.
     #[inline]
     pub fn read(&self) {
-        let popped = self.popped.0.load(Ordering::Relaxed);
-        self.popped
-            .0
-            .store(popped.wrapping_add(1), Ordering::Release);
+        let count = &self.popped.0.count;
+        let popped = count.load(Ordering::Relaxed);
+        count.store(popped.wrapping_add(1), Ordering::Release);
     }
 
     /// How often the producer found the ring full. Real-time safe.
@@ -128,28 +167,33 @@ unsafe impl Sync for Records {}
 
 impl Records {
     /// A ring of at least `capacity` records of `record` bytes each, every page of it present.
-    /// `None` for 0, or more than [`LARGEST`] bytes in all. Not real-time safe.
-    #[must_use]
-    pub fn new(record: usize, capacity: usize) -> Option<Self> {
-        if record == 0 || capacity == 0 || record > LARGEST {
-            return None;
-        }
-        let stride = record.next_multiple_of(8);
-        let capacity = capacity.max(2).checked_next_power_of_two()?;
-        let bytes = stride.checked_mul(capacity).filter(|&all| all <= LARGEST)?;
-        let layout = Layout::from_size_align(bytes, 128).ok()?;
+    /// Not real-time safe.
+    ///
+    /// # Errors
+    /// EINVAL for 0, or more than [`LARGEST`] bytes in all; ENOMEM.
+    pub fn new(record: usize, capacity: usize) -> io::Result<Self> {
+        let error = io::Error::from_raw_os_error;
+        let planned = || {
+            if record == 0 || capacity == 0 || record > LARGEST {
+                return None;
+            }
+            let stride = record.next_multiple_of(8);
+            let capacity = capacity.max(2).checked_next_power_of_two()?;
+            let bytes = stride.checked_mul(capacity).filter(|&all| all <= LARGEST)?;
+            let layout = Layout::from_size_align(bytes, 128).ok()?;
+            Some((stride, capacity, bytes, layout))
+        };
+        let (stride, capacity, bytes, layout) = planned().ok_or_else(|| error(libc::EINVAL))?;
         // SAFETY: the size is not 0.
         let slots = unsafe { alloc_zeroed(layout) };
-        let Some(slots) = NonNull::new(slots) else {
-            handle_alloc_error(layout)
-        };
+        let slots = NonNull::new(slots).ok_or_else(|| error(libc::ENOMEM))?;
         for offset in (0..bytes).step_by(4096) {
             // SAFETY: within the allocation.
             let page = unsafe { slots.add(offset) };
             // SAFETY: ours alone. Zeroed memory may not be present until it is written to.
             unsafe { page.write_volatile(0) };
         }
-        Some(Self {
+        Ok(Self {
             turns: Turns::new(capacity as u64),
             slots,
             layout,
@@ -170,9 +214,12 @@ impl Records {
         };
         // SAFETY: the slot is below the capacity.
         let place = unsafe { self.slots.add(slot as usize * self.stride) };
-        // SAFETY: the slot is the producer's until the next line; the sizes are the caller's
+        let (pushed, popped) = self.names();
+        tsan::acquire(popped);
+        // SAFETY: the slot is the producer's until it is `written`; the sizes are the caller's
         // promise.
-        unsafe { place.as_ptr().copy_from_nonoverlapping(record, self.record) };
+        unsafe { copy(place.as_ptr(), record, self.record) };
+        tsan::release(pushed);
         self.turns.written();
         true
     }
@@ -188,10 +235,22 @@ impl Records {
         };
         // SAFETY: the slot is below the capacity.
         let place = unsafe { self.slots.add(slot as usize * self.stride) };
-        // SAFETY: the slot is the consumer's until the next line.
-        unsafe { place.as_ptr().copy_to_nonoverlapping(record, self.record) };
+        let (pushed, popped) = self.names();
+        tsan::acquire(pushed);
+        // SAFETY: the slot is the consumer's until it is `read`.
+        unsafe { copy(record, place.as_ptr(), self.record) };
+        tsan::release(popped);
         self.turns.read();
         true
+    }
+
+    /// What the two counters are called before ThreadSanitizer.
+    fn names(&self) -> (usize, usize) {
+        let turns = &self.turns;
+        (
+            (&raw const turns.pushed) as usize,
+            (&raw const turns.popped) as usize,
+        )
     }
 
     /// Records lost because the ring was full. Real-time safe.
@@ -204,6 +263,26 @@ impl Records {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.turns.capacity as usize
+    }
+}
+
+/// Copies a record. Those of usual sizes in a few instructions, the others by a call.
+///
+/// # Safety
+/// Both places have `size` bytes, apart from each other.
+#[inline]
+unsafe fn copy(to: *mut u8, from: *const u8, size: usize) {
+    match size {
+        // SAFETY: the caller's promise, as for the lines below.
+        8 => unsafe { to.copy_from_nonoverlapping(from, 8) },
+        // SAFETY: so many bytes.
+        16 => unsafe { to.copy_from_nonoverlapping(from, 16) },
+        // SAFETY: so many bytes.
+        32 => unsafe { to.copy_from_nonoverlapping(from, 32) },
+        // SAFETY: so many bytes.
+        64 => unsafe { to.copy_from_nonoverlapping(from, 64) },
+        // SAFETY: so many bytes.
+        _ => unsafe { to.copy_from_nonoverlapping(from, size) },
     }
 }
 
@@ -229,7 +308,7 @@ mod tests {
             (usize::MAX, 2),
             (LARGEST, 2),
         ] {
-            assert!(Records::new(record, capacity).is_none());
+            assert!(Records::new(record, capacity).is_err());
         }
         assert_eq!(Records::new(1, 1).unwrap().capacity(), 2);
         assert_eq!(Records::new(24, 5).unwrap().capacity(), 8);

@@ -5,6 +5,7 @@
 //! refusal is counted, so that the reader knows how much it has not seen.
 
 use std::cell::UnsafeCell;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -50,22 +51,37 @@ pub struct Consumer<T> {
     popped: usize,
 }
 
+/// As [`try_ring`], for a program that can't go on without. Not real-time safe.
+///
+/// # Panics
+/// When there is no memory for it, or the capacity is above 2^32.
+#[must_use]
+pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    match try_ring(capacity) {
+        Ok(ends) => ends,
+        Err(error) => panic!("no ring of {capacity} values: {error}"),
+    }
+}
+
 /// Makes a ring of at least `capacity` values (rounded up to a power of two, at
 /// least 2), its memory touched so that no push faults once it is locked. Not
 /// real-time safe.
 ///
-/// # Panics
-/// When the capacity is above 2^32.
-#[must_use]
-pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer<T>) {
-    assert!(
-        capacity <= 1 << 32,
-        "a ring of {capacity} values is beyond reason"
-    );
+/// # Errors
+/// EINVAL when the capacity is above 2^32, ENOMEM when there is no memory for it.
+pub fn try_ring<T: Copy + Send + Default>(
+    capacity: usize,
+) -> io::Result<(Producer<T>, Consumer<T>)> {
+    if capacity > 1 << 32 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     let capacity = capacity.max(2).next_power_of_two();
-    let slots: Box<[UnsafeCell<T>]> = (0..capacity)
-        .map(|_| UnsafeCell::new(T::default()))
-        .collect();
+    let mut slots = Vec::new();
+    slots
+        .try_reserve_exact(capacity)
+        .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    slots.extend((0..capacity).map(|_| UnsafeCell::new(T::default())));
+    let slots: Box<[UnsafeCell<T>]> = slots.into_boxed_slice();
     // Written, not just reserved: each page is faulted in here. Volatile, for the compiler
     // makes of all the zeros above an allocation that is zero by being absent.
     for slot in &slots {
@@ -84,7 +100,7 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
         stop: std::ptr::null_mut(),
     };
     producer.look_for_room();
-    (producer, Consumer { shared, popped: 0 })
+    Ok((producer, Consumer { shared, popped: 0 }))
 }
 
 impl<T: Copy + Send> Producer<T> {

@@ -13,6 +13,7 @@
 //! Threads that are there when it is set are watched, and those that they start afterwards;
 //! of one that starts just while it is set, a write may count twice.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -72,6 +73,28 @@ impl WatchError {
             Self::Forbidden(error) | Self::System(error) => {
                 error.raw_os_error().unwrap_or(libc::EIO)
             }
+        }
+    }
+
+    /// What it means, and how to fix it. Real-time safe.
+    #[must_use]
+    pub fn advice(&self) -> &'static CStr {
+        match self {
+            Self::NoSlot => {
+                c"the watchpoints of the processor are used up (x86-64 has four): clear one, or \
+                  end the debugger"
+            }
+            Self::Misaligned => {
+                c"a watchpoint covers 1, 2, 4 or 8 bytes at an address that is a multiple of that"
+            }
+            Self::NoHardware => {
+                c"no hardware watchpoints with signals here: Linux 5.13 and debug registers have \
+                  them, some virtual machines don't"
+            }
+            Self::Forbidden(_) => {
+                c"watchpoints are not permitted: look at kernel.perf_event_paranoid and seccomp"
+            }
+            Self::System(_) => c"the kernel refused the watchpoint, or memory is short",
         }
     }
 

@@ -125,8 +125,10 @@ fn comment(lines: &[&str], at: usize) -> String {
 /// The files of a module that programs see: its own, and of `sync` the condition variable's.
 fn files(module: &str) -> Vec<(PathBuf, String)> {
     let mut files = vec![source(module)];
-    if module == "sync" {
-        files.push(source("sync/condvar"));
+    match module {
+        "sync" => files.push(source("sync/condvar")),
+        "thread" => files.push(source("thread/launch")),
+        _ => {}
     }
     files
 }

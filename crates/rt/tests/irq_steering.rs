@@ -104,6 +104,36 @@ fn without_a_journal_nothing_is_changed() {
     );
 }
 
+/// A CPU that isn't there is refused by the kernel at the interrupt, after others were changed.
+#[test]
+fn what_was_refused_leaves_nothing_behind() {
+    let (folder, interrupts) = made_up("refused");
+    let journal = folder.join("journal");
+    // A file of the kernel's that answers EINVAL to a list.
+    let refusing = folder.join("40/smp_affinity_list");
+    fs::remove_file(&refusing).expect("removed");
+    std::os::unix::fs::symlink("/proc/self/oom_score_adj", &refusing).expect("a link");
+    let refused = |onto: &[usize]| {
+        let error = interrupts.steer(&[1, 9, 40], onto, &journal).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    };
+    refused(&[0, 1]);
+    assert!(!journal.exists());
+    assert_eq!(interrupts.affinity(1).expect("read"), "0-3");
+    assert_eq!(interrupts.affinity(9).expect("read"), "2");
+    // A journal from before is as it was, and holds what was before that.
+    interrupts.steer(&[9], &[3], &journal).expect("steered");
+    let before = fs::read_to_string(&journal).expect("a journal");
+    refused(&[0, 1]);
+    assert_eq!(fs::read_to_string(&journal).expect("a journal"), before);
+    assert_eq!(interrupts.affinity(9).expect("read"), "3");
+    assert_eq!(interrupts.restore(&journal).expect("back").changed, [9]);
+    // Nothing was changed: nothing is to be put back.
+    let done = interrupts.steer(&[1000], &[0], &journal).expect("skipped");
+    assert_eq!((done.changed.len(), done.skipped.len()), (0, 1));
+    assert!(!journal.exists());
+}
+
 /// The real ones, for a moment.
 #[test]
 fn this_machine() {

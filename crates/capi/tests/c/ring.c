@@ -159,10 +159,27 @@ static void logs(void)
     CHECK(close(fd) == 0);
 }
 
+/* Whoever read the log is gone: an error of the log, and no SIGPIPE, which would end us. */
+static void closed_pipe(void)
+{
+    static const char *const formats[] = {"cycle %u"};
+    struct punctual_log *log;
+    uint64_t number = 1;
+    int ends[2];
+
+    CHECK(pipe(ends) == 0 && close(ends[0]) == 0);
+    log = punctual_log_open(ends[1], formats, 1, 8);
+    CHECK(log != NULL && close(ends[1]) == 0);
+    CHECK(punctual_log_put(log, 0, 1, &number) == 0);
+    FAILS(punctual_log_close(log), EPIPE);
+    CHECK(strstr(punctual_last_error(), "could not be written") != NULL);
+}
+
 int main(void)
 {
     ring_errors();
     two_threads();
     logs();
+    closed_pipe();
     return 0;
 }

@@ -34,6 +34,58 @@ fn the_reference_has_a_row_for_each_function_of_the_header() {
     }
 }
 
+/// The header says of each function what it costs, and what it answers when it fails.
+#[test]
+fn the_header_says_costs_and_failures() {
+    const FAILURES: [&str; 5] = [
+        "-1 with",
+        "NULL with",
+        "UINT64_MAX with",
+        " 0 with",
+        "never fails",
+    ];
+    const COSTS: [&str; 17] = [
+        "system call",
+        "arithmetic",
+        "lock",
+        "allocates",
+        "maps",
+        "reads",
+        "writes",
+        "waits",
+        "one load",
+        "few loads",
+        "compare-and-swap",
+        "wait-free",
+        "walk",
+        "malloc()",
+        "touches",
+        "costs the same",
+        "makes everything present",
+    ];
+    let header = fs::read_to_string(support::here().join("include/punctual.h"));
+    let header = header.expect("the header");
+    let (mut comment, mut seen) = (String::new(), 0);
+    for line in header.lines() {
+        if let Some(words) = line.strip_prefix("//") {
+            comment.push_str(words);
+        } else if line.contains('(') && !line.starts_with([' ', '#', '/', '*']) {
+            if line.starts_with("typedef") {
+                comment.clear();
+                continue;
+            }
+            seen += 1;
+            let says = |words: &[&str]| words.iter().any(|words| comment.contains(words));
+            assert!(says(&FAILURES), "{line}: {comment}");
+            assert!(says(&COSTS), "{line}: {comment}");
+            comment.clear();
+        } else if !line.starts_with(' ') {
+            comment.clear();
+        }
+    }
+    assert_eq!(seen, declared().len());
+}
+
 /// The header says of each function whether a real-time thread may call it.
 #[test]
 fn the_header_says_what_is_safe_on_duty() {

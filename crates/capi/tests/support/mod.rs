@@ -11,7 +11,7 @@ pub fn here() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../capi"))
 }
 
-/// Where the libraries are, built once.
+/// Where the libraries are, built once, as scripts/library installs them.
 ///
 /// The workspace links the C library statically, which a shared library can't; so this is a
 /// build of its own, in a folder of its own beside the other's.
@@ -36,7 +36,20 @@ pub fn libraries() -> &'static Path {
             .arg("--target-dir")
             .arg(&target);
         succeeds(&mut cargo);
-        let folder = target.join(triple).join("release");
+        let built = target.join(triple).join("release");
+        let folder = work().join("libraries");
+        std::fs::create_dir_all(&folder).expect("a folder for the libraries");
+        let shared = folder.join("libpunctual.so");
+        // In one step, for a program of another test may have it loaded.
+        let copy = folder.join("libpunctual.so.new");
+        std::fs::copy(built.join("libpunctual.so"), &copy).expect("copied");
+        std::fs::rename(&copy, &shared).expect("renamed");
+        succeeds(
+            Command::new(here().join("../../scripts/hide-symbols"))
+                .arg(built.join("libpunctual.a"))
+                .arg(&shared)
+                .arg(folder.join("libpunctual.a")),
+        );
         // Programs are linked to libpunctual.so and look for what it calls itself.
         let soname = folder.join("libpunctual.so.0");
         if !soname.exists() {
@@ -156,9 +169,12 @@ impl Build {
                 .arg(library)
                 .arg("-lpunctual")
                 .arg(format!("-Wl,-rpath,{}", library.display())),
-            Linked::Static => command
-                .arg(library.join("libpunctual.a"))
-                .args(["-lgcc_s", "-lutil", "-lrt", "-lm", "-ldl"]),
+            Linked::Static => command.arg(library.join("libpunctual.a")).args([
+                "-lpthread",
+                "-lrt",
+                "-lm",
+                "-ldl",
+            ]),
         };
         if self.language == CXX17 {
             command.arg("-lstdc++");

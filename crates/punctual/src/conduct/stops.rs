@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use punctual_rt::clock;
 use punctual_rt::sys::task::thread_usage;
-use punctual_rt::sys::time::{TimerFd, block_all_signals};
+use punctual_rt::sys::time::{TimerFd, block_asynchronous_signals};
 
 use super::error::ConductError;
 use super::housekeeper::Housekeeper;
@@ -142,7 +142,7 @@ impl Watcher {
     fn round(&mut self, last: bool) {
         if self.seen.is_none() {
             // A signal of ours must not look like one that stops.
-            let _ = block_all_signals();
+            let _ = block_asynchronous_signals();
             self.seen = Seen::now().ok();
         }
         let waits = if last { 0 } else { self.wait() };

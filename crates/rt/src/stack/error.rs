@@ -1,6 +1,7 @@
 //! What can go wrong with a stack.
 
 use std::error::Error;
+use std::ffi::CStr;
 use std::fmt;
 
 use crate::sys::map::Errno;
@@ -36,6 +37,8 @@ pub enum StackError {
     Running(libc::pid_t),
     /// The range is not mapped, or not a whole one.
     NotMapped(usize),
+    /// Bounds that no stack has: misaligned, or too small.
+    WrongBounds,
     /// A system call that must not fail here did.
     System(Errno),
 }
@@ -47,12 +50,44 @@ impl StackError {
             Self::NoSuchClass(_)
             | Self::NotAStack(_)
             | Self::WrongClass { .. }
-            | Self::NotInUse(_) => libc::EINVAL,
+            | Self::NotInUse(_)
+            | Self::WrongBounds => libc::EINVAL,
             Self::InUse(_) => libc::EBUSY,
             Self::NoMemory(_) | Self::NotMapped(_) => libc::ENOMEM,
             Self::LockLimit | Self::Running(_) => libc::EAGAIN,
             Self::NoSuchThread(_) => libc::ESRCH,
             Self::System(errno) => errno,
+        }
+    }
+
+    /// What it means, and how to fix it. Real-time safe.
+    #[must_use]
+    pub fn advice(self) -> &'static CStr {
+        match self {
+            Self::NoSuchClass(_) => {
+                c"stacks have the powers of two from 32 KB to 2 MB as sizes: stack_class() rounds up"
+            }
+            Self::NotAStack(_) => c"that is not a stack of stack_alloc(), or no whole page",
+            Self::WrongClass { .. } => c"the stack has another size than the one that was named",
+            Self::NotInUse(_) => c"the stack is free already",
+            Self::InUse(_) => c"the stack is in use by a running thread: join it first",
+            Self::NoMemory(_) => {
+                c"no memory for a stack: look at free memory, the memory cgroup, RLIMIT_AS and \
+                  vm.max_map_count; free stacks that stack_reserve() keeps for other sizes are \
+                  given back by stack_trim()"
+            }
+            Self::LockLimit => {
+                c"no stack: the limit of locked memory is reached (ulimit -l, RLIMIT_MEMLOCK)"
+            }
+            Self::NoSuchThread(_) => c"there is no such thread in this process",
+            Self::Running(_) => {
+                c"the thread is running: where its stack lies can be told while it is blocked"
+            }
+            Self::NotMapped(_) => c"not all of the range is mapped",
+            Self::WrongBounds => {
+                c"the bounds of a stack are aligned to words, and at least a page apart"
+            }
+            Self::System(_) => c"the kernel refused to tell where the stack lies",
         }
     }
 
@@ -85,8 +120,8 @@ impl fmt::Display for StackError {
             }
             Self::NoMemory(errno) => write!(
                 f,
-                "no memory for a stack (errno {errno}): look at free memory, RLIMIT_AS and \
-                 vm.max_map_count (a guarded stack takes two mappings)"
+                "no memory for a stack (errno {errno}): look at free memory, the memory cgroup, \
+                 RLIMIT_AS and vm.max_map_count (a guarded stack takes two mappings)"
             ),
             Self::LockLimit => write!(
                 f,
@@ -101,6 +136,10 @@ impl fmt::Display for StackError {
                 )
             }
             Self::NotMapped(place) => write!(f, "not all of the range at {place:#x} is mapped"),
+            Self::WrongBounds => write!(
+                f,
+                "bounds of a stack begin at a word and are at least a page of whole words"
+            ),
             Self::System(errno) => write!(f, "a system call failed (errno {errno})"),
         }
     }

@@ -4,15 +4,16 @@
 //! that the copy is whole; the magazines of threads that are not there lose nothing, since
 //! magazines hold hints alone. The copied pages are shared until they are written to, and
 //! locked memory is not inherited, so every stack that the child hands out is made present
-//! again first.
+//! again first. In the parent they are shared too, and are made its own before fork() returns.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::cache;
 use super::options::DebugOptions;
-use super::pool::{SHARED, TABLE, standing_on};
+use super::pool::{SHARED, TABLE, base_of, standing_on};
 use super::table::Slot;
 use super::word::{State, Word};
+use crate::sys::map;
 
 /// The thread that holds the lock across its fork; 0 when there is none.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
@@ -49,7 +50,33 @@ extern "C" fn in_parent() {
         FORKING.store(0, Ordering::Relaxed);
         // SAFETY: `before` took the lock on this thread.
         unsafe { SHARED.unlock_raw() };
+        make_own_again();
     }
+}
+
+/// Makes every page of every stack this process' own again: until then the first write to each
+/// is a fault. Those with threads come first. Without the lock, which a real-time thread may
+/// want: at worst a stack is given back to the kernel meanwhile, and the call refused.
+fn make_own_again() {
+    let kept = map::errno();
+    let turns: [fn(Option<State>) -> bool; 3] = [
+        |state| state == Some(State::Live),
+        |state| state == Some(State::Used),
+        |state| matches!(state, Some(State::Kept | State::Stored)),
+    ];
+    for is_due in turns {
+        let due = TABLE.stacks().filter(|(_, word)| is_due(word.state()));
+        for (_, word) in due {
+            let is_free = matches!(word.state(), Some(State::Kept | State::Stored));
+            if is_free && word.is_cold() {
+                continue;
+            }
+            // SAFETY: a stack of the table; its content isn't changed, so that threads may run
+            // on it meanwhile.
+            let _ = unsafe { map::populate(base_of(word), word.class().size()) };
+        }
+    }
+    map::set_errno(kept);
 }
 
 extern "C" fn in_child() {

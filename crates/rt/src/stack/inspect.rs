@@ -1,11 +1,8 @@
-//! Looking at stacks: where they lie, whose an address is, what of them is in memory.
+//! Looking at stacks: whose an address is, what of them is in memory, how much was used.
 
-use std::fs;
-use std::mem::MaybeUninit;
-use std::ptr::{NonNull, null_mut};
-use std::time::Duration;
+use std::ptr::NonNull;
 
-use super::cache;
+use super::bounds::{Bounds, bounds, is_primary, stack_pointer};
 use super::class::Class;
 use super::debug::FRESH_FILL;
 use super::error::StackError;
@@ -14,177 +11,7 @@ use super::pool::TABLE;
 use super::usage::first_other;
 use super::word::State;
 use crate::sys::map::{self, page_size};
-
-/// The addresses of one stack, guards not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// The lowest address that may be used.
-    pub low: usize,
-    /// The first address above the stack.
-    pub high: usize,
-}
-
-impl Bounds {
-    /// Whether the byte at `address` is part of the stack.
-    ///
-    /// A real-time thread may call it: it is a comparison.
-    pub fn contains(self, address: usize) -> bool {
-        address >= self.low && address < self.high
-    }
-
-    /// The size in bytes.
-    #[expect(clippy::len_without_is_empty, reason = "a stack is never empty")]
-    pub fn len(self) -> usize {
-        self.high - self.low
-    }
-}
-
-/// Where the calling thread's stack lies; that of the primary thread down to its limit
-/// (`RLIMIT_STACK`), present or not.
-///
-/// A real-time thread may call it after a first call while it was not yet one: that call may
-/// allocate and read files, and for a thread that has used [`super::alloc`], [`super::free`]
-/// or a [`super::Stack`] the answer is kept.
-///
-/// # Errors
-/// [`StackError::System`] when the C library can't say.
-pub fn bounds() -> Result<Bounds, StackError> {
-    let cache = cache::current();
-    if let Some((low, high)) = cache.map(|cache| cache.bounds.get())
-        && high != 0
-    {
-        return Ok(Bounds { low, high });
-    }
-    let here = stack_pointer();
-    let found = match locate(here) {
-        Some(place) => place.bounds,
-        None => bounds_from_c_library()?,
-    };
-    if let Some(cache) = cache
-        && found.contains(here)
-    {
-        cache.bounds.set((found.low, found.high));
-    }
-    Ok(found)
-}
-
-/// An address in the caller's frame.
-#[inline(never)]
-fn stack_pointer() -> usize {
-    let here = 0_u8;
-    std::hint::black_box(&raw const here) as usize
-}
-
-fn bounds_from_c_library() -> Result<Bounds, StackError> {
-    let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: pthread_self has no precondition.
-    let this = unsafe { libc::pthread_self() };
-    // SAFETY: the thread is the running one, and the attribute is filled on success.
-    let got = unsafe { libc::pthread_getattr_np(this, attr.as_mut_ptr()) };
-    if got != 0 {
-        return Err(StackError::System(got));
-    }
-    let mut low = null_mut();
-    let mut len = 0;
-    // SAFETY: the attribute was filled above.
-    unsafe { libc::pthread_attr_getstack(attr.as_ptr(), &mut low, &mut len) };
-    // SAFETY: the attribute was filled above and is not used any more.
-    unsafe { libc::pthread_attr_destroy(attr.as_mut_ptr()) };
-    Ok(Bounds {
-        low: low as usize,
-        high: low as usize + len,
-    })
-}
-
-/// Whether the byte at `address` is part of the calling thread's stack.
-///
-/// A real-time thread may call it where it may call [`bounds`].
-pub fn contains(address: usize) -> bool {
-    bounds().is_ok_and(|bounds| bounds.contains(address))
-}
-
-/// Where the stack of the thread `tid` of this process lies.
-///
-/// For another thread than the caller it is the stack of this allocator, or else the
-/// mapping, that its stack pointer is in. Not for a real-time thread: it reads `/proc`.
-///
-/// # Errors
-/// [`StackError::NoSuchThread`]; [`StackError::Running`] when the thread didn't block within
-/// some 20 ms of looking, for the kernel tells the stack pointer of a blocked thread alone;
-/// [`StackError::System`] when `/proc` can't be read (ptrace may be restricted).
-pub fn bounds_of(tid: libc::pid_t) -> Result<Bounds, StackError> {
-    // SAFETY: gettid has no precondition.
-    if tid == unsafe { libc::gettid() } {
-        return bounds();
-    }
-    let system = |error: std::io::Error| match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ESRCH) => StackError::NoSuchThread(tid),
-        other => StackError::System(other.unwrap_or(libc::EIO)),
-    };
-    if tid <= 0 {
-        return Err(StackError::NoSuchThread(tid));
-    }
-    for _ in 0..20 {
-        let text = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).map_err(system)?;
-        if let Some(pointer) = stack_pointer_in(&text) {
-            if let Some(place) = locate(pointer) {
-                return Ok(place.bounds);
-            }
-            let maps = fs::read_to_string("/proc/self/maps").map_err(system)?;
-            return mapping_around(&maps, pointer)
-                .map(|bounds| {
-                    if is_primary(tid) {
-                        to_limit(bounds)
-                    } else {
-                        bounds
-                    }
-                })
-                .ok_or(StackError::NotMapped(pointer));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Err(StackError::Running(tid))
-}
-
-fn is_primary(tid: libc::pid_t) -> bool {
-    // SAFETY: getpid has no precondition.
-    tid == unsafe { libc::getpid() }
-}
-
-/// The primary stack's mapping, extended down to where it may grow.
-fn to_limit(mapped: Bounds) -> Bounds {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: getrlimit fills the struct it is given.
-    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) };
-    if limit.rlim_cur == libc::RLIM_INFINITY {
-        return mapped;
-    }
-    let lowest = mapped.high.saturating_sub(limit.rlim_cur as usize) & !(page_size() - 1);
-    Bounds {
-        low: mapped.low.min(lowest),
-        high: mapped.high,
-    }
-}
-
-/// The stack pointer in a line of `/proc/.../syscall`: the last but one of its words.
-fn stack_pointer_in(line: &str) -> Option<usize> {
-    let word = line.split_ascii_whitespace().rev().nth(1)?;
-    usize::from_str_radix(word.strip_prefix("0x")?, 16).ok()
-}
-
-/// The mapping in the text of `/proc/.../maps` that `address` is in.
-fn mapping_around(maps: &str, address: usize) -> Option<Bounds> {
-    maps.lines().find_map(|line| {
-        let (range, _) = line.split_once(' ')?;
-        let (low, high) = range.split_once('-')?;
-        let low = usize::from_str_radix(low, 16).ok()?;
-        let high = usize::from_str_radix(high, 16).ok()?;
-        Some(Bounds { low, high }).filter(|bounds| bounds.contains(address))
-    })
-}
+use crate::sys::maps::writable_down_to;
 
 /// Which part of a guarded stack an address is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +98,8 @@ pub fn residency(bounds: Bounds) -> Result<Residency, StackError> {
 }
 
 /// Makes the calling thread's stack present, from where it stands `bytes` down; 0 means all
-/// of it, for the primary thread to its limit. Returns the bytes that are present now.
+/// of it, for the primary thread to its limit. Returns the bytes that are present now: fewer
+/// where a page without access, the program's own guard, lies in between.
 ///
 /// For threads that were not given a stack of this allocator. Not for a real-time thread
 /// that is on duty: call it once, before.
@@ -298,14 +126,27 @@ pub fn prefault(bytes: usize) -> Result<usize, StackError> {
     if primary && here.saturating_sub(low) > OWN {
         grow(low)?;
     }
-    if let Some(start) = NonNull::new(low as *mut u8)
-        && low < here
-    {
-        // SAFETY: the range is this thread's own stack, mapped by now, below the page it
-        // stands on; populating changes no byte of it.
-        unsafe { map::populate(start, here - low) }.map_err(StackError::of_mapping)?;
+    match make_present(low, here) {
+        // A page without access: what lies above it is the stack.
+        Err(libc::EFAULT) => {
+            let low = writable_down_to(low, here);
+            make_present(low, here).map_err(StackError::of_mapping)?;
+            Ok(here - low)
+        }
+        done => done
+            .map(|()| here.saturating_sub(low))
+            .map_err(StackError::of_mapping),
     }
-    Ok(here.saturating_sub(low))
+}
+
+/// Makes the pages of the calling thread's stack from `low` to `here` present.
+fn make_present(low: usize, here: usize) -> Result<(), map::Errno> {
+    match NonNull::new(low as *mut u8) {
+        // SAFETY: the range is this thread's own stack, below the page it stands on; populating
+        // changes no byte of it.
+        Some(start) if low < here => unsafe { map::populate(start, here - low) },
+        _ => Ok(()),
+    }
 }
 
 /// Grows the mapping of the primary stack down to the page at `low`.
@@ -369,35 +210,4 @@ pub unsafe fn high_water_of_class(class: Class) -> usize {
         freed.max(unsafe { high_water(word.address()) }.unwrap_or(0))
     });
     seen.max().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_stack_pointer_is_the_last_word_but_one() {
-        let blocked = "0 0x3 0x7ff8d144d000 0x20000 0x7ff8 0xff 0x0 0x7ffe356fd2c8 0x7ff8d15c52ad";
-        assert_eq!(stack_pointer_in(blocked), Some(0x7ffe_356f_d2c8));
-        assert_eq!(
-            stack_pointer_in("-1 0x7ffe356fd2c8 0x7ff8d15c52ad"),
-            Some(0x7ffe_356f_d2c8)
-        );
-        assert_eq!(stack_pointer_in("running\n"), None);
-        assert_eq!(stack_pointer_in(""), None);
-    }
-
-    #[test]
-    fn the_mapping_around_an_address_is_found() {
-        let maps = "1000-3000 rw-p 0 0 0\n3000-4000 ---p 0 0 0\n4000-6000 rw-p 0 0 0 [stack]\n";
-        assert_eq!(
-            mapping_around(maps, 0x4fff),
-            Some(Bounds {
-                low: 0x4000,
-                high: 0x6000
-            })
-        );
-        assert_eq!(mapping_around(maps, 0x6000), None);
-        assert_eq!(mapping_around("rubbish\n\n", 0x6000), None);
-    }
 }

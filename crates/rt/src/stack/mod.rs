@@ -27,11 +27,15 @@
 //! let it be made before the program is on duty. None may be called from a signal handler,
 //! [`locate`] excepted.
 //!
-//! A `fork` makes every page of the process copy-on-write: each thread of the *parent* takes a
-//! fault again at its next write to each page, stacks included. A program on duty doesn't
-//! fork (`posix_spawn` and `vfork` share the pages and are harmless). In the child, stacks that
-//! it takes are made present again, which costs one system call for each.
+//! A `fork` makes every page of the process copy-on-write: each thread of the *parent* would take
+//! a fault again at its next write to each page. Stacks of this allocator are made the parent's
+//! own again before `fork` returns there, which copies them, some 0.3 ms for a megabyte; a
+//! thread that runs meanwhile takes a fault for each page that it writes to first, and its heap
+//! and data are the program's matter. So a program on duty doesn't fork: `posix_spawn` and
+//! `vfork` share the pages and are harmless. In the child, stacks that it takes are made present
+//! again, which costs one system call for each.
 
+mod bounds;
 mod cache;
 mod class;
 mod debug;
@@ -55,15 +59,16 @@ mod word;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
+pub use bounds::{Bounds, bounds, bounds_of, contains, set_bounds};
 pub use class::{Class, SIZES, class_of, sizes};
 pub use error::StackError;
 pub use inspect::{
-    Bounds, Part, Place, Residency, bounds, bounds_of, contains, high_water, high_water_of_class,
-    locate, prefault, residency,
+    Part, Place, Residency, high_water, high_water_of_class, locate, prefault, residency,
 };
 pub use options::DebugOptions;
 pub use stats::Stats;
 
+use crate::sys::tsan;
 use word::State;
 
 /// The parts of the allocator that a model checker runs; not for programs.
@@ -87,10 +92,14 @@ pub fn init() {
 /// of the class is free, see [`reserve`].
 ///
 /// # Errors
-/// [`StackError::NoMemory`], [`StackError::LockLimit`].
+/// [`StackError::NoMemory`], [`StackError::LockLimit`]: after free stacks of other sizes, those
+/// that were not reserved, have been given back to the kernel.
 #[inline]
 pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
-    pool::alloc(class)
+    let base = pool::alloc(class)?;
+    // From whoever had it before.
+    tsan::acquire(base.as_ptr() as usize);
+    Ok(base)
 }
 
 /// Takes back the stack whose lowest address is `address`.
@@ -109,16 +118,20 @@ pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
 /// and no reference into it is left.
 #[inline]
 pub unsafe fn free(address: usize, class: Class) -> Result<(), StackError> {
+    tsan::release(address);
     pool::free(address, class)
 }
 
 /// Makes stacks until `count` of `class` are free, so that as many allocations, by whichever
-/// threads, need nothing from the kernel.
+/// threads, need nothing from the kernel. They stay when memory runs short for stacks of other
+/// sizes, until a [`trim`].
 ///
-/// Not for a real-time thread: it maps memory.
+/// Not for a real-time thread: it maps memory and reads files.
 ///
 /// # Errors
-/// [`StackError::NoMemory`], [`StackError::LockLimit`]; the stacks made so far stay free.
+/// [`StackError::NoMemory`], also where the memory control group would kill for it rather than
+/// refuse, as far as that can be known in advance; [`StackError::LockLimit`]. The stacks made so
+/// far stay free.
 pub fn reserve(class: Class, count: usize) -> Result<(), StackError> {
     pool::reserve(class, count)
 }

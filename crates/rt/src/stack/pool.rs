@@ -1,7 +1,7 @@
 //! The allocator: magazines in front, the depot behind them, the kernel behind that.
 
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::cache::{self, Cache, Spare};
 use super::class::{CLASSES, Class};
@@ -15,6 +15,7 @@ use super::setup::set_up;
 use super::stats::Counts;
 use super::table::{Slot, Table};
 use super::word::{State, Word};
+use crate::sys::cgroup::memory_left;
 use crate::sys::map;
 
 /// Every stack of the process.
@@ -71,11 +72,46 @@ fn alloc_slow(class: Class) -> Result<NonNull<u8>, StackError> {
             return hand_out(header, word);
         }
     }
-    let base = region::map_stack(class)?;
-    debug::fill_new(base, class);
-    let word = Word::new(base.as_ptr() as usize, class, to);
-    let header = publish(base, class, |header, _| header.word.store(word))?;
+    let (header, word) = or_make_room(class, || {
+        let base = region::map_stack(class)?;
+        debug::fill_new(base, class);
+        let word = Word::new(base.as_ptr() as usize, class, to);
+        let header = publish(base, class, |header, _| header.word.store(word))?;
+        Ok((header, word))
+    })?;
     hand_out(header, word)
+}
+
+/// Makes something for a stack of `class`; where memory is short, once more after free stacks of
+/// other sizes were given back.
+fn or_make_room<T>(
+    class: Class,
+    make: impl Fn() -> Result<T, StackError>,
+) -> Result<T, StackError> {
+    match make() {
+        Err(short @ (StackError::NoMemory(_) | StackError::LockLimit)) => {
+            if give_back_others(class) == 0 {
+                return Err(short);
+            }
+            make()
+        }
+        done => done,
+    }
+}
+
+/// How many free stacks of each class [`reserve`] has promised.
+static PROMISED: [AtomicUsize; CLASSES] = [const { AtomicUsize::new(0) }; CLASSES];
+
+/// Gives the free stacks of other classes back to the kernel, but for those that were reserved:
+/// somebody counts on them. Returns how many.
+fn give_back_others(class: Class) -> usize {
+    let others = Class::all().filter(|other| *other != class);
+    others
+        .map(|other| {
+            let promised = PROMISED[other.index()].load(Ordering::Relaxed);
+            give_back_free(other, promised).unwrap_or(0)
+        })
+        .sum()
 }
 
 fn from_depot(class: Class, to: State) -> Option<(&'static Slot, Word)> {
@@ -248,15 +284,30 @@ pub(super) fn give_back(cache: &'static Cache) {
 /// Makes stacks until `count` of `class` are free.
 pub(super) fn reserve(class: Class, count: usize) -> Result<(), StackError> {
     set_up();
-    for _ in free_now(class)..count {
-        let base = region::map_stack(class)?;
-        debug::fill_new(base, class);
-        let word = Word::new(base.as_ptr() as usize, class, State::Moving);
-        publish(base, class, |header, shared| {
-            shared.depot.store_own(header, word)
+    let missing = count.saturating_sub(free_now(class));
+    // A control group has no ENOMEM at its limit, but a killer.
+    if missing > 0 && memory_left().is_some_and(|left| left < taken_by(class, missing)) {
+        return Err(StackError::NoMemory(libc::ENOMEM));
+    }
+    for _ in 0..missing {
+        or_make_room(class, || {
+            let base = region::map_stack(class)?;
+            debug::fill_new(base, class);
+            let word = Word::new(base.as_ptr() as usize, class, State::Moving);
+            publish(base, class, |header, shared| {
+                shared.depot.store_own(header, word)
+            })
         })?;
     }
+    PROMISED[class.index()].fetch_max(count, Ordering::Relaxed);
     Ok(())
+}
+
+/// What so many stacks take, the kernel's own share for them included: page tables and two
+/// mappings each.
+fn taken_by(class: Class, count: usize) -> u64 {
+    let each = class.size() + class.size() / 256 + (8 << 10);
+    (each as u64).saturating_mul(count as u64)
 }
 
 fn free_now(class: Class) -> usize {
@@ -270,6 +321,11 @@ fn free_now(class: Class) -> usize {
 /// Gives free stacks of `class` back to the kernel until `keep` are left. Returns how many.
 pub(super) fn trim(class: Class, keep: usize) -> Result<usize, StackError> {
     set_up();
+    PROMISED[class.index()].fetch_min(keep, Ordering::Relaxed);
+    give_back_free(class, keep)
+}
+
+fn give_back_free(class: Class, keep: usize) -> Result<usize, StackError> {
     let mut given = 0;
     for _ in keep..free_now(class) {
         // Gone first, unmapped next: once the kernel has the address back it may be given

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::bounds;
 use super::cache;
 use super::debug;
 use super::fork;
@@ -62,6 +63,7 @@ fn work() {
         // Watching wants every stack to pass through the slow path.
         cache::set_up();
     }
+    bounds::set_up();
     fork::set_up();
     if options.leaks {
         debug::report_leaks_at_exit();

@@ -31,16 +31,37 @@ pub fn wait_until(word: &AtomicU32, expected: u32, at_ns: u64) -> io::Result<()>
     check(result as libc::c_int).map(drop)
 }
 
-/// Wakes up to `count` threads that wait on a futex word, those of the highest priority
-/// first. Real-time safe; one system call, bounded by their number.
-#[inline]
-pub fn wake(word: &AtomicU32, count: u32) {
-    // SAFETY: the word outlives the call; the kernel takes its address alone. There is no
-    // error with a good address.
+/// Waits on a futex word until it is woken or doesn't hold `expected`, or a signal handler ran:
+/// the caller looks at the word again. Real-time safe; one system call.
+pub fn wait(word: &AtomicU32, expected: u32) {
+    // SAFETY: the word outlives the call; the kernel only reads it.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
+}
+
+/// Wakes up to `count` threads that wait on a futex word, those of the highest priority
+/// first. Real-time safe; one system call, bounded by their number.
+#[inline]
+pub fn wake(word: &AtomicU32, count: u32) {
+    wake_at(word.as_ptr() as usize, count);
+}
+
+/// As [`wake`], for a word that may be gone by now: then nobody waits at its address, or one who
+/// looks at its own word again.
+#[inline]
+pub fn wake_at(address: usize, count: u32) {
+    // SAFETY: the kernel takes the address alone, to compare it with those that are waited at.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            address,
             libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
             count.min(i32::MAX as u32),
         )

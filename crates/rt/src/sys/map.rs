@@ -6,7 +6,9 @@
 
 use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use super::maps::writable_down_to;
 
 /// A number as `errno` holds it, e.g. `libc::ENOMEM`.
 pub type Errno = c_int;
@@ -42,6 +44,14 @@ pub fn errno() -> Errno {
     let place = unsafe { libc::__errno_location() };
     // SAFETY: the place is valid for the life of the thread that asks.
     unsafe { *place }
+}
+
+/// Sets the calling thread's `errno`.
+pub fn set_errno(number: Errno) {
+    // SAFETY: __errno_location has no precondition and always returns the thread's own.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the place is valid for the life of the thread that asks.
+    unsafe { *place = number };
 }
 
 /// Takes `len` bytes of address space that nobody can access yet.
@@ -82,15 +92,15 @@ pub unsafe fn protect(place: NonNull<u8>, len: usize, access: Access) -> Result<
 
 /// Makes writable pages present, as if each had been written, without changing them.
 ///
-/// Uses `MADV_POPULATE_WRITE` (Linux 5.14), and touches each page where the kernel doesn't
-/// know it.
+/// Uses `MADV_POPULATE_WRITE`, and touches each page where the kernel is older than Linux 5.14
+/// and doesn't know it.
 ///
 /// # Errors
 /// ENOMEM when memory is short or a part is not mapped, EFAULT when a part is not writable.
 ///
 /// # Safety
 /// `place..place + len` is whole pages, and where they are mapped they are the caller's to
-/// write: nobody else writes to them by ordinary stores during the call.
+/// write.
 pub unsafe fn populate(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
     loop {
         // SAFETY: MADV_POPULATE_WRITE never changes the content of a page.
@@ -100,28 +110,38 @@ pub unsafe fn populate(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
         }
         match errno() {
             libc::EINTR | libc::EAGAIN => {}
+            // Memory that must not be written, or a kernel that doesn't know the advice.
+            libc::EINVAL if knows_populate() => return Err(libc::EFAULT),
             libc::EINVAL => break,
             other => return Err(other),
         }
     }
-    // SAFETY: the caller's promise is that of touch.
+    let low = place.as_ptr() as usize;
+    if writable_down_to(low, low + len) != low {
+        return Err(libc::EFAULT);
+    }
+    // SAFETY: all of it is mapped readable and writable, as was just seen.
     unsafe { touch(place, len) };
     Ok(())
 }
 
-/// Reads and writes back one byte of each page, so that each is present.
+/// Whether the kernel knows `MADV_POPULATE_WRITE`: it looks at the advice before the length.
+fn knows_populate() -> bool {
+    // SAFETY: no byte is advised upon.
+    unsafe { libc::madvise(null_mut(), 0, libc::MADV_POPULATE_WRITE) == 0 }
+}
+
+/// Writes to each page what is there, so that each is present.
 ///
 /// # Safety
-/// `place..place + len` is mapped readable and writable, and nobody else writes there by
-/// ordinary stores during the call.
+/// `place..place + len` is mapped readable and writable.
 pub unsafe fn touch(place: NonNull<u8>, len: usize) {
     for offset in (0..len).step_by(page_size()) {
         // SAFETY: offset < len, so the byte lies in the caller's mapping.
         let byte = unsafe { place.add(offset) };
-        // SAFETY: the byte is mapped readable.
-        let kept = unsafe { byte.read_volatile() };
-        // SAFETY: the byte is mapped writable and nobody else writes to it meanwhile.
-        unsafe { byte.write_volatile(kept) };
+        // SAFETY: the byte is mapped, and read and written as one, for a thread may run there.
+        let byte = unsafe { AtomicU8::from_ptr(byte.as_ptr()) };
+        byte.fetch_or(0, Ordering::Relaxed);
     }
 }
 

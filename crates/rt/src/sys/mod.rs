@@ -1,16 +1,20 @@
 //! Raw system calls: the one place of this crate that talks to the kernel.
 //!
 //! Each function returns `io::Result` with the kernel's errno untouched, so that
-//! callers can say what to mend.
+//! callers can say how to fix it.
 
+pub mod cgroup;
+pub mod elf;
 pub mod file;
 pub mod futex;
 pub mod map;
+pub mod maps;
 pub mod mark;
 pub mod perf;
 mod raw;
 pub mod task;
 pub mod time;
+pub mod tsan;
 mod vdso;
 
 use std::io;

@@ -1,20 +1,24 @@
 //! A thread that does everything in the right order: stack, name, CPUs, policy,
 //! then your code.
 //!
-//! The thread is made on a prefaulted, guarded stack and sets itself up before it
-//! runs a line of yours; what the kernel refused is told to the parent step by
-//! step, so nothing degrades silently.
+//! The thread is made on a prefaulted, guarded stack, and its creator sets it up before it
+//! runs a line of yours; what the kernel refused is told step by step, so nothing degrades
+//! silently. It needs no processor time before it has its priority, so no thread of lower
+//! priority can keep it from its start.
+
+mod launch;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use launch::{Gate, explicit_sched};
 
 use crate::advice::{Attempt, advice};
 use crate::sched::Policy;
 use crate::stack::{Stack, StackError};
-use crate::sys::{check_returned, task, time};
+use crate::sys::{task, time};
 use crate::{affinity, sched};
 
 /// What a new thread is to be.
@@ -34,13 +38,14 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A thread at SCHED_OTHER on any CPU with a stack of 256 KB.
+    /// A thread at SCHED_OTHER on any CPU with a stack of 256 KB, or larger where the program's
+    /// thread-local storage leaves less than 192 KB of that.
     /// For setting up: it allocates.
     #[must_use]
     pub fn new() -> Self {
         Self {
             name: String::new(),
-            stack_size: 256 << 10,
+            stack_size: 0,
             policy: Policy::Other,
             cpus: Vec::new(),
             block_signals: true,
@@ -54,18 +59,13 @@ impl Builder {
         self
     }
 
-    /// Bytes of stack, at most 2 MB, rounded up to a class of [`crate::stack`].
-    /// Real-time safe.
+    /// Bytes of stack, at most 2 MB, rounded up to a class of [`crate::stack`]; 0 is the default
+    /// of [`Builder::new`]. The thread-local storage of the program is part of them. Real-time
+    /// safe.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
-    }
-
-    /// Bytes of stack that were asked for. Real-time safe.
-    #[must_use]
-    pub fn stack_bytes(&self) -> usize {
-        self.stack_size
     }
 
     /// Its scheduling policy. Real-time safe.
@@ -82,16 +82,17 @@ impl Builder {
         self
     }
 
-    /// Whether all signals are blocked in it, which is the default: handlers then
-    /// run in threads that have no deadline. Real-time safe.
+    /// Whether signals are blocked in it, which is the default: handlers then run in threads
+    /// that have no deadline. Those that an instruction causes (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+    /// SIGTRAP, SIGSYS, SIGABRT) never are: the kernel would end the program. Real-time safe.
     #[must_use]
     pub fn block_signals(mut self, block: bool) -> Self {
         self.block_signals = block;
         self
     }
 
-    /// Starts the thread. `body` gets what was refused while it set itself up: an
-    /// empty list means that everything asked for is in force. Not real-time safe.
+    /// Starts the thread. `body` gets what was refused while it was set up: an empty list
+    /// means that everything asked for is in force. Not real-time safe: it allocates.
     ///
     /// # Errors
     /// The stack's, or pthread_create's EAGAIN at a limit of threads.
@@ -99,12 +100,12 @@ impl Builder {
         self,
         body: impl FnOnce(Setup) -> R + Send + 'static,
     ) -> Result<Handle<R>, SpawnError> {
-        self.launch(None, body)
+        self.launch(false, body)
     }
 
-    /// Starts the thread, waits until it has set itself up, and gives it up if anything was
-    /// refused: `body` runs with everything asked for in force, or not at all. Not real-time
-    /// safe.
+    /// Starts the thread, and gives it up if anything was refused: `body` runs with everything
+    /// asked for in force, or not at all. Its creator doesn't wait until it runs. Not real-time
+    /// safe: it allocates.
     ///
     /// # Errors
     /// As [`Builder::spawn`], and [`SpawnError::Refused`].
@@ -112,51 +113,53 @@ impl Builder {
         self,
         body: impl FnOnce() -> R + Send + 'static,
     ) -> Result<Handle<R>, SpawnError> {
-        let (tell, told) = sync_channel(1);
-        let handle = self.launch(Some(tell), |_| body())?;
-        match told.recv() {
-            Ok(refused) if refused.is_empty() => Ok(handle),
-            // The handle's drop joins the thread, which is about to end.
-            Ok(refused) => Err(SpawnError::Refused(refused)),
-            Err(_) => Err(SpawnError::Thread(io::Error::other("it ended at once"))),
-        }
+        self.launch(true, |_| body())
     }
 
     fn launch<R: Send + 'static>(
         self,
-        all_or_nothing: Option<SyncSender<Vec<Refusal>>>,
+        all_or_nothing: bool,
         body: impl FnOnce(Setup) -> R + Send + 'static,
     ) -> Result<Handle<R>, SpawnError> {
-        let stack = Stack::new(self.stack_size).map_err(SpawnError::Stack)?;
+        let stack = self.stack().map_err(SpawnError::Stack)?;
         let result = Arc::new(Mutex::new(None));
         let told = Arc::clone(&result);
-        let main: Main = Box::new(move || {
-            let mut setup = self.apply();
-            if let Some(tell) = all_or_nothing {
-                let goes_on = setup.refused.is_empty();
-                if tell.send(std::mem::take(&mut setup.refused)).is_err() || !goes_on {
-                    return;
-                }
+        let builder = self.clone();
+        let main: Main = Box::new(move |mut setup| {
+            if let Err(error) = builder.name_caller() {
+                setup.refused.push(Refusal {
+                    step: "name",
+                    error,
+                    attempt: Attempt::Thread,
+                });
             }
             // The panic must not cross the C library's frames.
             let outcome = catch_unwind(AssertUnwindSafe(|| body(setup)));
-            if let Ok(mut told) = told.lock() {
-                *told = Some(outcome);
-            }
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         });
-        let argument = Box::into_raw(Box::new(main));
-        // SAFETY: `enter` takes back the box that the argument points to, and the handle
-        // keeps the stack until it has joined.
-        let thread = unsafe { create_on(&stack, enter, argument.cast()) }.map_err(|error| {
-            // SAFETY: no thread was made, so the box is still ours.
-            drop(unsafe { Box::from_raw(argument) });
-            SpawnError::Thread(error)
-        })?;
-        Ok(Handle {
-            thread: Some(thread),
-            stack: Some(stack),
-            result,
-        })
+        let start = Box::into_raw(Box::new(Start {
+            gate: Gate::new(),
+            main,
+        }));
+        // SAFETY: just made, and `enter` keeps it until it has passed the gate.
+        let gate = unsafe { &raw const (*start).gate };
+        // SAFETY: `enter` takes the start over, which nobody else uses from now on, and the
+        // handle keeps the stack until it has joined.
+        let created = unsafe { self.create_on(&stack, gate, all_or_nothing, enter, start.cast()) };
+        match created {
+            Ok((thread, _)) => Ok(Handle {
+                thread: Some(thread),
+                stack: Some(stack),
+                result,
+            }),
+            Err(error) => {
+                if !matches!(error, SpawnError::Refused(_)) {
+                    // SAFETY: no thread was made, so the start is still ours.
+                    drop(unsafe { Box::from_raw(start) });
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Makes the calling thread what the builder says (its stack excepted), e.g. the primary
@@ -174,27 +177,42 @@ impl Builder {
             }
         };
         if self.block_signals {
-            note("signals", Attempt::Thread, time::block_all_signals());
+            let blocked = time::block_asynchronous_signals().map(drop);
+            note("signals", Attempt::Thread, blocked);
         }
-        if !self.name.is_empty() {
-            note(
-                "name",
-                Attempt::Thread,
-                task::name_current_thread(&self.name),
-            );
-        }
-        if !self.cpus.is_empty() {
-            note(
-                "affinity",
-                Attempt::Affinity,
-                affinity::set_current(&self.cpus),
-            );
-        }
-        // Last: from here on the thread competes at its own priority. A thread that is to be
-        // an ordinary one doesn't inherit its creator's priority, and keeps its nice value.
-        if self.policy != Policy::Other || sched::is_real_time(0).unwrap_or(true) {
-            let outcome = sched::set_current(self.policy);
-            note("policy", Attempt::Policy(self.policy), outcome);
+        note("name", Attempt::Thread, self.name_caller());
+        let place = || match self.cpus.is_empty() {
+            true => Ok(()),
+            false => affinity::set_current(&self.cpus),
+        };
+        let rise = || match self.is_for_the_kernel(0) {
+            true => sched::set_current(self.policy),
+            false => Ok(()),
+        };
+        let policy = Attempt::Policy(self.policy);
+        // On its new CPUs the thread competes at its own priority, so that comes first; one that
+        // gives its priority up does that last.
+        match self.policy {
+            Policy::Fifo(_) | Policy::RoundRobin(_) => {
+                let risen = rise();
+                note("affinity", Attempt::Affinity, place());
+                note("policy", policy, risen);
+            }
+            Policy::Other => {
+                note("affinity", Attempt::Affinity, place());
+                note("policy", policy, rise());
+            }
+            Policy::Deadline { .. } => {
+                // The kernel wants the CPUs first; the way there is at the highest priority.
+                let before = task::scheduling(0);
+                let lifted = !self.cpus.is_empty() && sched::set_current(HIGHEST).is_ok();
+                note("affinity", Attempt::Affinity, place());
+                let risen = rise();
+                if let (true, true, Ok(before)) = (lifted, risen.is_err(), before) {
+                    let _ = task::set_scheduling(0, &before);
+                }
+                note("policy", policy, risen);
+            }
         }
         Setup {
             tid: task::current_tid(),
@@ -203,8 +221,10 @@ impl Builder {
     }
 }
 
+const HIGHEST: Policy = Policy::Fifo(99);
+
 /// What became of a new thread's wishes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Setup {
     /// Its thread id.
     pub tid: i32,
@@ -231,7 +251,7 @@ impl Refusal {
         self.error.raw_os_error().unwrap_or(libc::EINVAL)
     }
 
-    /// What the answer means, and what to mend.
+    /// What the answer means, and how to fix it.
     /// Real-time safe, but for EPERM under DEADLINE, where it asks the kernel.
     #[must_use]
     pub fn advice(&self) -> &'static CStr {
@@ -261,9 +281,13 @@ impl std::fmt::Display for SpawnError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stack(error) => write!(f, "can't make a stack for the thread: {error}"),
-            Self::Thread(error) => write!(f, "can't start the thread: {error}"),
+            Self::Thread(error) => {
+                let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
+                let advice = advice(Attempt::Thread, errno).to_string_lossy();
+                write!(f, "can't start the thread: {error} ({advice})")
+            }
             Self::Refused(refused) => {
-                write!(f, "the thread can't be what it is to be")?;
+                write!(f, "the thread can't be what was asked for")?;
                 refused
                     .iter()
                     .try_for_each(|refusal| write!(f, "; {refusal}"))
@@ -326,92 +350,21 @@ impl<R> Drop for Handle<R> {
     }
 }
 
-type Main = Box<dyn FnOnce() + Send>;
+type Main = Box<dyn FnOnce(Setup) + Send>;
 
-extern "C" fn enter(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: `launch` made this pointer from a box and handed it to us alone.
-    let main = unsafe { Box::from_raw(argument.cast::<Main>()) };
-    main();
+/// What a new thread gets from its creator.
+struct Start {
+    gate: Gate,
+    main: Main,
+}
+
+extern "C" fn enter(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `launch` made this pointer from a box and gave it to this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    if let Some(setup) = start.gate.pass() {
+        (start.main)(setup);
+    }
     std::ptr::null_mut()
-}
-
-/// Starts a thread on `stack`, which is marked live: after the join comes
-/// [`Stack::mark_idle`]. The thread begins as an ordinary one on its creator's CPUs, whatever
-/// its creator's priority; [`Builder::apply`] is for its first line. Not real-time safe.
-///
-/// # Safety
-/// `entry` may be called with `argument` on another thread, and the stack is kept until the
-/// thread has been joined.
-///
-/// # Errors
-/// EAGAIN at a limit of threads, EBUSY when a thread runs on the stack already.
-pub unsafe fn create_on(
-    stack: &Stack,
-    entry: extern "C" fn(*mut c_void) -> *mut c_void,
-    argument: *mut c_void,
-) -> io::Result<libc::pthread_t> {
-    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: the memory is live and writable.
-    check_returned(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
-    // SAFETY: pthread_attr_init has succeeded.
-    let mut attributes = unsafe { attributes.assume_init() };
-    let base = stack.base().as_ptr().cast();
-    // SAFETY: the stack is mapped and outlives the thread: the caller's promise.
-    let set =
-        check_returned(unsafe { libc::pthread_attr_setstack(&mut attributes, base, stack.len()) });
-    // The default is to inherit: a real-time creator would give its priority away. Said
-    // in full, for glibc acts on what was set alone.
-    // SAFETY: the attributes are initialised.
-    let set = set.and_then(|()| unsafe { explicit_sched(&mut attributes, Policy::Other) });
-    let created = set.and_then(|()| {
-        if !stack.mark_live() {
-            return Err(io::Error::from_raw_os_error(libc::EBUSY));
-        }
-        let mut thread: libc::pthread_t = 0;
-        // SAFETY: the caller's promise.
-        let created = check_returned(unsafe {
-            libc::pthread_create(&mut thread, &attributes, entry, argument)
-        });
-        if created.is_err() {
-            stack.mark_idle();
-        }
-        created.map(|()| thread)
-    });
-    // SAFETY: initialised above, destroyed once.
-    unsafe { libc::pthread_attr_destroy(&mut attributes) };
-    created
-}
-
-/// Puts policy and priority into attributes for `pthread_create`, and
-/// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. No system call.
-///
-/// # Safety
-/// `attributes` points to initialised ones.
-///
-/// # Errors
-/// ENOTSUP for SCHED_DEADLINE, which POSIX attributes don't know; EINVAL for a priority out
-/// of range.
-pub unsafe fn explicit_sched(
-    attributes: *mut libc::pthread_attr_t,
-    policy: Policy,
-) -> io::Result<()> {
-    let number = match policy {
-        Policy::Other => libc::SCHED_OTHER,
-        Policy::Fifo(_) => libc::SCHED_FIFO,
-        Policy::RoundRobin(_) => libc::SCHED_RR,
-        Policy::Deadline { .. } => return Err(io::Error::from_raw_os_error(libc::ENOTSUP)),
-    };
-    // SAFETY: the caller's promise.
-    check_returned(unsafe {
-        libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED)
-    })?;
-    // SAFETY: the caller's promise.
-    check_returned(unsafe { libc::pthread_attr_setschedpolicy(attributes, number) })?;
-    // SAFETY: all-zero bytes are a value of this plain C struct.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = policy.priority() as c_int;
-    // SAFETY: the caller's promise; the parameters are a live local.
-    check_returned(unsafe { libc::pthread_attr_setschedparam(attributes, &parameters) })
 }
 
 #[cfg(test)]

@@ -1,0 +1,124 @@
+/* Where the caller stands is where its stack pointer is: on a coroutine's stack, not on its
+ * thread's. And a stack that the program guards itself is made present down to its guard. */
+#define _GNU_SOURCE 1
+#include <pthread.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "punctual.h"
+
+static const size_t SIZE = 65536;
+static ucontext_t outside, inside;
+static struct stack_bounds found;
+static char *expected;
+static int known;
+
+static void body(void)
+{
+    char here = 0;
+
+    CHECK(stack_bounds(0, &found) == 0);
+    CHECK((char *)found.low <= &here && &here < (char *)found.high);
+    CHECK(stack_contains(&here) == 1);
+    CHECK(stack_contains(&outside) == 0);
+    if (known) {
+        CHECK(found.low == expected && (char *)found.high == expected + SIZE);
+        CHECK(stack_contains(expected) == 1 && stack_contains(expected - 1) == 0);
+    }
+}
+
+/* Runs body() on this stack. */
+static void on(void *stack, int is_told)
+{
+    struct stack_bounds given;
+    char here = 0;
+
+    expected = (char *)stack;
+    CHECK(getcontext(&inside) == 0);
+    inside.uc_stack.ss_sp = stack;
+    inside.uc_stack.ss_size = SIZE;
+    inside.uc_link = &outside;
+    makecontext(&inside, body, 0);
+    if (is_told) {
+        given.low = stack;
+        given.high = (char *)stack + SIZE;
+        CHECK(stack_setbounds(&given) == 0);
+    }
+    CHECK(swapcontext(&outside, &inside) == 0);
+    /* Back on the thread's own, whatever was said of the other one. */
+    CHECK(stack_bounds(0, &found) == 0);
+    CHECK((char *)found.low <= &here && &here < (char *)found.high);
+    CHECK(stack_contains(&here) == 1 && stack_contains(expected) == 0);
+}
+
+static void *coroutines(void *unused)
+{
+    void *ours = stack_alloc(SIZE), *mapped, *heap = malloc(SIZE);
+    struct stack_bounds before, after;
+    int turn;
+
+    CHECK(ours != NULL && heap != NULL);
+    CHECK(stack_bounds(0, &before) == 0);
+    /* With guards, so that it is a mapping of its own. */
+    mapped = mmap(NULL, SIZE + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(mapped != MAP_FAILED);
+    mapped = (char *)mapped + 4096;
+    CHECK(mprotect(mapped, SIZE, PROT_READ | PROT_WRITE) == 0);
+    for (turn = 0; turn < 3; turn++) {
+        known = 1;
+        on(ours, 0);
+        on(mapped, 0);
+        on(ours, 1);
+        on(mapped, 1);
+        /* In the heap only whoever switches knows it. */
+        on(heap, 1);
+        known = 0;
+        on(heap, 0);
+    }
+    CHECK(stack_bounds(0, &after) == 0);
+    CHECK(before.low == after.low && before.high == after.high);
+    CHECK(stack_free(ours, SIZE) == 0);
+    CHECK(munmap((char *)mapped - 4096, SIZE + 8192) == 0);
+    free(heap);
+    return unused;
+}
+
+static void *guarded(void *unused)
+{
+    struct stack_residency seen;
+    struct stack_bounds mine;
+    char *guard;
+    ssize_t got;
+
+    CHECK(stack_bounds(0, &mine) == 0);
+    guard = (char *)mine.low + 65536;
+    CHECK(mprotect(guard, 4096, PROT_NONE) == 0);
+    got = stack_prefault(0);
+    CHECK(got > 65536 && got < (char *)mine.high - guard);
+    CHECK(stack_residency(guard + 4096, (size_t)((char *)mine.high - guard - 4096), &seen) == 0);
+    CHECK(seen.pages == seen.resident);
+    got = stack_prefault(1 << 20);
+    CHECK(got > 65536 && got < (char *)mine.high - guard);
+    CHECK(stack_prefault(4096) >= 4096);
+    return unused;
+}
+
+int main(void)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    coroutines(NULL);
+    CHECK(pthread_attr_init(&attr) == 0);
+    CHECK(pthread_attr_setstacksize(&attr, 1 << 20) == 0);
+    CHECK(pthread_create(&thread, &attr, coroutines, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+#ifndef CHECK_NO_PREFAULT
+    CHECK(pthread_create(&thread, &attr, guarded, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+#endif
+    CHECK(pthread_attr_destroy(&attr) == 0);
+    return 0;
+}

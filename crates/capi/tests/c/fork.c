@@ -1,0 +1,118 @@
+/* After a fork the parent's stacks are its own again, page by page: no thread takes the fault of
+ * a copy at its next write. */
+#define _GNU_SOURCE 1
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "punctual.h"
+
+enum { SIZE = 256 << 10, PAGE = 4096 };
+
+static long faults(void)
+{
+    struct rusage usage;
+
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+/* Page faults of writing to each page once. */
+static long faults_of(void *base, size_t size)
+{
+    volatile char *byte = (volatile char *)base;
+    long before = faults();
+    size_t offset;
+
+    for (offset = 0; offset < size; offset += PAGE)
+        byte[offset] = (char)(byte[offset] + 1);
+    return faults() - before;
+}
+
+/* Forks a child that lives until it is told to end: while it does, pages are shared. */
+static pid_t fork_one(int tell[2])
+{
+    char byte;
+    pid_t child;
+
+    CHECK(pipe(tell) == 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close(tell[1]);
+        _exit(read(tell[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(tell[0]);
+    return child;
+}
+
+static void end(pid_t child, int tell[2])
+{
+    int status;
+
+    close(tell[1]);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static sem_t ready, go;
+
+static void *on_its_stack(void *unused)
+{
+    struct stack_bounds mine;
+    char here = 0;
+    size_t below;
+    long count;
+
+    CHECK(stack_bounds(0, &mine) == 0);
+    below = ((size_t)(&here - (char *)mine.low) - 16384) & ~(size_t)(PAGE - 1);
+    CHECK(faults_of(mine.low, below) == 0);
+    CHECK(sem_post(&ready) == 0);
+    while (sem_wait(&go) != 0)
+        ;
+    count = faults_of(mine.low, below);
+    if (count != 0)
+        fprintf(stderr, "%ld faults on %zu pages\n", count, below / PAGE);
+    CHECK(count == 0);
+    return unused;
+}
+
+int main(void)
+{
+    struct punctual_thread *thread;
+    void *used = stack_alloc(SIZE), *again;
+    int tell[2];
+    pid_t child;
+
+    CHECK(used != NULL);
+    CHECK(sem_init(&ready, 0, 0) == 0 && sem_init(&go, 0, 0) == 0);
+    CHECK(stack_reserve(SIZE, 2) == 0);
+    CHECK(punctual_thread_create(&thread, NULL, on_its_stack, NULL) == 0);
+    while (sem_wait(&ready) != 0)
+        ;
+    CHECK(faults_of(used, SIZE) == 0);
+    errno = 0;
+    child = fork_one(tell);
+    CHECK(errno == 0);
+    /* A stack in use, one that a thread stands on, and a free one. */
+    CHECK(faults_of(used, SIZE) == 0);
+    CHECK(sem_post(&go) == 0);
+    CHECK(punctual_thread_join(thread, NULL) == 0);
+    again = stack_alloc(SIZE);
+    CHECK(again != NULL && faults_of(again, SIZE) == 0);
+    end(child, tell);
+    CHECK(stack_free(again, SIZE) == 0 && stack_free(used, SIZE) == 0);
+
+    /* The child's are its own when they are handed out. */
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        again = stack_alloc(SIZE);
+        CHECK(again != NULL && faults_of(again, SIZE) == 0);
+        _exit(0);
+    }
+    CHECK(waitpid(child, tell, 0) == child && WIFEXITED(tell[0]) && WEXITSTATUS(tell[0]) == 0);
+    return 0;
+}

@@ -1,0 +1,233 @@
+/* Out of memory is an answer: NULL or -1, and ENOMEM. Each constructor is called with less and
+ * less address space left, down to none. */
+#define _GNU_SOURCE 1
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "punctual.h"
+
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
+static int null;
+
+static int ring_small(void)
+{
+    struct punctual_ring *ring = punctual_ring_create(8, 8);
+
+    punctual_ring_destroy(ring);
+    return ring != NULL;
+}
+
+static int ring_large(void)
+{
+    struct punctual_ring *ring = punctual_ring_create(1024, 1 << 16);
+
+    punctual_ring_destroy(ring);
+    return ring != NULL;
+}
+
+static int log_small(void)
+{
+    static const char *const formats[] = {"one %u", "two %d"};
+    struct punctual_log *log = punctual_log_open(null, formats, 2, 16);
+    uint64_t number = 1;
+
+    if (log == NULL)
+        return 0;
+    CHECK(punctual_log_put(log, 0, 1, &number) == 0);
+    CHECK(punctual_log_close(log) >= 0);
+    return 1;
+}
+
+static int log_large(void)
+{
+    struct punctual_log *log = punctual_log_open(null, NULL, 0, 1 << 20);
+
+    if (log != NULL)
+        CHECK(punctual_log_close(log) >= 0);
+    return log != NULL;
+}
+
+static int thread(void)
+{
+    struct punctual_thread_attr attr;
+    struct punctual_thread *made;
+
+    memset(&attr, 0, sizeof attr);
+    attr.struct_size = sizeof attr;
+    attr.name = "short of memory";
+    attr.cpus = "all";
+    if (punctual_thread_create(&made, &attr, nothing, NULL) != 0)
+        return 0;
+    CHECK(punctual_thread_join(made, NULL) == 0);
+    return 1;
+}
+
+static int stack(void)
+{
+    void *base = stack_alloc(2 << 20);
+
+    if (base == NULL)
+        return 0;
+    CHECK(stack_free(base, 2 << 20) == 0);
+    return 1;
+}
+
+static int reserve(void)
+{
+    return stack_reserve(1 << 20, 3) == 0;
+}
+
+static int sizes(void)
+{
+    uint_t *list = fetch_stack_sizes();
+
+    free(list);
+    return list != NULL;
+}
+
+static int watchpoint(void)
+{
+    static int word;
+    struct punctual_watchpoint *watched = punctual_watchpoint_set(&word, sizeof word, 0);
+
+    punctual_watchpoint_clear(watched);
+    /* No hardware, no right: not what this is about. */
+    return watched != NULL || errno != ENOMEM;
+}
+
+static int heap(void)
+{
+    return punctual_heap_keep(8 << 20) == 0;
+}
+
+static const struct {
+    const char *name;
+    int (*works)(void);
+    size_t most;
+} constructors[] = {
+    {"ring_small", ring_small, 256 << 10}, {"ring_large", ring_large, 80 << 20},
+    {"log_small", log_small, 1 << 20},     {"log_large", log_large, 160 << 20},
+    {"thread", thread, 1 << 20},           {"stack", stack, 3 << 20},
+    {"reserve", reserve, 4 << 20},         {"sizes", sizes, 128 << 10},
+    {"watchpoint", watchpoint, 128 << 10}, {"heap", heap, 12 << 20},
+};
+
+/* Address space that the process has. */
+static size_t taken(void)
+{
+    char text[64] = "";
+    int file = open("/proc/self/statm", O_RDONLY);
+
+    CHECK(file >= 0 && read(file, text, sizeof text - 1) > 0 && close(file) == 0);
+    return strtoul(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Or a compiler leaves malloc() out. */
+static void *volatile sink;
+
+/* Leaves `spare` bytes of address space, and nothing of the heap where `spare` is 0. */
+static void starve(size_t spare)
+{
+    struct rlimit limit;
+    size_t size;
+
+    limit.rlim_cur = limit.rlim_max = taken() + spare;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    if (spare == 0)
+        for (size = 64 << 10; size >= 16; size /= 2)
+            while ((sink = malloc(size)) != NULL)
+                ;
+}
+
+static int refused;
+
+/* One try of one constructor in a child of its own: it succeeds or says ENOMEM. */
+static void tried(size_t which, size_t spare)
+{
+    int status;
+    pid_t child = fork();
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        starve(spare);
+        errno = 0;
+        if (constructors[which].works())
+            _exit(0);
+        /* No printf: it may want memory. */
+        if (errno != ENOMEM)
+            _exit(errno);
+        _exit(*punctual_last_error() != 0 ? 200 : 201);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 200)) {
+        fprintf(stderr, "%s with %zu bytes left: status 0x%x\n", constructors[which].name, spare,
+                status);
+        exit(1);
+    }
+    refused += WEXITSTATUS(status) == 200;
+}
+
+/* Free stacks of another size are given back before one is refused; reserved ones are not. */
+static void others_make_room(void)
+{
+    enum { MANY = 32 };
+    void *held[MANY], *large[4];
+    struct stack_stats stats, before;
+    int i, status;
+    pid_t child = fork();
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        for (i = 0; i < MANY; i++)
+            CHECK((held[i] = stack_alloc(524288)) != NULL);
+        for (i = 0; i < MANY; i++)
+            CHECK(stack_free(held[i], 524288) == 0);
+        CHECK(stack_reserve(262144, 4) == 0);
+        stats.struct_size = before.struct_size = sizeof stats;
+        CHECK(stack_stats(262144, &before) == 0);
+        starve(1 << 20);
+        for (i = 0; i < 4; i++)
+            CHECK((large[i] = stack_alloc(2 << 20)) != NULL);
+        CHECK(stack_reserve(1 << 20, 2) == 0);
+        CHECK(stack_stats(524288, &stats) == 0 && stats.unmapped > 0);
+        CHECK(stack_stats(262144, &stats) == 0);
+        CHECK(stats.unmapped == before.unmapped && stats.kept + stats.stored == 4);
+        while (stack_alloc(2 << 20) != NULL)
+            ;
+        CHECK(errno == ENOMEM && strstr(punctual_last_error(), "stack_trim") != NULL);
+        /* What was reserved is there all the same. */
+        for (i = 0; i < 4; i++)
+            CHECK(stack_alloc(262144) != NULL);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(void)
+{
+    size_t which, spare;
+
+    /* What glibc needs to cancel threads is loaded once, and is not the matter here. */
+    CHECK((null = open("/dev/null", O_WRONLY)) >= 0);
+    CHECK(thread());
+    CHECK(stack_trim(0, 0) >= 0);
+    for (which = 0; which < sizeof constructors / sizeof constructors[0]; which++) {
+        int before = refused;
+
+        tried(which, 0);
+        for (spare = 4096; spare <= constructors[which].most; spare = spare * 3 / 2 / 4096 * 4096 + 4096)
+            tried(which, spare);
+        /* The watchpoint may take no memory worth the name. */
+        CHECK(refused > before || constructors[which].works == watchpoint);
+    }
+    others_make_room();
+    return 0;
+}

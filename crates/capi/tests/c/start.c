@@ -1,0 +1,270 @@
+/* A thread starts at its own priority, whatever runs below it, and takes no signal that its
+ * creator didn't leave to it. */
+#define _GNU_SOURCE 1
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "punctual.h"
+
+/* C11's atomics are not C++17's. */
+#define LOAD(variable) __atomic_load_n(&(variable), __ATOMIC_SEQ_CST)
+#define STORE(variable, value) __atomic_store_n(&(variable), (value), __ATOMIC_SEQ_CST)
+#define ADD_ONE(variable) __atomic_fetch_add(&(variable), 1, __ATOMIC_SEQ_CST)
+
+static const uint64_t MS = 1000000;
+
+static struct punctual_thread_attr placed(int policy, int priority, const char *cpus)
+{
+    struct punctual_thread_attr attr;
+
+    memset(&attr, 0, sizeof attr);
+    attr.struct_size = sizeof attr;
+    attr.policy = policy;
+    attr.priority = priority;
+    attr.cpus = cpus;
+    return attr;
+}
+
+static int over, spinning;
+/* Turns of the one that spins: it runs, or doesn't. */
+static unsigned long long turns;
+
+static void *spin(void *unused)
+{
+    uint64_t until = punctual_now_ns() + 700 * MS;
+
+    STORE(spinning, 1);
+    while (!LOAD(over) && punctual_now_ns() < until)
+        ADD_ONE(turns);
+    return unused;
+}
+
+static void *started(void *seen)
+{
+    /* Before the one that spins had its end: that is what the order proves. */
+    *(int *)seen = !LOAD(over);
+    STORE(over, 1);
+    return NULL;
+}
+
+/* FIFO 10 spins on a CPU; FIFO 30 is to start there. With the spinner in its way it would start
+ * only after the spinner's 700 ms. */
+static void no_inversion(void)
+{
+    struct punctual_thread_attr low = placed(PUNCTUAL_FIFO, 10, "1");
+    struct punctual_thread_attr high = placed(PUNCTUAL_FIFO, 30, "1");
+    struct punctual_thread *spinner, *thread;
+    uint64_t began, took;
+    int first = 0, turn;
+
+    for (turn = 0; turn < 3; turn++) {
+        STORE(over, 0);
+        STORE(spinning, 0);
+        CHECK(punctual_thread_create(&spinner, &low, spin, NULL) == 0);
+        while (!LOAD(spinning))
+            sched_yield();
+        began = punctual_now_ns();
+        CHECK(punctual_thread_create(&thread, &high, started, &first) == 0);
+        CHECK(punctual_thread_join(thread, NULL) == 0);
+        took = punctual_now_ns() - began;
+        CHECK(first == 1);
+        CHECK(punctual_thread_join(spinner, NULL) == 0);
+        /* Not a matter of latency: the spinner was to end after 700 ms. */
+        CHECK(took < 350 * MS);
+    }
+}
+
+/* A thread that is refused ends, whoever spins where it was to run. */
+static void a_refusal_is_no_wait(void)
+{
+    struct punctual_thread_attr low = placed(PUNCTUAL_FIFO, 10, "1");
+    struct punctual_thread_attr wrong = placed(PUNCTUAL_DEADLINE, 0, "1");
+    struct punctual_thread *spinner, *thread;
+    uint64_t began;
+
+    wrong.runtime_ns = MS;
+    wrong.deadline_ns = 10 * MS;
+    STORE(over, 0);
+    STORE(spinning, 0);
+    CHECK(punctual_thread_create(&spinner, &low, spin, NULL) == 0);
+    while (!LOAD(spinning))
+        sched_yield();
+    began = punctual_now_ns();
+    errno = 0;
+    CHECK(punctual_thread_create(&thread, &wrong, started, NULL) == -1 && errno == EPERM);
+    CHECK(punctual_now_ns() - began < 350 * MS);
+    STORE(over, 1);
+    CHECK(punctual_thread_join(spinner, NULL) == 0);
+}
+
+static pthread_t creator;
+static int elsewhere, handled, storm_over;
+
+static void on_signal(int number)
+{
+    (void)number;
+    ADD_ONE(handled);
+    if (!pthread_equal(pthread_self(), creator))
+        ADD_ONE(elsewhere);
+}
+
+static void *storm(void *unused)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    while (!LOAD(storm_over)) {
+        kill(getpid(), SIGUSR1);
+        sched_yield();
+    }
+    return unused;
+}
+
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
+/* Handlers run on the creator alone. */
+static void signals_stay_with_the_creator(void)
+{
+    struct punctual_thread *thread;
+    struct sigaction action;
+    pthread_t sender;
+    int turn;
+
+    creator = pthread_self();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    CHECK(pthread_create(&sender, NULL, storm, NULL) == 0);
+    for (turn = 0; turn < 2000 || LOAD(handled) < 200; turn++) {
+        CHECK(punctual_thread_create(&thread, NULL, nothing, NULL) == 0);
+        CHECK(punctual_thread_join(thread, NULL) == 0);
+    }
+    STORE(storm_over, 1);
+    CHECK(pthread_join(sender, NULL) == 0);
+    CHECK(LOAD(elsewhere) == 0);
+    /* The creator's own mask is what it was. */
+    {
+        sigset_t now;
+
+        CHECK(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0);
+        CHECK(!sigismember(&now, SIGUSR1) && !sigismember(&now, SIGTERM));
+    }
+}
+
+static void *blocked(void *set)
+{
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, (sigset_t *)set) == 0);
+    return NULL;
+}
+
+/* What an instruction causes isn't blocked, for the kernel would kill. */
+static void synchronous_signals_are_left(void)
+{
+    static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    static const int others[] = {SIGUSR1, SIGTERM, SIGALRM, SIGPIPE, SIGINT, SIGCHLD, SIGPROF};
+    struct punctual_thread *thread;
+    sigset_t set;
+    size_t i;
+
+    CHECK(punctual_thread_create(&thread, NULL, blocked, &set) == 0);
+    CHECK(punctual_thread_join(thread, NULL) == 0);
+    for (i = 0; i < sizeof synchronous / sizeof synchronous[0]; i++)
+        CHECK(!sigismember(&set, synchronous[i]));
+    for (i = 0; i < sizeof others / sizeof others[0]; i++)
+        CHECK(sigismember(&set, others[i]));
+}
+
+static volatile int watched_word;
+
+static void *write_nine_times(void *unused)
+{
+    int i;
+
+    for (i = 0; i < 9; i++)
+        watched_word = i;
+    return unused;
+}
+
+static void a_watchpoint_sees_the_librarys_threads(void)
+{
+    struct punctual_watchpoint *watched =
+        punctual_watchpoint_set((const void *)&watched_word, sizeof watched_word, 0);
+    struct punctual_thread *thread;
+
+    if (watched == NULL) {
+        fprintf(stderr, "start.c: watchpoints not tried: errno %d\n", errno);
+        return;
+    }
+    CHECK(punctual_thread_create(&thread, NULL, write_nine_times, NULL) == 0);
+    CHECK(punctual_thread_join(thread, NULL) == 0);
+    CHECK(punctual_watchpoint_count(watched) == 9);
+    punctual_watchpoint_clear(watched);
+}
+
+static void *guard_page;
+static int faulted;
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    STORE(faulted, info->si_addr == guard_page);
+    mprotect(guard_page, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void *touch_the_guard(void *page)
+{
+    *(volatile char *)page = 1;
+    return NULL;
+}
+
+static void a_handler_of_faults_runs(void)
+{
+    struct punctual_thread *thread;
+    struct sigaction action;
+
+    guard_page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(guard_page != MAP_FAILED);
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO;
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+    CHECK(punctual_thread_create(&thread, NULL, touch_the_guard, guard_page) == 0);
+    CHECK(punctual_thread_join(thread, NULL) == 0);
+    CHECK(LOAD(faulted) == 1);
+}
+
+int main(int count, char **arguments)
+{
+    const char *one = count > 1 ? arguments[1] : "";
+    struct punctual_thread_attr fifo = placed(PUNCTUAL_FIFO, 10, "1");
+    struct punctual_thread *thread;
+
+    if (punctual_thread_create(&thread, &fifo, nothing, NULL) == 0) {
+        CHECK(punctual_thread_join(thread, NULL) == 0);
+        if (!*one || strcmp(one, "inversion") == 0) {
+            no_inversion();
+            a_refusal_is_no_wait();
+        }
+    } else {
+        fprintf(stderr, "start.c: priorities not tried: %s\n", punctual_last_error());
+    }
+    if (!*one || strcmp(one, "signals") == 0)
+        signals_stay_with_the_creator();
+    if (!*one || strcmp(one, "synchronous") == 0)
+        synchronous_signals_are_left();
+    if (!*one || strcmp(one, "watch") == 0)
+        a_watchpoint_sees_the_librarys_threads();
+    if (!*one || strcmp(one, "fault") == 0)
+        a_handler_of_faults_runs();
+    return 0;
+}

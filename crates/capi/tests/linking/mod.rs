@@ -1,0 +1,159 @@
+//! How programs link the library: statically, beside another library of Rust's, by pkg-config.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{here, libraries, succeeds, work};
+
+/// A static library that somebody else made with Rust, standard library and all.
+fn another_library() -> PathBuf {
+    let source = work().join("other.rs");
+    let text = "#[unsafe(no_mangle)]
+        pub extern \"C\" fn other_sum(count: u64) -> u64 {
+            let numbers: Vec<u64> = (0..count).collect();
+            let caught = std::panic::catch_unwind(|| std::panic::resume_unwind(Box::new(1)));
+            let sum = std::thread::spawn(move || numbers.iter().sum::<u64>());
+            sum.join().unwrap_or(0) + u64::from(caught.is_err())
+        }";
+    fs::write(&source, text).expect("written");
+    let library = work().join("libother.a");
+    succeeds(
+        Command::new("rustc")
+            .args(["--edition", "2024", "--crate-type", "staticlib", "-O"])
+            .args(["-C", "target-feature=-crt-static"])
+            .arg(&source)
+            .arg("-o")
+            .arg(&library),
+    );
+    library
+}
+
+/// Starts a thread of the library that ends by `pthread_exit`, which unwinds, and uses the other.
+fn program() -> PathBuf {
+    let source = work().join("both.c");
+    let text = "#include <punctual.h>
+        uint64_t other_sum(uint64_t count);
+        static void *ends(void *argument) { pthread_exit(argument); }
+        int main(void)
+        {
+            struct punctual_thread *thread;
+            void *result;
+            int word = 0;
+            if (punctual_thread_create(&thread, NULL, ends, &word) != 0) return 1;
+            if (punctual_thread_join(thread, &result) != 0 || result != &word) return 2;
+            if (stack_alloc(7) != 0 || punctual_last_error()[0] == 0) return 3;
+            return other_sum(10) == 46 ? 0 : 4;
+        }";
+    fs::write(&source, text).expect("written");
+    source
+}
+
+#[test]
+fn it_stands_beside_another_library_of_rust() {
+    let (other, source) = (another_library(), program());
+    let ours = libraries().join("libpunctual.a");
+    let binary = work().join("both");
+    for compiler in ["gcc", "clang"] {
+        for how in ["-pie", "-no-pie", "-static", "-static-pie"] {
+            for order in [[&ours, &other], [&other, &ours]] {
+                succeeds(
+                    Command::new(compiler)
+                        .args(["-std=c11", "-Wall", "-Werror", "-pthread", "-fPIE", how])
+                        .arg("-I")
+                        .arg(here().join("include"))
+                        .arg(&source)
+                        .args(order)
+                        .args(["-lpthread", "-lrt", "-lm", "-ldl", "-o"])
+                        .arg(&binary),
+                );
+                succeeds(&mut Command::new(&binary));
+            }
+        }
+    }
+}
+
+/// The static library shows what the shared one shows, and nothing else.
+#[test]
+fn both_libraries_define_the_same_symbols() {
+    let symbols = |library: &Path, how: &[&str]| {
+        let output = succeeds(
+            Command::new("nm")
+                .args(["--defined-only", "--extern-only"])
+                .args(how)
+                .arg(library),
+        );
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names = text.lines().filter_map(|line| line.split(' ').nth(2));
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let shared = symbols(&libraries().join("libpunctual.so"), &["-D"]);
+    assert!(shared.contains(&"stack_alloc".to_owned()));
+    assert_eq!(symbols(&libraries().join("libpunctual.a"), &[]), shared);
+}
+
+/// What pkg-config names exists, in a build without a shared library too.
+#[test]
+fn pkg_config_names_what_there_is() {
+    let prefix = work().join("installed");
+    let folder = prefix.join("lib/pkgconfig");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::create_dir_all(prefix.join("include")).expect("a folder");
+    fs::copy(
+        here().join("include/punctual.h"),
+        prefix.join("include/punctual.h"),
+    )
+    .expect("copied");
+    for name in ["libpunctual.a", "libpunctual.so"] {
+        fs::copy(libraries().join(name), prefix.join("lib").join(name)).expect("copied");
+    }
+    let text = fs::read_to_string(here().join("punctual.pc.in")).expect("the file");
+    let text = text
+        .replace("@PREFIX@", prefix.to_str().expect("a path"))
+        .replace("@VERSION@", "0");
+    fs::write(folder.join("punctual.pc"), text).expect("written");
+    let flags = |more: &[&str]| -> Vec<String> {
+        let output = Command::new("pkg-config")
+            .env("PKG_CONFIG_PATH", &folder)
+            .args(["--cflags", "--libs", "punctual"])
+            .args(more)
+            .output();
+        let output = output.expect("pkg-config runs");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split_whitespace().map(str::to_owned).collect()
+    };
+    let source = work().join("one.c");
+    let text = "#include <punctual.h>
+        int main(void) { return stack_class(1) == 32768 ? 0 : 1; }";
+    fs::write(&source, text).expect("written");
+    let binary = work().join("one");
+    for compiler in ["gcc", "clang"] {
+        succeeds(
+            Command::new(compiler)
+                .args(["-static", "-pthread"])
+                .arg(&source)
+                .args(flags(&["--static"]))
+                .arg("-o")
+                .arg(&binary),
+        );
+        succeeds(&mut Command::new(&binary));
+        succeeds(
+            Command::new(compiler)
+                .arg(&source)
+                .args(flags(&[]))
+                .arg("-o")
+                .arg(&binary),
+        );
+        // By the name that it calls itself.
+        let library = prefix.join("lib");
+        fs::copy(
+            library.join("libpunctual.so"),
+            library.join("libpunctual.so.0"),
+        )
+        .expect("copied");
+        succeeds(Command::new(&binary).env("LD_LIBRARY_PATH", &library));
+    }
+}

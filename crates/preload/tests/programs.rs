@@ -1,0 +1,106 @@
+//! What is loaded into unchanged programs, in programs that are hard on it.
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+fn work() -> PathBuf {
+    let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
+    fs::create_dir_all(&work).expect("a folder for the tests");
+    work
+}
+
+/// Runs a command that must succeed.
+#[track_caller]
+fn succeeds(command: &mut Command) -> Output {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{said}{complained}",
+        output.status
+    );
+    output
+}
+
+/// The library, built once. The workspace links statically, which a shared library can't.
+fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let target = work().join("library");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("RUSTFLAGS", "-C target-feature=-crt-static")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .args(["build", "--quiet", "--release"])
+            .args(["--package", "punctual-preload", "--target", &triple])
+            .arg("--target-dir")
+            .arg(&target);
+        succeeds(&mut cargo);
+        target.join(triple).join("release/libpunctual_preload.so")
+    })
+}
+
+/// A command with the library in it, half a minute at most.
+fn loaded(how: &str, command: &[&str]) -> Command {
+    let mut timeout = Command::new("timeout");
+    timeout.args(["-s", "KILL", "60"]).args(command);
+    timeout
+        .env("LD_PRELOAD", library())
+        .env("PUNCTUAL_RUN", how);
+    timeout
+}
+
+#[test]
+fn a_malloc_that_starts_threads_does_not_hang() {
+    let program = work().join("malloc");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/malloc.c");
+    succeeds(
+        Command::new("gcc")
+            .args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
+            .arg(source)
+            .arg("-o")
+            .arg(&program),
+    );
+    let program = program.to_str().expect("paths of tests are text");
+    succeeds(&mut Command::new(program));
+    for how in ["stack=wrap", "stack=pool"] {
+        let output = succeeds(&mut loaded(how, &[program]));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said, "helpers ran\n", "{how}");
+    }
+}
+
+/// A Java machine puts guards of its own into its threads' stacks, and glibc keeps such stacks for
+/// the next thread.
+#[test]
+fn java_with_its_own_guards() {
+    if Command::new("java").arg("-version").output().is_err() {
+        println!("SKIPPED: no java");
+        return;
+    }
+    let source = work().join("Many.java");
+    let text = "public class Many {
+        public static void main(String[] unused) throws Exception {
+            for (int round = 0; round < 50; round++) {
+                Thread one = new Thread(() -> { });
+                one.start();
+                one.join();
+            }
+            System.out.println(\"done\");
+        }
+    }";
+    fs::write(&source, text).expect("written");
+    let source = source.to_str().expect("paths of tests are text");
+    for how in ["stack=wrap", "stack=pool"] {
+        let mut java = loaded(how, &["java", source]);
+        let output = succeeds(java.current_dir(work()));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{how}");
+    }
+}

@@ -1,0 +1,67 @@
+//! In a memory control group, whose limit kills, a reservation that can't be met is refused.
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
+mod stack_support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_rt::stack::{self, Class, StackError, Stats};
+use punctual_rt::sys::cgroup;
+use stack_support::{End, in_child};
+
+/// A group of our own with a limit; `None` where that isn't to be had.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(bytes: u64) -> Option<Self> {
+        let name = format!("punctual-test-{}", std::process::id());
+        for (root, limit) in [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+            ("/sys/fs/cgroup/unified", "memory.max"),
+        ] {
+            let _ = fs::write(Path::new(root).join("cgroup.subtree_control"), "+memory");
+            let group = Self(Path::new(root).join(&name));
+            if fs::create_dir(&group.0).is_ok()
+                && fs::write(group.0.join(limit), bytes.to_string()).is_ok()
+            {
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn what_the_group_does_not_allow_is_refused_and_nobody_killed() {
+    const MB: u64 = 1 << 20;
+    let Some(group) = Group::new(48 * MB) else {
+        println!("SKIPPED: no memory control group can be made here");
+        return;
+    };
+    let class = Class::exact(2 << 20).unwrap();
+    let ended = in_child(|| {
+        fs::write(group.0.join("cgroup.procs"), "0").unwrap();
+        let left = cgroup::memory_left();
+        if !left.is_some_and(|left| left > 8 * MB && left <= 48 * MB) {
+            return 1;
+        }
+        // 400 MB in a group of 48.
+        if stack::reserve(class, 200) != Err(StackError::NoMemory(libc::ENOMEM)) {
+            return 2;
+        }
+        // Refused as a whole, before a page was taken.
+        if Stats::of(class).made != 0 {
+            return 3;
+        }
+        stack::reserve(class, 4).map_or(4, |()| 0)
+    });
+    assert_eq!(ended, End::Exit(0));
+}
