@@ -37,6 +37,9 @@ pub struct Watch {
     /// What the programs in the kernel took, measured for a part of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<WatchCost>,
+    /// The wake-up above the break value that ended the watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breach: Option<Breach>,
     /// Places of the program that its threads passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<WatchedMark>,
@@ -275,6 +278,19 @@ pub struct WorstWakeUp {
     pub by_timer: bool,
 }
 
+/// The first wake-up above the break value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breach {
+    /// Who was woken.
+    pub task: WatchedTask,
+    /// On which CPU it ran again.
+    pub cpu: u32,
+    /// How long it took.
+    pub latency_ns: u64,
+    /// When the thread ran, CLOCK_MONOTONIC.
+    pub at_ns: u64,
+}
+
 /// What the programs in the kernel took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WatchCost {
@@ -342,6 +358,7 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
         calls: a.calls.saturating_add(b.calls),
         spent_ns: a.spent_ns.saturating_add(b.spent_ns),
     });
+    sum.breach = sum.breach.take().or_else(|| watch.breach.clone());
     marks::add_up(&mut sum.marks, &watch.marks);
     let mut taken: Vec<usize> = Vec::new();
     for thread in &watch.threads {

@@ -1,8 +1,8 @@
 //! Watches for records that hold one.
 
 use punctual::record::watch::{
-    Following, Jobs, MarkedThread, Subject, Timing, Watch, WatchCost, WatchedCall, WatchedMark,
-    WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
+    Breach, Following, Jobs, MarkedThread, Subject, Timing, Watch, WatchCost, WatchedCall,
+    WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::Skips;
@@ -72,6 +72,12 @@ pub fn program(name: &str, threads: usize) -> Watch {
         ordinary: 0,
         worst: Vec::new(),
         cost: None,
+        breach: Some(Breach {
+            task: task(name),
+            cpu: 1,
+            latency_ns: 1_450_000,
+            at_ns: 5_000_000_000,
+        }),
         marks: vec![mark(name), refused_mark(name)],
     }
 }
@@ -181,6 +187,7 @@ pub fn system(name: &str) -> Watch {
             calls: 25_034,
             spent_ns: 3_970_000,
         }),
+        breach: None,
         marks: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{EXPLAIN, OUTPUT, REQUIRE, RequirementFlags, units};
+use super::{BreachFlags, EXPLAIN, OUTPUT, REQUIRE, RequirementFlags, units};
 use crate::trace::watch::marks::spec::{self, Spec};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
@@ -16,6 +16,7 @@ Examples:
   punctual watch --cgroup 4f6e3a            the programs of a container
   punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
   punctual watch controller --mark 'step()' --mark-max 'step()=500us'
+  punctual watch controller --stop-above 1ms until a wake-up takes longer than 1 ms
   punctual watch --system                   the machine's worst wake-up, and who was in its way";
 
 /// Flags of `watch`.
@@ -52,6 +53,10 @@ pub struct WatchFlags {
     /// Require that a mark takes no longer than this, in us or with a unit: 'step()=500us'; may be repeated
     #[arg(long, value_name = "NAME=TIME", value_parser = units::mark_limit, allow_hyphen_values = true, conflicts_with = "system", help_heading = REQUIRE)]
     pub mark_max: Vec<(String, u64)>,
+
+    /// What ends the watch early.
+    #[command(flatten)]
+    pub breach: BreachFlags,
 
     /// What is required.
     #[command(flatten)]

@@ -1,13 +1,14 @@
 //! The record and the live view of a watch, out of what is known of its threads.
 
+use punctual_stats::format::duration;
 use punctual_stats::histogram::HistogramRecord;
 
-use super::WatchPlan;
 use super::followed::Followed;
+use super::{Breached, WatchPlan};
 use crate::conduct::compose::{empty, thread_of};
 use crate::probe::tally::Tally;
 use crate::record::evidence::unwoken;
-use crate::record::watch::{Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
+use crate::record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
 use crate::record::{Demand, Faults, Interval, Request, Run, SystemState, Thread};
 use crate::report::live::LiveRow;
 use crate::system::Policy;
@@ -30,7 +31,7 @@ pub fn begun(plan: &WatchPlan, cpus: &[usize], started: String, system: SystemSt
         priority: 0,
         duration_ns: plan.duration_ns,
         loops: None,
-        break_ns: None,
+        break_ns: plan.break_ns,
         load: "none".to_owned(),
         load_class: "other".to_owned(),
         requirements: plan.requirements.clone(),
@@ -130,6 +131,30 @@ pub fn demands(asked: Demand, run: &Run) -> Vec<Demand> {
     demands
 }
 
+/// The wake-up that ended the watch.
+pub fn breach(late: &Breached, numbers: &Numbers) -> Breach {
+    Breach {
+        task: task(&late.task, numbers),
+        cpu: late.cpu,
+        latency_ns: late.latency_ns(),
+        at_ns: late.woken_ns,
+    }
+}
+
+/// The same in a sentence.
+pub fn breached(run: &Run) -> Option<String> {
+    let breach = run.watch.as_ref()?.breach.as_ref()?;
+    let limit_ns = run.request.break_ns?;
+    Some(format!(
+        "a wake-up of {}/{} on CPU {} took {}, above {}: it ended the watch",
+        breach.task.name,
+        breach.task.tid,
+        breach.cpu,
+        duration(breach.latency_ns),
+        duration(limit_ns),
+    ))
+}
+
 /// Names of threads in a sentence, at most.
 const NAMED: usize = 8;
 
@@ -176,7 +201,7 @@ pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
         migrations: sleeper.migrations,
         words: worst.map_or_else(String::new, |call| {
             let times = call.count;
-            let worst = punctual_stats::format::duration(call.worst_ns);
+            let worst = duration(call.worst_ns);
             format!("{times} × {}, {worst}", calls::name(call.call))
         }),
     }

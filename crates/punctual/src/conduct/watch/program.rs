@@ -6,7 +6,7 @@ use super::followed::Followed;
 use super::marks::Marks;
 use super::members::Members;
 use super::stopped::ProgramStops;
-use super::{Target, WatchPlan, Watched, compose};
+use super::{Breached, Target, WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::compose::{STOPPED, leave_out_stopped_seconds, stop_event};
 use crate::conduct::error::ConductError;
@@ -20,6 +20,7 @@ use crate::record::watch::Watch;
 use crate::record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
 use crate::report::live::LiveWatch;
 use crate::system::{Root, dma_latency};
+use crate::trace::attribute::event::Window;
 use crate::trace::capture::Place;
 use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::{Happened, Options, Sleeper, Watching};
@@ -47,6 +48,7 @@ pub(super) struct Program<'a> {
     marks: Option<Marks<'a>>,
     explaining: Option<Explaining>,
     feed: Option<Feed>,
+    breach: Option<Breached>,
     start_ns: u64,
 }
 
@@ -85,6 +87,7 @@ impl<'a> Program<'a> {
             stretches: Stretches::new(),
             explaining,
             feed,
+            breach: None,
             stops: ProgramStops::new(start_ns),
             start_ns,
         };
@@ -252,6 +255,15 @@ impl Watched for Program<'_> {
             let Some(from_ns) = thread.take(wake) else {
                 continue;
             };
+            let latency_ns = wake.end_ns.saturating_sub(from_ns);
+            if self.breach.is_none() && self.plan.break_ns.is_some_and(|it| latency_ns > it) {
+                self.breach = Some(Breached {
+                    task: thread.sleeper.task.clone(),
+                    cpu: wake.cpu,
+                    from_ns,
+                    woken_ns: wake.end_ns,
+                });
+            }
             if let Some(feed) = &mut self.feed {
                 feed.push(Wake {
                     tid: wake.tid,
@@ -344,6 +356,10 @@ impl Watched for Program<'_> {
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
             cost: None,
+            breach: self
+                .breach
+                .as_ref()
+                .map(|it| compose::breach(it, &self.numbers)),
             marks: self
                 .marks
                 .as_ref()
@@ -383,6 +399,16 @@ impl Watched for Program<'_> {
         if let Some(explaining) = &mut self.explaining {
             explaining.end();
         }
+    }
+
+    fn breach(&self) -> Option<&Breached> {
+        self.breach.as_ref()
+    }
+
+    fn ring(&self) -> Option<Window> {
+        let (explaining, late) = (self.explaining.as_ref()?, self.breach.as_ref()?);
+        let tid = i32::try_from(late.task.tid).ok()?;
+        explaining.ring(tid, late.cpu as usize, late.from_ns, late.woken_ns)
     }
 
     fn demand(&self, run: &Run) -> Demand {

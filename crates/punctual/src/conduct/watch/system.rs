@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
 use punctual_stats::peaks::Peak;
 
-use super::{WatchPlan, Watched, compose};
+use super::{Breached, WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
@@ -26,6 +26,7 @@ pub(super) struct System<'a> {
     /// When the rows were written last.
     looked_ns: u64,
     stretches: Stretches,
+    breach: Option<Breached>,
 }
 
 /// A CPU as it was read last.
@@ -55,6 +56,7 @@ impl<'a> System<'a> {
             rows: Rows::default(),
             looked_ns: 0,
             stretches: Stretches::new(),
+            breach: None,
         })
     }
 
@@ -68,6 +70,27 @@ impl<'a> System<'a> {
         let mut worst: Vec<_> = self.cpus.iter().flat_map(of).collect();
         worst.sort_by_key(|(cpu, one)| (std::cmp::Reverse(one.latency_ns), one.at_ns, *cpu));
         worst
+    }
+
+    /// The first wake-up above the break value, if there was one.
+    fn look_for_breach(&mut self) {
+        let Some(break_ns) = self.plan.break_ns.filter(|_| self.breach.is_none()) else {
+            return;
+        };
+        if !self.cpus.iter().any(|cpu| cpu.counts.most_ns > break_ns) {
+            return;
+        }
+        let above = self.worst().into_iter();
+        let above = above.filter(|(_, one)| one.latency_ns > break_ns);
+        let first = above.min_by_key(|(_, one)| one.at_ns);
+        self.breach = first.and_then(|(cpu, one)| {
+            Some(Breached {
+                task: one.woken?,
+                cpu: u32::try_from(cpu).ok()?,
+                from_ns: one.at_ns.saturating_sub(one.latency_ns),
+                woken_ns: one.at_ns,
+            })
+        });
     }
 }
 
@@ -123,6 +146,7 @@ impl Watched for System<'_> {
             cpu.latency = now;
         }
         self.looked_ns = elapsed_ns;
+        self.look_for_breach();
         let all = || Histogram::merged(self.cpus.iter().map(|cpu| &cpu.latency));
         self.stretches.look_with(all, elapsed_ns);
     }
@@ -187,12 +211,20 @@ impl Watched for System<'_> {
                 calls: taken.calls,
                 spent_ns: taken.spent_ns,
             }),
+            breach: self
+                .breach
+                .as_ref()
+                .map(|it| compose::breach(it, &self.numbers)),
             marks: Vec::new(),
         });
     }
 
     fn finish(&mut self, elapsed_ns: u64) {
         self.count(elapsed_ns);
+    }
+
+    fn breach(&self) -> Option<&Breached> {
+        self.breach.as_ref()
     }
 
     fn demand(&self, run: &Run) -> Demand {
