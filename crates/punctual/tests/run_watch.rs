@@ -223,6 +223,14 @@ fn late_jobs_of_a_deadline_thread_are_counted() {
 }
 
 #[test]
+fn what_deadline_jobs_use_of_their_budget_is_counted() {
+    needed!();
+    if let Err(why) = exact::the_budget_that_jobs_use_is_counted() {
+        skip!("{why}");
+    }
+}
+
+#[test]
 fn what_can_not_be_watched_is_said_in_one_line() {
     let place = Place::new();
     let cases: [(&[&str], &str); 6] = [

@@ -1,5 +1,6 @@
 //! What was watched, and what its threads went through beside their wake-ups.
 
+mod budget;
 mod marks;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::read::Bounds;
 use super::validate::{Broken, at_most, ensure, histogram};
+pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
 
 /// What was watched of a machine that was left as it is.
@@ -165,6 +167,12 @@ pub struct WatchedThread {
     /// Jobs under SCHED_DEADLINE; absent where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Jobs>,
+    /// What these used of the budgets that the thread had, in the order of their first jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
+    /// Jobs that had further budgets.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub budgets_beyond: u64,
     /// What it slept in, the most time first.
     pub calls: Vec<WatchedCall>,
     /// Sleeps that found no room among the calls.
@@ -234,6 +242,16 @@ pub struct Jobs {
     pub worst_ns: u64,
     /// How often a deadline was put off by the kernel, because the runtime was used up.
     pub postponed: u64,
+    /// How often the thread was throttled: the runtime was used up, and it had to wait for the
+    /// next period.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub throttled: u64,
+    /// For how long, all together; of those that are over.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub throttled_ns: u64,
+    /// The longest of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub worst_throttled_ns: u64,
 }
 
 /// What a thread slept in.
@@ -323,6 +341,7 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
         histogram(&thread.by_others, &format!("{place}.by_others"))?;
         at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
         at_most(thread.skips.len(), Skips::MOST, format!("{place}.skips"))?;
+        budget::check(&thread.budgets, &place)?;
         let sound = |skip: &Skip| skip.count > 0 && skip.least_ns <= skip.most_ns;
         ensure(
             thread.skips.iter().all(sound),
@@ -399,6 +418,7 @@ impl WatchedThread {
             (&mut self.migrations, other.migrations),
             (&mut self.calls_beyond, other.calls_beyond),
             (&mut self.unseen, other.unseen),
+            (&mut self.budgets_beyond, other.budgets_beyond),
         ] {
             *sum = sum.saturating_add(term);
         }
@@ -419,9 +439,15 @@ impl WatchedThread {
                 late: a.late.saturating_add(b.late),
                 worst_ns: a.worst_ns.max(b.worst_ns),
                 postponed: a.postponed.saturating_add(b.postponed),
+                throttled: a.throttled.saturating_add(b.throttled),
+                throttled_ns: a.throttled_ns.saturating_add(b.throttled_ns),
+                worst_throttled_ns: a.worst_throttled_ns.max(b.worst_throttled_ns),
             }),
             (a, b) => a.or(b),
         };
+        self.budgets_beyond = self
+            .budgets_beyond
+            .saturating_add(budget::add_up(&mut self.budgets, &other.budgets));
         for call in &other.calls {
             let known = self.calls.iter().position(|known| known.name == call.name);
             match known {

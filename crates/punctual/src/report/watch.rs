@@ -1,5 +1,6 @@
 //! What was watched beside the wake-ups, as tables: for the terminal and the page.
 
+mod budgets;
 mod marks;
 
 use super::words;
@@ -45,6 +46,8 @@ pub(super) fn tables(run: &Run) -> Vec<Table> {
         marks::lengths(run, watch),
         marks::worst(run, watch),
         threads(run, watch),
+        budgets::used(run, watch),
+        budgets::over_time(run, watch),
         sleeps(run, watch),
         worst(run, watch),
     ]

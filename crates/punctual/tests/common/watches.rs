@@ -1,8 +1,8 @@
 //! Watches for records that hold one.
 
 use punctual::record::watch::{
-    Breach, Following, Jobs, MarkedThread, Subject, Timing, Watch, WatchCost, WatchedCall,
-    WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
+    Breach, Budget, BudgetWindow, Following, Jobs, MarkedThread, Subject, Timing, Watch, WatchCost,
+    WatchedCall, WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::Skips;
@@ -38,7 +38,12 @@ fn thread(name: &str) -> WatchedThread {
             late: 5,
             worst_ns: 2_000_000,
             postponed: 5,
+            throttled: 5,
+            throttled_ns: 40_000_000,
+            worst_throttled_ns: 15_000_000,
         }),
+        budgets: vec![budget()],
+        budgets_beyond: 1,
         calls: vec![WatchedCall {
             name: "futex LOCK_PI".to_owned(),
             count: 7,
@@ -52,6 +57,30 @@ fn thread(name: &str) -> WatchedThread {
         calls_beyond: 1,
         unseen: 1,
         slept_but_for_stops: true,
+    }
+}
+
+fn budget() -> Budget {
+    let mut used = Histogram::new();
+    used.record_n(1_000_000, 20);
+    used.record_n(12_000_000, 5);
+    let window = |jobs, over| BudgetWindow {
+        jobs,
+        used_ns: jobs * 1_000_000 + over * 11_000_000,
+        max_ns: if over > 0 { 12_000_000 } else { 1_000_000 },
+        over,
+        throttled: over,
+    };
+    Budget {
+        runtime_ns: 5_000_000,
+        deadline_ns: 6_000_000,
+        period_ns: 20_000_000,
+        used: HistogramRecord::from(&used),
+        over: 5,
+        throttled: 5,
+        worst_at_ns: 5_000_000_000,
+        window_ns: 100_000_000,
+        windows: vec![window(10, 0), window(0, 0), window(15, 5)],
     }
 }
 

@@ -5,11 +5,12 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual::record::watch::{Subject, WatchedThread, WorstWakeUp};
+use punctual::record::watch::{BudgetWindow, Subject, WatchedThread, WorstWakeUp};
 use punctual::record::{Run, State};
 use punctual_rt::affinity;
 use punctual_rt::sched::{Policy, set_current};
 use punctual_rt::sys::task;
+use punctual_stats::histogram::Histogram;
 
 use super::common::{Place, until};
 use super::known::{Known, watch, watched as program};
@@ -199,6 +200,58 @@ pub fn late_jobs_are_counted() -> Result<(), String> {
     assert!(jobs.worst_ns >= 1_500_000, "{jobs:?}");
     // 12 ms of work do not fit into a runtime of 5.
     assert!(jobs.postponed >= least, "{jobs:?}");
+    Ok(())
+}
+
+/// What jobs use of their budget; or why it is no such thread here.
+pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
+    const JOBS: u64 = 25;
+    const LONG: u64 = JOBS / 5;
+    let place = Place::new();
+    let mut known = Known::start(program(), &["cycles", "100", "budget", "25"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let did = known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    if let Some(error) = did.get("refused") {
+        return Err(format!("SCHED_DEADLINE is refused here: errno {error}"));
+    }
+    let run = place.run_of();
+    let (counted, watched) = thread(&run, "dl-budget");
+    assert_eq!(counted.lost, 0);
+    let jobs = watched.jobs.expect("jobs");
+    let [budget] = &watched.budgets[..] else {
+        panic!("{:?}", watched.budgets);
+    };
+    let lengths = (budget.runtime_ns, budget.deadline_ns, budget.period_ns);
+    assert_eq!(lengths, (5_000_000, 10_000_000, 20_000_000));
+    // The first yield may end one too, before its jobs begin.
+    assert!((JOBS..=JOBS + 1).contains(&budget.used.count) || watched.unseen > 0);
+    let used = Histogram::try_from(&budget.used).expect("sound");
+    let total_ns: u64 = budget.windows.iter().map(|it| it.used_ns).sum();
+    // No more than the thread's CPU time, and no less than it worked: exactly, unless the kernel
+    // takes less off the budget while the processor is slow.
+    assert!(total_ns <= did["budget-cpu"], "{total_ns} {did:?}");
+    let scaled = fs::read_to_string("/proc/cpuinfo").is_ok_and(|it| it.contains("aperfmperf"));
+    let worked_ns = did["budget-worked"] >> u32::from(scaled);
+    let hidden_ns = watched.unseen * 12_000_000;
+    assert!(
+        total_ns + hidden_ns >= worked_ns,
+        "{total_ns} {did:?} {budget:?} {watched:?}"
+    );
+    if watched.unseen == 0 && !scaled {
+        assert_eq!(budget.over, LONG, "{budget:?}");
+        assert!(used.max() >= Some(12_000_000) && used.quantile(0.5) < Some(5_000_000));
+        // 12 ms do not fit into 5: each of them is throttled, once or more.
+        assert!(budget.throttled >= LONG, "{budget:?}");
+        assert!(jobs.throttled_ns >= jobs.worst_throttled_ns && jobs.worst_throttled_ns > 0);
+    }
+    assert!(jobs.throttled >= budget.throttled, "{jobs:?}");
+    let in_windows = |of: fn(&BudgetWindow) -> u64| budget.windows.iter().map(of).sum::<u64>();
+    assert_eq!(in_windows(|it| it.jobs), budget.used.count);
+    assert_eq!(in_windows(|it| it.over), budget.over);
+    assert_eq!(in_windows(|it| it.throttled), budget.throttled);
     Ok(())
 }
 

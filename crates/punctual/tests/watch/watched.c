@@ -20,7 +20,7 @@
 #include "known.h"
 
 static const long long PERIOD = 1000000;
-static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, lengths, clocked, many;
+static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, budget, lengths, clocked, many;
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
 static atomic_int periodic_tid;
@@ -196,6 +196,37 @@ static void *deadline(void *nothing)
 	return nothing;
 }
 
+static long long cpu_time(void)
+{
+	struct timespec at;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+	return at.tv_sec * 1000000000LL + at.tv_nsec;
+}
+
+/* Jobs that take 2 of their 5 ms, every fifth 12: of CPU time, whoever is in the way. */
+static void *use_budget(void *nothing)
+{
+	long ended = 0;
+	long long worked = 0, first = cpu_time();
+	struct attributes attributes = {
+		.size = sizeof(attributes), .policy = 6, .runtime = 5000000, .deadline = 10000000, .period = 20000000};
+	pthread_setname_np(pthread_self(), "dl-budget");
+	if (syscall(SYS_sched_setattr, 0, &attributes, 0)) {
+		printf("refused %d\n", errno);
+		return nothing;
+	}
+	sched_yield();
+	for (; ended < budget; ended++) {
+		long long begun = cpu_time(), until = begun + (ended % 5 == 4 ? 12 : 2) * PERIOD, at;
+		while ((at = cpu_time()) < until)
+			;
+		worked += at - begun;
+		sched_yield();
+	}
+	printf("budget-jobs %ld\nbudget-worked %lld\nbudget-cpu %lld\n", ended, worked, cpu_time() - first);
+	return nothing;
+}
+
 static void *run(void *nothing)
 {
 	char byte = 0;
@@ -253,6 +284,11 @@ static void *run(void *nothing)
 		pthread_create(&thread, NULL, deadline, NULL);
 		pthread_join(thread, NULL);
 	}
+	if (budget) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, use_budget, NULL);
+		pthread_join(thread, NULL);
+	}
 	if (lengths) {
 		pthread_t thread;
 		pthread_create(&thread, NULL, sleep_lengths, NULL);
@@ -304,6 +340,8 @@ int main(int count, char **words)
 			threads = value;
 		else if (!strcmp(words[at], "jobs"))
 			jobs = value;
+		else if (!strcmp(words[at], "budget"))
+			budget = value;
 		else if (!strcmp(words[at], "lengths"))
 			lengths = value;
 		else if (!strcmp(words[at], "clock"))

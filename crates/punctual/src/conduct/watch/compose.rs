@@ -67,7 +67,11 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
         late: sleeper.late_jobs,
         worst_ns: sleeper.worst_job_ns,
         postponed: sleeper.postponed,
+        throttled: sleeper.throttles,
+        throttled_ns: sleeper.throttled_ns,
+        worst_throttled_ns: sleeper.worst_throttle_ns,
     };
+    let (budgets, budgets_beyond) = followed.budgets.to_record();
     let mut calls: Vec<WatchedCall> = followed.calls.iter().map(|it| call(it, numbers)).collect();
     calls.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.name.cmp(&b.name)));
     calls.truncate(Watch::CALLS);
@@ -86,6 +90,8 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
         switches: sleeper.switches,
         migrations: sleeper.migrations,
         jobs: (jobs != Jobs::default()).then_some(jobs),
+        budgets,
+        budgets_beyond,
         calls,
         calls_beyond: sleeper.beyond,
         unseen: sleeper.unseen,

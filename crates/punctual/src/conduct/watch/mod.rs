@@ -1,6 +1,7 @@
 //! Watches what runs already: a program's threads, or every real-time thread of the machine.
 //! Nothing about it is changed.
 
+mod budgets;
 mod compose;
 mod followed;
 mod marks;

@@ -245,6 +245,10 @@ impl Watched for Program<'_> {
             };
             let wake = match happened {
                 Happened::Woke(wake) => wake,
+                Happened::JobEnded(job) => {
+                    thread.job_ended(job);
+                    continue;
+                }
                 Happened::Stopped(stop) => {
                     thread.was_stopped(stop);
                     let bounds = (stop.from_ns, stop.to_ns);

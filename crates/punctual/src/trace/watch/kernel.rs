@@ -4,7 +4,8 @@ use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
-    Call, Happened, MOST_PROGRAMS, Options, Other, Programs, Sleeper, StoppedThread, Timer, Wake,
+    Call, Happened, Job, MOST_PROGRAMS, Options, Other, Programs, Reservation, Sleeper,
+    StoppedThread, Timer, Wake,
 };
 use crate::record::StopCause;
 use crate::trace::calls;
@@ -25,7 +26,7 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 44;
+const THREAD_WORDS: usize = 53;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
@@ -33,6 +34,7 @@ type Counted = [u64; CALL_WORDS];
 /// See `enum kind`.
 const WOKEN: u16 = 1;
 const STOPPED: u16 = 3;
+const JOB: u16 = 4;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
@@ -41,6 +43,8 @@ const LEFT: usize = 21;
 const STOP: usize = 40;
 /// And whose it is.
 const PROGRAM: usize = 42;
+/// How often it was throttled, for how long, and the longest.
+const THROTTLES: usize = 50;
 /// Words of `struct followed` and of `struct coming`.
 type FollowedWords = [u64; 2];
 type Coming = [u64; 2];
@@ -237,16 +241,27 @@ impl Watching {
 }
 
 fn happened(slot: &Slot) -> Happened {
-    if slot.kind() != STOPPED {
-        return Happened::Woke(wake(slot));
+    match slot.kind() {
+        STOPPED => Happened::Stopped(StoppedThread {
+            tid: slot.a() as u32,
+            from_ns: slot.c(),
+            to_ns: slot.d(),
+            end_ns: slot.at_ns(),
+            cause: cause(slot.b()),
+        }),
+        JOB => Happened::JobEnded(Job {
+            tid: slot.a() as u32,
+            end_ns: slot.at_ns(),
+            used_ns: slot.b(),
+            throttles: slot.a() >> 32,
+            of: Reservation {
+                runtime_ns: slot.c(),
+                deadline_ns: slot.d(),
+                period_ns: slot.0[6],
+            },
+        }),
+        _ => Happened::Woke(wake(slot)),
     }
-    Happened::Stopped(StoppedThread {
-        tid: slot.a() as u32,
-        from_ns: slot.c(),
-        to_ns: slot.d(),
-        end_ns: slot.at_ns(),
-        cause: cause(slot.b()),
-    })
 }
 
 fn cause(stop: u64) -> StopCause {
@@ -307,6 +322,9 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         late_jobs: words[15],
         worst_job_ns: words[16],
         postponed: words[17],
+        throttles: words[THROTTLES],
+        throttled_ns: words[THROTTLES + 1],
+        worst_throttle_ns: words[THROTTLES + 2],
         beyond: words[18],
         unseen: words[19],
         program: words[PROGRAM] as u32,

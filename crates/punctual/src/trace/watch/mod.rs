@@ -139,6 +139,8 @@ pub enum Happened {
     Woke(Wake),
     /// It was stopped, and runs again.
     Stopped(StoppedThread),
+    /// A job of it under SCHED_DEADLINE ended.
+    JobEnded(Job),
 }
 
 impl Happened {
@@ -148,15 +150,17 @@ impl Happened {
         match self {
             Self::Woke(wake) => wake.tid,
             Self::Stopped(stop) => stop.tid,
+            Self::JobEnded(job) => job.tid,
         }
     }
 
-    /// When the thread ran again.
+    /// When the thread ran again, or its job ended.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         match self {
             Self::Woke(wake) => wake.end_ns,
             Self::Stopped(stop) => stop.end_ns,
+            Self::JobEnded(job) => job.end_ns,
         }
     }
 }
@@ -174,6 +178,32 @@ pub struct StoppedThread {
     pub end_ns: u64,
     /// What stopped it.
     pub cause: StopCause,
+}
+
+/// One job of a thread under SCHED_DEADLINE: from its wake-up to its next sleep, or `sched_yield`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// The thread.
+    pub tid: u32,
+    /// When it ended.
+    pub end_ns: u64,
+    /// What the kernel took off the thread's budget for it.
+    pub used_ns: u64,
+    /// How often the thread was throttled in it.
+    pub throttles: u64,
+    /// What the thread had when it ended.
+    pub of: Reservation,
+}
+
+/// What a thread under SCHED_DEADLINE may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reservation {
+    /// So long in each period: its budget.
+    pub runtime_ns: u64,
+    /// Within this time from the beginning of the period.
+    pub deadline_ns: u64,
+    /// The period.
+    pub period_ns: u64,
 }
 
 /// One wake-up of a thread.
@@ -270,6 +300,12 @@ pub struct Sleeper {
     pub worst_job_ns: u64,
     /// How often the kernel put a job's deadline off, because its runtime was used up.
     pub postponed: u64,
+    /// How often it was throttled: the runtime was used up, and it had to wait for the next period.
+    pub throttles: u64,
+    /// For how long, all together, in ns; of those that are over.
+    pub throttled_ns: u64,
+    /// The longest of them, in ns.
+    pub worst_throttle_ns: u64,
     /// Sleeps for which no room was left among the calls.
     pub beyond: u64,
     /// Sleeps whose end, or what ended them, the kernel did not show.

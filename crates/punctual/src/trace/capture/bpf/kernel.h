@@ -57,9 +57,14 @@ struct cfs_rq {
 	struct rq *rq;
 } CO_RE;
 struct sched_entity {
+	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 } CO_RE;
 struct sched_dl_entity {
+	u64 dl_runtime;  /* of each period */
+	u64 dl_deadline; /* from its beginning */
+	u64 dl_period;
+	s64 runtime;     /* what is left of it */
 	s64 deadline;
 } CO_RE;
 struct sched_info {

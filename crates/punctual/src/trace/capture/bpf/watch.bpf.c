@@ -14,6 +14,7 @@ enum kind {
 	WOKEN = 1, /* it slept, was woken, and runs */
 	UNSLEPT,   /* its timer expired before it had gone to sleep */
 	STOPPED,   /* it was stopped, and runs: `enum stop`, from when, until when */
+	JOB,       /* of SCHED_DEADLINE, it ended: what it used, of what */
 };
 
 /* What stops a thread; 0: nothing does. */
@@ -85,6 +86,13 @@ struct watched {
 	u64 sleep_due_ns; /* until when it sleeps; 0: it armed no timer for that since it woke */
 	u64 program;      /* whose it is */
 	u64 turn;         /* of that program, where several are watched */
+	u64 ran_ns;       /* its CPU time when it last came or left under SCHED_DEADLINE; 0: it didn't */
+	s64 budget_left;  /* what was left of its budget then */
+	u64 budget_until; /* and its deadline */
+	u64 used_ns;      /* of its budget, by the job that runs */
+	u64 job_throttles;
+	u64 throttled_ns; /* since when it is throttled; 0: it isn't */
+	u64 throttles, throttles_ns, worst_throttle_ns;
 };
 
 struct {
@@ -139,11 +147,17 @@ static ALWAYS_INLINE struct watched *find(struct task_struct *task)
 	return bpf_map_lookup_elem(&threads, &tid);
 }
 
+static ALWAYS_INLINE void forget_job(struct watched *thread)
+{
+	thread->job_deadline = thread->used_ns = thread->job_throttles = thread->throttled_ns = 0;
+}
+
 /* What it was at when its program was watched before is no more. */
 static ALWAYS_INLINE void forget_stay(struct watched *thread)
 {
-	thread->left_ns = thread->waking_ns = thread->due_ns = thread->job_deadline = thread->stopped = 0;
-	thread->sleep_due_ns = 0;
+	thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
+	thread->sleep_due_ns = thread->ran_ns = 0;
+	forget_job(thread);
 }
 
 static ALWAYS_INLINE void renew(struct watched *thread, struct task_struct *task)
@@ -316,9 +330,33 @@ static ALWAYS_INLINE u64 scheduler_clock(struct task_struct *task)
 	return task->se.cfs_rq->rq->clock;
 }
 
-/* A job of SCHED_DEADLINE begins with the first switch to it after the last one's end. */
-static ALWAYS_INLINE void job_begins(struct watched *thread, struct task_struct *task)
+/* What a thread under SCHED_DEADLINE has used of its budget since it came or left last: where one of
+ * the two was not shown, the next knows. The kernel scales what it takes off by the CPU's capacity
+ * and frequency; where it also refilled the budget meanwhile, the CPU time is left to tell. */
+static ALWAYS_INLINE void budget_used(struct watched *thread, struct task_struct *task)
 {
+	u64 ran_ns = task->se.sum_exec_runtime, until = task->dl.deadline;
+	s64 left = task->dl.runtime;
+	if (thread->ran_ns && ran_ns != thread->ran_ns) {
+		int refilled = until != thread->budget_until || left > thread->budget_left;
+		thread->used_ns += refilled ? ran_ns - thread->ran_ns : thread->budget_left - left;
+	}
+	thread->ran_ns = ran_ns;
+	thread->budget_left = left;
+	thread->budget_until = until;
+}
+
+/* A job of SCHED_DEADLINE begins with the first switch to it after the last one's end. */
+static ALWAYS_INLINE void job_begins(struct watched *thread, struct task_struct *task, u64 now_ns)
+{
+	if (thread->throttled_ns) {
+		u64 length_ns = now_ns - thread->throttled_ns;
+		thread->throttles_ns += length_ns;
+		if (length_ns > thread->worst_throttle_ns)
+			thread->worst_throttle_ns = length_ns;
+		thread->throttled_ns = 0;
+	}
+	budget_used(thread, task);
 	u64 deadline = task->dl.deadline;
 	if (!thread->job_deadline)
 		thread->job_deadline = deadline;
@@ -326,9 +364,37 @@ static ALWAYS_INLINE void job_begins(struct watched *thread, struct task_struct 
 		thread->postponed++;
 }
 
-static ALWAYS_INLINE void job_ends(struct watched *thread, struct task_struct *task)
+/* Its budget is used up: it has to wait for the next period. */
+static ALWAYS_INLINE void throttled(struct watched *thread, u64 now_ns)
+{
+	thread->throttles++;
+	thread->job_throttles++;
+	thread->throttled_ns = now_ns;
+}
+
+static ALWAYS_INLINE void tell_job(struct watched *thread, struct task_struct *task, struct lane *lane, u64 now_ns, u32 cpu)
+{
+	u32 turn;
+	struct slot *slot = begin(lane, now_ns, cpu, JOB, &turn);
+	if (!slot)
+		return;
+	thread->wake_ups++;
+	slot->a = thread->job_throttles << 32 | (u32)task->pid;
+	slot->b = thread->used_ns;
+	slot->c = task->dl.dl_runtime;
+	slot->d = task->dl.dl_deadline;
+	((u64 *)slot->name)[0] = task->dl.dl_period;
+	((u64 *)slot->name)[1] = 0;
+	done(slot, turn);
+}
+
+static ALWAYS_INLINE void job_ends(struct watched *thread, struct task_struct *task, struct lane *lane, u64 now_ns, u32 cpu)
 {
 	u64 at = scheduler_clock(task);
+	/* Whose thread ends has no budget any more. */
+	if (thread->used_ns && task->dl.dl_runtime)
+		tell_job(thread, task, lane, now_ns, cpu);
+	thread->used_ns = thread->job_throttles = 0;
 	if (!thread->job_deadline || !at)
 		return;
 	thread->jobs++;
@@ -337,10 +403,10 @@ static ALWAYS_INLINE void job_ends(struct watched *thread, struct task_struct *t
 		if (at - thread->job_deadline > thread->worst_job_ns)
 			thread->worst_job_ns = at - thread->job_deadline;
 	}
-	thread->job_deadline = 0;
+	forget_job(thread);
 }
 
-static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 state, u64 now_ns)
+static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 state, struct lane *lane, u64 now_ns, u32 cpu)
 {
 	if (!is_counted(task))
 		return;
@@ -351,10 +417,14 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 	int sleeps = !(preempted & 1) && state;
 	u64 call = call_of(task);
 	u64 stop = sleeps ? stop_of(task, state) : 0;
+	if (task->policy == SCHED_DEADLINE)
+		budget_used(thread, task);
 	if (stop)
-		thread->job_deadline = 0; /* a job that is stopped is neither late nor in time */
+		forget_job(thread); /* a job that is stopped is neither late nor in time */
 	else if (task->policy == SCHED_DEADLINE && !(preempted & 1) && (state || (call & 0xffff) == CALL_YIELD))
-		job_ends(thread, task);
+		job_ends(thread, task, lane, now_ns, cpu);
+	else if (task->policy == SCHED_DEADLINE && task->dl.runtime <= 0)
+		throttled(thread, now_ns);
 	/* It leaves again, and was not seen to come back: to sleep, preempted or ended. */
 	if (thread->left_ns) {
 		unseen(thread);
@@ -390,7 +460,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 		/* It may have been before: what it was at then is no more. */
 		struct watched *before = find(task);
 		if (before)
-			before->left_ns = before->waking_ns = before->job_deadline = before->stopped = 0;
+			forget_stay(before);
 		return;
 	}
 	u32 tid = task->pid;
@@ -403,7 +473,9 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 		thread->migrations++;
 	thread->cpu = cpu + 1;
 	if (task->policy == SCHED_DEADLINE)
-		job_begins(thread, task);
+		job_begins(thread, task, now_ns);
+	else
+		thread->ran_ns = 0;
 	if (thread->left_ns && thread->stopped) {
 		was_stopped(thread, lane, now_ns, cpu, tid);
 	} else if (thread->left_ns && thread->waking_ns) {
@@ -432,7 +504,7 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	if (!is_watched(from) && !is_watched(to))
 		return 0;
 	HERE;
-	left(from, preempted, state, now_ns);
+	left(from, preempted, state, lane, now_ns, cpu);
 	came(to, lane, now_ns, cpu);
 	return 0;
 }
