@@ -43,6 +43,8 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
             .collect(),
         target,
         every: flags.all,
+        off_cpu: flags.off_cpu,
+        run_queue: flags.run_queue,
         duration_ns: flags.duration,
         break_ns: flags.breach.break_value,
         requirements: required(&flags.required, None),

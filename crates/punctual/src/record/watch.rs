@@ -2,6 +2,7 @@
 
 mod budget;
 mod marks;
+mod waits;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::{Skip, Skips};
@@ -11,6 +12,7 @@ use super::read::Bounds;
 use super::validate::{Broken, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
+pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};
 
 /// What was watched of a machine that was left as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +44,12 @@ pub struct Watch {
     /// The wake-up above the break value that ended the watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breach: Option<Breach>,
+    /// Where the threads were while they were off the CPU, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_cpu: Option<OffCpu>,
+    /// How long threads waited for a CPU, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_queue: Option<RunQueue>,
     /// Places of the program that its threads passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<WatchedMark>,
@@ -349,6 +357,7 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
             "an entry without a period, or one whose least exceeds its most",
         )?;
     }
+    waits::check(watch.off_cpu.as_ref(), watch.run_queue.as_ref(), threads)?;
     marks::check(&watch.marks)
 }
 
@@ -396,6 +405,10 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
         };
         taken.push(at);
     }
+    waits::add_up(&mut sum.off_cpu, &watch.off_cpu, |sum, term| {
+        sum.add(term, &taken);
+    });
+    waits::add_up(&mut sum.run_queue, &watch.run_queue, RunQueue::add);
     taken
 }
 

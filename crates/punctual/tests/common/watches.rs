@@ -1,8 +1,9 @@
 //! Watches for records that hold one.
 
 use punctual::record::watch::{
-    Breach, Budget, BudgetWindow, Following, Jobs, MarkedThread, Subject, Timing, Watch, WatchCost,
-    WatchedCall, WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
+    Breach, Budget, BudgetWindow, Following, Jobs, MarkedThread, OffCpu, OffCpuPlace, OffCpuWhy,
+    QueueTimes, RunQueue, RunQueueThread, Subject, TimesSum, Timing, Watch, WatchCost, WatchedCall,
+    WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::Skips;
@@ -60,6 +61,58 @@ fn thread(name: &str) -> WatchedThread {
     }
 }
 
+fn off_cpu(name: &str) -> OffCpu {
+    let place = |why, kernel: &[&str]| OffCpuPlace {
+        thread: 0,
+        why,
+        kernel: kernel.iter().map(|it| (*it).to_owned()).collect(),
+        user: vec!["read+0x1c".to_owned(), format!("{name}::next+0x40")],
+        count: 20,
+        total_ns: 40_000_000,
+        longest_ns: 11_000_000,
+        longest_at_ns: 5_000_000_000,
+    };
+    let sum = |count| TimesSum {
+        count,
+        total_ns: count * 1_000,
+    };
+    OffCpu {
+        places: vec![
+            place(
+                OffCpuWhy::Asleep,
+                &["anon_pipe_read+0x1a0", "vfs_read+0x2c"],
+            ),
+            place(OffCpuWhy::Throttled, &[]),
+        ],
+        beyond: sum(7),
+        no_room: sum(3),
+        stackless: 2,
+    }
+}
+
+fn run_queue(name: &str, threads: u64) -> RunQueue {
+    let times = |ns: u64, count| {
+        let mut lengths = Histogram::new();
+        lengths.record_n(ns, count);
+        QueueTimes {
+            lengths: HistogramRecord::from(&lengths),
+            total_ns: ns * count,
+            longest_at_ns: 5_000_000_000,
+        }
+    };
+    RunQueue {
+        threads: vec![RunQueueThread {
+            task: task(name),
+            threads,
+            unseen: 1,
+            woken: times(12_000, 2_000),
+            preempted: times(4_000_000, 5),
+        }],
+        beyond: 9,
+        lost: 4,
+    }
+}
+
 fn budget() -> Budget {
     let mut used = Histogram::new();
     used.record_n(1_000_000, 20);
@@ -107,6 +160,8 @@ pub fn program(name: &str, threads: usize) -> Watch {
             latency_ns: 1_450_000,
             at_ns: 5_000_000_000,
         }),
+        off_cpu: (threads > 0).then(|| off_cpu(name)),
+        run_queue: Some(run_queue(name, 1)),
         marks: vec![mark(name), refused_mark(name)],
     }
 }
@@ -217,6 +272,8 @@ pub fn system(name: &str) -> Watch {
             spent_ns: 3_970_000,
         }),
         breach: None,
+        off_cpu: None,
+        run_queue: Some(run_queue(name, 3)),
         marks: Vec::new(),
     }
 }

@@ -32,6 +32,20 @@ static void sleep_until(long long ns)
 		;
 }
 
+/* The C library need not keep frame pointers: then the stack has no place for who calls it, and has one
+ * for who calls that. */
+static __attribute__((noinline)) void sleep_below(long long ns)
+{
+	sleep_until(ns);
+	__asm__ volatile("");
+}
+
+static __attribute__((noinline)) void wait_for_cycle(long long ns)
+{
+	sleep_below(ns);
+	__asm__ volatile("");
+}
+
 static void scheduled(int policy, int priority)
 {
 	struct sched_param parameters = {.sched_priority = priority};
@@ -240,7 +254,7 @@ static void *run(void *nothing)
 	getrusage(RUSAGE_THREAD, &before);
 	long long next = now() + PERIOD;
 	for (long cycle = 0; cycle < cycles; cycle++) {
-		sleep_until(next);
+		wait_for_cycle(next);
 		if (stalls && cycle % (cycles / stalls) == cycles / stalls / 2) {
 			long long until = next + 3 * PERIOD + PERIOD / 2;
 			while (now() < until)

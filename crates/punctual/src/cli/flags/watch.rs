@@ -17,6 +17,8 @@ Examples:
   punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
   punctual watch controller --mark 'step()' --mark-max 'step()=500us'
   punctual watch controller --stop-above 1ms until a wake-up takes longer than 1 ms
+  punctual watch controller --off-cpu       where it sleeps and waits, by stack
+  punctual watch --system --run-queue       how long every thread waits for a CPU
   punctual watch --system                   the machine's worst wake-up, and who was in its way";
 
 /// Flags of `watch`.
@@ -44,6 +46,12 @@ pub struct WatchFlags {
     /// Watch threads of ordinary priority too
     #[arg(long, conflicts_with = "system")]
     pub all: bool,
+    /// Sum up where the threads are while they are off the CPU: by the stack with which they leave it
+    #[arg(long, conflicts_with = "system")]
+    pub off_cpu: bool,
+    /// Sum up how long the threads wait for a CPU, after a wake-up and after a preemption; with --system every thread of the machine
+    #[arg(long)]
+    pub run_queue: bool,
     /// Watch for this time, in s or with a unit: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,

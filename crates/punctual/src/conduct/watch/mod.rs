@@ -6,7 +6,9 @@ mod compose;
 mod followed;
 mod marks;
 mod members;
+mod off_cpu;
 mod program;
+mod queues;
 mod skipped;
 mod stopped;
 mod system;
@@ -46,6 +48,10 @@ pub struct WatchPlan {
     pub target: Option<Target>,
     /// Its threads of ordinary priority too.
     pub every: bool,
+    /// Also where the threads are while they are off the CPU.
+    pub off_cpu: bool,
+    /// Also how long they wait for a CPU; of a whole system every thread.
+    pub run_queue: bool,
     /// Length of the watch in ns; absent: until it is interrupted, or the program ends.
     pub duration_ns: Option<u64>,
     /// End at the first latency above this, in ns.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::followed::Followed;
 use super::marks::Marks;
 use super::members::Members;
+use super::off_cpu::Aways;
+use super::queues::{Apart, Queues};
 use super::stopped::ProgramStops;
 use super::{Breached, Target, WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
@@ -49,6 +51,8 @@ pub(super) struct Program<'a> {
     explaining: Option<Explaining>,
     feed: Option<Feed>,
     breach: Option<Breached>,
+    aways: Option<Aways>,
+    queues: Option<Queues>,
     start_ns: u64,
 }
 
@@ -67,6 +71,8 @@ impl<'a> Program<'a> {
         let options = Options {
             programs: members.programs(&numbers),
             every: plan.every,
+            off_cpu: plan.off_cpu,
+            run_queue: plan.run_queue,
             ring: RING,
         };
         let mut watching = Watching::start(&options).map_err(ConductError::Watch)?;
@@ -88,6 +94,8 @@ impl<'a> Program<'a> {
             explaining,
             feed,
             breach: None,
+            aways: plan.off_cpu.then(Aways::new),
+            queues: plan.run_queue.then(|| Queues::new(Apart::Threads)),
             stops: ProgramStops::new(start_ns),
             start_ns,
         };
@@ -194,6 +202,14 @@ impl<'a> Program<'a> {
             {
                 Some(known) => *known = call,
                 None => thread.calls.push(call),
+            }
+        }
+        if let Some(aways) = &mut self.aways {
+            aways.look(&self.watching, &self.threads, &self.numbers);
+        }
+        if let Some(queues) = &mut self.queues {
+            for tid in queues.take(self.watching.queues(), self.watching.queues_lost()) {
+                self.watching.forget_queue(tid);
             }
         }
         // Who has ended counts no more, and makes room once its last wake-ups have come.
@@ -360,6 +376,8 @@ impl Watched for Program<'_> {
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
             cost: None,
+            off_cpu: self.aways.as_ref().map(|it| it.to_record(&self.threads)),
+            run_queue: self.queues.as_ref().map(|it| it.to_record(&self.numbers)),
             breach: self
                 .breach
                 .as_ref()

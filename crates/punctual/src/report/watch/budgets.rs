@@ -92,6 +92,8 @@ pub(super) fn used(run: &Run, watch: &Watch) -> Table {
             "longest",
         ],
         rows: rows.collect(),
+        below: None,
+        asked: false,
         spare: &["at", "p50", "longest", "p99", "mean"],
     }
 }
@@ -148,6 +150,8 @@ pub(super) fn over_time(run: &Run, watch: &Watch) -> Table {
             "throttled",
         ],
         rows,
+        below: None,
+        asked: false,
         spare: &["budget", "for", "over it", "jobs"],
     }
 }

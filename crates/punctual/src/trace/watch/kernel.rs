@@ -4,8 +4,8 @@ use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
-    Call, Happened, Job, MOST_PROGRAMS, Options, Other, Programs, Reservation, Sleeper,
-    StoppedThread, Timer, Wake,
+    Away, AwayLost, Call, Happened, Job, MOST_PROGRAMS, Options, Other, Programs, QueuedThread,
+    Reservation, Sleeper, StoppedThread, Timer, Wake, away, queue,
 };
 use crate::record::StopCause;
 use crate::trace::calls;
@@ -26,7 +26,7 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 53;
+const THREAD_WORDS: usize = 57;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
@@ -84,7 +84,13 @@ impl Watching {
             .btf(Some(&btf))
             .override_global("every", &every, true);
         let (pid, children, name, group, hierarchy);
+        let (off_cpu, run_queue) = (u32::from(options.off_cpu), u32::from(options.run_queue));
+        away::ask(&mut loader, &off_cpu);
+        queue::ask(&mut loader, &run_queue);
         let mut coming: Vec<&str> = Vec::new();
+        if options.run_queue {
+            coming.extend(queue::TRACEPOINTS);
+        }
         match options.programs {
             Programs::One(one) => {
                 pid = one;
@@ -164,6 +170,41 @@ impl Watching {
             .collect()
     }
 
+    /// Where they were off the CPU, where that was asked for.
+    #[must_use]
+    pub fn aways(&self) -> Vec<Away> {
+        away::read(&self.programs)
+    }
+
+    /// A stack of theirs, innermost first.
+    #[must_use]
+    pub fn away_stack(&self, number: u32) -> Vec<u64> {
+        away::stack(&self.programs, number)
+    }
+
+    /// Times off the CPU that there was no room for.
+    #[must_use]
+    pub fn away_lost(&self) -> AwayLost {
+        away::lost(&self.programs)
+    }
+
+    /// How long they waited for a CPU, where that was asked for.
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueuedThread> {
+        queue::read(&self.programs)
+    }
+
+    /// Makes room: a thread has ended, and its times were read.
+    pub fn forget_queue(&mut self, tid: u32) {
+        queue::forget(&mut self.programs, tid);
+    }
+
+    /// Times on a run queue that there was no room for.
+    #[must_use]
+    pub fn queues_lost(&self) -> u64 {
+        queue::lost(&self.programs)
+    }
+
     /// Switches of threads that there was no room for.
     #[must_use]
     pub fn unfollowed(&self) -> u64 {
@@ -225,6 +266,7 @@ impl Watching {
                 let _ = calls.remove(&[tid, number]);
             }
         }
+        away::forget(&mut self.programs, tid);
         if let Some(map) = self.programs.map_mut("threads")
             && let Ok(mut threads) = HashMap::<_, u32, Thread>::try_from(map)
         {

@@ -5,23 +5,32 @@
 //! The events behind a bill come from [`super::capture`].
 
 #[cfg(feature = "trace")]
+mod away;
+#[cfg(feature = "trace")]
 mod kernel;
+#[cfg(feature = "trace")]
+mod lengths;
+mod mappings;
 pub mod marks;
+#[cfg(feature = "trace")]
+mod queue;
 pub mod rhythm;
+pub mod user_symbols;
+mod waits;
 #[cfg(feature = "trace")]
 mod wakeups;
 
 #[cfg(not(feature = "trace"))]
 mod wakeups {
     //! A program that was built without tracing.
-    use super::{CpuWakeUps, SystemWorst, Taken};
+    use super::{CpuWakeUps, QueuedThread, SystemWorst, Taken};
     use crate::trace::capture::Unavailable;
 
     /// There is none.
     pub enum SystemWatching {}
 
     impl SystemWatching {
-        pub fn start(_: Option<u64>) -> Result<Self, Unavailable> {
+        pub fn start(_: Option<u64>, _: bool) -> Result<Self, Unavailable> {
             Err(super::built_without())
         }
         pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
@@ -31,6 +40,15 @@ mod wakeups {
             match *self {}
         }
         pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
+            match *self {}
+        }
+        pub fn queues(&self) -> Vec<QueuedThread> {
+            match *self {}
+        }
+        pub fn forget_queue(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn queues_lost(&self) -> u64 {
             match *self {}
         }
         pub fn measure_cost(&mut self) {
@@ -53,7 +71,7 @@ fn built_without() -> crate::trace::capture::Unavailable {
 #[cfg(not(feature = "trace"))]
 mod kernel {
     //! A program that was built without tracing.
-    use super::{Call, Happened, Options, Sleeper};
+    use super::{Away, AwayLost, Call, Happened, Options, QueuedThread, Sleeper};
     use crate::trace::capture::Unavailable;
 
     /// There is none.
@@ -70,6 +88,24 @@ mod kernel {
             match *self {}
         }
         pub fn calls(&self) -> Vec<(u32, Call)> {
+            match *self {}
+        }
+        pub fn aways(&self) -> Vec<Away> {
+            match *self {}
+        }
+        pub fn away_stack(&self, _: u32) -> Vec<u64> {
+            match *self {}
+        }
+        pub fn away_lost(&self) -> AwayLost {
+            match *self {}
+        }
+        pub fn queues(&self) -> Vec<QueuedThread> {
+            match *self {}
+        }
+        pub fn forget_queue(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn queues_lost(&self) -> u64 {
             match *self {}
         }
         pub fn forget(&mut self, _: u32) {
@@ -95,6 +131,7 @@ mod kernel {
 
 use crate::record::StopCause;
 pub use kernel::Watching;
+pub use waits::{Away, AwayLost, QueueTimes, QueuedThread, Why};
 pub use wakeups::SystemWatching;
 
 /// What to watch.
@@ -104,6 +141,10 @@ pub struct Options {
     pub programs: Programs,
     /// Its threads of ordinary priority too.
     pub every: bool,
+    /// Also where they are while they are off the CPU.
+    pub off_cpu: bool,
+    /// Also how long they wait for a CPU.
+    pub run_queue: bool,
     /// Wake-ups that each CPU's ring holds; rounded up to a power of two.
     pub ring: usize,
 }
