@@ -1,14 +1,16 @@
-//! What a latency above the break value leaves: the kernel's trace frozen and saved, the whole
-//! ring, and the user's command run.
+//! What a latency above the break value leaves, of a run and of a watch: the kernel's trace frozen
+//! and saved, the whole ring, and the user's command run.
 
 mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{Ended, Going, Place, has, is_root, program, read_json, skip};
+use common::{Ended, Going, Place, has, is_root, program, read_json, skip, until};
+use serde_json::Value;
 
 const TRACING: &str = "/sys/kernel/tracing";
 /// In a mount namespace of its own, the instance `$0` is all the tracing that there is.
@@ -38,14 +40,18 @@ impl Tracing {
         text.expect("tracing_on").trim() == "1"
     }
 
-    fn run(&self, place: &Place, words: &[&str]) -> Ended {
+    fn start(&self, place: &Place, words: &[&str]) -> Going {
         let mut command = place.command("unshare");
         command
             .args(["-m", "sh", "-c", WITHIN])
             .arg(&self.0)
             .arg(program())
             .args(words);
-        Going::start(command).end_within(Duration::from_secs(90))
+        Going::start(command)
+    }
+
+    fn run(&self, place: &Place, words: &[&str]) -> Ended {
+        self.start(place, words).end_within(PATIENCE)
     }
 }
 
@@ -55,6 +61,15 @@ impl Drop for Tracing {
         let _ = fs::remove_dir(&self.0);
     }
 }
+
+/// A scene is late for every other one: they take turns, and share the instance's name.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A thread of a known name runs on the probe's CPU and ends; a tenth of a second later a hog above
 /// the probe takes the CPU for 40 ms.
@@ -73,6 +88,7 @@ fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
     if !is_root() || !has("python3") {
         skip!("python3 or root are missing");
     }
+    let _turn = turn();
     let tracing = match Tracing::begin() {
         Ok(tracing) => tracing,
         Err(reason) => skip!("{reason}"),
@@ -135,20 +151,28 @@ fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
     let max = &record["threads"][0]["latency"]["max_ns"];
     let told = fs::read_to_string(place.path().join("told")).expect("what it told");
     assert_eq!(told, format!("run 0 {max}\n"));
-    // The kernel's buffer holds what happened, and takes nothing more.
     assert!(!tracing.is_on());
+    drop(tracing);
+    frozen(&place, &record, "probe/0");
+    if record["explanation"].is_null() {
+        skip!("this kernel can't be traced by punctual");
+    }
+    kept(&place);
+}
+
+/// The kernel's buffer holds what happened, and takes nothing more.
+fn frozen(place: &Place, record: &Value, woken: &str) {
     let trace = fs::read_to_string(place.path().join("run/breach-trace.txt")).expect("a trace");
-    assert!(trace.starts_with("# tracer: ") && trace.contains("next_comm=probe/0"));
+    assert!(trace.starts_with("# tracer: ") && trace.contains(&format!("next_comm={woken}")));
     let events = record["events"].as_array().expect("events");
     assert!(
         events.iter().any(|event| event["kind"] == "trace-frozen"),
         "{events:?}"
     );
-    drop(tracing);
-    if record["explanation"].is_null() {
-        skip!("this kernel can't be traced by punctual");
-    }
-    // The whole ring reaches further back than the windows of the bills.
+}
+
+/// The whole ring reaches further back than the windows of the bills.
+fn kept(place: &Place) {
     let holds = |name: &str, text: &str| {
         let bytes = fs::read(place.path().join("run").join(name)).expect(name);
         bytes
@@ -164,6 +188,138 @@ fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
     let windows = fs::read_to_string(place.path().join("run/windows.jsonl")).expect("windows");
     let breach = windows.lines().next().expect("the breach");
     assert!(!breach.contains("known-before"), "the scene is too short");
+}
+
+/// A real-time thread that a timer wakes each ms, on the CPU of the scene.
+const SLEEPER: &str = "import os,time\n\
+os.sched_setaffinity(0,{0})\n\
+os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(60))\n\
+open('/proc/self/comm','w').write('rt-sleeper')\n\
+while True: time.sleep(0.001)\n";
+
+/// Ended with the test.
+struct Running(std::process::Child);
+
+impl Running {
+    fn python(place: &Place, script: &str) -> Self {
+        let mut command = place.command("python3");
+        Self(command.args(["-c", script]).spawn().expect("a program"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
+    if !is_root() || !has("python3") {
+        skip!("python3 or root are missing");
+    }
+    let _turn = turn();
+    let tracing = match Tracing::begin() {
+        Ok(tracing) => tracing,
+        Err(reason) => skip!("{reason}"),
+    };
+    let place = Place::new();
+    let sleeper = Running::python(&place, SLEEPER);
+    let tid = sleeper.0.id().to_string();
+    let comm = format!("/proc/{tid}/comm");
+    until("its name", || {
+        fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "rt-sleeper")
+    });
+    // No breach: nothing is frozen, nothing more is kept, nothing runs.
+    let quiet = [
+        "watch",
+        &tid,
+        "-D",
+        "1",
+        "-b",
+        "10s",
+        "-o",
+        "quiet",
+        "--on-breach",
+        "touch told",
+    ];
+    tracing.run(&place, &quiet).expect(0);
+    assert!(tracing.is_on());
+    for file in ["told", "quiet/breach-trace.txt", "quiet/breach.pftrace"] {
+        assert!(!place.path().join(file).exists(), "{file}");
+    }
+    assert!(read_json(&place.path().join("quiet/run.json"))["watch"]["breach"].is_null());
+
+    let command = "echo $PUNCTUAL_RUN $PUNCTUAL_CPU $PUNCTUAL_TID $PUNCTUAL_LATENCY_NS >told";
+    let words = [
+        "watch",
+        &tid,
+        "-D",
+        "60",
+        "--stop-above",
+        "30ms",
+        "-o",
+        "run",
+        "--on-breach",
+        command,
+    ];
+    let watch = tracing.start(&place, &words);
+    until("the watch", || place.path().join("run/run.json").exists());
+    let scene = Running::python(&place, SCENE);
+    let ended = watch.end_within(PATIENCE).expect(2);
+    drop(scene);
+    assert!(
+        ended
+            .stderr
+            .contains("-b: a latency above 30 ms ended the run"),
+        "{ended:?}"
+    );
+    let record = read_json(&place.path().join("run/run.json"));
+    assert_eq!(record["state"]["reason"], "break-value");
+    assert_eq!(record["request"]["break_ns"], 30_000_000);
+    let breach = &record["watch"]["breach"];
+    let latency_ns = breach["latency_ns"].as_u64().expect("a latency");
+    assert!(latency_ns > 30_000_000, "{breach}");
+    assert_eq!(breach["task"]["name"], "rt-sleeper");
+    let told = fs::read_to_string(place.path().join("told")).expect("what it told");
+    assert_eq!(told, format!("run 0 {tid} {latency_ns}\n"));
+    let events = record["events"].as_array().expect("events");
+    let says = |event: &&Value| event["kind"] == "breach";
+    let event = events.iter().find(says).expect("the breach");
+    let text = event["text"].as_str().expect("its text");
+    assert!(
+        text.contains(&format!("rt-sleeper/{tid} on CPU 0")),
+        "{text}"
+    );
+    assert!(!tracing.is_on());
+    drop(tracing);
+    frozen(&place, &record, "rt-sleeper");
+    kept(&place);
+}
+
+#[test]
+fn a_breach_ends_a_watch_of_the_system_and_says_who_was_late() {
+    if !is_root() || !has("python3") {
+        skip!("python3 or root are missing");
+    }
+    let _turn = turn();
+    let place = Place::new();
+    let _sleeper = Running::python(&place, SLEEPER);
+    // Any wake-up takes longer.
+    let words = ["watch", "--system", "-D", "60", "-b", "1ns", "-o", "run"];
+    let ended = place.start(&words).end_within(PATIENCE).expect(2);
+    assert!(
+        ended.stderr.contains("-b: a latency above 1 ns"),
+        "{ended:?}"
+    );
+    let run = place.run_of_path("run");
+    let breach = run.watch.expect("a watch").breach.expect("a breach");
+    assert!(
+        breach.latency_ns > 1 && !breach.task.name.is_empty(),
+        "{breach:?}"
+    );
+    assert!(run.measured_ns < 50_000_000_000);
 }
 
 #[test]

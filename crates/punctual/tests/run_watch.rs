@@ -243,9 +243,31 @@ fn late_jobs_of_a_deadline_thread_are_counted() {
 }
 
 #[test]
+fn what_deadline_jobs_use_of_their_budget_is_counted() {
+    needed!();
+    if let Err(why) = exact::the_budget_that_jobs_use_is_counted() {
+        skip!("{why}");
+    }
+}
+
+#[test]
+fn places_off_the_cpu_are_counted_with_their_stacks() {
+    needed!();
+    exact::places_off_the_cpu_are_counted();
+}
+
+#[test]
+fn waits_for_a_cpu_are_counted_of_a_program_and_of_the_system() {
+    needed!();
+    let _alone = alone();
+    exact::waits_for_a_cpu_are_counted(0, false);
+    exact::waits_for_a_cpu_are_counted(0, true);
+}
+
+#[test]
 fn what_can_not_be_watched_is_said_in_one_line() {
     let place = Place::new();
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["4194304"], "no program has the number 4194304"),
         (
             &["no-such-program"],
@@ -254,6 +276,9 @@ fn what_can_not_be_watched_is_said_in_one_line() {
         (&[], "PID|NAME"),
         (&["1", "--system"], "--system"),
         (&["--system", "--all"], "--all"),
+        (&["--system", "--off-cpu"], "--off-cpu"),
+        (&["1", "--stop-above", "0"], "a bare number is in us"),
+        (&["1", "--on-breach", "true"], "--breaktrace"),
         (&["1", "--deadline", "soon"], "--deadline"),
     ];
     for (arguments, wanted) in cases {

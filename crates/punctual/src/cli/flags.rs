@@ -1,6 +1,7 @@
 //! The flags as plain data: parsed, not yet acted on. Help, man page and shell
 //! completions come out of them.
 
+mod breach;
 mod explain;
 mod gaps;
 pub mod names;
@@ -22,6 +23,7 @@ use crate::load::{LoadClass, LoadSpec};
 use crate::probe::kinds::Kind;
 use crate::report::formats::Format;
 use crate::system::cpus;
+pub use breach::BreachFlags;
 use explain::EXPLAIN_EXAMPLES;
 pub use explain::ExplainFlags;
 pub use gaps::{GapFlags, Probe};
@@ -172,13 +174,10 @@ pub struct RunFlags {
     /// Measure this number of cycles of each thread [default: no limit]
     #[arg(short, long, value_name = "N", value_parser = loops, allow_hyphen_values = true, help_heading = PROBE)]
     pub loops: Option<u64>,
-    /// Stop at the first latency above this, in us or with a unit; freeze the kernel's trace buffer and keep all that is recorded (--stop-above is the same) [default: don't stop]
-    #[arg(short, long = "breaktrace", visible_alias = "stop-above", value_name = "US", value_parser = units::latency, allow_hyphen_values = true, help_heading = PROBE)]
-    pub break_value: Option<u64>,
 
-    /// Run this command of the shell once -b has stopped the run, with PUNCTUAL_RUN (its directory), PUNCTUAL_CPU and PUNCTUAL_LATENCY_NS in its environment [default: none]
-    #[arg(long, value_name = "COMMAND", requires = "break_value", help_heading = PROBE)]
-    pub on_breach: Option<String>,
+    /// What ends the run early.
+    #[command(flatten)]
+    pub breach: BreachFlags,
 
     /// What is required.
     #[command(flatten)]
@@ -273,6 +272,7 @@ impl RunFlags {
 }
 
 const PROBE: &str = "Probe";
+const STOP: &str = "Stop at a late wake-up";
 const REQUIRE: &str = "Requirement";
 const CONDITIONS: &str = "Conditions";
 const OUTPUT: &str = "Output";

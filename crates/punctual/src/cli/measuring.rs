@@ -7,11 +7,12 @@ use std::time::SystemTime;
 use punctual_stats::verdict::Outcome;
 
 use super::failure::{Failure, SETUP, USAGE};
-use super::flags::RunFlags;
+use super::flags::{BreachFlags, RunFlags};
 use super::out;
 use super::screen::Screen;
+use crate::conduct::breach::broke;
 use crate::conduct::{self, ConductError, Plan};
-use crate::record::{Demand, RecordError, Run, RunDirectory, State};
+use crate::record::{Demand, RecordError, Run, RunDirectory};
 use crate::report::refusal::refusal;
 use crate::report::{summary_json, terminal};
 
@@ -29,7 +30,14 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
     );
     let outcome = conduct::conduct(plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
-    if broke(&run) {
+    tell_breach(&run);
+    show(&run, flags.json, flags.quiet, flags.verbose, &directory);
+    conclude_breach(&flags.breach, &run, &directory)
+}
+
+/// Says that a latency above the break value ended the run, where one did.
+pub(super) fn tell_breach(run: &Run) {
+    if broke(run) {
         let limit_ns = run.request.break_ns.unwrap_or(0);
         out::complain(&format!(
             "-b: a {} above {} ended the run",
@@ -37,10 +45,21 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
             punctual_stats::format::duration(limit_ns)
         ));
     }
-    show(&run, flags.json, flags.quiet, flags.verbose, &directory);
-    let status = conclude(&run, &directory);
+}
+
+/// As [`conclude`], and then runs the user's command if a latency above the break value ended
+/// the run.
+///
+/// # Errors
+/// The command failed.
+pub(super) fn conclude_breach(
+    flags: &BreachFlags,
+    run: &Run,
+    directory: &RunDirectory,
+) -> Result<ExitCode, Failure> {
+    let status = conclude(run, directory);
     match &flags.on_breach {
-        Some(line) if broke(&run) => on_breach(line, &run, &directory).map(|()| status),
+        Some(line) if broke(run) => on_breach(line, run, directory).map(|()| status),
         _ => Ok(status),
     }
 }
@@ -51,11 +70,23 @@ fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Fail
         .threads
         .iter()
         .max_by_key(|thread| thread.latency.max_ns);
-    let (cpu, latency_ns) = worst.map_or((0, 0), |thread| (thread.cpu, thread.latency.max_ns));
+    let worst = worst.map_or((0, 0, 0), |thread| {
+        (thread.cpu, thread.tid, thread.latency.max_ns)
+    });
+    // A watch knows which one it was: threads that are watched go on, and move.
+    let watched = run.watch.as_ref().and_then(|watch| watch.breach.as_ref());
+    let (cpu, tid, latency_ns) = watched.map_or(worst, |it| {
+        (
+            it.cpu as usize,
+            it.task.tid.try_into().unwrap_or(0),
+            it.latency_ns,
+        )
+    });
     let status = Command::new("sh")
         .args(["-c", line])
         .env("PUNCTUAL_RUN", directory.path())
         .env("PUNCTUAL_CPU", cpu.to_string())
+        .env("PUNCTUAL_TID", tid.to_string())
         .env("PUNCTUAL_LATENCY_NS", latency_ns.to_string())
         .status();
     match status {
@@ -145,9 +176,4 @@ pub fn exit_code(run: &Run) -> ExitCode {
         None if broke(run) => ExitCode::from(Outcome::Fail.exit_code()),
         None => ExitCode::SUCCESS,
     }
-}
-
-/// Whether the run ended because a latency was above the break value.
-fn broke(run: &Run) -> bool {
-    matches!(&run.state, State::Stopped { reason } if reason == conduct::BREAK_VALUE)
 }

@@ -112,7 +112,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
     let choice = choose_cpus(flags, &topology, &place)?;
     let load_cpus = cpus::for_load(&topology, &place);
     let threads = flags.threads.flatten().unwrap_or(choice.probed.len());
-    let duration_ns = match (flags.duration, flags.loops, flags.break_value) {
+    let duration_ns = match (flags.duration, flags.loops, flags.breach.break_value) {
         (Some(duration_ns), _, _) => Some(duration_ns),
         (None, None, None) => defaults.duration_ns,
         // Loops and the break value end a run by themselves.
@@ -151,7 +151,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<Plan, Fa
         policy: flags.policy.at(flags.priority.unwrap_or(PRIORITY)),
         duration_ns,
         loops: flags.loops,
-        break_ns: flags.break_value,
+        break_ns: flags.breach.break_value,
         load: flags.load.clone().unwrap_or(if defaults.loaded {
             LoadSpec::Standard
         } else {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::flags::WatchFlags;
-use super::measuring::{conclude, make_directory, settled, show};
+use super::measuring::{conclude_breach, make_directory, settled, show, tell_breach};
 use super::plan::required;
 use super::screen::Screen;
 use crate::conduct::{self, Target, WatchPlan};
@@ -24,8 +24,9 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode, Failure> {
     let mut screen = Screen::new(flags.quiet || flags.json, false, flags.verbose, false);
     let outcome = conduct::watch(&plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
+    tell_breach(&run);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);
-    Ok(conclude(&run, &directory))
+    conclude_breach(&flags.breach, &run, &directory)
 }
 
 fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
@@ -42,7 +43,10 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
             .collect(),
         target,
         every: flags.all,
+        off_cpu: flags.off_cpu,
+        run_queue: flags.run_queue,
         duration_ns: flags.duration,
+        break_ns: flags.breach.break_value,
         requirements: required(&flags.required, None),
         confidence: flags.required.confidence,
         explain: !flags.no_explain,

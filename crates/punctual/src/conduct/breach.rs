@@ -1,10 +1,13 @@
-//! The kernel's own trace buffer, frozen when a latency above the break value ends a run.
+//! What a latency above the break value leaves when it ends a run: the kernel's own trace buffer,
+//! frozen, and all that punctual's recorder holds.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::record::{RecordError, RunDirectory};
+use super::keeping::Keeping;
+use crate::record::{RecordError, Run, RunDirectory, State};
+use crate::trace::attribute::event::Window;
 
 /// The kernel's trace buffer as text, beside the run.
 pub const TRACE_FILE: &str = "breach-trace.txt";
@@ -13,6 +16,62 @@ const MOST: usize = 64 << 20;
 
 /// Where the kernel's tracing may be mounted.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The reason of a run that a latency above the break value stopped.
+pub const BREAK_VALUE: &str = "break-value";
+
+/// Whether a run ended because a latency was above the break value.
+#[must_use]
+pub fn broke(run: &Run) -> bool {
+    matches!(&run.state, State::Stopped { reason } if reason == BREAK_VALUE)
+}
+
+/// What is saved of a breach; nothing where the run ended otherwise.
+#[derive(Debug, Default)]
+pub(super) struct Breach {
+    frozen: Option<Frozen>,
+    /// All that the recorder holds.
+    pub ring: Option<Window>,
+}
+
+impl Breach {
+    /// What is kept of a run that has ended, its state settled: `ring` cuts what the recorder
+    /// holds. The trace buffer of a run that ended otherwise goes on.
+    pub fn keep(
+        frozen: Option<Frozen>,
+        kept: &mut Keeping<'_>,
+        ring: impl FnOnce(&Run) -> Option<Window>,
+    ) -> Self {
+        if !broke(&kept.run) {
+            frozen.iter().for_each(Frozen::thaw);
+            return Self::default();
+        }
+        if let Some(words) = frozen.as_ref().map(Frozen::words) {
+            kept.event("trace-frozen", words);
+        }
+        let ring = ring(&kept.run);
+        Self { frozen, ring }
+    }
+
+    /// Saves the trace beside the run.
+    ///
+    /// # Errors
+    /// It can't be read, or not be saved.
+    pub fn save(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let frozen = self.frozen.as_ref();
+        frozen.map_or(Ok(()), |frozen| frozen.save(directory))
+    }
+}
+
+/// Freezes the kernel's trace buffer when a run with a break value has ended by itself, while
+/// what delayed the wake-up is still in it.
+pub(super) fn freeze(break_ns: Option<u64>, kept: &mut Keeping<'_>) -> Option<Frozen> {
+    break_ns?;
+    Frozen::freeze().unwrap_or_else(|error| {
+        kept.event("trace-not-frozen", error);
+        None
+    })
+}
 
 /// The kernel's trace buffer, which takes no events any more.
 #[derive(Debug)]

@@ -32,6 +32,6 @@ pub use explain::WINDOWS_FILE;
 pub use gather::Gathering;
 pub use observer::Observer;
 pub use plan::Plan;
-pub use session::{BREAK_VALUE, conduct};
+pub use session::conduct;
 pub use signals::{Signals, survive_long_files};
 pub use watch::{Target, WatchPlan, watch};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use punctual_rt::clock;
 
 use super::blocks::Stretches;
-use super::breach::Frozen;
+use super::breach::{self, BREAK_VALUE, Breach, Frozen};
 use super::error::ConductError;
 use super::explain::{Explaining, number};
 use super::gather::Gathering;
@@ -33,7 +33,6 @@ use crate::record::samples::SAMPLES_DIRECTORY;
 use crate::record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Thread};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
-use crate::trace::attribute::event::Window;
 
 /// How often whoever watches is told.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -45,9 +44,6 @@ pub(super) const SAVE_EVERY: Duration = Duration::from_secs(5);
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// The highest samples that are kept, over all threads.
 pub(super) const PEAKS: usize = 8192;
-
-/// The reason of a run that a latency above the break value stopped.
-pub const BREAK_VALUE: &str = "break-value";
 
 /// The reason of a run that a stop of the process ended: longer than the break value, and no
 /// latency.
@@ -246,13 +242,6 @@ struct Session<'a> {
     frozen: Option<Frozen>,
 }
 
-/// What is saved of a breach.
-#[derive(Default)]
-struct Breach {
-    frozen: Option<Frozen>,
-    ring: Option<Window>,
-}
-
 impl Session<'_> {
     /// Waits for the end, whatever brings it, and keeps the record meanwhile.
     fn measure(&mut self) -> State {
@@ -279,7 +268,7 @@ impl Session<'_> {
             }
             if self.lined.probes.iter().all(Probe::is_over) {
                 // The threads themselves say whether it was for a break value.
-                self.freeze();
+                self.frozen = breach::freeze(self.plan.break_ns, &mut self.kept);
                 return State::Finished;
             }
             self.tell_stops();
@@ -304,45 +293,21 @@ impl Session<'_> {
         }
     }
 
-    /// Freezes the kernel's trace buffer, while what delayed the wake-up is still in it.
-    fn freeze(&mut self) {
-        if self.plan.break_ns.is_none() {
-            return;
-        }
-        match Frozen::freeze() {
-            Ok(frozen) => self.frozen = frozen,
-            Err(error) => self.kept.event("trace-not-frozen", error),
-        }
-    }
-
     /// What a latency above the break value leaves beside the run.
     fn keep_breach(&mut self) -> Breach {
-        let mut breach = Breach::default();
-        let broke =
-            matches!(&self.kept.run.state, State::Stopped { reason } if reason == BREAK_VALUE);
-        if !broke {
-            self.frozen.take().iter().for_each(Frozen::thaw);
-            return breach;
-        }
-        breach.frozen = self.frozen.take();
-        if let Some(words) = breach.frozen.as_ref().map(Frozen::words) {
-            self.kept.event("trace-frozen", words);
-        }
-        let run = &self.kept.run;
-        let bills = run
-            .explanation
-            .iter()
-            .flat_map(|explanation| &explanation.bills);
-        let worst = bills.max_by_key(|bill| bill.latency_ns);
-        let (Some(explaining), Some(bill)) = (&self.explaining, worst) else {
-            return breach;
-        };
-        let on = |thread: &&Thread| number(thread.cpu) == bill.cpu;
-        if let Some(thread) = run.threads.iter().find(on) {
+        let explaining = &self.explaining;
+        Breach::keep(self.frozen.take(), &mut self.kept, |run| {
+            let bills = run
+                .explanation
+                .iter()
+                .flat_map(|explanation| &explanation.bills);
+            let bill = bills.max_by_key(|bill| bill.latency_ns)?;
+            let on = |thread: &&Thread| number(thread.cpu) == bill.cpu;
+            let thread = run.threads.iter().find(on)?;
             let woken_ns = bill.due_ns.saturating_add(bill.latency_ns);
-            breach.ring = explaining.ring(thread.tid, thread.cpu, bill.due_ns, woken_ns);
-        }
-        breach
+            let explaining = explaining.as_ref()?;
+            explaining.ring(thread.tid, thread.cpu, bill.due_ns, woken_ns)
+        })
     }
 
     /// Keeps the times in which a load did no work.
@@ -493,7 +458,7 @@ impl Session<'_> {
         let beside = windows_of(&self.explaining);
         let beside = |directory: &RunDirectory| {
             let windows = beside(directory);
-            windows.and(breach.frozen.map_or(Ok(()), |it| it.save(directory)))
+            windows.and(breach.save(directory))
         };
         self.kept.save_last(beside, self.observer)
     }

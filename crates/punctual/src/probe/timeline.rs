@@ -16,24 +16,39 @@ const MAX_SECONDS: u64 = 1 << 30;
 pub struct Rows {
     row_ns: u64,
     rows: Vec<TimelineRow>,
+    /// Rows at the most.
+    most: usize,
     /// One bit for each second that held a miss.
     missed_seconds: Vec<u64>,
 }
 
 impl Default for Rows {
     fn default() -> Self {
-        Self {
-            row_ns: FIRST_ROW_NS,
-            rows: Vec::with_capacity(Timeline::ROWS),
-            missed_seconds: Vec::new(),
-        }
+        Self::within(Timeline::ROWS)
     }
 }
 
 impl Rows {
+    /// A timeline of at most so many rows.
+    #[must_use]
+    pub fn within(most: usize) -> Self {
+        Self {
+            row_ns: FIRST_ROW_NS,
+            rows: Vec::with_capacity(most),
+            most,
+            missed_seconds: Vec::new(),
+        }
+    }
+
+    /// Its rows, and how long each of them is.
+    #[must_use]
+    pub fn rows(&self) -> (u64, &[TimelineRow]) {
+        (self.row_ns, &self.rows)
+    }
+
     /// Makes `at_ns` fall into the last row, and returns when that row ends.
     pub fn reach(&mut self, at_ns: u64) -> u64 {
-        while at_ns / self.row_ns >= Timeline::ROWS as u64 {
+        while at_ns / self.row_ns >= self.most as u64 {
             self.fold();
         }
         let row = (at_ns / self.row_ns) as usize;

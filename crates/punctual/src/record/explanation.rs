@@ -15,7 +15,7 @@ mod wait;
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-pub use cause::{Cause, EARLIER_TIMER, softirq_name};
+pub use cause::{Cause, EARLIER_TIMER, general_name, softirq_name};
 pub(super) use check::check;
 pub use culprit::Culprit;
 pub use ledger::Ledger;

@@ -1,6 +1,8 @@
 //! What was watched, and what its threads went through beside their wake-ups.
 
+mod budget;
 mod marks;
+mod waits;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::{Skip, Skips};
@@ -8,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::read::Bounds;
 use super::validate::{Broken, at_most, ensure, histogram};
+pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
+pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};
 
 /// What was watched of a machine that was left as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +41,15 @@ pub struct Watch {
     /// What the programs in the kernel took, measured for a part of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<WatchCost>,
+    /// The wake-up above the break value that ended the watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breach: Option<Breach>,
+    /// Where the threads were while they were off the CPU, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_cpu: Option<OffCpu>,
+    /// How long threads waited for a CPU, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_queue: Option<RunQueue>,
     /// Places of the program that its threads passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<WatchedMark>,
@@ -162,6 +175,12 @@ pub struct WatchedThread {
     /// Jobs under SCHED_DEADLINE; absent where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Jobs>,
+    /// What these used of the budgets that the thread had, in the order of their first jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
+    /// Jobs that had further budgets.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub budgets_beyond: u64,
     /// What it slept in, the most time first.
     pub calls: Vec<WatchedCall>,
     /// Sleeps that found no room among the calls.
@@ -231,6 +250,16 @@ pub struct Jobs {
     pub worst_ns: u64,
     /// How often a deadline was put off by the kernel, because the runtime was used up.
     pub postponed: u64,
+    /// How often the thread was throttled: the runtime was used up, and it had to wait for the
+    /// next period.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub throttled: u64,
+    /// For how long, all together; of those that are over.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub throttled_ns: u64,
+    /// The longest of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub worst_throttled_ns: u64,
 }
 
 /// What a thread slept in.
@@ -275,6 +304,19 @@ pub struct WorstWakeUp {
     pub by_timer: bool,
 }
 
+/// The first wake-up above the break value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breach {
+    /// Who was woken.
+    pub task: WatchedTask,
+    /// On which CPU it ran again.
+    pub cpu: u32,
+    /// How long it took.
+    pub latency_ns: u64,
+    /// When the thread ran, CLOCK_MONOTONIC.
+    pub at_ns: u64,
+}
+
 /// What the programs in the kernel took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WatchCost {
@@ -307,6 +349,7 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
         histogram(&thread.by_others, &format!("{place}.by_others"))?;
         at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
         at_most(thread.skips.len(), Skips::MOST, format!("{place}.skips"))?;
+        budget::check(&thread.budgets, &place)?;
         let sound = |skip: &Skip| skip.count > 0 && skip.least_ns <= skip.most_ns;
         ensure(
             thread.skips.iter().all(sound),
@@ -314,6 +357,7 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
             "an entry without a period, or one whose least exceeds its most",
         )?;
     }
+    waits::check(watch.off_cpu.as_ref(), watch.run_queue.as_ref(), threads)?;
     marks::check(&watch.marks)
 }
 
@@ -342,6 +386,7 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
         calls: a.calls.saturating_add(b.calls),
         spent_ns: a.spent_ns.saturating_add(b.spent_ns),
     });
+    sum.breach = sum.breach.take().or_else(|| watch.breach.clone());
     marks::add_up(&mut sum.marks, &watch.marks);
     let mut taken: Vec<usize> = Vec::new();
     for thread in &watch.threads {
@@ -360,6 +405,10 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
         };
         taken.push(at);
     }
+    waits::add_up(&mut sum.off_cpu, &watch.off_cpu, |sum, term| {
+        sum.add(term, &taken);
+    });
+    waits::add_up(&mut sum.run_queue, &watch.run_queue, RunQueue::add);
     taken
 }
 
@@ -382,6 +431,7 @@ impl WatchedThread {
             (&mut self.migrations, other.migrations),
             (&mut self.calls_beyond, other.calls_beyond),
             (&mut self.unseen, other.unseen),
+            (&mut self.budgets_beyond, other.budgets_beyond),
         ] {
             *sum = sum.saturating_add(term);
         }
@@ -402,9 +452,15 @@ impl WatchedThread {
                 late: a.late.saturating_add(b.late),
                 worst_ns: a.worst_ns.max(b.worst_ns),
                 postponed: a.postponed.saturating_add(b.postponed),
+                throttled: a.throttled.saturating_add(b.throttled),
+                throttled_ns: a.throttled_ns.saturating_add(b.throttled_ns),
+                worst_throttled_ns: a.worst_throttled_ns.max(b.worst_throttled_ns),
             }),
             (a, b) => a.or(b),
         };
+        self.budgets_beyond = self
+            .budgets_beyond
+            .saturating_add(budget::add_up(&mut self.budgets, &other.budgets));
         for call in &other.calls {
             let known = self.calls.iter().position(|known| known.name == call.name);
             match known {

@@ -152,7 +152,18 @@ fn watch_lines(mut table: watch::Table, style: &Style) -> Vec<String> {
         rows = cells(&table);
     }
     let lines = table::set(&rows, room, style);
-    lines.iter().map(|line| format!("  {line}")).collect()
+    let texts = table.below.map_or_else(Vec::new, |(_, texts)| texts);
+    // Below the row that it belongs to, which follows the heads.
+    let mut texts = std::iter::once(String::new()).chain(texts);
+    let mut set = Vec::new();
+    for line in lines {
+        set.push(format!("  {line}"));
+        let text = texts.next().unwrap_or_default();
+        let below = wrap(&text, room.saturating_sub(4));
+        let below = below.iter().filter(|line| !line.is_empty());
+        set.extend(below.map(|line| style.paint(Tone::Dim, &format!("      {line}"))));
+    }
+    set
 }
 
 impl<'a> Page<'a> {
@@ -358,7 +369,7 @@ impl<'a> Page<'a> {
         for mut table in watch::tables(run) {
             self.section(table.name);
             let rest = table.rows.len().saturating_sub(watch::MOST_ROWS);
-            table.rows.truncate(watch::MOST_ROWS);
+            table.truncate(watch::MOST_ROWS);
             self.lines.extend(watch_lines(table, self.style));
             if rest > 0 {
                 let text = format!("  and {} more in the report", words::count(rest as u64));

@@ -1,6 +1,8 @@
 //! What was watched beside the wake-ups, as tables: for the terminal and the page.
 
+mod budgets;
 mod marks;
+mod waits;
 
 use super::words;
 use crate::record::Run;
@@ -17,11 +19,23 @@ pub(super) struct Table {
     pub name: &'static str,
     pub heads: Vec<&'static str>,
     pub rows: Vec<Vec<String>>,
+    /// A text that belongs to each row, and its head: too long for a column of a terminal.
+    pub below: Option<(&'static str, Vec<String>)>,
+    /// It is there because a flag asked for it.
+    pub asked: bool,
     /// Columns that a narrow terminal goes without, the first of them first.
     spare: &'static [&'static str],
 }
 
 impl Table {
+    /// Keeps the first rows.
+    pub(super) fn truncate(&mut self, most: usize) {
+        self.rows.truncate(most);
+        if let Some((_, texts)) = &mut self.below {
+            texts.truncate(most);
+        }
+    }
+
     /// Goes without one column more, where there is one.
     pub(super) fn narrow(&mut self) -> bool {
         let spare = self.spare.iter();
@@ -45,7 +59,11 @@ pub(super) fn tables(run: &Run) -> Vec<Table> {
         marks::lengths(run, watch),
         marks::worst(run, watch),
         threads(run, watch),
+        budgets::used(run, watch),
+        budgets::over_time(run, watch),
         sleeps(run, watch),
+        waits::off_cpu(run, watch),
+        waits::run_queue(run, watch),
         worst(run, watch),
     ]
     .into_iter()
@@ -102,6 +120,9 @@ pub(super) fn subject(run: &Run) -> Option<String> {
     if unseen > 0 {
         let them = words::plural(unseen, "wake-up was", "wake-ups were");
         text += &format!("; {them} not shown by the kernel, and may have been late");
+    }
+    for lack in waits::lacks(watch) {
+        text += &format!("; {lack}");
     }
     if let Some(cost) = watch
         .cost
@@ -281,6 +302,8 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         name: "What the threads went through",
         heads,
         rows: rows.collect(),
+        below: None,
+        asked: false,
         spare: &[
             "put off",
             "from disk",
@@ -341,6 +364,8 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
             "the worst",
         ],
         rows: rows.collect(),
+        below: None,
+        asked: false,
         spare: &["mean", "times", "inverted"],
     }
 }
@@ -376,6 +401,8 @@ fn worst(run: &Run, watch: &Watch) -> Table {
             "at",
         ],
         rows: rows.collect(),
+        below: None,
+        asked: false,
         spare: &["woken by", "at"],
     }
 }

@@ -1,8 +1,9 @@
 //! Watches for records that hold one.
 
 use punctual::record::watch::{
-    Following, Jobs, MarkedThread, Subject, Timing, Watch, WatchCost, WatchedCall, WatchedMark,
-    WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
+    Breach, Budget, BudgetWindow, Following, Jobs, MarkedThread, OffCpu, OffCpuPlace, OffCpuWhy,
+    QueueTimes, RunQueue, RunQueueThread, Subject, TimesSum, Timing, Watch, WatchCost, WatchedCall,
+    WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::Skips;
@@ -38,7 +39,12 @@ fn thread(name: &str) -> WatchedThread {
             late: 5,
             worst_ns: 2_000_000,
             postponed: 5,
+            throttled: 5,
+            throttled_ns: 40_000_000,
+            worst_throttled_ns: 15_000_000,
         }),
+        budgets: vec![budget()],
+        budgets_beyond: 1,
         calls: vec![WatchedCall {
             name: "futex LOCK_PI".to_owned(),
             count: 7,
@@ -52,6 +58,82 @@ fn thread(name: &str) -> WatchedThread {
         calls_beyond: 1,
         unseen: 1,
         slept_but_for_stops: true,
+    }
+}
+
+fn off_cpu(name: &str) -> OffCpu {
+    let place = |why, kernel: &[&str]| OffCpuPlace {
+        thread: 0,
+        why,
+        kernel: kernel.iter().map(|it| (*it).to_owned()).collect(),
+        user: vec!["read+0x1c".to_owned(), format!("{name}::next+0x40")],
+        count: 20,
+        total_ns: 40_000_000,
+        longest_ns: 11_000_000,
+        longest_at_ns: 5_000_000_000,
+    };
+    let sum = |count| TimesSum {
+        count,
+        total_ns: count * 1_000,
+    };
+    OffCpu {
+        places: vec![
+            place(
+                OffCpuWhy::Asleep,
+                &["anon_pipe_read+0x1a0", "vfs_read+0x2c"],
+            ),
+            place(OffCpuWhy::Throttled, &[]),
+        ],
+        beyond: sum(7),
+        no_room: sum(3),
+        stackless: 2,
+    }
+}
+
+fn run_queue(name: &str, threads: u64) -> RunQueue {
+    let times = |ns: u64, count| {
+        let mut lengths = Histogram::new();
+        lengths.record_n(ns, count);
+        QueueTimes {
+            lengths: HistogramRecord::from(&lengths),
+            total_ns: ns * count,
+            longest_at_ns: 5_000_000_000,
+        }
+    };
+    RunQueue {
+        threads: vec![RunQueueThread {
+            task: task(name),
+            threads,
+            unseen: 1,
+            woken: times(12_000, 2_000),
+            preempted: times(4_000_000, 5),
+        }],
+        beyond: 9,
+        lost: 4,
+    }
+}
+
+fn budget() -> Budget {
+    let mut used = Histogram::new();
+    used.record_n(1_000_000, 20);
+    used.record_n(12_000_000, 5);
+    let window = |jobs, over| BudgetWindow {
+        jobs,
+        used_ns: jobs * 1_000_000 + over * 11_000_000,
+        max_ns: if over > 0 { 12_000_000 } else { 1_000_000 },
+        over,
+        throttled: over,
+    };
+    Budget {
+        runtime_ns: 5_000_000,
+        deadline_ns: 6_000_000,
+        period_ns: 20_000_000,
+        used: HistogramRecord::from(&used),
+        over: 5,
+        throttled: 5,
+        worst_at_ns: 5_000_000_000,
+        window_ns: 100_000_000,
+        windows: vec![window(10, 0), window(0, 0), window(15, 5)],
     }
 }
 
@@ -72,6 +154,14 @@ pub fn program(name: &str, threads: usize) -> Watch {
         ordinary: 0,
         worst: Vec::new(),
         cost: None,
+        breach: Some(Breach {
+            task: task(name),
+            cpu: 1,
+            latency_ns: 1_450_000,
+            at_ns: 5_000_000_000,
+        }),
+        off_cpu: (threads > 0).then(|| off_cpu(name)),
+        run_queue: Some(run_queue(name, 1)),
         marks: vec![mark(name), refused_mark(name)],
     }
 }
@@ -181,6 +271,9 @@ pub fn system(name: &str) -> Watch {
             calls: 25_034,
             spent_ns: 3_970_000,
         }),
+        breach: None,
+        off_cpu: None,
+        run_queue: Some(run_queue(name, 3)),
         marks: Vec::new(),
     }
 }

@@ -15,7 +15,7 @@ use super::inside::{in_guest, is_rt, punctual};
 use super::{exact, known, ready, several, waits};
 
 /// The parts below.
-const PARTS: usize = 8;
+const PARTS: usize = 11;
 
 fn all_parts(kernel: &str) {
     if let Err(reason) = ready() {
@@ -59,6 +59,25 @@ fn guest_late_waits_and_passed_instants_are_counted() {
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_late_jobs_are_counted() {
     exact::late_jobs_are_counted().expect("SCHED_DEADLINE is granted");
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_the_budget_that_jobs_use_is_counted() {
+    exact::the_budget_that_jobs_use_is_counted().expect("SCHED_DEADLINE is granted");
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_places_off_the_cpu_are_counted() {
+    exact::places_off_the_cpu_are_counted();
+}
+
+#[test]
+#[ignore = "run by another test, in the laboratory's guest"]
+fn guest_waits_for_a_cpu_are_counted() {
+    exact::waits_for_a_cpu_are_counted(0, false);
+    exact::waits_for_a_cpu_are_counted(0, true);
 }
 
 #[test]

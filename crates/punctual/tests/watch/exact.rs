@@ -5,11 +5,14 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual::record::watch::{Subject, WatchedThread, WorstWakeUp};
+use punctual::record::watch::{
+    BudgetWindow, OffCpuPlace, OffCpuWhy, Subject, WatchedThread, WorstWakeUp,
+};
 use punctual::record::{Run, State};
 use punctual_rt::affinity;
 use punctual_rt::sched::{Policy, set_current};
 use punctual_rt::sys::task;
+use punctual_stats::histogram::Histogram;
 
 use super::common::{Place, until};
 use super::known::{Known, watch, watched as program};
@@ -200,6 +203,214 @@ pub fn late_jobs_are_counted() -> Result<(), String> {
     // 12 ms of work do not fit into a runtime of 5.
     assert!(jobs.postponed >= least, "{jobs:?}");
     Ok(())
+}
+
+/// What jobs use of their budget; or why it is no such thread here.
+pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
+    const JOBS: u64 = 25;
+    const LONG: u64 = JOBS / 5;
+    let place = Place::new();
+    let mut known = Known::start(program(), &["cycles", "100", "budget", "25"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    let did = known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    if let Some(error) = did.get("refused") {
+        return Err(format!("SCHED_DEADLINE is refused here: errno {error}"));
+    }
+    let run = place.run_of();
+    let (counted, watched) = thread(&run, "dl-budget");
+    assert_eq!(counted.lost, 0);
+    let jobs = watched.jobs.expect("jobs");
+    let [budget] = &watched.budgets[..] else {
+        panic!("{:?}", watched.budgets);
+    };
+    let lengths = (budget.runtime_ns, budget.deadline_ns, budget.period_ns);
+    assert_eq!(lengths, (5_000_000, 10_000_000, 20_000_000));
+    // The first yield may end one too, before its jobs begin.
+    assert!((JOBS..=JOBS + 1).contains(&budget.used.count) || watched.unseen > 0);
+    let used = Histogram::try_from(&budget.used).expect("sound");
+    let total_ns: u64 = budget.windows.iter().map(|it| it.used_ns).sum();
+    // No more than the thread's CPU time, and no less than it worked: exactly, unless the kernel
+    // takes less off the budget while the processor is slow.
+    assert!(total_ns <= did["budget-cpu"], "{total_ns} {did:?}");
+    let scaled = fs::read_to_string("/proc/cpuinfo").is_ok_and(|it| it.contains("aperfmperf"));
+    let worked_ns = did["budget-worked"] >> u32::from(scaled);
+    let hidden_ns = watched.unseen * 12_000_000;
+    assert!(
+        total_ns + hidden_ns >= worked_ns,
+        "{total_ns} {did:?} {budget:?} {watched:?}"
+    );
+    if watched.unseen == 0 && !scaled {
+        assert_eq!(budget.over, LONG, "{budget:?}");
+        assert!(used.max() >= Some(12_000_000) && used.quantile(0.5) < Some(5_000_000));
+        // 12 ms do not fit into 5: each of them is throttled, once or more.
+        assert!(budget.throttled >= LONG, "{budget:?}");
+        assert!(jobs.throttled_ns >= jobs.worst_throttled_ns && jobs.worst_throttled_ns > 0);
+    }
+    assert!(jobs.throttled >= budget.throttled, "{jobs:?}");
+    let in_windows = |of: fn(&BudgetWindow) -> u64| budget.windows.iter().map(of).sum::<u64>();
+    assert_eq!(in_windows(|it| it.jobs), budget.used.count);
+    assert_eq!(in_windows(|it| it.over), budget.over);
+    assert_eq!(in_windows(|it| it.throttled), budget.throttled);
+    Ok(())
+}
+
+/// Where a thread sleeps, by its stacks.
+pub fn places_off_the_cpu_are_counted() {
+    const CYCLES: u64 = 300;
+    let place = Place::new();
+    let mut known = Known::start(program(), &["cycles", "300", "threads", "3"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain", "--off-cpu"]);
+    known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of();
+    let watch = run.watch.as_ref().expect("a watch");
+    let off_cpu = watch.off_cpu.as_ref().expect("places");
+    assert_eq!((off_cpu.no_room.count, off_cpu.beyond.count), (0, 0));
+    let threads = &watch.threads;
+    let name = |place: &OffCpuPlace| &*threads[place.thread as usize].task.name;
+    let holds = |stack: &[String], part: &str| stack.iter().any(|it| it.contains(part));
+    let in_cycle = |place: &&OffCpuPlace| {
+        name(place) == "rt-loop"
+            && place.why == OffCpuWhy::Asleep
+            && holds(&place.kernel, "nanosleep")
+            && holds(&place.user, "wait_for_cycle")
+    };
+    let count: u64 = off_cpu
+        .places
+        .iter()
+        .filter(in_cycle)
+        .map(|it| it.count)
+        .sum();
+    let (_, watched) = thread(&run, "rt-loop");
+    // One of whose stack another had the room stands elsewhere.
+    let hidden = off_cpu.stackless + unslept(watched) + watched.unseen;
+    assert!(
+        (CYCLES - hidden..=CYCLES).contains(&count),
+        "{count} {off_cpu:?}"
+    );
+    // What was off the CPU at all was so where it slept, was preempted, or was stopped.
+    for (index, thread) in threads.iter().enumerate() {
+        let own = |it: &&OffCpuPlace| it.thread as usize == index;
+        let slept =
+            |it: &&OffCpuPlace| matches!(it.why, OffCpuWhy::Asleep | OffCpuWhy::Uninterruptible);
+        let own = off_cpu.places.iter().filter(own);
+        let (count, total_ns) = own.clone().filter(slept).fold((0, 0), |(count, ns), it| {
+            (count + it.count, ns + it.total_ns)
+        });
+        let calls = thread.calls.iter();
+        let sums = calls.fold((0, 0), |(n, ns), it| (n + it.count, ns + it.total_ns));
+        // The calls leave out what nothing was seen to wake.
+        assert!(
+            count >= sums.0 && count <= sums.0 + thread.unseen,
+            "{thread:?} {off_cpu:?}"
+        );
+        assert!(total_ns >= sums.1, "{thread:?} {off_cpu:?}");
+        for place in own {
+            assert!(place.longest_ns <= place.total_ns && place.count > 0);
+            assert!(!holds(&place.kernel, "bpf_") && !holds(&place.kernel, "schedule"));
+        }
+    }
+    // Those that have ended are not forgotten: ten sleeps each.
+    let brief = off_cpu.places.iter().filter(|it| name(it) == "rt-brief");
+    let slept: u64 = brief.map(|it| it.count).sum();
+    let unseen: u64 = threads.iter().map(|it| it.unseen).sum();
+    assert!((30 - unseen..=40).contains(&slept), "{slept} {off_cpu:?}");
+}
+
+/// How long a thread that a timer wakes, and one that is always ready, wait for a CPU that another
+/// one has for 40 ms at a time.
+pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
+    const TURNS: u64 = 8;
+    const HELD: Duration = Duration::from_millis(40);
+    let place = Place::new();
+    let own = std::process::id().to_string();
+    let subject = if of_system { "--system" } else { &own };
+    let going = watch(&place, &[subject, "-q", "--run-queue"]);
+    let be = |priority: u32| {
+        affinity::set_current(&[cpu]).expect("a CPU of ours");
+        set_current(Policy::Fifo(priority)).expect("root may");
+    };
+    let over = AtomicBool::new(false);
+    let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    std::thread::scope(|scope| {
+        let sleeps = || {
+            be(20);
+            while !over.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let spins = || {
+            be(10);
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        named("queue-sleeps")
+            .spawn_scoped(scope, sleeps)
+            .expect("a thread");
+        named("queue-spins")
+            .spawn_scoped(scope, spins)
+            .expect("a thread");
+        let hogs = || {
+            be(97);
+            for _ in 0..TURNS {
+                let begin = Instant::now();
+                while begin.elapsed() < HELD {}
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            over.store(true, Ordering::Relaxed);
+        };
+        named("queue-hogs")
+            .spawn_scoped(scope, hogs)
+            .expect("a thread");
+    });
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of();
+    let watch = run.watch.as_ref().expect("a watch");
+    let queue = watch.run_queue.as_ref().expect("run queues");
+    assert_eq!(queue.lost, 0);
+    let of = |name: &str| {
+        let found = queue.threads.iter().find(|it| it.task.name == name);
+        found.unwrap_or_else(|| panic!("no {name} in {queue:?}"))
+    };
+    // Each turn of the hog it waits from beginning to end; some may not be shown.
+    let held_ns = HELD.as_nanos() as u64;
+    let least_ns = (TURNS - 1) * held_ns;
+    let spins = of("queue-spins");
+    assert_eq!(spins.task.priority, 10);
+    assert!(spins.preempted.lengths.count >= TURNS - 1, "{spins:?}");
+    assert!(spins.preempted.total_ns >= least_ns, "{spins:?}");
+    assert!(spins.preempted.lengths.max_ns >= held_ns, "{spins:?}");
+    // It never sleeps, but for its beginning.
+    assert!(spins.woken.lengths.count <= 4, "{spins:?}");
+    // Its timer expires within some 2 ms of the hog's turn.
+    let sleeps = of("queue-sleeps");
+    assert!(
+        sleeps.woken.lengths.max_ns >= held_ns - 10_000_000,
+        "{sleeps:?}"
+    );
+    assert!(sleeps.woken.total_ns >= least_ns / 2, "{sleeps:?}");
+    let hogs = of("queue-hogs");
+    assert!(hogs.woken.lengths.count >= TURNS - 1, "{hogs:?}");
+    for times in [&spins.preempted, &sleeps.woken, &hogs.woken] {
+        let lengths = Histogram::try_from(&times.lengths).expect("sound");
+        // The places are at most a sixteenth too long; the sum is exact.
+        let sum_ns = lengths.mean().expect("some") * lengths.count() as f64;
+        let total_ns = times.total_ns as f64;
+        assert!(
+            sum_ns >= total_ns * 0.999 && sum_ns <= total_ns * 1.07,
+            "{times:?}"
+        );
+    }
+    // Of a whole system every thread, also who is no real-time thread.
+    let ordinary = queue.threads.iter().any(|it| it.task.policy == "other");
+    assert_eq!(ordinary, of_system, "{queue:?}");
 }
 
 /// One thread that wakes up each ms, and one above it that keeps the CPU for 40 ms at a time.

@@ -42,7 +42,8 @@ fn built(name: &str, once: &'static Built) -> &'static PathBuf {
         let path = directory.path().join(name);
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/watch");
         let done = Command::new("cc")
-            .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+            .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
+            .args(["-fno-omit-frame-pointer", "-o"])
             .arg(&path)
             .arg(source.join(format!("{name}.c")))
             .output()

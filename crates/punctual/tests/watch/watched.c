@@ -20,7 +20,7 @@
 #include "known.h"
 
 static const long long PERIOD = 1000000;
-static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, lengths, clocked, many;
+static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, budget, lengths, clocked, many;
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
 static atomic_int periodic_tid;
@@ -30,6 +30,20 @@ static void sleep_until(long long ns)
 	struct timespec at = {ns / 1000000000, ns % 1000000000};
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 		;
+}
+
+/* The C library need not keep frame pointers: then the stack has no place for who calls it, and has one
+ * for who calls that. */
+static __attribute__((noinline)) void sleep_below(long long ns)
+{
+	sleep_until(ns);
+	__asm__ volatile("");
+}
+
+static __attribute__((noinline)) void wait_for_cycle(long long ns)
+{
+	sleep_below(ns);
+	__asm__ volatile("");
 }
 
 static void scheduled(int policy, int priority)
@@ -196,6 +210,37 @@ static void *deadline(void *nothing)
 	return nothing;
 }
 
+static long long cpu_time(void)
+{
+	struct timespec at;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+	return at.tv_sec * 1000000000LL + at.tv_nsec;
+}
+
+/* Jobs that take 2 of their 5 ms, every fifth 12: of CPU time, whoever is in the way. */
+static void *use_budget(void *nothing)
+{
+	long ended = 0;
+	long long worked = 0, first = cpu_time();
+	struct attributes attributes = {
+		.size = sizeof(attributes), .policy = 6, .runtime = 5000000, .deadline = 10000000, .period = 20000000};
+	pthread_setname_np(pthread_self(), "dl-budget");
+	if (syscall(SYS_sched_setattr, 0, &attributes, 0)) {
+		printf("refused %d\n", errno);
+		return nothing;
+	}
+	sched_yield();
+	for (; ended < budget; ended++) {
+		long long begun = cpu_time(), until = begun + (ended % 5 == 4 ? 12 : 2) * PERIOD, at;
+		while ((at = cpu_time()) < until)
+			;
+		worked += at - begun;
+		sched_yield();
+	}
+	printf("budget-jobs %ld\nbudget-worked %lld\nbudget-cpu %lld\n", ended, worked, cpu_time() - first);
+	return nothing;
+}
+
 static void *run(void *nothing)
 {
 	char byte = 0;
@@ -209,7 +254,7 @@ static void *run(void *nothing)
 	getrusage(RUSAGE_THREAD, &before);
 	long long next = now() + PERIOD;
 	for (long cycle = 0; cycle < cycles; cycle++) {
-		sleep_until(next);
+		wait_for_cycle(next);
 		if (stalls && cycle % (cycles / stalls) == cycles / stalls / 2) {
 			long long until = next + 3 * PERIOD + PERIOD / 2;
 			while (now() < until)
@@ -251,6 +296,11 @@ static void *run(void *nothing)
 	if (jobs) {
 		pthread_t thread;
 		pthread_create(&thread, NULL, deadline, NULL);
+		pthread_join(thread, NULL);
+	}
+	if (budget) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, use_budget, NULL);
 		pthread_join(thread, NULL);
 	}
 	if (lengths) {
@@ -304,6 +354,8 @@ int main(int count, char **words)
 			threads = value;
 		else if (!strcmp(words[at], "jobs"))
 			jobs = value;
+		else if (!strcmp(words[at], "budget"))
+			budget = value;
 		else if (!strcmp(words[at], "lengths"))
 			lengths = value;
 		else if (!strcmp(words[at], "clock"))

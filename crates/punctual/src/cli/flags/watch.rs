@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{EXPLAIN, OUTPUT, REQUIRE, RequirementFlags, units};
+use super::{BreachFlags, EXPLAIN, OUTPUT, REQUIRE, RequirementFlags, units};
 use crate::trace::watch::marks::spec::{self, Spec};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
@@ -16,6 +16,9 @@ Examples:
   punctual watch --cgroup 4f6e3a            the programs of a container
   punctual watch controller --mark 'step()' --mark cycle=begin_cycle..end_cycle
   punctual watch controller --mark 'step()' --mark-max 'step()=500us'
+  punctual watch controller --stop-above 1ms until a wake-up takes longer than 1 ms
+  punctual watch controller --off-cpu       where it sleeps and waits, by stack
+  punctual watch --system --run-queue       how long every thread waits for a CPU
   punctual watch --system                   the machine's worst wake-up, and who was in its way";
 
 /// Flags of `watch`.
@@ -43,6 +46,12 @@ pub struct WatchFlags {
     /// Watch threads of ordinary priority too
     #[arg(long, conflicts_with = "system")]
     pub all: bool,
+    /// Sum up where the threads are while they are off the CPU: by the stack with which they leave it
+    #[arg(long, conflicts_with = "system")]
+    pub off_cpu: bool,
+    /// Sum up how long the threads wait for a CPU, after a wake-up and after a preemption; with --system every thread of the machine
+    #[arg(long)]
+    pub run_queue: bool,
     /// Watch for this time, in s or with a unit: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = units::duration, allow_hyphen_values = true)]
     pub duration: Option<u64>,
@@ -52,6 +61,10 @@ pub struct WatchFlags {
     /// Require that a mark takes no longer than this, in us or with a unit: 'step()=500us'; may be repeated
     #[arg(long, value_name = "NAME=TIME", value_parser = units::mark_limit, allow_hyphen_values = true, conflicts_with = "system", help_heading = REQUIRE)]
     pub mark_max: Vec<(String, u64)>,
+
+    /// What ends the watch early.
+    #[command(flatten)]
+    pub breach: BreachFlags,
 
     /// What is required.
     #[command(flatten)]

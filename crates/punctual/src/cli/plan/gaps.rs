@@ -68,7 +68,7 @@ pub fn make_gaps(subject: Subject, flags: &RunFlags, gaps: &GapFlags) -> Result<
             "the number of gaps depends on --gap; --max is a limit for all",
         ),
         (
-            subject == Subject::Hardware && flags.break_value.is_some(),
+            subject == Subject::Hardware && flags.breach.break_value.is_some(),
             "-b",
             "what is the hardware's is known a while after a gap; --max judges them at the end",
         ),

@@ -1,13 +1,14 @@
 //! The record and the live view of a watch, out of what is known of its threads.
 
+use punctual_stats::format::duration;
 use punctual_stats::histogram::HistogramRecord;
 
-use super::WatchPlan;
 use super::followed::Followed;
+use super::{Breached, WatchPlan};
 use crate::conduct::compose::{empty, thread_of};
 use crate::probe::tally::Tally;
 use crate::record::evidence::unwoken;
-use crate::record::watch::{Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
+use crate::record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
 use crate::record::{Demand, Faults, Interval, Request, Run, SystemState, Thread};
 use crate::report::live::LiveRow;
 use crate::system::Policy;
@@ -30,7 +31,7 @@ pub fn begun(plan: &WatchPlan, cpus: &[usize], started: String, system: SystemSt
         priority: 0,
         duration_ns: plan.duration_ns,
         loops: None,
-        break_ns: None,
+        break_ns: plan.break_ns,
         load: "none".to_owned(),
         load_class: "other".to_owned(),
         requirements: plan.requirements.clone(),
@@ -66,7 +67,11 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
         late: sleeper.late_jobs,
         worst_ns: sleeper.worst_job_ns,
         postponed: sleeper.postponed,
+        throttled: sleeper.throttles,
+        throttled_ns: sleeper.throttled_ns,
+        worst_throttled_ns: sleeper.worst_throttle_ns,
     };
+    let (budgets, budgets_beyond) = followed.budgets.to_record();
     let mut calls: Vec<WatchedCall> = followed.calls.iter().map(|it| call(it, numbers)).collect();
     calls.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.name.cmp(&b.name)));
     calls.truncate(Watch::CALLS);
@@ -85,6 +90,8 @@ pub fn watched(followed: &Followed, program: Option<u32>, numbers: &Numbers) -> 
         switches: sleeper.switches,
         migrations: sleeper.migrations,
         jobs: (jobs != Jobs::default()).then_some(jobs),
+        budgets,
+        budgets_beyond,
         calls,
         calls_beyond: sleeper.beyond,
         unseen: sleeper.unseen,
@@ -128,6 +135,30 @@ pub fn demands(asked: Demand, run: &Run) -> Vec<Demand> {
     demands.extend(rt_throttling(&run.system, false));
     demands.extend(stated_of_machine(&run.system));
     demands
+}
+
+/// The wake-up that ended the watch.
+pub fn breach(late: &Breached, numbers: &Numbers) -> Breach {
+    Breach {
+        task: task(&late.task, numbers),
+        cpu: late.cpu,
+        latency_ns: late.latency_ns(),
+        at_ns: late.woken_ns,
+    }
+}
+
+/// The same in a sentence.
+pub fn breached(run: &Run) -> Option<String> {
+    let breach = run.watch.as_ref()?.breach.as_ref()?;
+    let limit_ns = run.request.break_ns?;
+    Some(format!(
+        "a wake-up of {}/{} on CPU {} took {}, above {}: it ended the watch",
+        breach.task.name,
+        breach.task.tid,
+        breach.cpu,
+        duration(breach.latency_ns),
+        duration(limit_ns),
+    ))
 }
 
 /// Names of threads in a sentence, at most.
@@ -176,7 +207,7 @@ pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
         migrations: sleeper.migrations,
         words: worst.map_or_else(String::new, |call| {
             let times = call.count;
-            let worst = punctual_stats::format::duration(call.worst_ns);
+            let worst = duration(call.worst_ns);
             format!("{times} × {}, {worst}", calls::name(call.call))
         }),
     }

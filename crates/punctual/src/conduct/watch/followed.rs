@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use punctual_stats::histogram::Histogram;
 use punctual_stats::skips::Skips;
 
+use super::budgets::Budgets;
 use super::skipped::{Instant, overran_ns, skipped};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
 use crate::record::watch::Timing;
 use crate::trace::watch::rhythm::{Pace, Rhythm};
-use crate::trace::watch::{Call, Sleeper, StoppedThread, Timer, Wake};
+use crate::trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
 
 /// Pairs of instants that wait until it is known whether there is a period.
 const GAPS: usize = 64;
@@ -40,6 +41,8 @@ pub struct Followed {
     /// How many of them it skipped though it was woken in time: it was busy, or waited for
     /// something else.
     pub skipped_itself: u64,
+    /// What its jobs under SCHED_DEADLINE used.
+    pub budgets: Budgets,
     /// Its stops, and what lay within them.
     pub stops: ThreadStops,
     /// Wake-ups and stops that came here.
@@ -84,6 +87,7 @@ impl Followed {
             worst_overrun_ns: 0,
             skips: Skips::default(),
             skipped_itself: 0,
+            budgets: Budgets::default(),
             received: 0,
             gone: false,
             rhythms: BTreeMap::new(),
@@ -101,6 +105,12 @@ impl Followed {
     pub fn was_stopped(&mut self, stop: &StoppedThread) {
         self.received += 1;
         self.stops.take(stop.from_ns, stop.to_ns);
+    }
+
+    /// Takes a job that ended.
+    pub fn job_ended(&mut self, job: &Job) {
+        self.received += 1;
+        self.budgets.take(job, self.tally.start_ns());
     }
 
     /// Takes its next wake-up, and returns the instant that its latency counts from, if it is one
@@ -309,6 +319,9 @@ mod tests {
             late_jobs: 0,
             worst_job_ns: 0,
             postponed: 0,
+            throttles: 0,
+            throttled_ns: 0,
+            worst_throttle_ns: 0,
             beyond: 0,
             unseen: 0,
             program: 7,

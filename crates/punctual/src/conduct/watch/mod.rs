@@ -1,11 +1,14 @@
 //! Watches what runs already: a program's threads, or every real-time thread of the machine.
 //! Nothing about it is changed.
 
+mod budgets;
 mod compose;
 mod followed;
 mod marks;
 mod members;
+mod off_cpu;
 mod program;
+mod queues;
 mod skipped;
 mod stopped;
 mod system;
@@ -17,6 +20,7 @@ use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 use punctual_stats::requirement::Requirement;
 
+use super::breach::{self, BREAK_VALUE, Breach};
 use super::error::ConductError;
 use super::housekeeper::NICE;
 use super::keeping::Keeping;
@@ -29,6 +33,8 @@ use crate::system::group::Group;
 use crate::system::process::Process;
 use crate::system::watch::{self, Watch};
 use crate::system::{self as machine, Root, SurveyRequest};
+use crate::trace::attribute::event::Window;
+use crate::trace::watch::Other;
 use crate::trace::watch::marks::Mark;
 use program::Program;
 use system::System;
@@ -42,8 +48,14 @@ pub struct WatchPlan {
     pub target: Option<Target>,
     /// Its threads of ordinary priority too.
     pub every: bool,
+    /// Also where the threads are while they are off the CPU.
+    pub off_cpu: bool,
+    /// Also how long they wait for a CPU; of a whole system every thread.
+    pub run_queue: bool,
     /// Length of the watch in ns; absent: until it is interrupted, or the program ends.
     pub duration_ns: Option<u64>,
+    /// End at the first latency above this, in ns.
+    pub break_ns: Option<u64>,
     /// What must hold.
     pub requirements: Vec<Requirement>,
     /// Level of confidence, in (0, 1).
@@ -108,6 +120,25 @@ impl WatchPlan {
     }
 }
 
+/// A wake-up above the break value.
+#[derive(Debug, Clone)]
+struct Breached {
+    /// Whose, by the kernel's number.
+    task: Other,
+    /// On which CPU the thread ran again.
+    cpu: u32,
+    /// What its latency counts from.
+    from_ns: u64,
+    /// When the thread ran again.
+    woken_ns: u64,
+}
+
+impl Breached {
+    fn latency_ns(&self) -> u64 {
+        self.woken_ns.saturating_sub(self.from_ns)
+    }
+}
+
 /// What is watched, and how it is read.
 trait Watched {
     /// How often [`Watched::collect`] is called.
@@ -138,6 +169,14 @@ trait Watched {
 
     /// Takes the last that comes, and ends what goes on beside.
     fn finish(&mut self, elapsed_ns: u64);
+
+    /// The first wake-up above the break value, once there was one.
+    fn breach(&self) -> Option<&Breached>;
+
+    /// Everything that is still recorded around it, once the watch has finished.
+    fn ring(&self) -> Option<Window> {
+        None
+    }
 
     /// What was asked of the watch, and what was got.
     fn demand(&self, run: &Run) -> Demand;
@@ -226,6 +265,9 @@ impl<W: Watched> Session<'_, W> {
         loop {
             let elapsed_ns = self.kept.elapsed_ns();
             self.watched.collect(elapsed_ns);
+            if self.watched.breach().is_some() {
+                return State::Finished;
+            }
             match (self.signals.end(), self.plan.duration_ns) {
                 // That is how one without a length ends.
                 (Some("interrupt"), None) => return State::Finished,
@@ -291,6 +333,9 @@ impl<W: Watched> Session<'_, W> {
 
     /// Ends everything in order, judges, and saves.
     fn close(mut self, state: State) -> Run {
+        let ended_itself = state == State::Finished;
+        let break_ns = self.plan.break_ns.filter(|_| ended_itself);
+        let frozen = breach::freeze(break_ns, &mut self.kept);
         self.observer.stage("ending the watch");
         let elapsed_ns = self.kept.elapsed_ns();
         self.watched.finish(elapsed_ns);
@@ -301,10 +346,28 @@ impl<W: Watched> Session<'_, W> {
         }
         self.kept.run.demands =
             compose::demands(self.watched.demand(&self.kept.run), &self.kept.run);
-        self.kept.run.state = state;
+        self.kept.run.state = match self.watched.breach() {
+            Some(_) if ended_itself => {
+                if let Some(text) = compose::breached(&self.kept.run) {
+                    self.kept.event("breach", text);
+                }
+                State::Stopped {
+                    reason: BREAK_VALUE.to_owned(),
+                }
+            }
+            _ => state,
+        };
         self.observer.stage("analysing");
         super::compose::judge(&mut self.kept.run);
-        let beside = |directory: &RunDirectory| self.watched.save_beside(directory);
+        let breach = Breach::keep(frozen, &mut self.kept, |_| self.watched.ring());
+        if let Some(ring) = &breach.ring {
+            let (run, directory) = (&self.kept.run, self.kept.directory);
+            self.observer.breached(ring, run, directory);
+        }
+        let beside = |directory: &RunDirectory| {
+            let windows = self.watched.save_beside(directory);
+            windows.and(breach.save(directory))
+        };
         self.kept.save_last(beside, self.observer)
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::followed::Followed;
 use super::marks::Marks;
 use super::members::Members;
+use super::off_cpu::Aways;
+use super::queues::{Apart, Queues};
 use super::stopped::ProgramStops;
-use super::{Target, WatchPlan, Watched, compose};
+use super::{Breached, Target, WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::compose::{STOPPED, leave_out_stopped_seconds, stop_event};
 use crate::conduct::error::ConductError;
@@ -20,6 +22,7 @@ use crate::record::watch::Watch;
 use crate::record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
 use crate::report::live::LiveWatch;
 use crate::system::{Root, dma_latency};
+use crate::trace::attribute::event::Window;
 use crate::trace::capture::Place;
 use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::{Happened, Options, Sleeper, Watching};
@@ -47,6 +50,9 @@ pub(super) struct Program<'a> {
     marks: Option<Marks<'a>>,
     explaining: Option<Explaining>,
     feed: Option<Feed>,
+    breach: Option<Breached>,
+    aways: Option<Aways>,
+    queues: Option<Queues>,
     start_ns: u64,
 }
 
@@ -65,6 +71,8 @@ impl<'a> Program<'a> {
         let options = Options {
             programs: members.programs(&numbers),
             every: plan.every,
+            off_cpu: plan.off_cpu,
+            run_queue: plan.run_queue,
             ring: RING,
         };
         let mut watching = Watching::start(&options).map_err(ConductError::Watch)?;
@@ -85,6 +93,9 @@ impl<'a> Program<'a> {
             stretches: Stretches::new(),
             explaining,
             feed,
+            breach: None,
+            aways: plan.off_cpu.then(Aways::new),
+            queues: plan.run_queue.then(|| Queues::new(Apart::Threads)),
             stops: ProgramStops::new(start_ns),
             start_ns,
         };
@@ -193,6 +204,14 @@ impl<'a> Program<'a> {
                 None => thread.calls.push(call),
             }
         }
+        if let Some(aways) = &mut self.aways {
+            aways.look(&self.watching, &self.threads, &self.numbers);
+        }
+        if let Some(queues) = &mut self.queues {
+            for tid in queues.take(self.watching.queues(), self.watching.queues_lost()) {
+                self.watching.forget_queue(tid);
+            }
+        }
         // Who has ended counts no more, and makes room once its last wake-ups have come.
         for thread in &mut self.threads {
             if thread.sleeper.ended && !thread.gone && thread.lost() == 0 {
@@ -242,6 +261,10 @@ impl Watched for Program<'_> {
             };
             let wake = match happened {
                 Happened::Woke(wake) => wake,
+                Happened::JobEnded(job) => {
+                    thread.job_ended(job);
+                    continue;
+                }
                 Happened::Stopped(stop) => {
                     thread.was_stopped(stop);
                     let bounds = (stop.from_ns, stop.to_ns);
@@ -252,6 +275,15 @@ impl Watched for Program<'_> {
             let Some(from_ns) = thread.take(wake) else {
                 continue;
             };
+            let latency_ns = wake.end_ns.saturating_sub(from_ns);
+            if self.breach.is_none() && self.plan.break_ns.is_some_and(|it| latency_ns > it) {
+                self.breach = Some(Breached {
+                    task: thread.sleeper.task.clone(),
+                    cpu: wake.cpu,
+                    from_ns,
+                    woken_ns: wake.end_ns,
+                });
+            }
             if let Some(feed) = &mut self.feed {
                 feed.push(Wake {
                     tid: wake.tid,
@@ -345,6 +377,12 @@ impl Watched for Program<'_> {
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
             cost: None,
+            off_cpu: self.aways.as_ref().map(|it| it.to_record(&self.threads)),
+            run_queue: self.queues.as_ref().map(|it| it.to_record(&self.numbers)),
+            breach: self
+                .breach
+                .as_ref()
+                .map(|it| compose::breach(it, &self.numbers)),
             marks: self
                 .marks
                 .as_ref()
@@ -384,6 +422,16 @@ impl Watched for Program<'_> {
         if let Some(explaining) = &mut self.explaining {
             explaining.end();
         }
+    }
+
+    fn breach(&self) -> Option<&Breached> {
+        self.breach.as_ref()
+    }
+
+    fn ring(&self) -> Option<Window> {
+        let (explaining, late) = (self.explaining.as_ref()?, self.breach.as_ref()?);
+        let tid = i32::try_from(late.task.tid).ok()?;
+        explaining.ring(tid, late.cpu as usize, late.from_ns, late.woken_ns)
     }
 
     fn demand(&self, run: &Run) -> Demand {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
 use punctual_stats::peaks::Peak;
 
-use super::{WatchPlan, Watched, compose};
+use super::queues::{Apart, Queues, of_lengths};
+use super::{Breached, WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
@@ -15,6 +16,9 @@ use crate::report::live::{LiveRow, LiveWatch};
 use crate::system::{self, Root};
 use crate::trace::capture::numbers::Numbers;
 use crate::trace::watch::{CpuWakeUps, SystemWatching, SystemWorst};
+
+/// How often the run queues are read: they may be of thousands of threads.
+const QUEUES_EVERY_NS: u64 = 1_000_000_000;
 
 pub(super) struct System<'a> {
     plan: &'a WatchPlan,
@@ -26,6 +30,10 @@ pub(super) struct System<'a> {
     /// When the rows were written last.
     looked_ns: u64,
     stretches: Stretches,
+    breach: Option<Breached>,
+    queues: Option<Queues>,
+    /// When they were read last.
+    queues_ns: u64,
 }
 
 /// A CPU as it was read last.
@@ -37,7 +45,8 @@ struct Cpu {
 
 impl<'a> System<'a> {
     pub(super) fn begin(plan: &'a WatchPlan) -> Result<Self, ConductError> {
-        let watching = SystemWatching::start(plan.deadline_ns()).map_err(ConductError::Watch)?;
+        let watching = SystemWatching::start(plan.deadline_ns(), plan.run_queue)
+            .map_err(ConductError::Watch)?;
         let cpus = system::online(&Root::live());
         let cpus = cpus.into_iter().filter_map(|number| {
             let counts = watching.cpu(number)?;
@@ -55,6 +64,9 @@ impl<'a> System<'a> {
             rows: Rows::default(),
             looked_ns: 0,
             stretches: Stretches::new(),
+            breach: None,
+            queues: plan.run_queue.then(|| Queues::new(Apart::Names)),
+            queues_ns: 0,
         })
     }
 
@@ -69,20 +81,42 @@ impl<'a> System<'a> {
         worst.sort_by_key(|(cpu, one)| (std::cmp::Reverse(one.latency_ns), one.at_ns, *cpu));
         worst
     }
+
+    /// Reads how long threads waited for a CPU.
+    fn read_queues(&mut self) {
+        let Some(queues) = &mut self.queues else {
+            return;
+        };
+        for tid in queues.take(self.watching.queues(), self.watching.queues_lost()) {
+            self.watching.forget_queue(tid);
+        }
+    }
+
+    /// The first wake-up above the break value, if there was one.
+    fn look_for_breach(&mut self) {
+        let Some(break_ns) = self.plan.break_ns.filter(|_| self.breach.is_none()) else {
+            return;
+        };
+        if !self.cpus.iter().any(|cpu| cpu.counts.most_ns > break_ns) {
+            return;
+        }
+        let above = self.worst().into_iter();
+        let above = above.filter(|(_, one)| one.latency_ns > break_ns);
+        let first = above.min_by_key(|(_, one)| one.at_ns);
+        self.breach = first.and_then(|(cpu, one)| {
+            Some(Breached {
+                task: one.woken?,
+                cpu: u32::try_from(cpu).ok()?,
+                from_ns: one.at_ns.saturating_sub(one.latency_ns),
+                woken_ns: one.at_ns,
+            })
+        });
+    }
 }
 
-/// The lengths as a histogram: each counts as the most of its place, at most 1.6 % too long,
-/// but the longest is exact.
+/// The lengths as a histogram: each at most 1.6 % too long.
 fn latency(counts: &CpuWakeUps) -> Histogram {
-    let mut histogram = Histogram::new();
-    let last = counts.lengths.len().saturating_sub(1);
-    for (index, ((least_ns, most_ns), count)) in counts.lengths.iter().enumerate() {
-        let ns = (*most_ns).min(counts.most_ns).max(*least_ns);
-        let exact = u64::from(index == last && (*least_ns..=*most_ns).contains(&counts.most_ns));
-        histogram.record_n(ns, count - exact);
-        histogram.record_n(counts.most_ns, exact);
-    }
-    histogram
+    of_lengths(&counts.lengths, counts.most_ns)
 }
 
 impl Watched for System<'_> {
@@ -123,6 +157,11 @@ impl Watched for System<'_> {
             cpu.latency = now;
         }
         self.looked_ns = elapsed_ns;
+        self.look_for_breach();
+        if elapsed_ns >= self.queues_ns.saturating_add(QUEUES_EVERY_NS) {
+            self.queues_ns = elapsed_ns;
+            self.read_queues();
+        }
         let all = || Histogram::merged(self.cpus.iter().map(|cpu| &cpu.latency));
         self.stretches.look_with(all, elapsed_ns);
     }
@@ -187,12 +226,23 @@ impl Watched for System<'_> {
                 calls: taken.calls,
                 spent_ns: taken.spent_ns,
             }),
+            breach: self
+                .breach
+                .as_ref()
+                .map(|it| compose::breach(it, &self.numbers)),
+            off_cpu: None,
+            run_queue: self.queues.as_ref().map(|it| it.to_record(&self.numbers)),
             marks: Vec::new(),
         });
     }
 
     fn finish(&mut self, elapsed_ns: u64) {
         self.count(elapsed_ns);
+        self.read_queues();
+    }
+
+    fn breach(&self) -> Option<&Breached> {
+        self.breach.as_ref()
     }
 
     fn demand(&self, run: &Run) -> Demand {

@@ -193,7 +193,8 @@ impl Cause {
 }
 
 /// `kworker/1:2-events` is any of the kernel's workers; `ksoftirqd/1` any CPU's.
-fn general_name(name: &str) -> String {
+#[must_use]
+pub fn general_name(name: &str) -> String {
     const PER_CPU: [&str; 7] = [
         "kworker",
         "ksoftirqd",

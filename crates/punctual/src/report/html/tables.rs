@@ -318,11 +318,20 @@ pub(super) fn watched(html: &mut Html, run: &Run) {
         return;
     }
     html.heading("watched", "What was watched");
-    for table in &tables {
+    for mut table in tables {
+        let mut stacks = Vec::new();
+        if let Some((head, texts)) = table.below.take() {
+            table.heads.push(head);
+            stacks = texts;
+        }
+        let mut stacks = stacks.into_iter();
         let rows: Vec<(&str, Vec<Td>)> = table
             .rows
             .iter()
-            .map(|row| ("", row.iter().map(td).collect()))
+            .map(|row| {
+                let stack = stacks.next().map(|text| td_in("stack", text));
+                ("", row.iter().map(td).chain(stack).collect())
+            })
             .collect();
         html.table("figures", table.name, &table.heads, &rows);
     }

@@ -106,7 +106,12 @@ fn blocks(run: &Run, style: &Style) -> Vec<Block> {
         add(1, 2, page.lines);
     }
     for (index, table) in watch::tables(run).into_iter().enumerate() {
-        add(5 + index.min(4) as u8, 2, watched(table, style));
+        let rank = if table.asked {
+            3
+        } else {
+            5 + index.min(4) as u8
+        };
+        add(rank, 2, watched(table, style));
     }
     statistics(run, &figures, |rank, fact| {
         add(rank, 3, short_facts(&[fact], style, 2));
@@ -234,7 +239,13 @@ fn conditions(run: &Run) -> Vec<statements::Fact> {
 
 /// A table of a watch, its first rows.
 fn watched(mut table: watch::Table, style: &Style) -> Vec<String> {
-    table.rows.truncate(WATCH_ROWS);
+    table.truncate(WATCH_ROWS);
+    if let Some((_, texts)) = &mut table.below {
+        let room = style.columns().saturating_sub(8);
+        for text in texts {
+            *text = words::shortened(text, room);
+        }
+    }
     let mut lines = vec![style.paint(Tone::Bold, table.name)];
     lines.extend(watch_lines(table, style));
     lines

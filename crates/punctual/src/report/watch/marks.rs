@@ -95,6 +95,8 @@ pub(super) fn lengths(_: &Run, watch: &Watch) -> Table {
         name: "What its marks took, in µs",
         heads,
         rows,
+        below: None,
+        asked: false,
         spare: &["99.9", "p50", "min", "mean", "p99"],
     }
 }
@@ -170,6 +172,8 @@ pub(super) fn worst(run: &Run, watch: &Watch) -> Table {
             "at",
         ],
         rows,
+        below: None,
+        asked: false,
         spare: &["thread"],
     }
 }

@@ -20,7 +20,7 @@ pub(in crate::trace) mod rings;
 pub(in crate::trace) mod shared;
 pub mod slot;
 pub mod smi;
-mod stacks;
+pub mod stacks;
 pub mod stalls;
 pub mod symbols;
 pub mod unavailable;

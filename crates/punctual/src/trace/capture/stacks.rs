@@ -90,6 +90,22 @@ pub(super) fn trim(events: &mut [Event], symbols: &Symbols) {
     }
 }
 
+/// The functions of a stack with which a thread left the CPU, innermost first: without the
+/// scheduler and what took the stack, and without the way into the kernel.
+#[must_use]
+pub fn functions(frames: &[u64], symbols: &Symbols) -> Vec<String> {
+    let name = |address: &u64| symbols.name(*address);
+    let named = frames.iter();
+    let named = named.map(|address| name(address).unwrap_or_else(|| format!("{address:#x}")));
+    let mut functions: Vec<String> = named
+        .skip_while(|name| name.starts_with("bpf_") || is_way_out(name))
+        .collect();
+    while functions.last().is_some_and(|name| is_entry(name)) {
+        functions.pop();
+    }
+    functions
+}
+
 /// Whether a function only leads to the scheduler: from a point at which the kernel lets itself
 /// be preempted, or from an interrupt.
 fn is_way_out(function: &str) -> bool {

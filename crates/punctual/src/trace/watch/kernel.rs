@@ -4,7 +4,8 @@ use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
-    Call, Happened, MOST_PROGRAMS, Options, Other, Programs, Sleeper, StoppedThread, Timer, Wake,
+    Away, AwayLost, Call, Happened, Job, MOST_PROGRAMS, Options, Other, Programs, QueuedThread,
+    Reservation, Sleeper, StoppedThread, Timer, Wake, away, queue,
 };
 use crate::record::StopCause;
 use crate::trace::calls;
@@ -25,7 +26,7 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 /// Words of `struct watched` and of `struct call`.
-const THREAD_WORDS: usize = 44;
+const THREAD_WORDS: usize = 57;
 const CALL_WORDS: usize = 11;
 type Thread = [u64; THREAD_WORDS];
 type Counted = [u64; CALL_WORDS];
@@ -33,6 +34,7 @@ type Counted = [u64; CALL_WORDS];
 /// See `enum kind`.
 const WOKEN: u16 = 1;
 const STOPPED: u16 = 3;
+const JOB: u16 = 4;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
@@ -41,6 +43,8 @@ const LEFT: usize = 21;
 const STOP: usize = 40;
 /// And whose it is.
 const PROGRAM: usize = 42;
+/// How often it was throttled, for how long, and the longest.
+const THROTTLES: usize = 50;
 /// Words of `struct followed` and of `struct coming`.
 type FollowedWords = [u64; 2];
 type Coming = [u64; 2];
@@ -80,7 +84,13 @@ impl Watching {
             .btf(Some(&btf))
             .override_global("every", &every, true);
         let (pid, children, name, group, hierarchy);
+        let (off_cpu, run_queue) = (u32::from(options.off_cpu), u32::from(options.run_queue));
+        away::ask(&mut loader, &off_cpu);
+        queue::ask(&mut loader, &run_queue);
         let mut coming: Vec<&str> = Vec::new();
+        if options.run_queue {
+            coming.extend(queue::TRACEPOINTS);
+        }
         match options.programs {
             Programs::One(one) => {
                 pid = one;
@@ -160,6 +170,41 @@ impl Watching {
             .collect()
     }
 
+    /// Where they were off the CPU, where that was asked for.
+    #[must_use]
+    pub fn aways(&self) -> Vec<Away> {
+        away::read(&self.programs)
+    }
+
+    /// A stack of theirs, innermost first.
+    #[must_use]
+    pub fn away_stack(&self, number: u32) -> Vec<u64> {
+        away::stack(&self.programs, number)
+    }
+
+    /// Times off the CPU that there was no room for.
+    #[must_use]
+    pub fn away_lost(&self) -> AwayLost {
+        away::lost(&self.programs)
+    }
+
+    /// How long they waited for a CPU, where that was asked for.
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueuedThread> {
+        queue::read(&self.programs)
+    }
+
+    /// Makes room: a thread has ended, and its times were read.
+    pub fn forget_queue(&mut self, tid: u32) {
+        queue::forget(&mut self.programs, tid);
+    }
+
+    /// Times on a run queue that there was no room for.
+    #[must_use]
+    pub fn queues_lost(&self) -> u64 {
+        queue::lost(&self.programs)
+    }
+
     /// Switches of threads that there was no room for.
     #[must_use]
     pub fn unfollowed(&self) -> u64 {
@@ -221,6 +266,7 @@ impl Watching {
                 let _ = calls.remove(&[tid, number]);
             }
         }
+        away::forget(&mut self.programs, tid);
         if let Some(map) = self.programs.map_mut("threads")
             && let Ok(mut threads) = HashMap::<_, u32, Thread>::try_from(map)
         {
@@ -237,16 +283,27 @@ impl Watching {
 }
 
 fn happened(slot: &Slot) -> Happened {
-    if slot.kind() != STOPPED {
-        return Happened::Woke(wake(slot));
+    match slot.kind() {
+        STOPPED => Happened::Stopped(StoppedThread {
+            tid: slot.a() as u32,
+            from_ns: slot.c(),
+            to_ns: slot.d(),
+            end_ns: slot.at_ns(),
+            cause: cause(slot.b()),
+        }),
+        JOB => Happened::JobEnded(Job {
+            tid: slot.a() as u32,
+            end_ns: slot.at_ns(),
+            used_ns: slot.b(),
+            throttles: slot.a() >> 32,
+            of: Reservation {
+                runtime_ns: slot.c(),
+                deadline_ns: slot.d(),
+                period_ns: slot.0[6],
+            },
+        }),
+        _ => Happened::Woke(wake(slot)),
     }
-    Happened::Stopped(StoppedThread {
-        tid: slot.a() as u32,
-        from_ns: slot.c(),
-        to_ns: slot.d(),
-        end_ns: slot.at_ns(),
-        cause: cause(slot.b()),
-    })
 }
 
 fn cause(stop: u64) -> StopCause {
@@ -307,6 +364,9 @@ fn sleeper(tid: u32, words: &Thread) -> Sleeper {
         late_jobs: words[15],
         worst_job_ns: words[16],
         postponed: words[17],
+        throttles: words[THROTTLES],
+        throttled_ns: words[THROTTLES + 1],
+        worst_throttle_ns: words[THROTTLES + 2],
         beyond: words[18],
         unseen: words[19],
         program: words[PROGRAM] as u32,

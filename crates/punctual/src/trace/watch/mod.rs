@@ -5,23 +5,32 @@
 //! The events behind a bill come from [`super::capture`].
 
 #[cfg(feature = "trace")]
+mod away;
+#[cfg(feature = "trace")]
 mod kernel;
+#[cfg(feature = "trace")]
+mod lengths;
+mod mappings;
 pub mod marks;
+#[cfg(feature = "trace")]
+mod queue;
 pub mod rhythm;
+pub mod user_symbols;
+mod waits;
 #[cfg(feature = "trace")]
 mod wakeups;
 
 #[cfg(not(feature = "trace"))]
 mod wakeups {
     //! A program that was built without tracing.
-    use super::{CpuWakeUps, SystemWorst, Taken};
+    use super::{CpuWakeUps, QueuedThread, SystemWorst, Taken};
     use crate::trace::capture::Unavailable;
 
     /// There is none.
     pub enum SystemWatching {}
 
     impl SystemWatching {
-        pub fn start(_: Option<u64>) -> Result<Self, Unavailable> {
+        pub fn start(_: Option<u64>, _: bool) -> Result<Self, Unavailable> {
             Err(super::built_without())
         }
         pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
@@ -31,6 +40,15 @@ mod wakeups {
             match *self {}
         }
         pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
+            match *self {}
+        }
+        pub fn queues(&self) -> Vec<QueuedThread> {
+            match *self {}
+        }
+        pub fn forget_queue(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn queues_lost(&self) -> u64 {
             match *self {}
         }
         pub fn measure_cost(&mut self) {
@@ -53,7 +71,7 @@ fn built_without() -> crate::trace::capture::Unavailable {
 #[cfg(not(feature = "trace"))]
 mod kernel {
     //! A program that was built without tracing.
-    use super::{Call, Happened, Options, Sleeper};
+    use super::{Away, AwayLost, Call, Happened, Options, QueuedThread, Sleeper};
     use crate::trace::capture::Unavailable;
 
     /// There is none.
@@ -70,6 +88,24 @@ mod kernel {
             match *self {}
         }
         pub fn calls(&self) -> Vec<(u32, Call)> {
+            match *self {}
+        }
+        pub fn aways(&self) -> Vec<Away> {
+            match *self {}
+        }
+        pub fn away_stack(&self, _: u32) -> Vec<u64> {
+            match *self {}
+        }
+        pub fn away_lost(&self) -> AwayLost {
+            match *self {}
+        }
+        pub fn queues(&self) -> Vec<QueuedThread> {
+            match *self {}
+        }
+        pub fn forget_queue(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn queues_lost(&self) -> u64 {
             match *self {}
         }
         pub fn forget(&mut self, _: u32) {
@@ -95,6 +131,7 @@ mod kernel {
 
 use crate::record::StopCause;
 pub use kernel::Watching;
+pub use waits::{Away, AwayLost, QueueTimes, QueuedThread, Why};
 pub use wakeups::SystemWatching;
 
 /// What to watch.
@@ -104,6 +141,10 @@ pub struct Options {
     pub programs: Programs,
     /// Its threads of ordinary priority too.
     pub every: bool,
+    /// Also where they are while they are off the CPU.
+    pub off_cpu: bool,
+    /// Also how long they wait for a CPU.
+    pub run_queue: bool,
     /// Wake-ups that each CPU's ring holds; rounded up to a power of two.
     pub ring: usize,
 }
@@ -139,6 +180,8 @@ pub enum Happened {
     Woke(Wake),
     /// It was stopped, and runs again.
     Stopped(StoppedThread),
+    /// A job of it under SCHED_DEADLINE ended.
+    JobEnded(Job),
 }
 
 impl Happened {
@@ -148,15 +191,17 @@ impl Happened {
         match self {
             Self::Woke(wake) => wake.tid,
             Self::Stopped(stop) => stop.tid,
+            Self::JobEnded(job) => job.tid,
         }
     }
 
-    /// When the thread ran again.
+    /// When the thread ran again, or its job ended.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         match self {
             Self::Woke(wake) => wake.end_ns,
             Self::Stopped(stop) => stop.end_ns,
+            Self::JobEnded(job) => job.end_ns,
         }
     }
 }
@@ -174,6 +219,32 @@ pub struct StoppedThread {
     pub end_ns: u64,
     /// What stopped it.
     pub cause: StopCause,
+}
+
+/// One job of a thread under SCHED_DEADLINE: from its wake-up to its next sleep, or `sched_yield`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// The thread.
+    pub tid: u32,
+    /// When it ended.
+    pub end_ns: u64,
+    /// What the kernel took off the thread's budget for it.
+    pub used_ns: u64,
+    /// How often the thread was throttled in it.
+    pub throttles: u64,
+    /// What the thread had when it ended.
+    pub of: Reservation,
+}
+
+/// What a thread under SCHED_DEADLINE may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reservation {
+    /// So long in each period: its budget.
+    pub runtime_ns: u64,
+    /// Within this time from the beginning of the period.
+    pub deadline_ns: u64,
+    /// The period.
+    pub period_ns: u64,
 }
 
 /// One wake-up of a thread.
@@ -270,6 +341,12 @@ pub struct Sleeper {
     pub worst_job_ns: u64,
     /// How often the kernel put a job's deadline off, because its runtime was used up.
     pub postponed: u64,
+    /// How often it was throttled: the runtime was used up, and it had to wait for the next period.
+    pub throttles: u64,
+    /// For how long, all together, in ns; of those that are over.
+    pub throttled_ns: u64,
+    /// The longest of them, in ns.
+    pub worst_throttle_ns: u64,
     /// Sleeps for which no room was left among the calls.
     pub beyond: u64,
     /// Sleeps whose end, or what ended them, the kernel did not show.

@@ -9,7 +9,8 @@ use aya::programs::Program;
 use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::{CpuWakeUps, Other, SystemWorst, Taken};
+use super::lengths::{bounds, places};
+use super::{CpuWakeUps, Other, QueuedThread, SystemWorst, Taken, queue};
 use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
 use crate::trace::capture::shared::Shared;
 use crate::trace::capture::slot;
@@ -44,7 +45,7 @@ const WORST_WORDS: usize = 11;
 const RAN_WORDS: usize = 1 + 16 * 5;
 const LENGTHS: usize = WORST + WORST_COUNT * WORST_WORDS + RAN_WORDS;
 const PART_BITS: u32 = 6;
-const LENGTH_COUNT: usize = (38 - PART_BITS as usize) << PART_BITS;
+const LENGTH_COUNT: usize = places(PART_BITS);
 const WORDS: usize = LENGTHS + LENGTH_COUNT;
 
 /// How long the cost is measured, and how often.
@@ -70,11 +71,12 @@ struct Cost {
 }
 
 impl SystemWatching {
-    /// Begins to watch; wake-ups longer than the deadline, in ns, are late.
+    /// Begins to watch; wake-ups longer than the deadline, in ns, are late. On request also how
+    /// long every thread waits for a CPU.
     ///
     /// # Errors
     /// What is missing here, and what to do.
-    pub fn start(deadline_ns: Option<u64>) -> Result<Self, Unavailable> {
+    pub fn start(deadline_ns: Option<u64>, run_queue: bool) -> Result<Self, Unavailable> {
         unavailable::check()?;
         let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
         let cpus = possible_cpus();
@@ -84,6 +86,8 @@ impl SystemWatching {
             .btf(Some(&btf))
             .override_global("deadline_ns", &deadline_ns, true)
             .map_max_entries("by_cpu", cpus);
+        let asked = u32::from(run_queue);
+        queue::ask(&mut loader, &asked);
         let mut programs = loader
             .load(OBJECT)
             .map_err(|error| refused("taking the maps of the watch", &error))?;
@@ -99,7 +103,8 @@ impl SystemWatching {
         let cpus = cpus as usize;
         let memory = Shared::map(data.fd().as_fd(), cpus * WORDS)
             .map_err(|error| refused("mapping by_cpu", &error))?;
-        for tracepoint in TRACEPOINTS {
+        let queues: &[&str] = if run_queue { queue::TRACEPOINTS } else { &[] };
+        for tracepoint in queues.iter().chain(TRACEPOINTS) {
             attach_typed(&mut programs, &format!("on_{tracepoint}"), tracepoint, &btf)
                 .map_err(|error| refused(&format!("tracing {tracepoint}"), &error))?;
         }
@@ -132,7 +137,7 @@ impl SystemWatching {
         // The lengths before their bounds: what comes in between lies within.
         let lengths = (0..LENGTH_COUNT).filter_map(|index| {
             let count = at(LENGTHS + index);
-            (count > 0).then(|| (bounds(index), count))
+            (count > 0).then(|| (bounds(index, PART_BITS), count))
         });
         Some(CpuWakeUps {
             lengths: lengths.collect(),
@@ -188,6 +193,23 @@ impl SystemWatching {
             .collect()
     }
 
+    /// How long threads waited for a CPU, where that was asked for.
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueuedThread> {
+        queue::read(&self.programs)
+    }
+
+    /// Makes room: a thread has ended, and its times were read.
+    pub fn forget_queue(&mut self, tid: u32) {
+        queue::forget(&mut self.programs, tid);
+    }
+
+    /// Times on a run queue that there was no room for.
+    #[must_use]
+    pub fn queues_lost(&self) -> u64 {
+        queue::lost(&self.programs)
+    }
+
     /// Measures what the programs take, if it is time; to be called now and then.
     pub fn measure_cost(&mut self) {
         let now = Instant::now();
@@ -241,17 +263,6 @@ impl SystemWatching {
     }
 }
 
-/// The least and the most of a length's place.
-fn bounds(index: usize) -> (u64, u64) {
-    let parts = 1_usize << PART_BITS;
-    if index < parts {
-        return (index as u64, index as u64);
-    }
-    let shift = (index >> PART_BITS) - 1;
-    let part = (index - (shift << PART_BITS)) as u64;
-    (part << shift, ((part + 1) << shift) - 1)
-}
-
 fn task(words: &[u64]) -> Option<Other> {
     let tid = words[0] as u32;
     (tid != 0).then(|| Other {
@@ -260,21 +271,4 @@ fn task(words: &[u64]) -> Option<Other> {
         policy: words[1] as u32,
         priority: (words[0] >> 32) as u32 as i32,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_places_of_lengths_follow_each_other_without_a_gap() {
-        let mut next = 0;
-        for index in 0..LENGTH_COUNT {
-            let (least, most) = bounds(index);
-            assert_eq!(least, next, "{index}");
-            assert!(most >= least && (most - least) * 64 <= least, "{index}");
-            next = most + 1;
-        }
-        assert_eq!(next, 1 << 37);
-    }
 }

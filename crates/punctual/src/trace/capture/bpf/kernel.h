@@ -19,7 +19,7 @@ typedef signed long long s64;
 #define MAP_UINT(name, value) int(*name)[value]
 #define MAP_TYPE(name, type) __typeof__(type) *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LRU_HASH = 9 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_STACK_TRACE = 7, MAP_LRU_HASH = 9 };
 enum { MAP_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -29,6 +29,7 @@ static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*const bpf_get_stackid)(void *ctx, void *map, u64 flags) = (void *)27;
 static long (*const bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
@@ -57,9 +58,14 @@ struct cfs_rq {
 	struct rq *rq;
 } CO_RE;
 struct sched_entity {
+	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 } CO_RE;
 struct sched_dl_entity {
+	u64 dl_runtime;  /* of each period */
+	u64 dl_deadline; /* from its beginning */
+	u64 dl_period;
+	s64 runtime;     /* what is left of it */
 	s64 deadline;
 } CO_RE;
 struct sched_info {

@@ -5,6 +5,8 @@
  *
  * trace/watch/wakeups.rs reads what is written here. */
 #include "kernel.h"
+#include "lengths.h"
+#include "runqueue.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -13,8 +15,7 @@ const volatile u64 deadline_ns = 0; /* later is late; 0: nothing is */
 
 /* Lengths are told apart to 1 in 64: the 6 bits below the highest. */
 #define PART_BITS 6
-#define PARTS (1 << PART_BITS)
-#define LENGTHS ((38 - PART_BITS) * PARTS)
+#define LENGTHS PLACES(PART_BITS)
 #define WORST 16
 #define RAN 16
 
@@ -126,41 +127,6 @@ ON(sched_waking)
 	return 0;
 }
 
-static ALWAYS_INLINE u32 highest_bit(u64 value)
-{
-	u32 bit = 0;
-	if (value >> 32) {
-		value >>= 32;
-		bit += 32;
-	}
-	if (value >> 16) {
-		value >>= 16;
-		bit += 16;
-	}
-	if (value >> 8) {
-		value >>= 8;
-		bit += 8;
-	}
-	if (value >> 4) {
-		value >>= 4;
-		bit += 4;
-	}
-	if (value >> 2) {
-		value >>= 2;
-		bit += 2;
-	}
-	return bit + (value >> 1);
-}
-
-static ALWAYS_INLINE u32 place(u64 latency_ns)
-{
-	if (latency_ns < PARTS)
-		return latency_ns;
-	u32 shift = highest_bit(latency_ns) - PART_BITS;
-	u64 at = ((u64)shift << PART_BITS) + (latency_ns >> shift);
-	return at < LENGTHS ? at : LENGTHS - 1;
-}
-
 static ALWAYS_INLINE void describe(struct task *to, struct task_struct *task)
 {
 	to->tid = task->pid;
@@ -227,6 +193,11 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	if (!cpu)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
+	/* Of every thread, if anybody asked, but the idle ones. */
+	if (from->pid)
+		leaves_cpu(from, preempted, now_ns);
+	if (to->pid)
+		takes_cpu(to, now_ns);
 	/* Who rose while it ran was in the way as what it rose to. */
 	struct ran *was = &cpu->ran[(cpu->switches - 1) & (RAN - 1)];
 	if (was->task.tid == from->pid && (s32)from->normal_prio < (s32)was->task.priority)
@@ -255,7 +226,7 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 		cpu->late++;
 		cpu->turn_late[turn]++;
 	}
-	u32 at = place(latency_ns);
+	u32 at = place(latency_ns, PART_BITS);
 	if (at < LENGTHS)
 		cpu->lengths[at]++;
 	if (latency_ns > cpu->threshold_ns) {
@@ -271,4 +242,17 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 ON(sched_switch)
 {
 	return switched(args[0], (struct task_struct *)args[1], (struct task_struct *)args[2]);
+}
+
+/* Attached where run queues are looked at. */
+ON(sched_wakeup)
+{
+	is_queued((struct task_struct *)args[0], bpf_ktime_get_ns());
+	return 0;
+}
+
+ON(sched_wakeup_new)
+{
+	is_queued((struct task_struct *)args[0], bpf_ktime_get_ns());
+	return 0;
 }

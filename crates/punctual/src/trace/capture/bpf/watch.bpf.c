@@ -3,18 +3,13 @@
  * that no count is ever lost; each wake-up in a ring besides.
  *
  * trace/watch/kernel.rs reads what is written here. */
-#include "kernel.h"
-#include "ring.h"
+#include "watched.h"
 #include "programs.h"
+#include "away.h"
+#include "jobs.h"
+#include "runqueue.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* A wake-up in the ring. */
-enum kind {
-	WOKEN = 1, /* it slept, was woken, and runs */
-	UNSLEPT,   /* its timer expired before it had gone to sleep */
-	STOPPED,   /* it was stopped, and runs: `enum stop`, from when, until when */
-};
 
 /* What stops a thread; 0: nothing does. */
 enum stop {
@@ -23,14 +18,6 @@ enum stop {
 	BY_FREEZER,
 };
 
-enum {
-	STATE_INTERRUPTIBLE = 1,
-	STATE_UNINTERRUPTIBLE = 2,
-	STATE_STOPPED = 4,
-	STATE_TRACED = 8,
-	STATE_DEAD = 0x80,
-	STATE_FROZEN = 0x8000, /* since 6.1; before, a flag of the task */
-};
 enum { FLAG_FROZEN = 0x10000 };
 /* The freezer of control groups, version 2: an interruptible sleep, and this. */
 enum { JOB_FREEZE = 1 << 23 };
@@ -47,60 +34,6 @@ enum { MODE_RELATIVE = 1 };
 enum { STACK_BYTES = 16384 };
 /* That a slot can tell of. */
 enum { MOST_UNSEEN = 0xffff };
-
-/* A thread: what is counted, then what it is at. */
-struct watched {
-	u64 started_ns; /* by this it is told from a later one of the same number */
-	u64 priority;   /* policy << 32 | the kernel's own priority, without what locks lend */
-	char name[16];
-	u64 cpu;        /* where it ran last */
-	u64 ended;
-	u64 wake_ups;   /* what went into the ring */
-	u64 switches;   /* to it */
-	u64 preempted;  /* from it, involuntary */
-	u64 migrations;
-	u64 faults[2];      /* minor, major, in its life */
-	u64 first_faults[2];/* when it was seen first */
-	u64 jobs, late_jobs, worst_job_ns, postponed; /* of SCHED_DEADLINE */
-	u64 beyond;     /* sleeps that found no room among the calls */
-	u64 unseen;     /* sleeps whose end, or what woke the thread, went unseen */
-	u64 unseen_before; /* those since the last that went into the ring */
-
-	u64 left_ns;    /* when it went to sleep; 0: it didn't */
-	u64 call;
-	u64 waking_ns;  /* when somebody began to wake it; 0: nobody did */
-	u64 due_ns;     /* the instant that its timer was to expire; 0: no timer wakes it */
-	u64 waking_cpu;
-	u64 timer;      /* what it armed last */
-	u64 armed_ns;   /* and when */
-	u64 armed_relative; /* and whether for a length of time */
-	u64 armed_for_wake_ns;
-	u64 pace;       /* FOR_A_LENGTH << 32, where that is known, and which timer; 0: its own sleep */
-	u64 waker, waker_priority;
-	char waker_name[16];
-	u64 holder, holder_priority; /* of the lock that it waits for */
-	char holder_name[16];
-	u64 job_deadline; /* on the scheduler's clock; 0: no job runs */
-	u64 stopped;      /* `enum stop`: it left stopped, at left_ns */
-	u64 sleep_due_ns; /* until when it sleeps; 0: it armed no timer for that since it woke */
-	u64 program;      /* whose it is */
-	u64 turn;         /* of that program, where several are watched */
-};
-
-struct {
-	MAP_UINT(type, MAP_HASH);
-	MAP_UINT(max_entries, 4096);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct watched);
-} threads SEC(".maps");
-
-/* Only to make a new one from: it is too large for the stack. */
-struct {
-	MAP_UINT(type, MAP_ARRAY);
-	MAP_UINT(max_entries, 1);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct watched);
-} blank SEC(".maps");
 
 /* What a thread slept in. */
 struct call_key {
@@ -124,71 +57,6 @@ struct {
 	MAP_TYPE(key, struct call_key);
 	MAP_TYPE(value, struct call);
 } calls SEC(".maps");
-
-/* Switches of threads that found no room: nothing is known of these. */
-struct {
-	MAP_UINT(type, MAP_ARRAY);
-	MAP_UINT(max_entries, 1);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u64);
-} unfollowed SEC(".maps");
-
-static ALWAYS_INLINE struct watched *find(struct task_struct *task)
-{
-	u32 tid = task->pid;
-	return bpf_map_lookup_elem(&threads, &tid);
-}
-
-/* What it was at when its program was watched before is no more. */
-static ALWAYS_INLINE void forget_stay(struct watched *thread)
-{
-	thread->left_ns = thread->waking_ns = thread->due_ns = thread->job_deadline = thread->stopped = 0;
-	thread->sleep_due_ns = 0;
-}
-
-static ALWAYS_INLINE void renew(struct watched *thread, struct task_struct *task)
-{
-	if (program)
-		return;
-	struct followed *now = followed(task);
-	if (!now || thread->turn == now->turn)
-		return;
-	if (thread->turn)
-		forget_stay(thread);
-	thread->turn = now->turn;
-}
-
-static NOINLINE struct watched *find_or_make(u32 tid)
-{
-	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
-	if (thread)
-		return thread;
-	u32 zero = 0;
-	struct watched *empty = bpf_map_lookup_elem(&blank, &zero);
-	if (!empty)
-		return 0;
-	bpf_map_update_elem(&threads, &tid, empty, UPDATE_NOEXIST);
-	thread = bpf_map_lookup_elem(&threads, &tid);
-	u64 *refused = bpf_map_lookup_elem(&unfollowed, &zero);
-	if (!thread && refused)
-		__sync_fetch_and_add(refused, 1);
-	return thread;
-}
-
-static ALWAYS_INLINE void look(struct watched *thread, struct task_struct *task)
-{
-	thread->priority = (u64)task->policy << 32 | (u32)task->normal_prio;
-	thread->program = task->tgid;
-	renew(thread, task);
-	thread->faults[0] = task->min_flt;
-	thread->faults[1] = task->maj_flt;
-	if (thread->started_ns != task->start_time) {
-		thread->started_ns = task->start_time;
-		thread->first_faults[0] = task->min_flt;
-		thread->first_faults[1] = task->maj_flt;
-	}
-	__builtin_memcpy(thread->name, task->comm, sizeof(thread->name));
-}
 
 static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64 now_ns, u32 cpu, u32 tid, u16 kind)
 {
@@ -309,38 +177,7 @@ static ALWAYS_INLINE void slept(struct watched *thread, u32 tid, u64 now_ns)
 	}
 }
 
-static ALWAYS_INLINE u64 scheduler_clock(struct task_struct *task)
-{
-	if (!field_exists(task->se.cfs_rq) || !field_exists(((struct cfs_rq *)0)->rq))
-		return 0;
-	return task->se.cfs_rq->rq->clock;
-}
-
-/* A job of SCHED_DEADLINE begins with the first switch to it after the last one's end. */
-static ALWAYS_INLINE void job_begins(struct watched *thread, struct task_struct *task)
-{
-	u64 deadline = task->dl.deadline;
-	if (!thread->job_deadline)
-		thread->job_deadline = deadline;
-	else if (deadline > thread->job_deadline)
-		thread->postponed++;
-}
-
-static ALWAYS_INLINE void job_ends(struct watched *thread, struct task_struct *task)
-{
-	u64 at = scheduler_clock(task);
-	if (!thread->job_deadline || !at)
-		return;
-	thread->jobs++;
-	if (at > thread->job_deadline) {
-		thread->late_jobs++;
-		if (at - thread->job_deadline > thread->worst_job_ns)
-			thread->worst_job_ns = at - thread->job_deadline;
-	}
-	thread->job_deadline = 0;
-}
-
-static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 state, u64 now_ns)
+static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted, u64 state, struct lane *lane, u64 now_ns, u32 cpu)
 {
 	if (!is_counted(task))
 		return;
@@ -351,10 +188,17 @@ static ALWAYS_INLINE void left(struct task_struct *task, u64 preempted, u64 stat
 	int sleeps = !(preempted & 1) && state;
 	u64 call = call_of(task);
 	u64 stop = sleeps ? stop_of(task, state) : 0;
+	int yields = !(preempted & 1) && !state && (call & 0xffff) == CALL_YIELD;
+	if (task->policy == SCHED_DEADLINE)
+		budget_used(thread, task);
 	if (stop)
-		thread->job_deadline = 0; /* a job that is stopped is neither late nor in time */
-	else if (task->policy == SCHED_DEADLINE && !(preempted & 1) && (state || (call & 0xffff) == CALL_YIELD))
-		job_ends(thread, task);
+		forget_job(thread); /* a job that is stopped is neither late nor in time */
+	else if (task->policy == SCHED_DEADLINE && (sleeps || yields))
+		job_ends(thread, task, lane, now_ns, cpu);
+	else if (task->policy == SCHED_DEADLINE && task->dl.runtime <= 0)
+		throttled(thread, now_ns);
+	if (!(state & STATE_DEAD))
+		goes_away(ctx, thread, why_away(thread, sleeps, state, stop, yields), now_ns);
 	/* It leaves again, and was not seen to come back: to sleep, preempted or ended. */
 	if (thread->left_ns) {
 		unseen(thread);
@@ -390,7 +234,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 		/* It may have been before: what it was at then is no more. */
 		struct watched *before = find(task);
 		if (before)
-			before->left_ns = before->waking_ns = before->job_deadline = before->stopped = 0;
+			forget_stay(before);
 		return;
 	}
 	u32 tid = task->pid;
@@ -398,12 +242,15 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	if (!thread)
 		return;
 	look(thread, task);
+	comes_back(thread, tid, now_ns);
 	thread->switches++;
 	if (thread->cpu && thread->cpu != cpu + 1)
 		thread->migrations++;
 	thread->cpu = cpu + 1;
 	if (task->policy == SCHED_DEADLINE)
-		job_begins(thread, task);
+		job_begins(thread, task, now_ns);
+	else
+		thread->ran_ns = 0;
 	if (thread->left_ns && thread->stopped) {
 		was_stopped(thread, lane, now_ns, cpu, tid);
 	} else if (thread->left_ns && thread->waking_ns) {
@@ -426,27 +273,31 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	thread->holder = 0;
 }
 
-static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
+static ALWAYS_INLINE int switched(u64 *ctx, u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
 {
 	/* Nearly all switches are between others. */
 	if (!is_watched(from) && !is_watched(to))
 		return 0;
 	HERE;
-	left(from, preempted, state, now_ns);
+	left(ctx, from, preempted, state, lane, now_ns, cpu);
 	came(to, lane, now_ns, cpu);
+	if (is_counted(from))
+		leaves_cpu(from, preempted, now_ns);
+	if (is_counted(to))
+		takes_cpu(to, now_ns);
 	return 0;
 }
 
 SEC("tp_btf/sched_switch") int on_sched_switch(u64 *args)
 {
-	return switched(args[0], (struct task_struct *)args[1], (struct task_struct *)args[2], args[3]);
+	return switched(args, args[0], (struct task_struct *)args[1], (struct task_struct *)args[2], args[3]);
 }
 
 /* Kernels before 5.18 don't tell the state. */
 SEC("tp_btf/sched_switch") int on_sched_switch_of_old(u64 *args)
 {
 	struct task_struct *from = (struct task_struct *)args[1];
-	return switched(args[0], from, (struct task_struct *)args[2], from->__state);
+	return switched(args, args[0], from, (struct task_struct *)args[2], from->__state);
 }
 
 /* Which timer's callback this CPU is in, and when that was due: of use if it wakes a thread. */
@@ -556,5 +407,22 @@ ON(sched_waking)
 		thread->waking_ns = 0;
 		thread->due_ns = 0;
 	}
+	return 0;
+}
+
+/* Attached where run queues are looked at. */
+ON(sched_wakeup)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	if (is_counted(task))
+		is_queued(task, bpf_ktime_get_ns());
+	return 0;
+}
+
+ON(sched_wakeup_new)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	if (is_counted(task))
+		is_queued(task, bpf_ktime_get_ns());
 	return 0;
 }

@@ -3,11 +3,12 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use object::ReadCache;
 
+use super::super::mappings::Mapping;
 use super::image::{Function, Image};
 use super::spec::{Place, Shape, Spec, What};
 use super::{Mark, Role, Site};
@@ -358,36 +359,6 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     all[..all.len().min(8)].join(", ") + more
 }
 
-/// A line of `/proc/PID/maps` that is code of a file.
-struct Mapping<'a> {
-    range: &'a str,
-    inode: u64,
-    path: &'a str,
-}
-
-impl<'a> Mapping<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let mut words = line.splitn(6, ' ');
-        let (range, rights) = (words.next()?, words.next()?);
-        let inode = words.nth(2)?.parse().ok()?;
-        let path = words.next()?.trim_start();
-        (rights.contains('x') && path.starts_with('/')).then_some(Self { range, inode, path })
-    }
-
-    /// By the mapping itself it is reached also where it was deleted, or lies in a container;
-    /// by its path only if that is still the same file.
-    fn reached(&self, pid: u32) -> PathBuf {
-        let own = PathBuf::from(format!("/proc/{pid}/map_files/{}", self.range));
-        if File::open(&own).is_ok() {
-            return own;
-        }
-        let within =
-            Path::new(&format!("/proc/{pid}/root")).join(self.path.trim_start_matches('/'));
-        let same = fs::metadata(&within).is_ok_and(|it| it.ino() == self.inode);
-        if same { within } else { own }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,20 +390,5 @@ mod tests {
             assert!(why.contains(wanted), "{why}");
             assert_eq!(why.lines().count(), 1, "{why}");
         }
-    }
-
-    #[test]
-    fn a_mapping_is_read_whatever_its_path_holds() {
-        let line = "7f00-7f01 r-xp 00001000 fd:01 123   /opt/my app/x.so (deleted)";
-        let mapping = Mapping::parse(line).expect("code");
-        assert_eq!(
-            (mapping.range, mapping.inode, mapping.path),
-            ("7f00-7f01", 123, "/opt/my app/x.so (deleted)")
-        );
-        for cut in 0..line.len() {
-            let _ = Mapping::parse(&line[..cut]);
-        }
-        assert!(Mapping::parse("7f00-7f01 r--p 0 fd:01 123 /x").is_none());
-        assert!(Mapping::parse("7f00-7f01 r-xp 0 00:00 0 [vdso]").is_none());
     }
 }

@@ -36,6 +36,8 @@ pub struct Function {
     pub name: String,
     /// Its first instruction.
     pub offset: u64,
+    /// Its length; 0 where the file doesn't tell.
+    pub size: u64,
     /// It chooses the function that is called in its place (IFUNC).
     pub chooses: bool,
 }
@@ -127,6 +129,7 @@ impl Image {
             self.functions.push(Function {
                 name: name.to_owned(),
                 offset,
+                size: symbol.size(),
                 chooses,
             });
         }

@@ -1,0 +1,152 @@
+//! Where the threads of a program are while they are off the CPU: the kernel's sums, with names.
+
+use std::collections::BTreeMap;
+
+use super::followed::Followed;
+use crate::record::watch::{OffCpu, OffCpuPlace, OffCpuWhy, TimesSum};
+use crate::trace::capture::numbers::Numbers;
+use crate::trace::capture::stacks;
+use crate::trace::capture::symbols::Symbols;
+use crate::trace::watch::user_symbols::UserSymbols;
+use crate::trace::watch::{Away, AwayLost, Watching, Why};
+
+/// Places that are kept, those of threads that have ended included.
+const MOST: usize = 32768;
+
+/// A place by its thread's among those that are watched, and the numbers of its stacks.
+type Key = (usize, Why, Option<u32>, Option<u32>);
+
+/// All that is known of it.
+pub(super) struct Aways {
+    /// Without it the kernel's functions are addresses.
+    kernel: Symbols,
+    user: UserSymbols,
+    places: BTreeMap<Key, Away>,
+    /// Stacks in words: the kernel's by number, a program's by that too.
+    kernel_stacks: BTreeMap<u32, Vec<String>>,
+    user_stacks: BTreeMap<(u32, u32), Vec<String>>,
+    /// Places that found no room here.
+    beyond: BTreeMap<Key, TimesSum>,
+    lost: AwayLost,
+}
+
+impl Aways {
+    pub fn new() -> Self {
+        Self {
+            kernel: Symbols::load().unwrap_or_default(),
+            user: UserSymbols::default(),
+            places: BTreeMap::new(),
+            kernel_stacks: BTreeMap::new(),
+            user_stacks: BTreeMap::new(),
+            beyond: BTreeMap::new(),
+            lost: AwayLost::default(),
+        }
+    }
+
+    /// Reads what the kernel has summed up: while the programs live that the stacks are of, and
+    /// before what is known of a thread is forgotten.
+    pub fn look(&mut self, watching: &Watching, threads: &[Followed], numbers: &Numbers) {
+        self.lost = watching.away_lost();
+        for away in watching.aways() {
+            let Some(at) = threads.iter().position(|it| it.is(away.tid)) else {
+                continue;
+            };
+            let key = (at, away.why, away.kernel, away.user);
+            if !self.places.contains_key(&key) && self.places.len() >= MOST {
+                if self.beyond.len() < MOST {
+                    let mut sum = TimesSum::default();
+                    sum.add(away.count, away.total_ns);
+                    self.beyond.insert(key, sum);
+                }
+                continue;
+            }
+            self.name(&away, threads[at].sleeper.program, watching, numbers);
+            self.places.insert(key, away);
+        }
+    }
+
+    /// Names the functions of stacks that are met for the first time.
+    fn name(&mut self, away: &Away, program: u32, watching: &Watching, numbers: &Numbers) {
+        if let Some(number) = away.kernel
+            && !self.kernel_stacks.contains_key(&number)
+        {
+            let functions = stacks::functions(&watching.away_stack(number), &self.kernel);
+            self.kernel_stacks.insert(number, functions);
+        }
+        if let Some(number) = away.user
+            && !self.user_stacks.contains_key(&(program, number))
+        {
+            let pid = numbers.in_proc(program);
+            let mut name = |address: &u64| {
+                let name = pid.and_then(|pid| self.user.name(pid, *address));
+                name.unwrap_or_else(|| UNKNOWN.to_owned())
+            };
+            let frames = watching.away_stack(number);
+            let mut functions: Vec<String> = frames.iter().map(&mut name).collect();
+            // Where frame pointers lead nowhere, addresses are none.
+            while functions.len() > 1 && functions.last().is_some_and(|it| it == UNKNOWN) {
+                functions.pop();
+            }
+            self.user_stacks.insert((program, number), functions);
+        }
+    }
+
+    pub fn to_record(&self, threads: &[Followed]) -> OffCpu {
+        let mut record = OffCpu {
+            no_room: TimesSum {
+                count: self.lost.count,
+                total_ns: self.lost.total_ns,
+            },
+            stackless: self.lost.stackless,
+            ..OffCpu::default()
+        };
+        for sum in self.beyond.values() {
+            record.beyond.add(sum.count, sum.total_ns);
+        }
+        let mut joined: BTreeMap<_, OffCpuPlace> = BTreeMap::new();
+        for ((at, why, kernel, user), away) in &self.places {
+            let program = threads.get(*at).map_or(0, |it| it.sleeper.program);
+            let kernel = kernel.and_then(|number| self.kernel_stacks.get(&number));
+            let user = user.and_then(|number| self.user_stacks.get(&(program, number)));
+            let frames = |stack: Option<&Vec<String>>| {
+                let frames = stack.into_iter().flatten().take(OffCpu::FRAMES);
+                frames.cloned().collect::<Vec<_>>()
+            };
+            let place = OffCpuPlace {
+                thread: u32::try_from(*at).unwrap_or(u32::MAX),
+                why: in_record(*why),
+                kernel: frames(kernel),
+                user: frames(user),
+                count: away.count,
+                total_ns: away.total_ns,
+                longest_ns: away.longest_ns,
+                longest_at_ns: away.longest_at_ns,
+            };
+            // What differs in the scheduler's own frames alone is one place.
+            let key = (*at, *why, place.kernel.clone(), place.user.clone());
+            match joined.get_mut(&key) {
+                Some(known) => known.add(&place),
+                None => {
+                    joined.insert(key, place);
+                }
+            }
+        }
+        record.places = joined.into_values().collect();
+        record.settle();
+        record
+    }
+}
+
+/// A frame without a name, as other tools write it.
+const UNKNOWN: &str = "[unknown]";
+
+fn in_record(why: Why) -> OffCpuWhy {
+    match why {
+        Why::Asleep => OffCpuWhy::Asleep,
+        Why::Uninterruptible => OffCpuWhy::Uninterruptible,
+        Why::Runnable => OffCpuWhy::Preempted,
+        Why::Throttled => OffCpuWhy::Throttled,
+        Why::Held => OffCpuWhy::Stopped,
+        Why::Yielded => OffCpuWhy::Yielded,
+    }
+}

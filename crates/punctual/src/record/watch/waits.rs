@@ -1,0 +1,281 @@
+//! Where threads were while they were off the CPU, and how long they waited for one.
+
+use punctual_stats::histogram::HistogramRecord;
+use serde::{Deserialize, Serialize};
+
+use super::{WatchedTask, add_histogram, is_zero};
+use crate::record::validate::{Broken, at_most, ensure, histogram};
+
+/// Where threads were while they were off the CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffCpu {
+    /// The places, the most time first.
+    pub places: Vec<OffCpuPlace>,
+    /// What was at further places.
+    #[serde(default, skip_serializing_if = "TimesSum::is_empty")]
+    pub beyond: TimesSum,
+    /// What found no room in the kernel: at which places isn't known.
+    #[serde(default, skip_serializing_if = "TimesSum::is_empty")]
+    pub no_room: TimesSum,
+    /// Times at places without a stack: another one had its room in the kernel.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stackless: u64,
+}
+
+/// How often, and for how long all together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimesSum {
+    /// How often.
+    pub count: u64,
+    /// All together.
+    pub total_ns: u64,
+}
+
+/// Stacks with which a thread left the CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffCpuPlace {
+    /// The thread, as its place among the threads of the run.
+    pub thread: u32,
+    /// Why it left.
+    pub why: OffCpuWhy,
+    /// Functions in the kernel, innermost first, without the scheduler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel: Vec<String>,
+    /// Functions of the program, innermost first, as far as its frame pointers lead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user: Vec<String>,
+    /// How often it came back.
+    pub count: u64,
+    /// From the switch away to the switch back, all together.
+    pub total_ns: u64,
+    /// The longest.
+    pub longest_ns: u64,
+    /// When that ended, CLOCK_MONOTONIC.
+    pub longest_at_ns: u64,
+}
+
+/// Why a thread was off the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OffCpuWhy {
+    /// It slept, and a signal could have ended that.
+    Asleep,
+    /// It slept for something that no signal ends.
+    Uninterruptible,
+    /// It could run: it was preempted.
+    Preempted,
+    /// Its budget under SCHED_DEADLINE was used up.
+    Throttled,
+    /// It was stopped, traced or frozen.
+    Stopped,
+    /// It had called `sched_yield`; under SCHED_DEADLINE that lasts until the next period.
+    Yielded,
+}
+
+/// How long threads waited for a CPU, from ready to running.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunQueue {
+    /// The threads, the longest first; of a whole system all threads of one name together.
+    pub threads: Vec<RunQueueThread>,
+    /// Threads that aren't among these.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub beyond: u64,
+    /// Times that found no room.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+}
+
+/// How long a thread waited for a CPU, or several of one name did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunQueueThread {
+    /// Itself, as it was seen last; number 0 for several.
+    pub task: WatchedTask,
+    /// How many they were.
+    pub threads: u64,
+    /// Times whose end the kernel did not show: they are in none of these.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unseen: u64,
+    /// After a wake-up.
+    pub woken: QueueTimes,
+    /// After it was preempted, or had yielded.
+    pub preempted: QueueTimes,
+}
+
+/// Times from ready to running.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueTimes {
+    /// Each at most 6.25 % too long; the longest is exact.
+    pub lengths: HistogramRecord,
+    /// All together, exactly.
+    pub total_ns: u64,
+    /// When the longest ended, CLOCK_MONOTONIC.
+    pub longest_at_ns: u64,
+}
+
+impl TimesSum {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds some.
+    pub fn add(&mut self, count: u64, total_ns: u64) {
+        self.count = self.count.saturating_add(count);
+        self.total_ns = self.total_ns.saturating_add(total_ns);
+    }
+}
+
+impl OffCpu {
+    /// Places that are kept.
+    pub const MOST: usize = 256;
+    /// Functions of a stack.
+    pub const FRAMES: usize = 64;
+
+    /// Puts the places in order, and keeps so many.
+    pub fn settle(&mut self) {
+        self.places
+            .sort_by_key(|place| (std::cmp::Reverse(place.total_ns), place.thread));
+        let rest = self.places.len().min(Self::MOST);
+        for place in self.places.drain(rest..) {
+            self.beyond.add(place.count, place.total_ns);
+        }
+    }
+
+    /// Adds those of another run, whose threads stand at other places.
+    pub(super) fn add(&mut self, other: &Self, threads: &[usize]) {
+        for place in &other.places {
+            let thread = threads.get(place.thread as usize).copied();
+            let thread = thread.and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
+            let same = |it: &&mut OffCpuPlace| {
+                (it.thread, it.why) == (thread, place.why)
+                    && it.kernel == place.kernel
+                    && it.user == place.user
+            };
+            match self.places.iter_mut().find(same) {
+                Some(known) => known.add(place),
+                None => self.places.push(OffCpuPlace {
+                    thread,
+                    ..place.clone()
+                }),
+            }
+        }
+        self.beyond.add(other.beyond.count, other.beyond.total_ns);
+        self.no_room
+            .add(other.no_room.count, other.no_room.total_ns);
+        self.stackless = self.stackless.saturating_add(other.stackless);
+        self.settle();
+    }
+}
+
+impl OffCpuPlace {
+    /// Adds what was at the same place.
+    pub fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        if other.longest_ns > self.longest_ns {
+            self.longest_ns = other.longest_ns;
+            self.longest_at_ns = other.longest_at_ns;
+        }
+    }
+}
+
+impl RunQueue {
+    /// Threads, or names, that are kept.
+    pub const MOST: usize = 256;
+
+    /// Puts the threads in order, and keeps so many.
+    pub fn settle(&mut self) {
+        let key = |it: &RunQueueThread| {
+            let longest_ns = it.woken.lengths.max_ns.max(it.preempted.lengths.max_ns);
+            (std::cmp::Reverse(longest_ns), it.task.tid)
+        };
+        self.threads.sort_by_key(key);
+        let rest = self.threads.len().min(Self::MOST);
+        for thread in self.threads.drain(rest..) {
+            self.beyond = self.beyond.saturating_add(thread.threads);
+        }
+    }
+
+    /// Adds those of another run, by name and policy.
+    pub(super) fn add(&mut self, other: &Self) {
+        let mut taken = Vec::new();
+        for thread in &other.threads {
+            let key = |task: &WatchedTask| (task.name.clone(), task.policy.clone(), task.priority);
+            let same = |at: &usize| {
+                key(&self.threads[*at].task) == key(&thread.task) && !taken.contains(at)
+            };
+            let at = match (0..self.threads.len()).find(same) {
+                Some(at) => {
+                    let sum = &mut self.threads[at];
+                    sum.threads = sum.threads.max(thread.threads);
+                    sum.unseen = sum.unseen.saturating_add(thread.unseen);
+                    sum.woken.add(&thread.woken);
+                    sum.preempted.add(&thread.preempted);
+                    at
+                }
+                None => {
+                    self.threads.push(thread.clone());
+                    self.threads.len() - 1
+                }
+            };
+            taken.push(at);
+        }
+        self.beyond = self.beyond.max(other.beyond);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.settle();
+    }
+}
+
+impl QueueTimes {
+    fn add(&mut self, other: &Self) {
+        if other.lengths.max_ns > self.lengths.max_ns {
+            self.longest_at_ns = other.longest_at_ns;
+        }
+        add_histogram(&mut self.lengths, &other.lengths);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+    }
+}
+
+/// Two runs in one: nothing where one of them didn't look.
+pub(super) fn add_up<T: Clone>(
+    sum: &mut Option<T>,
+    term: &Option<T>,
+    add: impl FnOnce(&mut T, &T),
+) {
+    match (sum.as_mut(), term) {
+        (Some(sum), Some(term)) => add(sum, term),
+        _ => *sum = None,
+    }
+}
+
+pub(super) fn check(
+    off_cpu: Option<&OffCpu>,
+    run_queue: Option<&RunQueue>,
+    threads: usize,
+) -> Result<(), Broken> {
+    if let Some(off_cpu) = off_cpu {
+        at_most(off_cpu.places.len(), OffCpu::MOST, "watch.off_cpu.places")?;
+        for (index, place) in off_cpu.places.iter().enumerate() {
+            let at = format!("watch.off_cpu.places[{index}]");
+            at_most(place.kernel.len(), OffCpu::FRAMES, format!("{at}.kernel"))?;
+            at_most(place.user.len(), OffCpu::FRAMES, format!("{at}.user"))?;
+            ensure(
+                (place.thread as usize) < threads,
+                format!("{at}.thread"),
+                format!("{} of {threads} threads", place.thread),
+            )?;
+        }
+    }
+    if let Some(run_queue) = run_queue {
+        let count = run_queue.threads.len();
+        at_most(count, RunQueue::MOST, "watch.run_queue.threads")?;
+        for (index, thread) in run_queue.threads.iter().enumerate() {
+            let at = format!("watch.run_queue.threads[{index}]");
+            histogram(&thread.woken.lengths, &format!("{at}.woken.lengths"))?;
+            histogram(
+                &thread.preempted.lengths,
+                &format!("{at}.preempted.lengths"),
+            )?;
+        }
+    }
+    Ok(())
+}

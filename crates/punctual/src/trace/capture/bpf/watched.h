@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* What is kept of each thread that is watched, and what is told of it in the ring.
+ *
+ * trace/watch/kernel.rs reads what is written here. */
+#pragma once
+
+#include "kernel.h"
+#include "ring.h"
+#include "program.h"
+
+/* A wake-up in the ring. */
+enum kind {
+	WOKEN = 1, /* it slept, was woken, and runs */
+	UNSLEPT,   /* its timer expired before it had gone to sleep */
+	STOPPED,   /* it was stopped, and runs: `enum stop`, from when, until when */
+	JOB,       /* of SCHED_DEADLINE, it ended: what it used, of what */
+};
+
+enum {
+	STATE_INTERRUPTIBLE = 1,
+	STATE_UNINTERRUPTIBLE = 2,
+	STATE_STOPPED = 4,
+	STATE_TRACED = 8,
+	STATE_DEAD = 0x80,
+	STATE_FROZEN = 0x8000, /* since 6.1; before, a flag of the task */
+};
+
+/* A thread: what is counted, then what it is at. */
+struct watched {
+	u64 started_ns; /* by this it is told from a later one of the same number */
+	u64 priority;   /* policy << 32 | the kernel's own priority, without what locks lend */
+	char name[16];
+	u64 cpu;        /* where it ran last */
+	u64 ended;
+	u64 wake_ups;   /* what went into the ring */
+	u64 switches;   /* to it */
+	u64 preempted;  /* from it, involuntary */
+	u64 migrations;
+	u64 faults[2];      /* minor, major, in its life */
+	u64 first_faults[2];/* when it was seen first */
+	u64 jobs, late_jobs, worst_job_ns, postponed; /* of SCHED_DEADLINE */
+	u64 beyond;     /* sleeps that found no room among the calls */
+	u64 unseen;     /* sleeps whose end, or what woke the thread, went unseen */
+	u64 unseen_before; /* those since the last that went into the ring */
+
+	u64 left_ns;    /* when it went to sleep; 0: it didn't */
+	u64 call;
+	u64 waking_ns;  /* when somebody began to wake it; 0: nobody did */
+	u64 due_ns;     /* the instant that its timer was to expire; 0: no timer wakes it */
+	u64 waking_cpu;
+	u64 timer;      /* what it armed last */
+	u64 armed_ns;   /* and when */
+	u64 armed_relative; /* and whether for a length of time */
+	u64 armed_for_wake_ns;
+	u64 pace;       /* FOR_A_LENGTH << 32, where that is known, and which timer; 0: its own sleep */
+	u64 waker, waker_priority;
+	char waker_name[16];
+	u64 holder, holder_priority; /* of the lock that it waits for */
+	char holder_name[16];
+	u64 job_deadline; /* on the scheduler's clock; 0: no job runs */
+	u64 stopped;      /* `enum stop`: it left stopped, at left_ns */
+	u64 sleep_due_ns; /* until when it sleeps; 0: it armed no timer for that since it woke */
+	u64 program;      /* whose it is */
+	u64 turn;         /* of that program, where several are watched */
+	u64 ran_ns;       /* its CPU time when it last came or left under SCHED_DEADLINE; 0: it didn't */
+	s64 budget_left;  /* what was left of its budget then */
+	u64 budget_until; /* and its deadline */
+	u64 used_ns;      /* of its budget, by the job that runs */
+	u64 job_throttles;
+	u64 throttled_ns; /* since when it is throttled; 0: it isn't */
+	u64 throttles, throttles_ns, worst_throttle_ns;
+	u64 away_ns;      /* when it left its CPU; 0: it didn't, or nobody asked where */
+	u64 away_why;     /* `enum why` */
+	s64 away_kernel, away_user; /* its stacks then; below 0: none */
+};
+
+struct {
+	MAP_UINT(type, MAP_HASH);
+	MAP_UINT(max_entries, 4096);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct watched);
+} threads SEC(".maps");
+
+/* Only to make a new one from: it is too large for the stack. */
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct watched);
+} blank SEC(".maps");
+
+/* Switches of threads that found no room: nothing is known of these. */
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} unfollowed SEC(".maps");
+
+static ALWAYS_INLINE struct watched *find(struct task_struct *task)
+{
+	u32 tid = task->pid;
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+static ALWAYS_INLINE void forget_job(struct watched *thread)
+{
+	thread->job_deadline = thread->used_ns = thread->job_throttles = thread->throttled_ns = 0;
+}
+
+/* What it was at when its program was watched before is no more. */
+static ALWAYS_INLINE void forget_stay(struct watched *thread)
+{
+	thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
+	thread->sleep_due_ns = thread->ran_ns = thread->away_ns = 0;
+	forget_job(thread);
+}
+
+static ALWAYS_INLINE void renew(struct watched *thread, struct task_struct *task)
+{
+	if (program)
+		return;
+	struct followed *now = followed(task);
+	if (!now || thread->turn == now->turn)
+		return;
+	if (thread->turn)
+		forget_stay(thread);
+	thread->turn = now->turn;
+}
+
+static NOINLINE struct watched *find_or_make(u32 tid)
+{
+	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
+	if (thread)
+		return thread;
+	u32 zero = 0;
+	struct watched *empty = bpf_map_lookup_elem(&blank, &zero);
+	if (!empty)
+		return 0;
+	bpf_map_update_elem(&threads, &tid, empty, UPDATE_NOEXIST);
+	thread = bpf_map_lookup_elem(&threads, &tid);
+	u64 *refused = bpf_map_lookup_elem(&unfollowed, &zero);
+	if (!thread && refused)
+		__sync_fetch_and_add(refused, 1);
+	return thread;
+}
+
+static ALWAYS_INLINE void look(struct watched *thread, struct task_struct *task)
+{
+	thread->priority = (u64)task->policy << 32 | (u32)task->normal_prio;
+	thread->program = task->tgid;
+	renew(thread, task);
+	thread->faults[0] = task->min_flt;
+	thread->faults[1] = task->maj_flt;
+	if (thread->started_ns != task->start_time) {
+		thread->started_ns = task->start_time;
+		thread->first_faults[0] = task->min_flt;
+		thread->first_faults[1] = task->maj_flt;
+	}
+	__builtin_memcpy(thread->name, task->comm, sizeof(thread->name));
+}

@@ -1,0 +1,89 @@
+//! Where threads are while they are off the CPU: `bpf/away.h`.
+
+use aya::maps::{Array, HashMap, MapData, StackTraceMap};
+use aya::{Ebpf, EbpfLoader};
+
+use super::{Away, AwayLost, Why};
+
+/// Places of threads off the CPU, and stacks, that are told apart.
+const MOST: u32 = 16384;
+
+/// Words of `struct away_key`, `struct away` and `struct away_lost`.
+type Key = [u32; 4];
+type Counted = [u64; 4];
+type Lost = [u64; 3];
+
+/// Asks for it, or not, before the program is loaded.
+pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
+    loader.override_global("off_cpu", asked, true);
+    if *asked != 0 {
+        loader
+            .map_max_entries("aways", MOST)
+            .map_max_entries("away_stacks", MOST);
+    }
+}
+
+/// All of them, with their counts since each was seen first.
+pub(super) fn read(programs: &Ebpf) -> Vec<Away> {
+    let map = programs.map("aways");
+    let map = map.and_then(|map| HashMap::<&MapData, Key, Counted>::try_from(map).ok());
+    let entries = map.iter().flat_map(|map| map.iter().filter_map(Result::ok));
+    entries
+        .filter_map(
+            |([tid, why, kernel, user], [count, total_ns, longest_ns, at])| {
+                let stack = |number: u32| (number as i32 >= 0).then_some(number);
+                Some(Away {
+                    tid,
+                    why: Why::from_number(why)?,
+                    kernel: stack(kernel),
+                    user: stack(user),
+                    count,
+                    total_ns,
+                    longest_ns,
+                    longest_at_ns: at,
+                })
+            },
+        )
+        .collect()
+}
+
+/// A stack, innermost first.
+pub(super) fn stack(programs: &Ebpf, number: u32) -> Vec<u64> {
+    let map = programs.map("away_stacks");
+    let map = map.and_then(|map| StackTraceMap::try_from(map).ok());
+    let stack = map.and_then(|map| map.get(&number, 0).ok());
+    stack.map_or_else(Vec::new, |stack| {
+        stack.frames().iter().map(|frame| frame.ip).collect()
+    })
+}
+
+/// Makes room.
+pub(super) fn forget(programs: &mut Ebpf, tid: u32) {
+    let Some(map) = programs.map_mut("aways") else {
+        return;
+    };
+    let Ok(mut map) = HashMap::<_, Key, Counted>::try_from(map) else {
+        return;
+    };
+    let of_it: Vec<Key> = map
+        .keys()
+        .filter_map(Result::ok)
+        .filter(|key| key[0] == tid)
+        .collect();
+    for key in of_it {
+        let _ = map.remove(&key);
+    }
+}
+
+/// What found no room.
+pub(super) fn lost(programs: &Ebpf) -> AwayLost {
+    let map = programs.map("away_lost");
+    let counts = map.and_then(|map| Array::<_, Lost>::try_from(map).ok());
+    let counts = counts.and_then(|counts| counts.get(&0, 0).ok());
+    let [count, total_ns, stackless] = counts.unwrap_or_default();
+    AwayLost {
+        count,
+        total_ns,
+        stackless,
+    }
+}
