@@ -11,6 +11,10 @@ use crate::clock;
 pub trait Intervals {
     /// The length of the next interval in ns, above 0.
     fn next_ns(&mut self) -> u64;
+
+    /// The shortest length in ns that may come: a wake-up less late than that has missed no
+    /// period.
+    fn shortest_ns(&self) -> u64;
 }
 
 /// Every interval the same, in ns.
@@ -20,6 +24,11 @@ pub struct Fixed(pub u64);
 impl Intervals for Fixed {
     #[inline]
     fn next_ns(&mut self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    fn shortest_ns(&self) -> u64 {
         self.0
     }
 }
@@ -72,6 +81,10 @@ impl Intervals for Primes {
         let choice = ((self.state >> 32) * 24) >> 32;
         self.table_ns[choice as usize]
     }
+
+    fn shortest_ns(&self) -> u64 {
+        self.table_ns.iter().copied().fold(u64::MAX, u64::min)
+    }
 }
 
 /// What is due when.
@@ -102,11 +115,10 @@ impl<I: Intervals> Schedule<I> {
         self.due_ns
     }
 
-    /// Whether the instant of the next period has come. Real-time safe.
-    #[inline]
+    /// The shortest interval that may come, in ns: [`Intervals::shortest_ns`]. Real-time safe.
     #[must_use]
-    pub fn is_passed(&self, now_ns: u64) -> bool {
-        self.next_ns <= now_ns
+    pub fn shortest_ns(&self) -> u64 {
+        self.intervals.shortest_ns()
     }
 
     /// Passes over each period whose due instant has come by `now_ns`, and returns
@@ -265,6 +277,15 @@ mod tests {
             counts.values().all(|count| count.abs_diff(10_000) < 590),
             "{counts:?}"
         );
+    }
+
+    #[test]
+    fn no_interval_is_below_the_shortest_and_one_is_as_short() {
+        assert_eq!(Fixed(5).shortest_ns(), 5);
+        let mut intervals = Primes::new(1_000_000, 3);
+        let drawn = (0..1_000).map(|_| intervals.next_ns()).min();
+        assert_eq!(Some(intervals.shortest_ns()), drawn);
+        assert_eq!(Schedule::new(0, intervals).shortest_ns(), 919_000);
     }
 
     #[test]

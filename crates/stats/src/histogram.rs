@@ -90,13 +90,6 @@ impl Default for Extremes {
 }
 
 impl Extremes {
-    /// Whether a latency lies between.
-    #[inline]
-    #[must_use]
-    pub fn hold(&self, value_ns: u64) -> bool {
-        self.min_ns <= value_ns && value_ns <= self.max_ns
-    }
-
     /// Makes a latency lie between.
     #[inline]
     pub fn include(&mut self, value_ns: u64) {
@@ -111,12 +104,11 @@ impl Extremes {
 pub struct Batch<'h> {
     counts: &'h mut [u64; SHORT_BUCKETS],
     totals: &'h mut Totals,
-    sum_ns: u64,
 }
 
 impl Batch<'_> {
     /// The least that [`Batch::add_usual`] takes.
-    pub const USUAL_FROM_NS: u64 = 1 << HALF_BITS;
+    pub const USUAL_FROM_NS: u32 = 1 << HALF_BITS;
 
     /// Counts one latency.
     #[inline]
@@ -124,33 +116,30 @@ impl Batch<'_> {
         let value_ns = u64::from(value_ns);
         // The remainder changes nothing; it spares a comparison.
         self.counts[bucket_of(value_ns) % SHORT_BUCKETS] += 1;
-        self.sum_ns = self.sum_ns.wrapping_add(value_ns);
     }
 
     /// Counts one latency of at least [`Batch::USUAL_FROM_NS`] and below 4.3 s, in half
     /// the instructions: there the buckets are what exponent and leading digits of a
     /// floating-point number are.
     #[inline]
-    pub fn add_usual(&mut self, value_ns: i64) {
+    pub fn add_usual(&mut self, value_ns: f64) {
         const DIGITS: u32 = f64::MANTISSA_DIGITS - 1;
         const OFFSET: u64 = (f64::MAX_EXP as u64 - 1 + HALF_BITS as u64 - 1) << HALF_BITS;
-        debug_assert!(value_ns >= Self::USUAL_FROM_NS as i64 && value_ns <= i64::from(u32::MAX));
-        let bucket = ((value_ns as f64).to_bits() >> (DIGITS - HALF_BITS)).wrapping_sub(OFFSET);
+        let usual = f64::from(Self::USUAL_FROM_NS)..=f64::from(u32::MAX);
+        debug_assert!(usual.contains(&value_ns));
+        let bucket = (value_ns.to_bits() >> (DIGITS - HALF_BITS)).wrapping_sub(OFFSET);
         self.counts[bucket as usize % SHORT_BUCKETS] += 1;
-        self.sum_ns = self.sum_ns.wrapping_add(value_ns as u64);
     }
 
-    /// Brings the figures up to date, and returns the sum in ns. `count` is how many
-    /// were added and `extremes` are theirs: who walks over them knows both without
-    /// asking of each.
+    /// Brings the figures up to date. `count` is how many were added, `sum_ns` their sum and
+    /// `extremes` theirs: who walks over them knows these without asking of each.
     #[inline]
-    pub fn end(self, count: u64, extremes: Extremes) -> u64 {
+    pub fn end(self, count: u64, sum_ns: u64, extremes: Extremes) {
         let totals = self.totals;
         totals.count += count;
-        totals.sum += u128::from(self.sum_ns);
+        totals.sum += u128::from(sum_ns);
         totals.min = totals.min.min(extremes.min_ns);
         totals.max = totals.max.max(extremes.max_ns);
-        self.sum_ns
     }
 }
 
@@ -267,7 +256,6 @@ impl Histogram {
         Batch {
             counts: self.counts.first_chunk_mut().expect("as many buckets"),
             totals: &mut self.totals,
-            sum_ns: 0,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::row::{Row, Spread, Standing};
-use super::tools::{self, Tools};
+use super::tools::{self, Tools, value};
 
 const SAMPLES: u64 = 20_000_000;
 const ROUNDS: usize = 5;
@@ -19,7 +19,8 @@ pub fn cost(tools: &Tools) -> Result<Vec<Row>, String> {
     let each: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let text = fed(tools, SAMPLES)?;
-            Ok(value(&text, "collector_ns")? as f64 / value(&text, "samples")? as f64)
+            let ns: f64 = value(&text, "collector_ns")?;
+            Ok(ns / value::<f64>(&text, "samples")?)
         })
         .collect::<Result<_, String>>()?;
     let spread = Spread::of(each).ok_or("no rounds")?;
@@ -35,7 +36,7 @@ pub fn cost(tools: &Tools) -> Result<Vec<Row>, String> {
 /// Peak memory of a thousand million samples, and of the real program.
 pub fn memory(tools: &Tools) -> Result<Vec<Row>, String> {
     let peak = |samples| fed(tools, samples).and_then(|text| value(&text, "peak_resident_bytes"));
-    let (fewer, many) = (peak(FEWER)?, peak(MANY)?);
+    let (fewer, many): (u64, u64) = (peak(FEWER)?, peak(MANY)?);
     // A page here or there is the allocator's.
     let constant = many.abs_diff(fewer) < 1 << 20;
     let collector = Row {
@@ -69,25 +70,4 @@ fn mebibytes(bytes: u64) -> String {
 fn fed(tools: &Tools, samples: u64) -> Result<String, String> {
     let mut command = Command::new(&tools.bench_collector);
     tools::output(command.args([samples.to_string(), CPUS.to_string()]))
-}
-
-/// The number behind a word at the beginning of a line.
-fn value(text: &str, name: &str) -> Result<u64, String> {
-    text.lines()
-        .filter_map(|line| line.split_once(' '))
-        .find(|(word, _)| *word == name)
-        .and_then(|(_, number)| number.parse().ok())
-        .ok_or(format!("no {name} in {text:?}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_by_name() {
-        let text = "samples 5\npeaks 7\n";
-        assert_eq!(value(text, "peaks"), Ok(7));
-        assert!(value(text, "peak").is_err());
-    }
 }

@@ -8,11 +8,13 @@ use std::process::Command;
 use super::row::{Row, Spread, Standing};
 use super::tools::{self, Tools};
 
-/// Intervals that are tried, in us, the easiest first.
-const LADDER: [u64; 16] = [
-    500, 350, 250, 180, 130, 95, 70, 50, 40, 30, 24, 18, 14, 11, 8, 6,
+/// Intervals that are tried, in us, the easiest first: each a seventh or less below the one before,
+/// as far as they are whole microseconds.
+const LADDER: [u64; 32] = [
+    500, 430, 370, 320, 275, 237, 204, 176, 151, 130, 112, 97, 84, 73, 63, 55, 48, 42, 37, 32, 28,
+    24, 21, 18, 16, 14, 12, 10, 9, 8, 7, 6,
 ];
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 /// A stall of the whole machine is not for the tool to answer: the best of as many.
 const ATTEMPTS: usize = 4;
 /// Length of an attempt: below the second after which the kernel throttles.
@@ -25,24 +27,27 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
     {
         return Ok(vec![Row::not_measured(name, reason)]);
     }
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        let own = shortest(|interval_us| sustained_by_us(tools, interval_us))?;
-        let other = shortest(|interval_us| sustained_by_cyclictest(tools, interval_us))?;
-        let (Some(own), Some(other)) = (own, other) else {
+    let mut intervals: [Vec<f64>; 2] = Default::default();
+    for round in 0..ROUNDS {
+        let sustained = |who: usize, interval_us| match who {
+            0 => sustained_by_us(tools, interval_us),
+            _ => sustained_by_cyclictest(tools, interval_us),
+        };
+        let [Some(own), Some(other)] = side_by_side(round, sustained)? else {
             let easiest = LADDER[0];
             let reason = format!("not even {easiest} us are sustained: this machine is too busy");
             return Ok(vec![Row::not_measured(name, reason)]);
         };
-        ours.push(own as f64);
-        theirs.push(other as f64);
-        ratios.push(other as f64 / own as f64);
+        intervals[0].push(own as f64);
+        intervals[1].push(other as f64);
     }
+    let [ours, theirs] = intervals;
+    let ratios = ours.iter().zip(&theirs).map(|(own, other)| other / own);
+    let ratio = Spread::of(ratios.collect());
     let rate = |intervals: Vec<f64>| {
         let middle = Spread::of(intervals).map_or(0.0, |spread| spread.middle);
         format!("{:.0}/s ({middle:.0} us)", 1e6 / middle)
     };
-    let ratio = Spread::of(ratios);
     Ok(vec![Row {
         ours: rate(ours),
         peer: format!("{} cyclictest", rate(theirs)),
@@ -53,32 +58,76 @@ pub fn rows(tools: &Tools) -> Result<Vec<Row>, String> {
     }])
 }
 
-/// The shortest interval of the ladder that is sustained, by halving.
-fn shortest(mut sustained: impl FnMut(u64) -> Result<bool, String>) -> Result<Option<u64>, String> {
-    // All below `good` are sustained, `bad` and above are not.
-    let (mut good, mut bad) = (0, LADDER.len());
-    while good < bad {
-        let middle = (good + bad) / 2;
-        let mut well = false;
-        for _ in 0..ATTEMPTS {
-            well = sustained(LADDER[middle])?;
-            if well {
-                break;
+/// The shortest interval of each of two that is sustained. They take turns attempt by attempt, so
+/// that both meet the same machine; `first` says who begins.
+fn side_by_side(
+    first: usize,
+    mut sustained: impl FnMut(usize, u64) -> Result<bool, String>,
+) -> Result<[Option<u64>; 2], String> {
+    let mut searches = [Search::NEW; 2];
+    let mut turn = first;
+    while !searches.iter().all(Search::is_over) {
+        for who in [turn % 2, (turn + 1) % 2] {
+            let search = &mut searches[who];
+            if !search.is_over() {
+                let well = sustained(who, LADDER[search.middle()])?;
+                search.attempted(well);
             }
         }
-        if well {
-            good = middle + 1;
-        } else {
-            bad = middle;
-        }
+        turn += 1;
     }
-    Ok(good.checked_sub(1).map(|index| LADDER[index]))
+    Ok(searches.map(Search::found))
+}
+
+/// The shortest interval of the ladder that is sustained, by halving.
+#[derive(Debug, Clone, Copy)]
+struct Search {
+    /// All below are sustained.
+    good: usize,
+    /// This one and those above are not.
+    bad: usize,
+    /// At the one between.
+    attempts: usize,
+}
+
+impl Search {
+    const NEW: Self = Self {
+        good: 0,
+        bad: LADDER.len(),
+        attempts: 0,
+    };
+
+    fn is_over(&self) -> bool {
+        self.good == self.bad
+    }
+
+    fn middle(&self) -> usize {
+        (self.good + self.bad) / 2
+    }
+
+    fn attempted(&mut self, well: bool) {
+        let middle = self.middle();
+        self.attempts += 1;
+        if well {
+            self.good = middle + 1;
+        } else if self.attempts == ATTEMPTS {
+            self.bad = middle;
+        } else {
+            return;
+        }
+        self.attempts = 0;
+    }
+
+    fn found(self) -> Option<u64> {
+        self.good.checked_sub(1).map(|index| LADDER[index])
+    }
 }
 
 fn sustained_by_us(tools: &Tools, interval_us: u64) -> Result<bool, String> {
     let cycles = LENGTH_US / interval_us;
+    // A fixed interval, as cyclictest has.
     let line = format!(
-        "-i {interval_us} -l {cycles} -a {} -p 80 --no-explain",
+        "-i {interval_us} --interval fixed -l {cycles} -a {} -p 80 --no-explain",
         tools.cpu
     );
     let more: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -109,11 +158,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halving_finds_the_border() {
+    fn halving_finds_the_border_of_each() {
         for limit in LADDER {
-            assert_eq!(shortest(|us| Ok(us >= limit)), Ok(Some(limit)));
+            let either = |who, us| Ok(us >= [limit, 100][who]);
+            assert_eq!(side_by_side(0, either), Ok([Some(limit), Some(112)]));
         }
-        assert_eq!(shortest(|_| Ok(false)), Ok(None));
+        let neither = |who, us| Ok(who == 1 && us > 100);
+        assert_eq!(side_by_side(1, neither), Ok([None, Some(112)]));
+    }
+
+    #[test]
+    fn the_best_of_the_attempts_counts_and_both_take_turns() {
+        let mut tried = Vec::new();
+        let stalled = |who, us| {
+            tried.push((who, us));
+            // Each third attempt is without a stall.
+            let at_this = tried.iter().filter(|other| **other == (who, us)).count();
+            Ok(us >= 100 && at_this == 3)
+        };
+        assert_eq!(side_by_side(0, stalled), Ok([Some(112), Some(112)]));
+        let middle = LADDER[LADDER.len() / 2];
+        assert_eq!(
+            tried[..4],
+            [(0, middle), (1, middle), (1, middle), (0, middle)]
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::root;
 pub struct Tools {
     pub punctual: PathBuf,
     pub bench_collector: PathBuf,
+    pub bench_cycle: PathBuf,
     pub bench_runs: PathBuf,
     pub stack_bench: PathBuf,
     pub sync_bench: PathBuf,
@@ -55,6 +56,7 @@ impl Tools {
             "--package=punctual",
             "--package=punctual-rt",
             "--example=bench_collector",
+            "--example=bench_cycle",
             "--example=bench_runs",
             "--example=stack_bench",
             "--example=sync_bench",
@@ -65,6 +67,7 @@ impl Tools {
         let tools = Self {
             punctual: built("punctual")?,
             bench_collector: built("bench_collector")?,
+            bench_cycle: built("bench_cycle")?,
             bench_runs: built("bench_runs")?,
             stack_bench: built("stack_bench")?,
             sync_bench: built("sync_bench")?,
@@ -152,6 +155,15 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The number behind a word at the beginning of a line.
+pub fn value<T: std::str::FromStr>(text: &str, name: &str) -> Result<T, String> {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(word, _)| *word == name)
+        .and_then(|(_, number)| number.parse().ok())
+        .ok_or(format!("no {name} in {text:?}"))
+}
+
 /// A load that is killed when it goes out of sight, its children with it.
 pub struct Load(Child);
 
@@ -185,6 +197,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn values_by_name() {
+        let text = "samples 5\npeaks 7.5\n";
+        assert_eq!(value(text, "samples"), Ok(5));
+        assert_eq!(value(text, "peaks"), Ok(7.5));
+        assert!(value::<u64>(text, "peaks").is_err());
+        assert!(value::<u64>(text, "sample").is_err());
+    }
 
     /// What a cargo is told by `scripts/cargo` with these words.
     fn told(folder: &Path, words: &[&str], flags: &str) -> String {

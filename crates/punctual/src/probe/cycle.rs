@@ -35,7 +35,7 @@ impl Sample {
     #[inline]
     #[must_use]
     pub fn woke_ns(&self) -> u64 {
-        self.asked_ns.saturating_add_signed(self.late_ns)
+        self.asked_ns.wrapping_add_signed(self.late_ns)
     }
 }
 
@@ -120,9 +120,14 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
     let end_ns = &halt.end_ns;
     // Compared with a sign, for a wake-up may be early.
     let break_ns = i64::try_from(bounds.break_ns).unwrap_or(i64::MAX);
+    // Up to here a wake-up is a figure and nothing else: one comparison for both.
+    let passed_ns = i64::try_from(schedule.shortest_ns()).unwrap_or(i64::MAX);
+    let in_time_ns = break_ns.min(passed_ns - 1);
     let mut left = bounds.cycles;
-    while left != 0 {
-        left -= 1;
+    if left == 0 {
+        return Ended::AsAsked;
+    }
+    loop {
         let asked_ns = schedule.advance();
         if asked_ns >= end_ns.load(Ordering::Relaxed) {
             return Ended::AsAsked;
@@ -136,22 +141,31 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
         }
         let woke_ns = source.now_ns();
         mark_woken();
-        let mut missed = 0;
-        if schedule.is_passed(woke_ns) {
-            (schedule, missed) = passed_over(schedule, woke_ns);
-        }
         let late_ns = woke_ns.wrapping_sub(asked_ns) as i64;
-        ring.push(Sample {
-            asked_ns,
-            late_ns,
-            missed,
-        });
-        if late_ns > break_ns {
-            halt.now();
-            return Ended::Broke;
+        if late_ns <= in_time_ns {
+            ring.push(Sample {
+                asked_ns,
+                late_ns,
+                missed: 0,
+            });
+        } else {
+            let missed;
+            (schedule, missed) = passed_over(schedule, woke_ns);
+            ring.push(Sample {
+                asked_ns,
+                late_ns,
+                missed,
+            });
+            if late_ns > break_ns {
+                halt.now();
+                return Ended::Broke;
+            }
+        }
+        left -= 1;
+        if left == 0 {
+            return Ended::AsAsked;
         }
     }
-    Ended::AsAsked
 }
 
 /// Apart, so that nothing of it is in the way of a cycle in time.
@@ -180,7 +194,7 @@ pub(super) fn wait_again<S: WaitSource>(
 
 #[cfg(test)]
 mod tests {
-    use punctual_rt::periodic::Fixed;
+    use punctual_rt::periodic::{Fixed, Primes};
     use punctual_rt::ring::ring;
 
     use super::super::scripted::Scripted;
@@ -275,6 +289,44 @@ mod tests {
         );
         // The phase is kept: the next wake-up is due on the grid.
         assert_eq!(samples[2].asked_ns, 1_003_000_000);
+    }
+
+    #[test]
+    fn a_period_is_missed_from_the_instant_on_at_which_it_is_due() {
+        // The shortest length alone is asked first: each length has to be told from it.
+        let schedule = Schedule::new(0, Primes::new(1_000_000, 7));
+        for (add_ns, missed) in [(-1, 0), (0, 1), (1, 1)] {
+            let mut ahead = schedule.clone();
+            for cycle in 0..100 {
+                let due_ns = ahead.advance();
+                let length_ns = ahead.clone().advance() - due_ns;
+                let late_ns = length_ns as i64 + add_ns;
+                let script = std::iter::repeat_n(0, cycle).chain([late_ns]);
+                let (mut producer, mut consumer) = ring(1 << 7);
+                let halt = Halt::at(u64::MAX);
+                run(Scripted::new(script), &schedule, &mut producer, &halt, FREE);
+                let mut samples = Vec::new();
+                consumer.drain(|sample| samples.push(sample));
+                let expected = Sample {
+                    asked_ns: due_ns,
+                    late_ns,
+                    missed,
+                };
+                assert_eq!(samples.last(), Some(&expected));
+            }
+        }
+    }
+
+    #[test]
+    fn a_break_value_beyond_the_interval_is_kept_to() {
+        let bounds = Bounds {
+            break_ns: 2_500_000,
+            ..FREE
+        };
+        let halt = Halt::at(u64::MAX);
+        let (samples, ended) = run_script(&[1_000_000, 2_500_000, 2_500_001, 5], &halt, bounds);
+        assert_eq!(latencies(&samples), [1_000_000, 2_500_000, 2_500_001]);
+        assert!(matches!(ended, Ended::Broke));
     }
 
     #[test]

@@ -15,4 +15,9 @@ impl WaitSource for Nanosleep {
     fn wait_until(&mut self, due_ns: u64) -> io::Result<()> {
         self.0.sleep_until(due_ns)
     }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns()
+    }
 }

@@ -20,33 +20,41 @@ pub enum Halves {
     Doubling(u64),
 }
 
-/// Latencies that change a count and a sum alone: between the lowest and the highest of
-/// their row, and no peak, no miss, no period missed; nor early, for that is negative and
-/// so, without its sign, above all. One comparison sees both ends.
+/// The lowest and the highest of usual latencies, which change a count, a sum and these alone:
+/// no peak, no miss, no period missed, and not early. All of them are below 2^32, and so exact as
+/// floating-point numbers.
 #[derive(Clone, Copy)]
-struct Usual {
-    low_ns: u64,
-    width_ns: u64,
+struct Span {
+    low_ns: f64,
+    high_ns: f64,
 }
 
-impl Usual {
+impl Span {
+    const EMPTY: Self = Self {
+        low_ns: f64::INFINITY,
+        high_ns: 0.0,
+    };
+
+    /// One comparison for each end, where `f64::min` and `max` would ask for what is no number, too.
     #[inline]
-    fn new(extremes: Extremes, ordinary_ns: u64) -> Self {
-        let low_ns = extremes.min_ns.max(Batch::USUAL_FROM_NS);
-        let high_ns = extremes.max_ns.min(ordinary_ns);
-        match high_ns.checked_sub(low_ns) {
-            Some(width_ns) => Self { low_ns, width_ns },
-            // Nothing lies between: this is the one latency that can't be.
-            None => Self {
-                low_ns: i64::MIN as u64,
-                width_ns: 0,
-            },
+    fn with(self, ns: f64) -> Self {
+        Self {
+            low_ns: if self.low_ns < ns { self.low_ns } else { ns },
+            high_ns: if self.high_ns > ns { self.high_ns } else { ns },
         }
     }
 
     #[inline]
-    fn holds(self, late_ns: i64) -> bool {
-        (late_ns as u64).wrapping_sub(self.low_ns) <= self.width_ns
+    fn is_usual(self, ordinary_ns: f64) -> bool {
+        self.low_ns >= f64::from(Batch::USUAL_FROM_NS) && self.high_ns <= ordinary_ns
+    }
+
+    #[inline]
+    fn include_in(self, extremes: &mut Extremes) {
+        if self.low_ns <= self.high_ns {
+            extremes.include(self.low_ns as u64);
+            extremes.include(self.high_ns as u64);
+        }
     }
 }
 
@@ -209,45 +217,49 @@ impl Tally {
         let mut noted = [0u8; NOTED];
         let mut notes = 0;
         let ordinary_ns = self.ordinary_ns;
+        let mut span = Span::EMPTY;
         let mut extremes = self.extremes;
-        let mut usual = Usual::new(extremes, ordinary_ns);
         let mut batch = self.parts[self.part].batch();
+        let (mut sum_ns, mut usual_sum_ns) = (0u64, 0.0);
         let mut index = 0;
         'samples: while index < samples.len() {
             // Nearly all are usual: what can be asked of several at once is.
-            let mut several = &samples[index..];
-            while let Some((first, after)) = several.split_first_chunk::<AT_ONCE>()
-                && first.iter().all(|sample| usual.holds(sample.late_ns))
-            {
-                for sample in first {
-                    batch.add_usual(sample.late_ns);
+            let (groups, _) = samples[index..].as_chunks::<AT_ONCE>();
+            for group in groups {
+                let late_ns = group.map(|sample| sample.late_ns as f64);
+                let wider = late_ns.into_iter().fold(span, Span::with);
+                if !wider.is_usual(ordinary_ns as f64) {
+                    break;
                 }
-                several = after;
+                span = wider;
+                for ns in late_ns {
+                    batch.add_usual(ns);
+                    usual_sum_ns += ns;
+                }
+                index += AT_ONCE;
             }
-            index = samples.len() - several.len();
-            for sample in &several[..several.len().min(AT_ONCE)] {
-                if usual.holds(sample.late_ns) {
-                    batch.add_usual(sample.late_ns);
-                    index += 1;
-                    continue;
-                }
+            // Up to the one that isn't.
+            for sample in samples[index..].iter().take(AT_ONCE) {
                 let Ok(latency_ns) = u32::try_from(sample.latency_ns()) else {
                     break 'samples;
                 };
                 batch.add(latency_ns);
-                if !extremes.hold(u64::from(latency_ns)) {
-                    extremes.include(u64::from(latency_ns));
-                    usual = Usual::new(extremes, ordinary_ns);
-                }
-                if sample.late_ns as u64 > ordinary_ns {
-                    noted[notes % NOTED] = index as u8;
-                    notes += 1;
-                }
+                extremes.include(u64::from(latency_ns));
+                sum_ns += u64::from(latency_ns);
                 index += 1;
+                // Without its sign an early one is above all.
+                if sample.late_ns as u64 > ordinary_ns {
+                    noted[notes % NOTED] = (index - 1) as u8;
+                    notes += 1;
+                    break;
+                }
             }
         }
+        // Whole numbers far below 2^53: the sum is exact.
+        let sum_ns = sum_ns + usual_sum_ns as u64;
         let count = index;
-        let sum_ns = batch.end(count as u64, extremes);
+        span.include_in(&mut extremes);
+        batch.end(count as u64, sum_ns, extremes);
         self.extremes = extremes;
         self.rows.add(count as u64, sum_ns, extremes);
         let first_cycle = self.cycle;

@@ -27,6 +27,11 @@ use crate::record::Interval;
 pub const WARM_UP_CYCLES: u64 = 16;
 /// Interval of the warm-up in ns, unless the run's own is shorter.
 const WARM_UP_NS: u64 = 1_000_000;
+/// So long before the start a thread is awake: a CPU that has rested for longer than an interval
+/// wakes more slowly, and the first wake-up of a run with a short interval would be late by it.
+const AWAKE_NS: u64 = 200_000;
+/// Time for what comes between that and the loop: a wait source and a few readings.
+const SET_UP_NS: u64 = 20_000;
 /// The loop's frames are small; the rest is for setting up and unwinding.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -263,6 +268,10 @@ fn with_intervals<I: Intervals + Clone>(
             cpu_ns: 0,
         };
     }
+    // A runtime that is spent before the start would be lacking after it.
+    if !matches!(request.policy, Policy::Deadline { .. }) {
+        stay_awake_until(start_ns.saturating_sub(SET_UP_NS));
+    }
     let main = Loop {
         // Late for the start line, because it had no processor: those periods are missed.
         schedule: Schedule::new(start_ns, intervals),
@@ -275,6 +284,15 @@ fn with_intervals<I: Intervals + Clone>(
         disturbances: None,
         cpu_ns: 0,
     })
+}
+
+/// Waits for an instant; the end of the wait is spent awake.
+fn stay_awake_until(at_ns: u64) {
+    // Fails only where a signal handler ran.
+    while clock::sleep_until(at_ns.saturating_sub(AWAKE_NS)).is_err() {}
+    while clock::now_ns() < at_ns {
+        std::hint::spin_loop();
+    }
 }
 
 /// The loop with everything but its wait source.
@@ -387,6 +405,21 @@ mod tests {
             told.recv().expect("it is ready");
         }
         probes
+    }
+
+    #[test]
+    fn a_thread_waits_awake_for_a_moment_only() {
+        for ahead_ns in [0, AWAKE_NS / 2, 5_000_000] {
+            let cpu_ns = || clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
+            let (at_ns, before_ns) = (clock::now_ns() + ahead_ns, cpu_ns());
+            stay_awake_until(at_ns);
+            assert!(clock::now_ns() >= at_ns);
+            // It doesn't poll for longer than it says.
+            assert!(cpu_ns() - before_ns < AWAKE_NS + 2_000_000);
+        }
+        // An instant that has passed, and none.
+        stay_awake_until(1);
+        stay_awake_until(0);
     }
 
     #[test]

@@ -76,10 +76,11 @@ pub fn sleep_until(at_ns: u64) -> io::Result<()> {
     ))
 }
 
-/// Sleeps until one instant of CLOCK_MONOTONIC after another, and divides only when
-/// the second changes.
+/// Sleeps until one instant of CLOCK_MONOTONIC after another, and reads that clock: for a loop.
+/// It divides only when the second changes, and has found out before how the clock is read.
 #[derive(Debug, Clone)]
 pub struct Sleeper {
+    clock: vdso::Reader,
     at: libc::timespec,
     /// The instant at which the second of `at` begins.
     second_ns: u64,
@@ -88,6 +89,7 @@ pub struct Sleeper {
 impl Default for Sleeper {
     fn default() -> Self {
         Self {
+            clock: vdso::Reader::found(),
             at: timespec(0),
             second_ns: 0,
         }
@@ -108,6 +110,13 @@ impl Sleeper {
             self.change_second(at_ns);
         }
         check_returned(raw::clock_nanosleep_until(libc::CLOCK_MONOTONIC, &self.at))
+    }
+
+    /// Reads CLOCK_MONOTONIC, in ns, as [`monotonic_now`] does. Real-time safe.
+    #[inline]
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        nanoseconds(&self.clock.monotonic())
     }
 
     #[cold]

@@ -15,29 +15,50 @@ static READ_CLOCK: AtomicPtr<()> = AtomicPtr::new(find as *mut ());
 /// for the kernel's code.
 #[inline]
 pub(super) fn monotonic() -> libc::timespec {
-    let read = READ_CLOCK.load(Ordering::Relaxed);
-    // SAFETY: only functions of this type are ever stored.
-    let read: ReadClock = unsafe { std::mem::transmute(read) };
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: `time` is room for a timespec, the only pointer handed over.
-    let error = unsafe { read(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
-    if error != 0 {
-        return by_library();
+    Reader::current().monotonic()
+}
+
+/// What reads the clock, for a loop that keeps it at hand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader(ReadClock);
+
+impl Reader {
+    /// After the kernel's code was looked for. Not real-time safe the first time.
+    pub(super) fn found() -> Self {
+        monotonic();
+        Self::current()
     }
-    // SAFETY: the call has said that it wrote the time.
-    unsafe { time.assume_init() }
+
+    #[inline]
+    fn current() -> Self {
+        let read = READ_CLOCK.load(Ordering::Relaxed);
+        // SAFETY: only functions of this type are ever stored.
+        Self(unsafe { std::mem::transmute::<*mut (), ReadClock>(read) })
+    }
+
+    /// Reads CLOCK_MONOTONIC. Real-time safe of a reader that was [`Reader::found`].
+    #[inline]
+    pub(super) fn monotonic(self) -> libc::timespec {
+        let mut time = MaybeUninit::<libc::timespec>::uninit();
+        // SAFETY: `time` is room for a timespec, the only pointer handed over.
+        let error = unsafe { (self.0)(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
+        if error != 0 {
+            by_library(&mut time);
+        }
+        // SAFETY: the call has said that it wrote the time, or `by_library` has written it.
+        unsafe { time.assume_init() }
+    }
 }
 
 /// By the C library: where a sandbox refuses the call itself.
 #[cold]
-fn by_library() -> libc::timespec {
-    let mut time = libc::timespec {
+fn by_library(time: &mut MaybeUninit<libc::timespec>) {
+    let time = time.write(libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
-    };
+    });
     // SAFETY: `time` is a live, writable timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time) };
 }
 
 /// Finds the kernel's code, puts it in its place, and reads the clock by it.
@@ -235,15 +256,24 @@ mod tests {
         time.tv_sec * 1_000_000_000 + time.tv_nsec
     }
 
+    fn library() -> libc::timespec {
+        let mut time = MaybeUninit::uninit();
+        by_library(&mut time);
+        // SAFETY: `by_library` writes it in any case.
+        unsafe { time.assume_init() }
+    }
+
     #[test]
     fn all_ways_read_the_same_clock() {
-        let mut before = ns(&by_library());
+        let reader = Reader::found();
+        let mut before = ns(&library());
         for turn in 0..1000 {
-            let now = match turn % 3 {
+            let now = match turn % 4 {
                 0 => monotonic(),
-                1 => by_library(),
+                1 => library(),
+                2 => reader.monotonic(),
                 _ => {
-                    let mut time = by_library();
+                    let mut time = library();
                     // SAFETY: `time` is a live, writable timespec.
                     let done = unsafe { libc_call(libc::CLOCK_MONOTONIC, &mut time) };
                     assert_eq!(done, 0);
@@ -262,7 +292,7 @@ mod tests {
             // Hidden, as valgrind does.
             return;
         };
-        let mut time = by_library();
+        let mut time = library();
         // SAFETY: `time` is a live, writable timespec.
         assert_eq!(unsafe { read(libc::CLOCK_MONOTONIC, &mut time) }, 0);
         // SAFETY: as before; there is no such clock.

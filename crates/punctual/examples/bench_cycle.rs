@@ -1,0 +1,266 @@
+//! Counts the user-space instructions of a cycle, one by one: the processor stops after each of
+//! them (ptrace), in a child that runs the probe's loop, and in one that runs the collector.
+//!
+//! What is counted depends on nothing else that the machine does. `cargo xtask bench` runs it.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it talks to `cargo xtask bench`"
+)]
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+fn main() -> std::process::ExitCode {
+    match counted::print() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench_cycle: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
+fn main() -> std::process::ExitCode {
+    eprintln!("bench_cycle: counts instructions of x86-64 only");
+    std::process::ExitCode::FAILURE
+}
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+mod counted {
+    use std::collections::BTreeMap;
+    use std::io;
+    use std::ops::Range;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use punctual::probe::collector::{Collector, Lane};
+    use punctual::probe::cycle::{self, Bounds, Halt, Sample};
+    use punctual::probe::nanosleep::Nanosleep;
+    use punctual::probe::stops::{StopEvidence, StopWindow};
+    use punctual::probe::tally::{Halves, Tally};
+    use punctual_rt::clock::{mark_woken, now_ns};
+    use punctual_rt::periodic::{Fixed, Schedule};
+    use punctual_rt::ring::ring;
+
+    /// Cycles of the probe that are counted.
+    const CYCLES: u64 = 24;
+    /// Long enough for a cycle that stops after each instruction, also on a busy machine.
+    const SLOW_NS: u64 = 20_000_000;
+    /// The collector's samples are as far apart: those of two naps of it are counted at once.
+    const INTERVAL_NS: u64 = 500_000;
+    const DEADLINE_NS: u64 = 100_000;
+    const PEAKS: usize = 4096;
+    /// Samples of one nap.
+    const BATCH: u64 = 200;
+    /// Samples that are collected before any instruction is counted: the first of a run are
+    /// peaks, all of them.
+    const BEFORE: u64 = 50_000;
+    /// Samples whose collection is counted.
+    const COUNTED: u64 = 50_000;
+    /// What the stops' watch hasn't looked at yet.
+    const UNSETTLED_NS: u64 = 12_500_000;
+    /// The bytes of `mark_woken`: they end a cycle, and a collection.
+    const MARK: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74];
+
+    /// Instructions of the program itself, and of the kernel's code in its memory (vDSO).
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    struct Count {
+        own: u64,
+        vdso: u64,
+    }
+
+    pub fn print() -> Result<(), String> {
+        let of_cycles = counts_of(probe, CYCLES)?;
+        let mut frequent: BTreeMap<Count, u64> = BTreeMap::new();
+        // The first begins before the loop.
+        for count in of_cycles.iter().skip(1) {
+            *frequent.entry(*count).or_default() += 1;
+        }
+        let usual = frequent.iter().max_by_key(|(_, times)| **times);
+        let (usual, times) = usual.ok_or("no cycle was counted")?;
+        println!("probe_instructions {}", usual.own);
+        println!("probe_vdso_instructions {}", usual.vdso);
+        println!("probe_cycles {times} of {}", of_cycles.len() - 1);
+        let collected = counts_of(collector, 1)?;
+        let all: u64 = collected.iter().map(|count| count.own).sum();
+        println!("collector_instructions {:.2}", all as f64 / COUNTED as f64);
+        Ok(())
+    }
+
+    /// The loop as a run has it, but for its interval.
+    fn probe() {
+        let (mut producer, _consumer) = ring(1024);
+        let schedule = Schedule::new(now_ns(), Fixed(SLOW_NS));
+        let bounds = Bounds {
+            cycles: CYCLES,
+            break_ns: u64::MAX,
+        };
+        let (source, halt) = (Nanosleep::default(), Halt::at(u64::MAX));
+        stop();
+        cycle::run(source, &schedule, &mut producer, &halt, bounds);
+    }
+
+    struct NeverStopped(Arc<AtomicU64>);
+
+    impl StopEvidence for NeverStopped {
+        fn settled_ns(&self) -> u64 {
+            self.0.load(Ordering::Acquire)
+        }
+
+        fn take(&mut self) -> Vec<StopWindow> {
+            Vec::new()
+        }
+
+        fn is_stopped(&mut self, _tid: i32) -> bool {
+            false
+        }
+    }
+
+    /// Samples as they come from one CPU, collected after each nap.
+    fn collector() {
+        let (mut producer, consumer) = ring(Collector::ring_capacity(INTERVAL_NS));
+        // In the past, so that nobody seems to be silent.
+        let start_ns = now_ns();
+        let tally = Tally::new(
+            start_ns,
+            DEADLINE_NS,
+            Halves::At((BEFORE + COUNTED) * INTERVAL_NS / 2),
+            PEAKS,
+        )
+        .with_shortest_interval(INTERVAL_NS)
+        .with_interval(INTERVAL_NS);
+        let lane = Lane::new(0, 0, consumer, tally).with_interval(INTERVAL_NS);
+        let settled_ns = Arc::new(AtomicU64::new(0));
+        let mut collector = Collector::new(vec![lane], start_ns, Vec::new())
+            .with_evidence(Some(Box::new(NeverStopped(Arc::clone(&settled_ns)))));
+        let mut state = 1u64;
+        let mut asked_ns = start_ns;
+        for first in (0..BEFORE + COUNTED).step_by(BATCH as usize) {
+            for _ in 0..BATCH {
+                producer.push(Sample {
+                    asked_ns,
+                    late_ns: latency_ns(&mut state),
+                    missed: 0,
+                });
+                asked_ns += INTERVAL_NS;
+            }
+            settled_ns.store(asked_ns - UNSETTLED_NS, Ordering::Release);
+            if first >= BEFORE {
+                stop();
+            }
+            collector.collect();
+            mark_woken();
+        }
+    }
+
+    /// Most of 5 us, some of tens, a few beyond the deadline.
+    fn latency_ns(state: &mut u64) -> i64 {
+        let mut next = || {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+            (*state >> 20) as i64
+        };
+        match next() % 65_536 {
+            0..32 => 100_000 + next() % 300_000,
+            32..3_000 => 8_000 + next() % 60_000,
+            _ => 3_000 + next() % 4_000,
+        }
+    }
+
+    /// From here on the parent counts.
+    fn stop() {
+        // SAFETY: takes no pointers.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    }
+
+    /// Has a child do this, and counts from each of its stops to the next mark, and on from mark
+    /// to mark, so many times.
+    fn counts_of(work: fn(), times: u64) -> Result<Vec<Count>, String> {
+        let vdso = vdso().ok_or("the kernel has hidden its vDSO")?;
+        // SAFETY: this process has one thread, so the child may do whatever it may.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: takes no pointers that the kernel would follow.
+            unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
+            work();
+            // SAFETY: ends the child without what the parent has to do at its end.
+            unsafe { libc::_exit(0) };
+        }
+        if child < 0 {
+            return Err(format!("no process: {}", io::Error::last_os_error()));
+        }
+        let counts = follow(child, &vdso, times);
+        // SAFETY: takes no pointers; the child is ours and not waited for unless it has ended.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        counts
+    }
+
+    fn follow(child: libc::pid_t, vdso: &Range<u64>, times: u64) -> Result<Vec<Count>, String> {
+        let mut counts = Vec::new();
+        let mut count = Count::default();
+        // Marks to come until the child goes on at full speed.
+        let mut left = 0;
+        loop {
+            let mut status = 0;
+            // SAFETY: `status` is live and writable.
+            if unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
+                return Err(format!("waitpid: {}", io::Error::last_os_error()));
+            }
+            if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+                return Ok(counts);
+            }
+            if !libc::WIFSTOPPED(status) {
+                return Err(format!("the counted process ended: status {status}"));
+            }
+            let at = instruction_of(child)?;
+            match libc::WSTOPSIG(status) {
+                libc::SIGSTOP => (left, count) = (times, Count::default()),
+                libc::SIGTRAP => {
+                    // SAFETY: the child is a copy of this process: what it executes is mapped
+                    // here too, at the same place, and eight bytes more are.
+                    let code = unsafe { (at as *const [u8; 8]).read_unaligned() };
+                    let counted = match vdso.contains(&at) {
+                        true => &mut count.vdso,
+                        false => &mut count.own,
+                    };
+                    *counted += 1;
+                    if code == MARK {
+                        counts.push(std::mem::take(&mut count));
+                        left -= 1;
+                    }
+                }
+                signal => return Err(format!("the counted process had signal {signal}")),
+            }
+            let go_on = match left {
+                0 => libc::PTRACE_CONT,
+                _ => libc::PTRACE_SINGLESTEP,
+            };
+            // SAFETY: the child is stopped; no signal is handed on.
+            if unsafe { libc::ptrace(go_on, child, 0, 0) } != 0 {
+                return Err(format!("ptrace: {}", io::Error::last_os_error()));
+            }
+        }
+    }
+
+    /// The instruction that a stopped process executes next.
+    fn instruction_of(child: libc::pid_t) -> Result<u64, String> {
+        let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
+        // SAFETY: the kernel writes the whole structure, which is live.
+        let done = unsafe { libc::ptrace(libc::PTRACE_GETREGS, child, 0, registers.as_mut_ptr()) };
+        if done != 0 {
+            return Err(format!("ptrace: {}", io::Error::last_os_error()));
+        }
+        // SAFETY: the kernel has written it.
+        Ok(unsafe { registers.assume_init() }.rip)
+    }
+
+    /// Where the kernel's code lies in the memory of this process.
+    fn vdso() -> Option<Range<u64>> {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+        let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        Some(number(from)?..number(to)?)
+    }
+}
