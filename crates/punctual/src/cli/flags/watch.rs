@@ -46,10 +46,10 @@ pub struct WatchFlags {
     /// Watch threads of ordinary priority too
     #[arg(long, conflicts_with = "system")]
     pub all: bool,
-    /// Sum up where the threads are while they are off the CPU: by the stack with which they leave it
+    /// Show where the threads are while they are off the CPU, and for how long, by the stack with which they leave it
     #[arg(long, conflicts_with = "system")]
     pub off_cpu: bool,
-    /// Sum up how long the threads wait for a CPU, after a wake-up and after a preemption; with --system every thread of the machine
+    /// Show how long the threads wait for a CPU, after a wake-up and after a preemption; with --system every thread of the machine
     #[arg(long)]
     pub run_queue: bool,
     /// Watch for this time, in s or with a unit: 60, 5m, 1h, 1d [default: until Ctrl-C, or until the program ends]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::followed::Followed;
+use crate::record::Event;
 use crate::record::watch::{OffCpu, OffCpuPlace, OffCpuWhy, TimesSum};
 use crate::trace::capture::numbers::Numbers;
 use crate::trace::capture::stacks;
@@ -31,9 +32,18 @@ pub(super) struct Aways {
 }
 
 impl Aways {
-    pub fn new() -> Self {
+    pub fn new(events: &mut Vec<Event>) -> Self {
+        let kernel = Symbols::load().unwrap_or_else(|why| {
+            events.push(Event {
+                at_ns: 0,
+                kind: "off-cpu-names".to_owned(),
+                text: format!("--off-cpu: functions of the kernel have no names: {why}"),
+                invalidates: false,
+            });
+            Symbols::default()
+        });
         Self {
-            kernel: Symbols::load().unwrap_or_default(),
+            kernel,
             user: UserSymbols::default(),
             places: BTreeMap::new(),
             kernel_stacks: BTreeMap::new(),

@@ -94,7 +94,7 @@ impl<'a> Program<'a> {
             explaining,
             feed,
             breach: None,
-            aways: plan.off_cpu.then(Aways::new),
+            aways: plan.off_cpu.then(|| Aways::new(&mut run.events)),
             queues: plan.run_queue.then(|| Queues::new(Apart::Threads)),
             stops: ProgramStops::new(start_ns),
             start_ns,

@@ -1,9 +1,12 @@
 //! Where threads are while they are off the CPU: `bpf/away.h`.
 
+use std::fs;
+
 use aya::maps::{Array, HashMap, MapData, StackTraceMap};
 use aya::{Ebpf, EbpfLoader};
 
 use super::{Away, AwayLost, Why};
+use crate::trace::capture::unavailable::Unavailable;
 
 /// Places of threads off the CPU, and stacks, that are told apart.
 const MOST: u32 = 16384;
@@ -12,6 +15,25 @@ const MOST: u32 = 16384;
 type Key = [u32; 4];
 type Counted = [u64; 4];
 type Lost = [u64; 3];
+
+/// Functions of a stack: `AWAY_FRAMES`. The kernel makes no room for deeper ones than it takes.
+const FRAMES: u32 = 64;
+
+/// Whether there may be such stacks here.
+///
+/// # Errors
+/// What to change.
+pub(super) fn check() -> Result<(), Unavailable> {
+    let most = fs::read_to_string("/proc/sys/kernel/perf_event_max_stack");
+    let most = most.ok().and_then(|text| text.trim().parse::<u32>().ok());
+    match most {
+        Some(most) if most < FRAMES => Err(Unavailable::new(
+            format!("kernel.perf_event_max_stack is {most}: expected {FRAMES} or more"),
+            "sysctl kernel.perf_event_max_stack=127, while nothing profiles",
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// Asks for it, or not, before the program is loaded.
 pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {

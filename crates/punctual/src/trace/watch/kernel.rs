@@ -74,6 +74,7 @@ impl Watching {
     /// What is missing here, and what to do.
     pub fn start(options: &Options) -> Result<Self, Unavailable> {
         unavailable::check()?;
+        away::check()?;
         let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
         let cpus = possible_cpus();
         let all: Vec<u32> = (0..cpus).collect();
