@@ -116,14 +116,20 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Makes it an ordinary thread, or one of real time again.
-    pub fn be_ordinary(&self, ordinary: bool) -> Result<(), String> {
+    /// Makes it an ordinary thread with this nice value, or one of real time again.
+    pub fn be_ordinary(&self, ordinary: bool, nice: i32) -> Result<(), String> {
         let policy = if ordinary {
             Policy::Other
         } else {
             Policy::Fifo(PRIORITY)
         };
-        sched::set(self.pid, policy).map_err(|error| format!("the probe's policy: {error}"))
+        let failed = |error| format!("the probe's policy: {error}");
+        sched::set(self.pid, policy).map_err(failed)?;
+        // SAFETY: it takes no pointers; the number is a child's of ours.
+        let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, self.pid.unsigned_abs(), nice) };
+        (done == 0)
+            .then_some(())
+            .ok_or_else(|| failed(std::io::Error::last_os_error()))
     }
 
     /// What it does to itself from now on.

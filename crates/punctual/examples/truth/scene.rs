@@ -119,11 +119,14 @@ impl Stage {
         let other = cpus().iter().copied().find(|other| *other != self.cpu());
         let _ = affinity::set_current(&[other.unwrap_or(self.cpu())]);
         let ordinary = culprits.iter().any(|culprit| culprit.is_ordinary());
-        self.probe.be_ordinary(ordinary)?;
+        // On PREEMPT_RT its timer is served by a thread, after which the scheduler would prefer the probe.
+        let fair = culprits.contains(&Culprit::Fair) && is_preempt_rt();
+        let nice = if fair { 19 } else { 0 };
+        self.probe.be_ordinary(ordinary, nice)?;
         // Gone before the probe is of real time again: such a group takes none.
         let group = self.group(culprits);
         if group.is_err() {
-            self.probe.be_ordinary(false)?;
+            self.probe.be_ordinary(false, 0)?;
         }
         let group = group?;
         let scene = Scene {
@@ -148,7 +151,7 @@ impl Stage {
         self.probe.take_up(Habit::None);
         drop(scene);
         self.limits = GroupLimits::new(&Root::live());
-        self.probe.be_ordinary(false)?;
+        self.probe.be_ordinary(false, 0)?;
         let _ = affinity::set_current(cpus());
         let mut seen = seen?;
         let own = culprits

@@ -8,8 +8,6 @@ use serde::Serialize;
 use super::culprit::{Culprit, Truth};
 use super::scene::Seen;
 
-/// Less of a culprit in a wake-up's time is none.
-const LEAST_NS: u64 = 60_000;
 /// How far a duration may be off.
 const OFF_BY_NS: u64 = 5_000;
 
@@ -88,7 +86,7 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
         let its = |cause: &Cause| is(culprit, cause, seen.preempt_rt);
         let within = |truth: &&Truth| {
             let sure = clip(truth.was.begin_ns, truth.was.end_ns, window);
-            truth.culprit == culprit && sure.1.saturating_sub(sure.0) >= LEAST_NS
+            truth.culprit == culprit && sure.1.saturating_sub(sure.0) >= culprit.least_ns()
         };
         let Some(truth) = seen.truths.iter().find(within) else {
             continue;
@@ -104,7 +102,7 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
             score.blind += 1;
             continue;
         };
-        if own.least_ns < LEAST_NS {
+        if own.least_ns < culprit.least_ns() {
             continue;
         }
         // Where another one has the same name, what it did at another time is not meant.

@@ -31,6 +31,8 @@ const ORDINARY_AHEAD_NS: u64 = 1_500_000;
 const SLOWEST_PROGRAM_NS: u64 = 10_000_000;
 /// Less is an interrupt, and no throttling.
 const THROTTLED_LEAST_NS: u64 = 500_000;
+/// The kernel's own way into throttling and out of it.
+const THROTTLING_NS: u64 = 10_000;
 /// A quota is used up in a few ms.
 const USED_UP_NS: u64 = 20_000_000;
 
@@ -315,7 +317,9 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                 (throttled_ns >= THROTTLED_LEAST_NS && end_ns <= now_ns).then(|| Was {
                     // Its own way from the CPU is not counted.
                     last_ns: now_ns.min(end_ns + AWAY_NS),
-                    ..Was::between(last_ns, end_ns)
+                    // The rest of the interrupt in which it begins is, and a part of the one in which
+                    // it ends.
+                    ..Was::between(last_ns, end_ns - THROTTLING_NS)
                 })
             })
         }

@@ -42,8 +42,8 @@ use self::stacks::Stacks;
 use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
 use crate::record::explanation::Instants;
-use crate::trace::attribute::event::{Event, Interrupted, Stall, Task, What, Window};
-use crate::trace::attribute::{groups, host};
+use crate::trace::attribute::event::{Event, Interrupted, Task, What, Window};
+use crate::trace::attribute::groups;
 
 /// What to record.
 #[derive(Debug, Clone)]
@@ -427,27 +427,6 @@ impl Capture {
         lanes.any(|(cpu, history)| {
             (*cpu == at.running || *cpu == at.waking) && history.has_forgotten(due_ns)
         })
-    }
-
-    /// When other CPUs than the target's stood still.
-    fn stalls(&self, at: Place, from_ns: u64, to_ns: u64) -> Vec<Stall> {
-        const MOST: usize = 256;
-        let lanes = self.options.cpus.iter().zip(&self.histories);
-        let others = lanes.filter(|(cpu, _)| **cpu != at.running);
-        let each = others.flat_map(|(cpu, history)| {
-            // One that goes on just after the wake-up stood still as well.
-            let later = host::together_ns(to_ns.saturating_sub(from_ns));
-            let (slots, _) = history.cut(from_ns, to_ns.saturating_add(later));
-            let stalls = stalls::stalls(&slots).into_iter();
-            stalls.map(|(from_ns, to_ns)| Stall {
-                cpu: *cpu,
-                from_ns,
-                to_ns,
-            })
-        });
-        each.filter(|stall| stall.to_ns > from_ns && stall.from_ns < to_ns)
-            .take(MOST)
-            .collect()
     }
 
     /// Whether a timer's callback gives control groups their time again, on whichever CPU.

@@ -3,10 +3,35 @@
 //! firmware.
 
 use super::slot::{LOCAL_TIMER, Slot, kind};
+use super::{Capture, Place};
+use crate::trace::attribute::event::Stall;
 use crate::trace::attribute::host;
 
 /// Shorter ones are nobody's.
 const LEAST_NS: u64 = 500_000;
+
+impl Capture {
+    /// When other CPUs than the target's stood still.
+    pub(super) fn stalls(&self, at: Place, from_ns: u64, to_ns: u64) -> Vec<Stall> {
+        const MOST: usize = 256;
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let others = lanes.filter(|(cpu, _)| **cpu != at.running);
+        let each = others.flat_map(|(cpu, history)| {
+            // One that goes on just after the wake-up stood still as well.
+            let later = host::together_ns(to_ns.saturating_sub(from_ns));
+            let (slots, _) = history.cut(from_ns, to_ns.saturating_add(later));
+            let stalls = stalls(&slots).into_iter();
+            stalls.map(|(from_ns, to_ns)| Stall {
+                cpu: *cpu,
+                from_ns,
+                to_ns,
+            })
+        });
+        each.filter(|stall| stall.to_ns > from_ns && stall.from_ns < to_ns)
+            .take(MOST)
+            .collect()
+    }
+}
 
 /// From when to when a CPU stood still, by its slots in their order: from the last event, or the
 /// instant at which the timer was to expire, to the timer's interrupt.
