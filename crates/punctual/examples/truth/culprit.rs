@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use punctual::trace::capture::numbers::Numbers;
 use punctual_rt::clock;
 use punctual_rt::sched::Policy;
 use punctual_rt::sys::{task, time};
 
 use super::device::Device;
+use super::group::Group;
 use super::kernel::{Kernel, Order, Place};
 use super::probe::{Beat, Habit, Lock};
 use super::stint::Was;
@@ -50,10 +52,20 @@ pub enum Culprit {
     Inversion,
     /// Somebody stops the probe.
     Stop,
+    /// A debugger does.
+    Traced,
+    /// Its control group is frozen.
+    Frozen,
+    /// An ordinary thread beside the probe, which is one as well for that time.
+    Fair,
+    /// The probe's control group has used up its quota.
+    Throttled,
+    /// A thread of SCHED_FIFO 99 that has become another program, and has its name.
+    Renamed,
 }
 
 impl Culprit {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::Hog,
         Self::Riser,
         Self::Deadline,
@@ -66,6 +78,11 @@ impl Culprit {
         Self::Fault,
         Self::Inversion,
         Self::Stop,
+        Self::Traced,
+        Self::Frozen,
+        Self::Fair,
+        Self::Throttled,
+        Self::Renamed,
     ];
 
     pub fn name(self) -> &'static str {
@@ -82,25 +99,82 @@ impl Culprit {
             Self::Fault => "fault",
             Self::Inversion => "inversion",
             Self::Stop => "stop",
+            Self::Traced => "traced",
+            Self::Frozen => "frozen",
+            Self::Fair => "fair",
+            Self::Throttled => "throttled",
+            Self::Renamed => "renamed",
         }
     }
 
     /// Whether it sees itself what runs over it.
     pub fn reads_the_clock(self) -> bool {
-        !matches!(self, Self::Fault | Self::Inversion | Self::Stop)
+        !matches!(
+            self,
+            Self::Fault
+                | Self::Inversion
+                | Self::Stop
+                | Self::Traced
+                | Self::Frozen
+                | Self::Throttled
+        )
     }
 
     /// Whether interrupts come while it is there.
     pub fn lets_interrupts_in(self) -> bool {
         matches!(
             self,
-            Self::Hog | Self::Riser | Self::Deadline | Self::PreemptOff | Self::Packet
+            Self::Hog
+                | Self::Riser
+                | Self::Deadline
+                | Self::PreemptOff
+                | Self::Packet
+                | Self::Fair
+                | Self::Renamed
         )
     }
 
-    /// Whether others may be called the same.
+    /// Whether the probe has to be an ordinary thread for it.
+    pub fn is_ordinary(self) -> bool {
+        matches!(self, Self::Fair | Self::Throttled)
+    }
+
+    /// How many times longer than others it takes to come and go.
+    pub fn slower(self) -> u64 {
+        match self {
+            Self::Throttled | Self::Renamed => 5,
+            Self::Fair => 3,
+            _ => 1,
+        }
+    }
+
+    /// Less of it in a wake-up's time is none.
+    pub fn least_ns(self) -> u64 {
+        match self {
+            // When it ends is known to some 10 µs.
+            Self::Throttled => 500_000,
+            _ => 60_000,
+        }
+    }
+
+    /// Whether a bill says the number of its thread.
+    pub fn has_number(self) -> bool {
+        matches!(
+            self,
+            Self::Hog
+                | Self::Riser
+                | Self::Deadline
+                | Self::PreemptOff
+                | Self::IrqsOff
+                | Self::Call
+                | Self::Fair
+                | Self::Renamed
+        )
+    }
+
+    /// Whether others may be called the same, or it comes several times to one wake-up.
     pub fn has_namesakes(self) -> bool {
-        matches!(self, Self::Timers | Self::Interrupt)
+        matches!(self, Self::Timers | Self::Interrupt | Self::Throttled)
     }
 
     /// What the probe itself has to do for it.
@@ -125,6 +199,8 @@ pub struct Truth {
 pub struct Scene {
     pub beat: Beat,
     pub probe: i32,
+    /// The probe's control group, where it has one of its own.
+    pub group: Option<Arc<Group>>,
     /// Its lock, where it has one.
     pub lock: Option<Lock>,
     /// Another CPU, if there is one.
@@ -168,11 +244,15 @@ impl Injection {
                 Ok(striker) => striker,
                 Err(why) => return ready.send(Err(why)).expect("somebody waits"),
             };
+            let by = kernels_number();
             ready.send(Ok(())).expect("somebody waits");
             let mut due_ns = beat.next(clock::now_ns() + 2 * striker.lead_ns);
             while !over.load(Ordering::Relaxed) {
                 let _ = time::sleep_until(due_ns - striker.lead_ns);
-                if let Some(was) = (striker.strike)(due_ns) {
+                if let Some(mut was) = (striker.strike)(due_ns) {
+                    if was.by == 0 {
+                        was.by = by;
+                    }
                     let mut truths = truths.lock().expect("nobody panics");
                     truths.push(Truth { culprit, was });
                 }
@@ -238,6 +318,12 @@ impl Injection {
         }
         std::mem::take(&mut *self.truths.lock().expect("nobody panics"))
     }
+}
+
+/// The number that the kernel's events have for the calling thread.
+fn kernels_number() -> u32 {
+    let here = task::current_tid().unsigned_abs();
+    Numbers::of_proc().map_or(0, |numbers| numbers.kernels(here))
 }
 
 /// Whether this kernel is a PREEMPT_RT one.

@@ -2,10 +2,13 @@
 //! and what the bills say is held against that.
 //!
 //!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR] [--rtla FILE]
+//!           [--in pid-namespace] [--host KERNEL]
 //!
 //! Prints a line of JSON for each kind of culprit. `--keep` writes the windows of wrong
 //! bills, or one where all are right: recorded data for tests. With `--rtla` the culprits are put
-//! in the way of the kernel's own probe, and what rtla's auto-analysis says is printed.
+//! in the way of the kernel's own probe, and what rtla's auto-analysis says is printed. `--in pid-namespace` plays
+//! it all in a PID namespace of its own. `--host` boots that kernel in an emulated machine of two
+//! CPUs and stops it as a host does.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -17,9 +20,17 @@ mod culprit;
 #[cfg(feature = "trace")]
 mod device;
 #[cfg(feature = "trace")]
+mod group;
+#[cfg(feature = "trace")]
+mod host;
+#[cfg(feature = "trace")]
 mod kernel;
 #[cfg(feature = "trace")]
+mod namespace;
+#[cfg(feature = "trace")]
 mod probe;
+#[cfg(feature = "trace")]
+mod renamed;
 #[cfg(feature = "trace")]
 mod rtla;
 #[cfg(feature = "trace")]
@@ -59,6 +70,8 @@ mod played {
         play: Play,
         keep: Option<PathBuf>,
         rtla: Option<PathBuf>,
+        namespace: bool,
+        host: Option<String>,
     }
 
     /// What is played: culprits that strike at the same time, under one name.
@@ -83,6 +96,8 @@ mod played {
             },
             keep: None,
             rtla: None,
+            namespace: false,
+            host: None,
         };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
@@ -94,6 +109,8 @@ mod played {
                 "--every" => options.play.every = number()?.max(4),
                 "--length" => options.play.length_ns = number()? * 1000,
                 "--rtla" => options.rtla = Some(value.into()),
+                "--host" => options.host = Some(value),
+                "--in" if value == "pid-namespace" => options.namespace = true,
                 "--keep" => options.keep = Some(value.into()),
                 _ => return Err(format!("unknown flag {word}")),
             }
@@ -102,6 +119,19 @@ mod played {
     }
 
     pub fn main() -> ExitCode {
+        let mut words = std::env::args().skip(1);
+        if words.next().as_deref() == Some(super::renamed::FLAG) {
+            let said = words.next().and_then(|word| super::renamed::main(&word));
+            println!("{}", said.unwrap_or_default());
+            return ExitCode::SUCCESS;
+        }
+        // The kernel hands on words of its own command line too.
+        let mut words = std::env::args().skip(1);
+        if words.any(|word| word == super::host::FLAG) {
+            let record_ms = words.next().and_then(|word| word.parse().ok());
+            super::host::guest(record_ms.unwrap_or(0));
+            return ExitCode::FAILURE;
+        }
         let options = match parse() {
             Ok(options) => options,
             Err(why) => {
@@ -109,6 +139,30 @@ mod played {
                 return ExitCode::from(64);
             }
         };
+        if let Some(kernel) = &options.host {
+            match super::host::play(kernel, options.play.count) {
+                Err(why) => println!("{}", json!({"culprit": "host", "skipped": why})),
+                Ok((score, wrong)) => {
+                    println!("{}", serde_json::to_string(&score).expect("plain data"));
+                    for (number, window) in wrong.iter().enumerate() {
+                        if let Some(folder) = &options.keep {
+                            write(folder, &format!("host-{number}.json"), &json!(window));
+                        }
+                    }
+                }
+            }
+            return ExitCode::SUCCESS;
+        }
+        if options.namespace {
+            match super::namespace::enter() {
+                Ok(None) => {}
+                Ok(Some(code)) => return code,
+                Err(why) => {
+                    eprintln!("{why}");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
         // Seen before any thread is pinned.
         let _ = cpus();
         let before = programs();
@@ -210,11 +264,15 @@ mod played {
         for (number, (window, truth)) in kept.iter().take(4).enumerate() {
             let name = name.replace(": ", "-");
             let text = json!({"window": window, "truth": truth.was, "gaps": truth.was.gaps.all()});
-            let path = folder.join(format!("{name}-{number}.json"));
-            let text = serde_json::to_string_pretty(&text).expect("plain data");
-            if let Err(why) = std::fs::write(&path, text) {
-                eprintln!("{}: {why}", path.display());
-            }
+            write(folder, &format!("{name}-{number}.json"), &text);
+        }
+    }
+
+    fn write(folder: &Path, name: &str, data: &serde_json::Value) {
+        let path = folder.join(name);
+        let text = serde_json::to_string_pretty(data).expect("plain data");
+        if let Err(why) = std::fs::write(&path, text) {
+            eprintln!("{}: {why}", path.display());
         }
     }
 }

@@ -116,6 +116,22 @@ impl Probe {
         Ok(probe)
     }
 
+    /// Makes it an ordinary thread with this nice value, or one of real time again.
+    pub fn be_ordinary(&self, ordinary: bool, nice: i32) -> Result<(), String> {
+        let policy = if ordinary {
+            Policy::Other
+        } else {
+            Policy::Fifo(PRIORITY)
+        };
+        let failed = |error| format!("the probe's policy: {error}");
+        sched::set(self.pid, policy).map_err(failed)?;
+        // SAFETY: it takes no pointers; the number is a child's of ours.
+        let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, self.pid.unsigned_abs(), nice) };
+        (done == 0)
+            .then_some(())
+            .ok_or_else(|| failed(std::io::Error::last_os_error()))
+    }
+
     /// What it does to itself from now on.
     pub fn take_up(&self, habit: Habit) {
         self.shared.habit.store(habit as u32, Ordering::Relaxed);
@@ -189,6 +205,8 @@ fn child(shared: &'static Shared, beat: Beat) -> ! {
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         task::name_current_thread("probe")?;
         affinity::set_current(&[beat.cpu])?;
+        // Where it is an ordinary thread for a time.
+        task::set_timer_slack(1)?;
         task::lock_all_memory(libc::MCL_CURRENT)?;
         sched::set_current(Policy::Fifo(PRIORITY))
     };

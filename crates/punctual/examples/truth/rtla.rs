@@ -46,9 +46,13 @@ pub struct Case {
 /// Why a culprit can't be put in the way of a thread of the kernel.
 pub fn cant(culprit: Culprit) -> Option<&'static str> {
     match culprit {
-        Culprit::Fault | Culprit::Inversion | Culprit::Stop => {
-            Some("its probe is a thread of the kernel")
-        }
+        Culprit::Fault
+        | Culprit::Inversion
+        | Culprit::Stop
+        | Culprit::Traced
+        | Culprit::Frozen
+        | Culprit::Fair
+        | Culprit::Throttled => Some("its probe is a thread of the kernel"),
         _ => None,
     }
 }
@@ -102,6 +106,7 @@ fn once(
             length_ns: play.length_ns + LEAD_NS,
         },
         probe: 0,
+        group: None,
         lock: None,
         other,
         device,

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::record::explanation::Instants;
+use punctual::system::Root;
+use punctual::system::group_limits::GroupLimits;
 use punctual::trace::attribute::event::Window;
+use punctual::trace::capture::numbers::Numbers;
 use punctual::trace::capture::{Capture, Options, RING_EVENTS};
 use punctual_rt::{affinity, clock};
 
 use super::culprit::{Culprit, Injection, LEAD_NS, Scene, Truth, is_preempt_rt};
 use super::device::{Device, cpus};
+use super::group::Group;
 use super::probe::{Beat, Habit, Probe, Sample};
 use super::stint::Was;
 
@@ -17,6 +21,9 @@ use super::stint::Was;
 pub const PERIOD_NS: u64 = 1_019_000;
 /// How late a wake-up is for the stack of its culprit to be taken, and to be looked at.
 pub const THRESHOLD_NS: u64 = 60_000;
+/// What the probe's group may run where it has a quota: any tick takes more.
+const QUOTA_US: u64 = 1_000;
+const QUOTA_PERIOD_US: u64 = 4_000;
 const NAP: Duration = Duration::from_millis(20);
 
 /// What was seen.
@@ -44,14 +51,25 @@ pub struct Play {
 /// A probe on a CPU, and the recording of it.
 pub struct Stage {
     probe: Probe,
+    /// Its number in the kernel's events.
+    tid: u32,
     capture: Capture,
+    /// What its control groups may run.
+    limits: GroupLimits,
     beat: Beat,
     every: u64,
+    /// How late a wake-up is for its window to be kept.
+    above_ns: u64,
 }
 
 impl Stage {
     /// Sets one up; the reason where that can't be done here.
     pub fn new(cpu: usize, play: Play) -> Result<Self, String> {
+        Self::over(&[cpu], cpu, play)
+    }
+
+    /// One on which more CPUs are recorded than the probe's.
+    pub fn over(recorded: &[usize], cpu: usize, play: Play) -> Result<Self, String> {
         let beat = Beat {
             cpu,
             start_ns: clock::now_ns() + 100_000_000,
@@ -60,11 +78,13 @@ impl Stage {
             length_ns: play.length_ns + LEAD_NS,
         };
         let probe = Probe::start(beat)?;
+        let numbers = Numbers::of_proc().map_err(|why| why.to_string())?;
+        let tid = numbers.kernels(probe.pid.unsigned_abs());
         let options = Options {
-            targets: vec![(probe.pid.unsigned_abs(), cpu as u32)],
+            targets: vec![(tid, cpu as u32)],
             all_wakings: false,
             interrupt_above_ns: 0,
-            cpus: vec![cpu as u32],
+            cpus: recorded.iter().map(|cpu| *cpu as u32).collect(),
             ring_events: RING_EVENTS,
         };
         let capture = Capture::start(&options).map_err(|why| why.to_string())?;
@@ -72,9 +92,17 @@ impl Stage {
         Ok(Self {
             capture,
             probe,
+            tid,
+            limits: GroupLimits::new(&Root::live()),
             beat,
             every: play.every,
+            above_ns: THRESHOLD_NS,
         })
+    }
+
+    /// Keeps windows of wake-ups later than this alone.
+    pub fn only_above(&mut self, above_ns: u64) {
+        self.above_ns = above_ns;
     }
 
     /// The CPU of its probe.
@@ -91,9 +119,21 @@ impl Stage {
     ) -> Result<Seen, String> {
         let other = cpus().iter().copied().find(|other| *other != self.cpu());
         let _ = affinity::set_current(&[other.unwrap_or(self.cpu())]);
+        let ordinary = culprits.iter().any(|culprit| culprit.is_ordinary());
+        // On PREEMPT_RT its timer is served by a thread, after which the scheduler would prefer the probe.
+        let fair = culprits.contains(&Culprit::Fair) && is_preempt_rt();
+        let nice = if fair { 19 } else { 0 };
+        self.probe.be_ordinary(ordinary, nice)?;
+        // Gone before the probe is of real time again: such a group takes none.
+        let group = self.group(culprits);
+        if group.is_err() {
+            self.probe.be_ordinary(false, 0)?;
+        }
+        let group = group?;
         let scene = Scene {
             beat: self.beat,
             probe: self.probe.pid,
+            group: group.map(Arc::new),
             lock: Some(self.probe.lock()),
             other,
             device,
@@ -106,8 +146,13 @@ impl Stage {
             .iter()
             .map(|culprit| Injection::start(*culprit, scene.clone()))
             .collect();
+        let slower = culprits.iter().map(|culprit| culprit.slower()).max();
+        let count = count * slower.unwrap_or(1);
         let seen = injections.map(|injections| self.watch(injections, count));
         self.probe.take_up(Habit::None);
+        drop(scene);
+        self.limits = GroupLimits::new(&Root::live());
+        self.probe.be_ordinary(false, 0)?;
         let _ = affinity::set_current(cpus());
         let mut seen = seen?;
         let own = culprits
@@ -123,8 +168,26 @@ impl Stage {
         Ok(seen)
     }
 
+    /// The control group that the probe has to be in for a culprit.
+    fn group(&mut self, culprits: &[Culprit]) -> Result<Option<Group>, String> {
+        let pid = self.probe.pid;
+        if culprits.contains(&Culprit::Frozen) {
+            let group = Group::new("freezer")?;
+            group.join(pid)?;
+            return Ok(Some(group));
+        }
+        if !culprits.contains(&Culprit::Throttled) {
+            return Ok(None);
+        }
+        let group = Group::new("cpu")?;
+        group.bound(QUOTA_US, QUOTA_PERIOD_US)?;
+        group.join(pid)?;
+        self.limits.add(&[self.tid], &format!("/proc/{pid}/cgroup"));
+        Ok(Some(group))
+    }
+
     fn watch(&mut self, injections: Vec<Injection>, count: u64) -> Seen {
-        let tid = self.probe.pid.unsigned_abs();
+        let tid = self.tid;
         let (events, lost) = (self.capture.events(), self.capture.lost());
         let mut seen = Seen {
             samples: Vec::new(),
@@ -146,11 +209,12 @@ impl Stage {
             let fresh = fresh.into_iter().filter(|sample| sample.due_ns > begun_ns);
             seen.samples.extend(fresh);
             self.capture.drain();
+            self.limits.look(clock::now_ns());
             seen.windows.extend(self.windows(&mut late));
             for sample in &seen.samples[from..] {
                 let chain = self.capture.chain(tid, sample.due_ns, sample.woken_ns);
                 seen.chains.extend(chain);
-                if sample.woken_ns > sample.due_ns + THRESHOLD_NS {
+                if sample.woken_ns > sample.due_ns + self.above_ns {
                     late.push(*sample);
                 }
             }
@@ -163,6 +227,7 @@ impl Stage {
             seen.truths.extend(injection.end());
         }
         self.capture.drain();
+        self.limits.look(clock::now_ns());
         seen.windows.extend(self.windows(&mut late));
         seen.events = self.capture.events() - events;
         seen.lost = self.capture.lost() - lost;
@@ -170,8 +235,12 @@ impl Stage {
     }
 
     fn windows(&self, late: &mut Vec<Sample>) -> Vec<Window> {
-        let tid = self.probe.pid.unsigned_abs();
-        let window = |sample: Sample| self.capture.window(tid, sample.due_ns, sample.woken_ns);
+        let tid = self.tid;
+        let window = |sample: Sample| {
+            let window = self.capture.window(tid, sample.due_ns, sample.woken_ns)?;
+            let limits = self.limits.around(tid, sample.due_ns, sample.woken_ns);
+            Some(Window { limits, ..window })
+        };
         late.drain(..).filter_map(window).collect()
     }
 }

@@ -8,8 +8,6 @@ use serde::Serialize;
 use super::culprit::{Culprit, Truth};
 use super::scene::Seen;
 
-/// Less of a culprit in a wake-up's time is none.
-const LEAST_NS: u64 = 60_000;
 /// How far a duration may be off.
 const OFF_BY_NS: u64 = 5_000;
 
@@ -20,8 +18,9 @@ pub struct Score {
     pub culprit: String,
     /// Times that one was in the way.
     pub injected: usize,
-    /// Times that events were lost there, or that more ran over it than it could note: nothing is
-    /// said of these.
+    /// Times that events were lost there, that the kernel showed none of a tenth of its time (a
+    /// hypervisor's agent on some), or that more ran over it than it could note: nothing is said of
+    /// these.
     pub blind: usize,
     /// Times that it was named.
     pub named: usize,
@@ -30,12 +29,19 @@ pub struct Score {
     /// Of those named, how many say where in the kernel the culprit was: in the system call by
     /// which it is injected, `bpf`; of a call from another CPU, how many name the thread that sent it.
     pub placed: usize,
+    /// Of those named, how many say the number of the culprit's thread. Absent where a bill says none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numbered: Option<usize>,
+    /// Bills whose rows sum to the latency, to the nanosecond.
+    pub summed: usize,
     /// Bills in which tracing itself has a row.
     pub traced: usize,
     /// By how much the bill says less than was at least true, or more than was at most, in ns: the
     /// median and the worst.
     pub off_by_ns: i64,
     pub worst_ns: i64,
+    #[serde(skip)]
+    pub offs: Vec<i64>,
     /// Bills of which at most a tenth is unexplained or blind.
     pub explained: usize,
     /// Time of all these bills, and what of it is unexplained or blind.
@@ -43,6 +49,19 @@ pub struct Score {
     pub residue_ns: u64,
     /// What was billed in its place, in words; the first of them.
     pub instead: Vec<String>,
+}
+
+impl Score {
+    /// Counts one more time that the culprit was in the way.
+    pub fn count(&mut self, off_ns: i64, named: bool) {
+        self.injected += 1;
+        self.named += usize::from(named);
+        self.offs.push(off_ns);
+        self.offs.sort_unstable();
+        self.off_by_ns = self.offs[self.offs.len() / 2];
+        let worst = self.offs.iter().copied().max_by_key(|off| off.abs());
+        self.worst_ns = worst.unwrap_or(0);
+    }
 }
 
 /// A window with what was true.
@@ -53,30 +72,37 @@ pub type Kept<'a> = (&'a Window, Truth);
 pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Kept<'a>>) {
     let mut score = Score {
         culprit: name.to_owned(),
+        numbered: culprit.has_number().then_some(0),
         ..Score::default()
     };
-    let mut off_by: Vec<i64> = Vec::new();
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for window in &seen.windows {
         let account = attribute::account(window);
         let bill = attribute::bill(window);
         let latency_ns = window.woken_ns - window.due_ns;
-        assert_eq!(bill.rows.iter().map(|row| row.ns).sum::<u64>(), latency_ns);
-        assert_eq!(account.iter().map(|held| held.ns).sum::<u64>(), latency_ns);
+        let rows: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        let sums = rows == latency_ns && bill.latency_ns == latency_ns;
+        assert_eq!(account.iter().map(|held| held.ns).sum::<u64>(), rows);
         let its = |cause: &Cause| is(culprit, cause, seen.preempt_rt);
         let within = |truth: &&Truth| {
             let sure = clip(truth.was.begin_ns, truth.was.end_ns, window);
-            truth.culprit == culprit && sure.1.saturating_sub(sure.0) >= LEAST_NS
+            truth.culprit == culprit && sure.1.saturating_sub(sure.0) >= culprit.least_ns()
         };
         let Some(truth) = seen.truths.iter().find(within) else {
             continue;
         };
         let own = own(truth, window, &account, its);
-        let Some(own) = own.filter(|_| window.lost == 0) else {
+        let blind: u64 = account
+            .iter()
+            .filter(|held| held.cause == Cause::Blind)
+            .map(|held| overlap(held, truth.was.begin_ns, truth.was.end_ns))
+            .sum();
+        let sees = |own: &Own| window.lost == 0 && blind * 10 < own.least_ns.max(1);
+        let Some(own) = own.filter(sees) else {
             score.blind += 1;
             continue;
         };
-        if own.least_ns < LEAST_NS {
+        if own.least_ns < culprit.least_ns() {
             continue;
         }
         // Where another one has the same name, what it did at another time is not meant.
@@ -93,16 +119,21 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
         let off = own.off_by(billed);
         let named = billed * 10 >= own.least_ns * 9;
         let timed = off.unsigned_abs() <= OFF_BY_NS.max(own.most_ns / 50);
-        score.injected += 1;
-        score.named += usize::from(named);
+        score.count(off, named);
         score.timed += usize::from(timed);
         score.placed += usize::from(named && bill.rows.iter().any(is_placed));
+        score.summed += usize::from(sums);
+        let its_rows = bill.rows.iter().filter(|row| its(&row.cause));
+        let mut by = its_rows.flat_map(|row| &row.by);
+        let is_numbered = named && by.any(|it| it.tid == truth.was.by);
+        if let Some(numbered) = &mut score.numbered {
+            *numbered += usize::from(is_numbered);
+        }
         score.traced += usize::from(bill.rows.iter().any(|row| row.cause == Cause::Tracer));
         score.explained += usize::from(bill.is_explained());
         score.total_ns += bill.latency_ns;
         score.residue_ns += bill.residue_ns();
-        off_by.push(off);
-        if !named || !timed {
+        if !named || !timed || culprit.has_number() && !is_numbered {
             if score.instead.len() < 3 {
                 let rows = bill.rows.iter().filter(|row| row.ns > 4_000);
                 let rows: Vec<String> = rows
@@ -117,13 +148,6 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
             right.push((window, *truth));
         }
     }
-    off_by.sort_unstable();
-    score.off_by_ns = off_by.get(off_by.len() / 2).copied().unwrap_or(0);
-    score.worst_ns = off_by
-        .iter()
-        .copied()
-        .max_by_key(|off| off.abs())
-        .unwrap_or(0);
     (score, if wrong.is_empty() { right } else { wrong })
 }
 
@@ -170,8 +194,16 @@ fn own(
     );
     let length = |(from, to): (u64, u64)| to.saturating_sub(from);
     if !truth.culprit.reads_the_clock() {
+        // A thread that has the CPU by its priority is in its way in any case.
+        let above = |held: &&Held| {
+            truth.culprit == Culprit::Throttled && matches!(held.cause, Cause::Thread { .. })
+        };
+        let above = |(from, to): (u64, u64)| -> u64 {
+            let above = account.iter().filter(above);
+            above.map(|held| overlap(held, from, to)).sum()
+        };
         // Where most of its time is said to be others', it is not believed.
-        let over = over(sure.0, sure.1);
+        let over = over(sure.0, sure.1) + above(sure);
         let over = if over * 2 > length(sure) { 0 } else { over };
         return Some(Own {
             least_ns: length(sure).saturating_sub(over),
@@ -269,6 +301,13 @@ fn is(culprit: Culprit, cause: &Cause, preempt_rt: bool) -> bool {
         (Culprit::Fault, Cause::Fault) => true,
         (Culprit::Inversion, Cause::Inversion { holder, .. }) => by_name(holder),
         (Culprit::Stop, Cause::Blocked { state }) => state == "stopped",
+        (Culprit::Traced, Cause::Blocked { state }) => state == "traced",
+        (Culprit::Frozen, Cause::Blocked { state }) => state == "frozen",
+        (Culprit::Fair, Cause::FairShare { task }) => by_name(task),
+        (Culprit::Throttled, Cause::GroupThrottled { group, .. }) => group.contains("truth-cpu"),
+        (Culprit::Renamed, Cause::Thread { task, priority, .. }) => {
+            by_name(task) && *priority == 99
+        }
         _ => false,
     }
 }

@@ -9,7 +9,7 @@ pub const GAPS: usize = 32;
 /// Between two readings of the clock nothing else came if less passed.
 const GAP_NS: u64 = 1_000;
 /// The way from the CPU is no longer. The probe, which comes next, reads the clock and bounds it.
-const AWAY_NS: u64 = 50_000;
+pub const AWAY_NS: u64 = 50_000;
 /// Who shall have the CPU for a while gives up after so many times as long.
 const PATIENCE: u64 = 5;
 
@@ -26,7 +26,7 @@ impl Gaps {
         Self { count, spans }
     }
 
-    fn push(&mut self, from_ns: u64, to_ns: u64) {
+    pub fn push(&mut self, from_ns: u64, to_ns: u64) {
         if let Some(span) = self.spans.get_mut(self.count) {
             *span = (from_ns, to_ns);
         }
@@ -47,6 +47,8 @@ pub struct Was {
     pub begin_ns: u64,
     pub end_ns: u64,
     pub last_ns: u64,
+    /// The thread that it was, by the kernel's number; 0 where that isn't known.
+    pub by: u32,
     #[serde(skip)]
     pub gaps: Gaps,
 }
@@ -59,6 +61,7 @@ impl Was {
             begin_ns,
             end_ns,
             last_ns: end_ns,
+            by: 0,
             gaps: Gaps::default(),
         }
     }
@@ -141,6 +144,21 @@ pub fn spin(length_ns: u64) -> Was {
         }
         std::hint::spin_loop();
     }
+}
+
+/// Reads the clock until something else had the CPU for so long, or an instant: from when to when
+/// that was.
+pub fn spin_until_held_up(least_ns: u64, until_ns: u64) -> Option<(u64, u64)> {
+    let mut last_ns = clock::now_ns();
+    while last_ns < until_ns {
+        let now_ns = clock::now_ns();
+        if now_ns - last_ns >= least_ns {
+            return Some((last_ns, now_ns));
+        }
+        last_ns = now_ns;
+        std::hint::spin_loop();
+    }
+    None
 }
 
 /// Keeps the CPU until an instant.

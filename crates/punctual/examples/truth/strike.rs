@@ -11,7 +11,8 @@ use punctual_rt::{affinity, clock};
 use super::culprit::{Culprit, LEAD_NS, Scene};
 use super::device::cpus;
 use super::kernel::{Kernel, Order, Place};
-use super::stint::{Stint, Was, spin, spin_until};
+use super::renamed::Renamed;
+use super::stint::{AWAY_NS, Stint, Was, spin, spin_until, spin_until_held_up};
 
 /// One that is below the probe has to be there before others come, however long its CPU takes to
 /// come back from an idle state.
@@ -23,6 +24,17 @@ const NEVER_NS: u64 = 1_000_000_000_000;
 
 /// A device that takes longer to interrupt is not waited for.
 const SLOWEST_NS: u64 = 4 * LEAD_NS;
+
+/// An ordinary thread comes when it is its turn.
+const ORDINARY_AHEAD_NS: u64 = 1_500_000;
+/// A program may take as long to begin.
+const SLOWEST_PROGRAM_NS: u64 = 10_000_000;
+/// Less is an interrupt, and no throttling.
+const THROTTLED_LEAST_NS: u64 = 500_000;
+/// The kernel's own way into throttling and out of it.
+const THROTTLING_NS: u64 = 10_000;
+/// A quota is used up in a few ms.
+const USED_UP_NS: u64 = 20_000_000;
 
 /// How long a device takes to interrupt: the last times.
 #[derive(Default)]
@@ -40,7 +52,7 @@ impl Slow {
         let mut took: Vec<u64> = self.0.iter().copied().collect();
         took.sort_unstable();
         let middle = took.get(took.len() / 2).copied();
-        middle.unwrap_or(LEAD_NS).min(SLOWEST_NS)
+        middle.unwrap_or(LEAD_NS)
     }
 }
 
@@ -207,7 +219,7 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                     ..Order::default()
                 };
                 // Before others come that are above, where there is one CPU.
-                let ahead_ns = LEAD_NS + slow.mostly_ns().max(LEAD_NS);
+                let ahead_ns = LEAD_NS + slow.mostly_ns().clamp(LEAD_NS, SLOWEST_NS);
                 let _ = time::sleep_until(due_ns - ahead_ns);
                 kernel.order(Place::Interrupt, order);
                 let asked_ns = clock::now_ns();
@@ -245,6 +257,86 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                 })
             })
         }
+        Culprit::Traced => {
+            be(&[elsewhere], below)?;
+            lead_ns = STOP_AHEAD_NS;
+            let debugger = Debugger::of(scene.probe)?;
+            Box::new(move |due_ns| {
+                let first_ns = clock::now_ns();
+                debugger.interrupt();
+                let begin_ns = clock::now_ns();
+                let _ = time::sleep_until(until(due_ns));
+                let end_ns = clock::now_ns();
+                debugger.go_on();
+                Some(Was {
+                    first_ns,
+                    last_ns: clock::now_ns(),
+                    ..Was::between(begin_ns, end_ns)
+                })
+            })
+        }
+        Culprit::Frozen => {
+            be(&[elsewhere], below)?;
+            lead_ns = STOP_AHEAD_NS;
+            let group = scene.group.ok_or("the probe has no control group")?;
+            Box::new(move |due_ns| {
+                let first_ns = clock::now_ns();
+                let is_frozen = group.freeze(true);
+                let begin_ns = clock::now_ns();
+                let _ = time::sleep_until(until(due_ns));
+                let end_ns = clock::now_ns();
+                let goes_on = group.freeze(false);
+                (is_frozen && goes_on).then(|| Was {
+                    first_ns,
+                    last_ns: clock::now_ns(),
+                    ..Was::between(begin_ns, end_ns)
+                })
+            })
+        }
+        Culprit::Fair => {
+            affinity::set_current(&[here]).map_err(|error| error.to_string())?;
+            // Before the others that there may be.
+            task::set_nice(-20).map_err(|error| format!("nice -20: {error}"))?;
+            // Others have to end their turn first; its own is not over by then.
+            lead_ns = ORDINARY_AHEAD_NS;
+            let mut stint = Stint::new();
+            Box::new(move |due_ns| stint.work(|| spin_until(until(due_ns))))
+        }
+        Culprit::Throttled => {
+            affinity::set_current(&[here]).map_err(|error| error.to_string())?;
+            let group = scene.group.ok_or("the probe has no control group")?;
+            group.join(task::current_tid())?;
+            let account = move || group.throttled_ns();
+            Box::new(move |due_ns| {
+                let before_ns = account()?;
+                let until_ns = due_ns + USED_UP_NS;
+                let (last_ns, now_ns) = spin_until_held_up(THROTTLED_LEAST_NS, until_ns)?;
+                // Others may have had the CPU before and after it.
+                let throttled_ns = account()? - before_ns;
+                let end_ns = last_ns + throttled_ns;
+                (throttled_ns >= THROTTLED_LEAST_NS && end_ns <= now_ns).then(|| Was {
+                    // Its own way from the CPU is not counted.
+                    last_ns: now_ns.min(end_ns + AWAY_NS),
+                    // The rest of the interrupt in which it begins is, and a part of the one in which
+                    // it ends.
+                    ..Was::between(last_ns, end_ns - THROTTLING_NS)
+                })
+            })
+        }
+        Culprit::Renamed => {
+            be(&[elsewhere], below)?;
+            lead_ns = SLOWEST_PROGRAM_NS;
+            let renamed = Renamed::new(name)?;
+            let _ = task::name_current_thread("before-exec");
+            let mut slow = Slow::default();
+            Box::new(move |due_ns| {
+                let ahead_ns = slow.mostly_ns().clamp(LEAD_NS, SLOWEST_PROGRAM_NS / 2);
+                let from_ns = due_ns - LEAD_NS - ahead_ns;
+                let was = renamed.spin(here, from_ns, until(due_ns));
+                slow.learn(was.map(|was| was.begin_ns.saturating_sub(from_ns)));
+                was
+            })
+        }
         Culprit::Timers | Culprit::Fault => return Err("it has no thread".to_owned()),
     };
     Ok(Striker { lead_ns, strike })
@@ -262,6 +354,33 @@ fn unpinned(here: usize, policy: Policy) -> Result<(), String> {
         }
     }
     Err(format!("a deadline thread does not come to CPU {here}"))
+}
+
+/// A debugger of the probe: the thread that asks for it.
+struct Debugger(i32);
+
+impl Debugger {
+    fn of(pid: i32) -> Result<Self, String> {
+        Self(pid).ask(libc::PTRACE_SEIZE)?;
+        Ok(Self(pid))
+    }
+
+    fn ask(&self, request: libc::c_uint) -> Result<(), String> {
+        // SAFETY: neither request reads or writes memory of ours.
+        let done = unsafe { libc::ptrace(request, self.0, 0, 0) };
+        let error = std::io::Error::last_os_error();
+        (done == 0).then_some(()).ok_or(format!("ptrace: {error}"))
+    }
+
+    fn interrupt(&self) {
+        if self.ask(libc::PTRACE_INTERRUPT).is_ok() {
+            wait_for_stop(self.0);
+        }
+    }
+
+    fn go_on(&self) {
+        let _ = self.ask(libc::PTRACE_CONT);
+    }
 }
 
 /// Until the signal has done its work: it wakes the probe first.

@@ -131,6 +131,30 @@ fn a_thread_that_did_not_run_is_not_in_the_way() {
     }
 }
 
+/// A busy host lets one CPU after the other go on, and the first asks the second for something before
+/// its own timer comes, as late as all else.
+#[test]
+fn cpus_that_go_on_one_after_the_other_stood_still_together() {
+    let idle_for = |ms: i64, apart: i64, request: bool| {
+        let end = ms * MS;
+        let mut made = asleep(&idle(), end as u64 + 200_000);
+        if request {
+            made.irq(end, Vector::CallFunctionSingle)
+                .irq_exit(end + 10_000, Vector::CallFunctionSingle);
+        }
+        made.timer(end + 30_000, end + 60_000, None)
+            .switch(end + 80_000, &idle(), &probe());
+        stood_still(&mut made, 0, end - apart);
+        of_host(&made)
+    };
+    assert_eq!(idle_for(30, 2_500_000, false), 30_030_000);
+    assert_eq!(idle_for(30, 2_500_000, true), 30 * MS as u64);
+    assert_eq!(idle_for(30, -2_500_000, true), 30 * MS as u64);
+    // Too far apart for so long a time.
+    assert_eq!(idle_for(30, 3_500_000, true), 0);
+    assert_eq!(idle_for(8, 2_500_000, true), 0);
+}
+
 /// 99 ms that the hypervisor took from a thread below the timer are drawn as the hypervisor's, and
 /// not as the thread's.
 #[test]

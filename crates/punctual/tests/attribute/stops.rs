@@ -208,3 +208,84 @@ fn the_tracers_interrupt_is_its_own_before_another_of_the_timers() {
     let tracer = (Interrupt, Cause::Tracer, 9_000 + 2_000);
     assert!(made.rows().contains(&tracer), "{:#?}", made.rows());
 }
+
+fn frozen() -> Cause {
+    let state = "frozen".to_owned();
+    Cause::Blocked { state }
+}
+
+/// Its control group was frozen while it slept. Since Linux 6.1 that is not seen: its timer expires,
+/// wakes nobody, and another CPU wakes it once it thaws. Whoever ran meanwhile was not in its way.
+#[test]
+fn a_timer_that_woke_nobody_tells_of_a_freezer() {
+    let above = task(300, "fifo99-hog", 0, 1);
+    let made = |by: Vec<What>| {
+        let mut made = asleep(&hog(), 400_000);
+        made.irq(10_000, Vector::LocalTimer).callback(11_000);
+        for (what, at) in by.into_iter().zip(11_300..) {
+            made.at(at, what);
+        }
+        made.irq_exit(14_000, Vector::LocalTimer)
+            .switch(100_000, &hog(), &above)
+            .switch(200_000, &above, &hog())
+            .on(0)
+            .at(350_000, What::Waking { tid: 100, by: None })
+            .on(CPU)
+            .irq(352_000, Vector::Reschedule)
+            .irq_exit(353_000, Vector::Reschedule)
+            .switch(355_000, &hog(), &probe());
+        made
+    };
+    let slept = made(Vec::new());
+    let its = |made: &Made| -> u64 {
+        let rows = made.rows().into_iter();
+        let its = rows.filter(|(_, cause, _)| *cause == frozen());
+        its.map(|(_, _, ns)| ns).sum()
+    };
+    assert_eq!(its(&slept), 350_000 - 14_000, "{:#?}", slept.rows());
+    let accused = |cause: &Cause| {
+        matches!(
+            cause,
+            Cause::Thread { .. } | Cause::Throttled { .. } | Cause::PreemptOff { .. }
+        )
+    };
+    assert!(slept.rows().iter().all(|(_, cause, _)| !accused(cause)));
+    // One that is woken by its timer, is awake already, or of which something was lost, is not.
+    let woken = made(vec![What::Waking { tid: 100, by: None }]);
+    assert_eq!(its(&woken), 0, "{:#?}", woken.rows());
+    let mut awake = made(Vec::new());
+    awake.at(-1_000, What::Waking { tid: 100, by: None });
+    assert_eq!(its(&awake), 0, "{:#?}", awake.rows());
+    let mut lost = made(Vec::new());
+    lost.window.lost = 1;
+    assert_eq!(its(&lost), 0, "{:#?}", lost.rows());
+    // Another kind of timer need not wake it.
+    let mut other = made(Vec::new());
+    other
+        .window
+        .symbols
+        .insert(0x99, "posix_timer_fn".to_owned());
+    assert_eq!(its(&other), 0, "{:#?}", other.rows());
+}
+
+/// Frozen by version 2 it leaves its CPU once more, like a stopped one, and the recorder says so.
+#[test]
+fn a_frozen_thread_is_no_ones_victim() {
+    let mut made = asleep(&hog(), 400_000);
+    made.window.events.clear();
+    made.window.left = Some(0x8001);
+    made.window.waiting_ns = DUE + 360_000;
+    made.switch(-300_000, &idle(), &hog())
+        .on(0)
+        .at(350_000, What::Waking { tid: 100, by: None })
+        .on(CPU)
+        .irq(352_000, Vector::Reschedule)
+        .irq_exit(353_000, Vector::Reschedule)
+        .switch(355_000, &hog(), &probe());
+    assert_eq!(
+        made.rows()[0],
+        (Waking, frozen(), 350_000),
+        "{:#?}",
+        made.rows()
+    );
+}

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub struct Wanted {
     /// Injections that there have to be to say anything.
     pub least: u64,
+    /// Of all, those at which something was not seen, at most.
+    pub blind: u64,
     /// Whose culprit is named.
     pub named: u64,
     /// Whose duration is right by 2 % or 5 µs.
@@ -58,6 +60,17 @@ pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
     let injected = count("injected");
     if injected < wanted.least {
         return wrong("it was hardly ever in the way");
+    }
+    if count("blind") * 100 > (injected + count("blind")) * wanted.blind {
+        return wrong("too much was not seen");
+    }
+    if count("summed") != injected {
+        return wrong("rows don't sum to the latency");
+    }
+    if let Some(numbered) = line["numbered"].as_u64()
+        && numbered * 100 < count("named") * wanted.named
+    {
+        return wrong("its thread is another one");
     }
     if count("named") * 100 < injected * wanted.named {
         return wrong("the culprit is not named");

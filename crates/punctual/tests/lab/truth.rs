@@ -9,6 +9,7 @@ use super::{lab, ready};
 /// What the issue of it asks for.
 const THERE: Wanted = Wanted {
     least: 20,
+    blind: 0,
     named: 99,
     timed: 95,
     off_by_ns: 5_000,

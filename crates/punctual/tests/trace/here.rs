@@ -11,6 +11,7 @@ use super::truth::{Trouble, Wanted, hold, lines};
 /// in 100, and their durations.
 pub const HERE: Wanted = Wanted {
     least: 30,
+    blind: 10,
     named: 80,
     timed: 60,
     off_by_ns: 5_000,
@@ -21,7 +22,7 @@ pub const HERE: Wanted = Wanted {
 
 /// A hundred of each.
 const COUNT: &str = "100";
-const KINDS: usize = 16;
+const KINDS: usize = 21;
 
 #[test]
 fn culprits_are_named_and_the_quiet_have_all_stages() {

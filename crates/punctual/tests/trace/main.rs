@@ -12,7 +12,7 @@ mod truth;
 /// A line of a culprit that was found every time, but for one figure.
 fn line(key: &str, value: i64) -> serde_json::Value {
     let mut line = serde_json::json!({
-        "culprit": "stop", "injected": 100, "blind": 0, "named": 100, "timed": 95,
+        "culprit": "stop", "injected": 100, "blind": 0, "summed": 100, "named": 100, "numbered": 100, "timed": 95,
         "off_by_ns": 0, "explained": 95, "worst_ns": -70_000, "total_ns": 30_000_000, "residue_ns": 0,
     });
     line[key] = value.into();
@@ -24,6 +24,9 @@ fn bills_that_are_wrong_are_refused() {
     assert_eq!(truth::hold(&line("worst_ns", 0), here::HERE), Ok(()));
     for (key, value, what) in [
         ("injected", 29, "hardly ever in the way"),
+        ("blind", 12, "too much was not seen"),
+        ("summed", 99, "rows don't sum"),
+        ("numbered", 79, "its thread is another one"),
         ("named", 79, "not named"),
         ("timed", 59, "its duration is not right"),
         ("off_by_ns", -5_001, "durations are not right"),

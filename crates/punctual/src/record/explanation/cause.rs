@@ -127,8 +127,8 @@ pub enum Cause {
     },
     /// A page fault in the probe itself.
     Fault,
-    /// The probe itself slept: `asleep`, `disk`, `stopped`, `traced`, or `earlier-timer` where it
-    /// still waited for the wake-up before.
+    /// The probe itself slept: `asleep`, `disk`, `stopped`, `traced`, `frozen`, or `earlier-timer`
+    /// where it still waited for the wake-up before.
     Blocked {
         /// In which state.
         state: String,

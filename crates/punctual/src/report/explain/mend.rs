@@ -128,6 +128,10 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         Cause::Blocked { state } if state == "stopped" || state == "traced" => {
             "no signals and no debugger for the real-time thread".to_owned()
         }
+        Cause::Blocked { state } if state == "frozen" => {
+            "nothing that freezes the control group of the real-time thread, nor the system"
+                .to_owned()
+        }
         // That wake-up has a bill of its own.
         Cause::Blocked { state } if state == EARLIER_TIMER => return None,
         Cause::Blocked { .. } => {

@@ -6,8 +6,18 @@ use crate::record::explanation::Cause;
 
 /// Less in common is a chance.
 const LEAST_NS: u64 = 500_000;
-/// CPUs that a host lets go on together do so within this time.
+/// CPUs that a host lets go on together do so within this time, or within a tenth of the standstill
+/// where that is more: a busy host lets one after the other go on.
 const TOGETHER_NS: u64 = 1_000_000;
+const TOGETHER_PART: u64 = 10;
+/// The other CPU's request may come just before the CPU's own timer, that both are late alike.
+pub const BEFORE_TIMER_NS: u64 = 100_000;
+
+/// How far apart CPUs may go on that stood still for so long together.
+#[must_use]
+pub fn together_ns(standstill_ns: u64) -> u64 {
+    TOGETHER_NS.max(standstill_ns / TOGETHER_PART)
+}
 
 /// A stretch in which a CPU and others stood still, and these others.
 type Common = (u64, u64, Vec<u32>);
@@ -43,7 +53,10 @@ fn common(cpu: u32, window: &Window, events: &[&Event]) -> Vec<Common> {
         if !silent || !goes_on_by_itself(&own[..=index], &own[index + 1..]) {
             continue;
         }
-        let together = |stall: &&&Stall| stall.to_ns.abs_diff(to) <= TOGETHER_NS;
+        let together = |stall: &&&Stall| {
+            let shorter = (to - from).min(stall.to_ns.saturating_sub(stall.from_ns));
+            stall.to_ns.abs_diff(to) <= together_ns(shorter)
+        };
         let with: Vec<&&Stall> = others.iter().filter(together).collect();
         let Some(begin) = with.iter().map(|stall| stall.from_ns.max(from)).min() else {
             continue;
@@ -65,7 +78,7 @@ fn is_read_later(what: &What) -> bool {
 }
 
 /// Whether a CPU was within an interrupt when it fell silent, or its own timer came late at the
-/// end. Another CPU's request proves nothing: that CPU woke it.
+/// end. Another CPU's request alone proves nothing: that CPU woke it.
 fn goes_on_by_itself(before: &[&Event], after: &[&Event]) -> bool {
     let open = before.iter().fold(0_i32, |open, event| match event.what {
         What::VectorEntry { .. } => open + 1,
@@ -78,13 +91,20 @@ fn goes_on_by_itself(before: &[&Event], after: &[&Event]) -> bool {
     let (Some(last), Some(first)) = (before.last(), after.first()) else {
         return false;
     };
-    let timer = Vector::LocalTimer;
-    let by_timer = matches!(first.what, What::VectorEntry { vector, .. } if vector == timer);
-    let expiry = after.iter().find_map(|event| match event.what {
+    let soon = |event: &&&Event| event.at_ns - first.at_ns <= BEFORE_TIMER_NS;
+    let mut soon = after.iter().take_while(soon);
+    let timer = soon.position(|event| {
+        let timer = Vector::LocalTimer;
+        matches!(event.what, What::VectorEntry { vector, .. } if vector == timer)
+    });
+    let Some(timer) = timer else {
+        return false;
+    };
+    let expiry = after[timer..].iter().find_map(|event| match event.what {
         What::TimerExpire { expires_ns, .. } => Some(expires_ns),
         _ => None,
     });
-    by_timer && expiry.is_some_and(|at| first.at_ns.saturating_sub(at.max(last.at_ns)) >= LEAST_NS)
+    expiry.is_some_and(|at| first.at_ns.saturating_sub(at.max(last.at_ns)) >= LEAST_NS)
 }
 
 fn move_out(amounts: &mut Vec<Amount>, cpu: u32, (from, to): (u64, u64), cpus: &[u32]) {

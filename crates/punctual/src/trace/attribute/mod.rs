@@ -12,7 +12,7 @@ mod classify;
 pub mod event;
 mod gap;
 pub mod groups;
-mod host;
+pub mod host;
 mod lane;
 mod naming;
 mod overlay;

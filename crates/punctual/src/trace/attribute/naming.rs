@@ -100,9 +100,13 @@ pub(super) fn softirq_is_timer(number: u32) -> bool {
     matches!(number, TIMER | HRTIMER)
 }
 
+/// The kernel's number for the state of a frozen thread (since 6.1), and the recorder's for any.
+pub(super) const FROZEN: u64 = 0x8000;
+
 /// How a thread sleeps, from the kernel's number for its state.
 pub(super) fn sleep(state: Option<u64>) -> String {
     match state {
+        Some(state) if state & FROZEN != 0 => "frozen",
         Some(state) if state & 0x4 != 0 => "stopped",
         Some(state) if state & 0x8 != 0 => "traced",
         Some(state) if state & 0x2 != 0 => "disk",
@@ -111,9 +115,10 @@ pub(super) fn sleep(state: Option<u64>) -> String {
     .to_owned()
 }
 
-/// Whether a thread in this state waits for a signal that lets it go on.
+/// Whether a thread in this state waits for somebody to let it go on: a signal, a debugger, the
+/// freezer of its control group.
 pub(super) fn is_stopped(state: u64) -> bool {
-    state & 0xc != 0
+    state & (0xc | FROZEN) != 0
 }
 
 /// A thread of higher or equal priority that is in the way.

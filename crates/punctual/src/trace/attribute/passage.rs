@@ -3,6 +3,7 @@
 
 use super::event::{Event, FUTEX, Task, What, Window};
 use super::lane::{Frame, Lane, Lock};
+use super::naming;
 use crate::record::explanation::{Instants, Stage};
 
 /// Events of the wake-up itself, found before any CPU is looked at.
@@ -167,6 +168,27 @@ pub(super) struct Sleep<'w> {
     pub fault: bool,
 }
 
+/// The callback of a thread that sleeps for a time: all that it does is to wake it.
+const SLEEPERS: &str = "hrtimer_wakeup";
+
+fn is_waking(event: &Event, tid: u32) -> bool {
+    matches!(event.what, What::Waking { tid: woken, .. } if woken == tid)
+}
+
+/// Its timer expired, and it slept on: since 6.1 the kernel freezes a thread that sleeps without
+/// waking it (`__freeze_task`), and until it thaws no timer wakes it.
+fn freeze(turns: &mut Vec<(u64, Doing<'_>)>, left: Option<u64>, at_ns: u64) {
+    let sleep = match turns.last() {
+        Some((_, Doing::Asleep(sleep))) => *sleep,
+        None if left.is_some_and(|state| state != 0) => Sleep::default(),
+        _ => return,
+    };
+    if sleep.lock.is_none() && !sleep.fault {
+        let state = Some(naming::FROZEN);
+        turns.push((at_ns, Doing::Asleep(Sleep { state, ..sleep })));
+    }
+}
+
 /// The probe's life through the window.
 #[derive(Debug, Default)]
 pub(super) struct Life<'w> {
@@ -203,7 +225,15 @@ impl<'w> Life<'w> {
             turns.push((0, Doing::Ready(0)));
         }
         let mut sleep = Sleep::default();
+        // Its timer expired there, and nothing has come on that CPU since.
+        let mut expired: Option<&Event> = None;
         for event in events {
+            if let Some(expiry) = expired.filter(|expiry| expiry.cpu == event.cpu) {
+                expired = None;
+                if !is_waking(event, probe.tid) && window.lost == 0 {
+                    freeze(&mut turns, window.left, expiry.at_ns);
+                }
+            }
             let runs_here = on_cpu == Some(event.cpu);
             match &event.what {
                 What::Switch { to, .. } if is_probe(to) => {
@@ -261,6 +291,11 @@ impl<'w> Life<'w> {
                     sleep.lock = None;
                 }
                 What::Fault { .. } if runs_here => sleep.fault = true,
+                What::TimerExpire {
+                    of_probe: true,
+                    function,
+                    ..
+                } if naming::function(window, *function) == SLEEPERS => expired = Some(event),
                 _ => {}
             }
         }

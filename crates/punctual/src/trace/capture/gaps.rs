@@ -23,7 +23,8 @@ impl Capture {
         let (_, cpu) = *targets.iter().find(|(known, _)| *known == probe.tid)?;
         let index = self.options.cpus.iter().position(|known| *known == cpu)?;
         let history = self.histories.get(index)?;
-        let (slots, lost) = history.within(from_ns, to_ns);
+        let (mut slots, lost) = history.within(from_ns, to_ns);
+        self.add_senders(&mut slots);
         let account = |slot: &Slot| slot.stolen_ns().is_some();
         let stolen = [
             history.last_before(from_ns, account).copied(),

@@ -10,6 +10,8 @@ const LEAD_NS: u64 = 200_000;
 const TAIL_NS: u64 = 20_000;
 /// Events that are gone through for the thread that ran when the window began.
 const FAR: usize = 4096;
+/// Calls of a window whose requests are looked for before it.
+const SENT: usize = 8;
 /// Gaps that are remembered.
 const GAPS: usize = 256;
 
@@ -208,6 +210,20 @@ impl History {
             .find(|slot| is(slot))
     }
 
+    /// The requests for the calls of a window, where they were sent before it begins.
+    #[must_use]
+    pub fn sent_before(&self, window: &[Slot]) -> Vec<Slot> {
+        let of_kind = |of: u16| window.iter().filter(move |slot| slot.kind() == of);
+        let within = |call: &Slot| of_kind(kind::CALL_SENT).any(|sent| sent.d() == call.b());
+        let calls = of_kind(kind::CALL_ENTRY).filter(|call| call.b() != 0 && !within(call));
+        let sent = calls.take(SENT).filter_map(|call| {
+            self.last_before(call.at_ns(), |slot| {
+                slot.kind() == kind::CALL_SENT && slot.d() == call.b()
+            })
+        });
+        sent.copied().collect()
+    }
+
     /// How a thread left this CPU, where it did so last and nothing was lost since: when, and
     /// in what state.
     #[must_use]
@@ -275,6 +291,25 @@ mod tests {
         let (cut, lost) = history.cut(1_000_000, 1_000_000);
         assert_eq!(times(&cut), [1, 3, 1_000_000]);
         assert_eq!(lost, 0);
+    }
+
+    /// The CPU was busy: it went from one thread to another while the request was on its way.
+    #[test]
+    fn a_request_that_was_sent_before_the_window_is_found() {
+        let mut history = History::new(100, 100);
+        let call = |at_ns: u64, of: u16, b: u64, d: u64| {
+            let words = [at_ns, u64::from(of) << 32, 7, b, 0, d, 0, 0];
+            Slot(words)
+        };
+        history.push(call(600_000, kind::CALL_SENT, 0, 0x50));
+        history.push(call(690_000, kind::CALL_SENT, 0, 0x60));
+        history.push(slot(700_000, kind::SWITCH));
+        history.push(call(701_000, kind::CALL_ENTRY, 0x60, 0));
+        history.push(call(900_000, kind::CALL_SENT, 0, 0x50));
+        history.push(call(901_000, kind::CALL_ENTRY, 0x50, 0));
+        let (cut, _) = history.cut(1_000_000, 1_010_000);
+        assert_eq!(times(&cut), [700_000, 701_000, 900_000, 901_000]);
+        assert_eq!(times(&history.sent_before(&cut)), [690_000]);
     }
 
     #[test]

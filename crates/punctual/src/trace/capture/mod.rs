@@ -43,7 +43,7 @@ use self::stacks::Stacks;
 use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
 use crate::record::explanation::Instants;
-use crate::trace::attribute::event::{Event, Interrupted, Stall, Task, What, Window};
+use crate::trace::attribute::event::{Event, Interrupted, Task, What, Window};
 use crate::trace::attribute::groups;
 
 /// What to record.
@@ -311,6 +311,8 @@ impl Capture {
             })
             .copied()
             .or_else(|| self.armed(at, tid, due_ns));
+        let left = self.left(at, tid, slots.first().map_or(due_ns, Slot::at_ns));
+        self.add_senders(&mut slots);
         let mut events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
         events.extend(self.left_for(cpu, due_ns, woken_ns));
         let mut window = Window {
@@ -324,12 +326,28 @@ impl Capture {
             gap: false,
             limits: Vec::new(),
             stalls: self.stalls(at, due_ns, woken_ns),
-            left: self.left(at, tid, slots.first().map_or(due_ns, Slot::at_ns)),
+            left,
             events,
             symbols: BTreeMap::new(),
         };
         self.name(&mut window);
         window
+    }
+
+    /// Adds who sent the calls of a window, where that was before it begins.
+    fn add_senders(&self, slots: &mut Vec<Slot>) {
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let sent = lanes.flat_map(|(cpu, history)| {
+            let here: Vec<Slot> = slots
+                .iter()
+                .filter(|it| it.cpu() == *cpu)
+                .copied()
+                .collect();
+            history.sent_before(&here)
+        });
+        let sent: Vec<Slot> = sent.collect();
+        slots.splice(0..0, sent);
+        slots.sort_by_key(Slot::at_ns);
     }
 
     /// Everything that is still kept of all CPUs, around a wake-up of a target.
@@ -412,25 +430,6 @@ impl Capture {
         lanes.any(|(cpu, history)| {
             (*cpu == at.running || *cpu == at.waking) && history.has_forgotten(due_ns)
         })
-    }
-
-    /// When other CPUs than the target's stood still.
-    fn stalls(&self, at: Place, from_ns: u64, to_ns: u64) -> Vec<Stall> {
-        const MOST: usize = 256;
-        let lanes = self.options.cpus.iter().zip(&self.histories);
-        let others = lanes.filter(|(cpu, _)| **cpu != at.running);
-        let each = others.flat_map(|(cpu, history)| {
-            let (slots, _) = history.cut(from_ns, to_ns);
-            let stalls = stalls::stalls(&slots).into_iter();
-            stalls.map(|(from_ns, to_ns)| Stall {
-                cpu: *cpu,
-                from_ns,
-                to_ns,
-            })
-        });
-        each.filter(|stall| stall.to_ns > from_ns && stall.from_ns < to_ns)
-            .take(MOST)
-            .collect()
     }
 
     /// Whether a timer's callback gives control groups their time again, on whichever CPU.

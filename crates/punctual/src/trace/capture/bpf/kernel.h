@@ -104,6 +104,22 @@ struct task_struct {
 	struct sched_info sched_info;
 	struct rt_mutex_waiter *pi_blocked_on;
 } CO_RE;
+
+enum {
+	STATE_INTERRUPTIBLE = 1,
+	STATE_UNINTERRUPTIBLE = 2,
+	STATE_FROZEN = 0x8000, /* since 6.1; before, a flag of the task */
+};
+enum { FLAG_FROZEN = 0x10000 };
+/* The freezer of control groups, version 2: an interruptible sleep, and this. */
+enum { JOB_FREEZE = 1 << 23 };
+
+/* Whether a task that leaves its CPU in this state is frozen. */
+static ALWAYS_INLINE int is_frozen(struct task_struct *task, u64 state)
+{
+	return state & STATE_FROZEN || (state & STATE_UNINTERRUPTIBLE && task->flags & FLAG_FROZEN) ||
+	       (state & STATE_INTERRUPTIBLE && task->jobctl & JOB_FREEZE);
+}
 struct timerqueue_node {
 	s64 expires;
 } CO_RE;

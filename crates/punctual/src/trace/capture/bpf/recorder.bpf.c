@@ -381,7 +381,7 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	if (!slot)
 		return 0;
 	slot->a = (u64)to_tid << 32 | from_tid;
-	slot->b = state;
+	slot->b = is_frozen(from, state) ? state | STATE_FROZEN : state;
 	slot->c = (u64)(u16)to->prio << 16 | (u16)from->prio | (u64)to->policy << 48 | (u64)(from->policy & 0xffff) << 32;
 	slot->d = preempted & 1;
 	__builtin_memcpy(slot->name, to->comm, sizeof(slot->name));

@@ -18,9 +18,6 @@ enum stop {
 	BY_FREEZER,
 };
 
-enum { FLAG_FROZEN = 0x10000 };
-/* The freezer of control groups, version 2: an interruptible sleep, and this. */
-enum { JOB_FREEZE = 1 << 23 };
 /* Of a stop that had begun before the watch: when it began is not known. */
 enum { BEFORE_THE_WATCH = 1 };
 enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
@@ -92,8 +89,7 @@ static ALWAYS_INLINE u64 stop_of(struct task_struct *task, u64 state)
 		return BY_SIGNAL;
 	if (state & STATE_TRACED)
 		return BY_DEBUGGER;
-	if (state & STATE_FROZEN || (state & STATE_UNINTERRUPTIBLE && task->flags & FLAG_FROZEN) ||
-	    (state & STATE_INTERRUPTIBLE && task->jobctl & JOB_FREEZE))
+	if (is_frozen(task, state))
 		return BY_FREEZER;
 	return 0;
 }

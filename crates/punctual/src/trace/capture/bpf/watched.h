@@ -17,12 +17,9 @@ enum kind {
 };
 
 enum {
-	STATE_INTERRUPTIBLE = 1,
-	STATE_UNINTERRUPTIBLE = 2,
 	STATE_STOPPED = 4,
 	STATE_TRACED = 8,
 	STATE_DEAD = 0x80,
-	STATE_FROZEN = 0x8000, /* since 6.1; before, a flag of the task */
 };
 
 /* A thread: what is counted, then what it is at. */
