@@ -16,6 +16,7 @@ use crate::advice::Attempt;
 use crate::affinity;
 use crate::sched::{self, Policy};
 use crate::stack::{Class, Stack, StackError};
+use crate::sys::task::SchedAttr;
 use crate::sys::{check_returned, elf, futex, task, time};
 
 /// Bytes of stack that a thread has for itself where no size was asked for.
@@ -168,9 +169,9 @@ impl Builder {
     /// needs none of them meanwhile, so the order is not the matter: but SCHED_DEADLINE wants its
     /// CPUs first, and a thread that has come to wait is moved more cheaply than one that runs.
     fn place(&self, tid: libc::pid_t) -> Vec<Refusal> {
-        let policy = || match self.is_for_the_kernel(tid) {
-            true => sched::set(tid, self.policy).err(),
-            false => None,
+        let policy = || match self.policy {
+            Policy::Other => make_ordinary(tid).err(),
+            policy => sched::set(tid, policy).err(),
         };
         let cpus = || match self.cpus.is_empty() {
             true => None,
@@ -200,12 +201,6 @@ impl Builder {
         refused
     }
 
-    /// Whether the policy is to be set: an ordinary thread that isn't a real-time one's child
-    /// keeps its nice value.
-    pub(super) fn is_for_the_kernel(&self, tid: libc::pid_t) -> bool {
-        self.policy != Policy::Other || sched::is_real_time(tid).unwrap_or(true)
-    }
-
     /// Names the calling thread as the builder says. Real-time safe; one system call.
     ///
     /// # Errors
@@ -216,6 +211,21 @@ impl Builder {
         }
         task::name_current_thread(&self.name)
     }
+}
+
+/// Makes a thread an ordinary one, whatever it has from its creator, but for its nice value.
+fn make_ordinary(tid: libc::pid_t) -> io::Result<()> {
+    let now = task::scheduling(tid)?;
+    if now.policy == libc::SCHED_OTHER as u32 {
+        return Ok(());
+    }
+    let ordinary = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        policy: libc::SCHED_OTHER as u32,
+        nice: now.nice,
+        ..SchedAttr::default()
+    };
+    task::set_scheduling(tid, &ordinary)
 }
 
 /// Makes a thread on a stack, at its creator's policy and on its CPUs.
