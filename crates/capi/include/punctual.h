@@ -19,6 +19,12 @@
 
 struct timespec;
 
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+/* Some functions bear the name of the struct that they fill, as stat() does. */
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 
 /* The version of this header; a later one has added to it or, with another major number,
  * changed it. */
@@ -910,4 +916,8 @@ int punctual_cpuset_remove(const char *name);
 }
 #endif
 
-#endif  /* PUNCTUAL_H */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif /* PUNCTUAL_H */

@@ -1,5 +1,8 @@
 //! What those who package the library, and those who build with the package, rely on.
 
+mod abi;
+mod cxx;
+
 use std::fs;
 use std::process::Command;
 

@@ -170,7 +170,7 @@ impl Build {
                 "-ldl",
             ]),
         };
-        if self.language == CXX17 {
+        if self.language[0] == CXX17[0] {
             command.arg("-lstdc++");
         }
         succeeds(&mut command);
