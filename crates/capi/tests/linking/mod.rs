@@ -104,6 +104,7 @@ fn pkg_config_names_what_there_is() {
     let text = fs::read_to_string(here().join("punctual.pc.in")).expect("the file");
     let text = text
         .replace("@PREFIX@", prefix.to_str().expect("a path"))
+        .replace("@LIBDIR@", prefix.join("lib").to_str().expect("a path"))
         .replace("@VERSION@", "0");
     fs::write(folder.join("punctual.pc"), text).expect("written");
     let flags = |more: &[&str]| -> Vec<String> {

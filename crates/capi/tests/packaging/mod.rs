@@ -2,6 +2,7 @@
 
 mod abi;
 mod cxx;
+mod installed;
 
 use std::fs;
 use std::process::Command;
