@@ -190,23 +190,29 @@ pub unsafe extern "C" fn punctual_pthread_attr_sched(
     }
 }
 
-/// The CPUs that a C list means for a thread that may use `allowed`.
+/// The CPUs that a C list means for a thread that may use `own` now.
 ///
 /// # Safety
 /// `list` is a string.
-pub(crate) unsafe fn cpus(
+pub(crate) unsafe fn chosen(
     list: *const c_char,
-    allowed: &[usize],
+    own: &[usize],
 ) -> Result<Vec<usize>, CpuListError> {
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(list) };
     let text = text.to_str().map_err(|_| CpuListError::Malformed)?;
-    text.parse::<CpuList>()?.choose(allowed)
+    let list = text.parse::<CpuList>()?;
+    match &list {
+        CpuList::Except(_) => list.choose(own),
+        // Those that it has are there; the others may be.
+        CpuList::Only(cpus) if cpus.iter().all(|cpu| own.contains(cpu)) => list.choose(own),
+        _ => list.choose(&online()),
+    }
 }
 
 /// The CPUs that a process may come to: those of its first thread's cpuset are not told, so
 /// this asks the kernel for all that are online.
-pub(crate) fn online() -> Vec<usize> {
+fn online() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let list = text.parse::<CpuList>();
     match list {
@@ -230,22 +236,12 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
     if cpus.is_null() {
         return null();
     }
-    let except = {
-        // SAFETY: a string, not empty or its NUL.
-        let first = unsafe { cpus.read() };
-        first == b'!' as c_char
-    };
-    let allowed = if except {
-        affinity::of(tid)
-    } else {
-        Ok(online())
-    };
-    let allowed = match allowed {
-        Ok(allowed) => allowed,
+    let own = match affinity::of(tid) {
+        Ok(own) => own,
         Err(error) => return refused(Attempt::Affinity, &error),
     };
     // SAFETY: the caller's promise.
-    let chosen = match unsafe { self::cpus(cpus, &allowed) } {
+    let chosen = match unsafe { chosen(cpus, &own) } {
         Ok(chosen) => chosen,
         Err(error) => return fail(libc::EINVAL, of_list(error)),
     };

@@ -10,7 +10,7 @@ use punctual_rt::thread::{Builder, Gate, SpawnError};
 
 use crate::errno::{fail, no_stack, no_thread, null, refused, wrong_size};
 use crate::reserve::Since;
-use crate::sched::{ODD, cpus, online, policy};
+use crate::sched::{ODD, chosen, policy};
 use crate::versioned::{self, Versioned};
 
 /// The thread takes signals, those that its creator takes. Without this flag they are blocked in
@@ -127,15 +127,8 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
         builder = builder.name(&name.to_string_lossy());
     }
     if !attr.cpus.is_null() {
-        // SAFETY: the caller's promise: a string, not empty or its NUL.
-        let except = unsafe { attr.cpus.read() } == b'!' as c_char;
-        let allowed = if except {
-            affinity::of(0).unwrap_or_default()
-        } else {
-            online()
-        };
-        // SAFETY: as above.
-        let chosen = unsafe { cpus(attr.cpus, &allowed) };
+        // SAFETY: the caller's promise: a string.
+        let chosen = unsafe { chosen(attr.cpus, &affinity::of(0).unwrap_or_default()) };
         let chosen = chosen.map_err(|error| fail(libc::EINVAL, of_list(error)))?;
         builder = builder.cpus(&chosen);
     }

@@ -132,11 +132,12 @@ pub fn open(
         lost: 0,
         failed: None,
     };
-    // An ordinary thread whatever its creator is, and one that takes no signals: SIGPIPE goes to
-    // the thread that writes.
+    // An ordinary thread where its creator is a real-time one (a background program may not
+    // rise to that, and needn't), and one that takes no signals: SIGPIPE goes to the thread that
+    // writes.
     let thread = Builder::new()
         .name("log")
-        .start(move || write_all(consumer, lines, &told))
+        .spawn(move |_| write_all(consumer, lines, &told))
         .map_err(|error| match error {
             SpawnError::Stack(error) => io::Error::from_raw_os_error(error.errno()),
             SpawnError::Thread(error) => error,

@@ -210,7 +210,7 @@ static void isolation(void)
 {
     struct punctual_watchpoint_hit hit;
     unsigned cpu = 900;
-    char journal[] = "/tmp/punctual-words-XXXXXX";
+    char journal[] = "/tmp/punctual-words-XXXXXX", name[64], other[64];
     int made = mkstemp(journal);
 
     CHECK(made >= 0 && unlink(journal) == 0);
@@ -227,25 +227,27 @@ static void isolation(void)
             ENOENT, "journal");
     REFUSED(punctual_irq_restore(NULL, NULL, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_irq_restore("/proc/self/status", NULL, NULL) == -1, EINVAL, "journal");
+    snprintf(name, sizeof name, "punctual-words-%d", (int)getpid());
+    snprintf(other, sizeof other, "punctual-other-%d", (int)getpid());
     cpu = 900;
     forget();
-    if (punctual_cpuset_make("punctual-words", &cpu, 1, NULL, 0) == -1 && errno == ENOTSUP) {
+    if (punctual_cpuset_make(name, &cpu, 1, NULL, 0) == -1 && errno == ENOTSUP) {
         fprintf(stderr, "words.c: no cpuset controller: sets not tried\n");
     } else if (errno == EACCES || errno == EPERM || errno == EROFS) {
         fprintf(stderr, "words.c: no right to make processor sets: not tried\n");
     } else {
-        REFUSED(punctual_cpuset_make("punctual-words", &cpu, 1, NULL, 0) == -1, EINVAL, "CPU");
+        REFUSED(punctual_cpuset_make(name, &cpu, 1, NULL, 0) == -1, EINVAL, "CPU");
         cpu = 0;
-        CHECK(punctual_cpuset_make("punctual-words", &cpu, 1, NULL, 0) == 0 || errno == EBUSY);
-        if (punctual_cpuset_state("punctual-words", NULL, 0) == 0) {
-            REFUSED(punctual_cpuset_make("punctual-words", &cpu, 1, NULL, 0) == -1, EEXIST,
+        CHECK(punctual_cpuset_make(name, &cpu, 1, NULL, 0) == 0 || errno == EBUSY);
+        if (punctual_cpuset_state(name, NULL, 0) == 0) {
+            REFUSED(punctual_cpuset_make(name, &cpu, 1, NULL, 0) == -1, EEXIST,
                     "taken");
-            REFUSED(punctual_cpuset_make("punctual-other", &cpu, 1, NULL, 0) == -1, EBUSY,
+            REFUSED(punctual_cpuset_make(other, &cpu, 1, NULL, 0) == -1, EBUSY,
                     "isolate");
         }
-        CHECK(punctual_cpuset_remove("punctual-words") == 0);
-        REFUSED(punctual_cpuset_state("punctual-words", NULL, 0) == -1, ENOENT, "no such set");
-        REFUSED(punctual_cpuset_take("punctual-words", 0) == -1, ENOENT, "no such set");
+        CHECK(punctual_cpuset_remove(name) == 0);
+        REFUSED(punctual_cpuset_state(name, NULL, 0) == -1, ENOENT, "no such set");
+        REFUSED(punctual_cpuset_take(name, 0) == -1, ENOENT, "no such set");
         REFUSED(punctual_cpuset_remove("a/b") == -1, EINVAL, "name");
     }
     REFUSED(punctual_cpuset_make(NULL, &cpu, 1, NULL, 0) == -1, EINVAL, "name");

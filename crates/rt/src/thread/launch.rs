@@ -16,6 +16,7 @@ use crate::advice::Attempt;
 use crate::affinity;
 use crate::sched::{self, Policy};
 use crate::stack::{Class, Stack, StackError};
+use crate::sys::task::SchedAttr;
 use crate::sys::{check_returned, elf, futex, task, time};
 
 /// Bytes of stack that a thread has for itself where no size was asked for.
@@ -142,13 +143,19 @@ impl Builder {
             stack.mark_idle();
             SpawnError::Thread(error)
         })?;
-        // SAFETY: made above, and nobody joins it before this returns.
+        // SAFETY: just made, and nobody joins it before this returns.
         let tid = unsafe { task::tid_of(thread) };
-        let refused = self.place(tid, all_or_nothing);
+        let refused = self.place(tid);
         if refused.is_empty() || !all_or_nothing {
             // SAFETY: the caller's promise: the thread waits there.
             unsafe { Gate::open(gate, Some(Setup { tid, refused })) };
             return Ok((thread, tid));
+        }
+        // It ends as what it came: at its creator's priority and on its creator's CPUs, where
+        // nobody of lower priority than the creator's keeps it from that.
+        if let (Ok(mask), Ok(policy)) = (task::affinity(0), task::scheduling(0)) {
+            let _ = task::set_affinity(tid, &mask);
+            let _ = task::set_scheduling(tid, &policy);
         }
         // SAFETY: as above.
         unsafe { Gate::open(gate, None) };
@@ -158,43 +165,40 @@ impl Builder {
         Err(SpawnError::Refused(refused))
     }
 
-    /// Gives the thread `tid` its CPUs and its policy, and tells what was refused. CPUs first,
-    /// which SCHED_DEADLINE asks for; the thread needs none of them meanwhile.
-    fn place(&self, tid: libc::pid_t, all_or_nothing: bool) -> Vec<Refusal> {
+    /// Gives the thread `tid` its policy and its CPUs, and tells what was refused. The thread
+    /// needs none of them meanwhile, so the order is not the matter: but SCHED_DEADLINE wants its
+    /// CPUs first, and a thread that has come to wait is moved more cheaply than one that runs.
+    fn place(&self, tid: libc::pid_t) -> Vec<Refusal> {
+        let policy = || match self.policy {
+            Policy::Other => make_ordinary(tid).err(),
+            policy => sched::set(tid, policy).err(),
+        };
+        let cpus = || match self.cpus.is_empty() {
+            true => None,
+            false => affinity::set(tid, &self.cpus).err(),
+        };
+        let (no_cpus, no_policy) = match self.policy {
+            Policy::Deadline { .. } => {
+                let no_cpus = cpus();
+                (no_cpus, policy())
+            }
+            _ => {
+                let no_policy = policy();
+                (cpus(), no_policy)
+            }
+        };
         let mut refused = Vec::new();
-        let mut before = None;
-        if !self.cpus.is_empty() {
-            before = task::affinity(tid).ok();
-            if let Err(error) = affinity::set(tid, &self.cpus) {
-                refused.push(Refusal {
-                    step: "affinity",
-                    error,
-                    attempt: Attempt::Affinity,
-                });
-            }
-        }
-        if (refused.is_empty() || !all_or_nothing)
-            && self.is_for_the_kernel(tid)
-            && let Err(error) = sched::set(tid, self.policy)
-        {
-            refused.push(Refusal {
-                step: "policy",
-                error,
-                attempt: Attempt::Policy(self.policy),
-            });
-            // It is to end now, at its creator's priority: nothing may keep it from that on the
-            // CPUs that it was meant for.
-            if all_or_nothing && let Some(mask) = before {
-                let _ = task::set_affinity(tid, &mask);
-            }
-        }
+        refused.extend(no_cpus.map(|error| Refusal {
+            step: "affinity",
+            error,
+            attempt: Attempt::Affinity,
+        }));
+        refused.extend(no_policy.map(|error| Refusal {
+            step: "policy",
+            error,
+            attempt: Attempt::Policy(self.policy),
+        }));
         refused
-    }
-
-    /// Whether the policy is to be set: an ordinary thread that isn't a real-time one's child
-    /// keeps its nice value.
-    pub(super) fn is_for_the_kernel(&self, tid: libc::pid_t) -> bool {
-        self.policy != Policy::Other || sched::is_real_time(tid).unwrap_or(true)
     }
 
     /// Names the calling thread as the builder says. Real-time safe; one system call.
@@ -207,6 +211,21 @@ impl Builder {
         }
         task::name_current_thread(&self.name)
     }
+}
+
+/// Makes a thread an ordinary one, whatever it has from its creator, but for its nice value.
+fn make_ordinary(tid: libc::pid_t) -> io::Result<()> {
+    let now = task::scheduling(tid)?;
+    if now.policy == libc::SCHED_OTHER as u32 {
+        return Ok(());
+    }
+    let ordinary = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        policy: libc::SCHED_OTHER as u32,
+        nice: now.nice,
+        ..SchedAttr::default()
+    };
+    task::set_scheduling(tid, &ordinary)
 }
 
 /// Makes a thread on a stack, at its creator's policy and on its CPUs.

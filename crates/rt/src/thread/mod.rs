@@ -185,9 +185,10 @@ impl Builder {
             true => Ok(()),
             false => affinity::set_current(&self.cpus),
         };
-        let rise = || match self.is_for_the_kernel(0) {
-            true => sched::set_current(self.policy),
-            false => Ok(()),
+        // An ordinary thread that isn't a real-time one keeps its nice value.
+        let rise = || match self.policy {
+            Policy::Other if !sched::is_real_time(0).unwrap_or(true) => Ok(()),
+            policy => sched::set_current(policy),
         };
         let policy = Attempt::Policy(self.policy);
         // On its new CPUs the thread competes at its own priority, so that comes first; one that
@@ -436,6 +437,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_thread_is_what_was_asked_for_and_not_what_its_creator_is() {
+        let idle = task::SchedAttr {
+            size: size_of::<task::SchedAttr>() as u32,
+            policy: libc::SCHED_IDLE as u32,
+            ..task::SchedAttr::default()
+        };
+        let creator = std::thread::spawn(move || {
+            task::set_nice(3).unwrap();
+            task::set_scheduling(0, &idle).unwrap();
+            let made = Builder::new().start(|| task::scheduling(0).unwrap());
+            made.unwrap().join().unwrap()
+        });
+        let made = creator.join().unwrap();
+        assert_eq!((made.policy, made.nice), (libc::SCHED_OTHER as u32, 3));
     }
 
     #[test]
