@@ -6,6 +6,8 @@
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# Under PREFIX or elsewhere: Debian's is lib/x86_64-linux-gnu, Fedora's lib64.
+LIBDIR  ?= $(PREFIX)/lib
 ARGS    ?=
 
 RUN     := scripts/cargo
@@ -54,10 +56,10 @@ library:
 	@scripts/library
 
 install: build man library
-	@scripts/install install "$(DESTDIR)" "$(PREFIX)"
+	@scripts/install install "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"
 
 uninstall:
-	@scripts/install uninstall "$(DESTDIR)" "$(PREFIX)"
+	@scripts/install uninstall "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"
 
 clean:
 	rm -rf target fuzz/target fuzz/corpus fuzz/artifacts

@@ -14,18 +14,18 @@
 
 static void *look(void *name)
 {
-    struct stack_bounds bounds;
-    struct stack_residency found;
+    struct punctual_stack_bounds bounds;
+    struct punctual_stack_residency found;
     size_t size;
 
-    if (stack_bounds(0, &bounds) != 0) {
-        perror("stack_bounds");
+    if (punctual_stack_bounds(0, &bounds) != 0) {
+        perror("punctual_stack_bounds");
         return NULL;
     }
     size = (size_t)((char *)bounds.high - (char *)bounds.low);
     printf("%-24s %p to %p, %zu KB: ", (const char *)name, bounds.low, bounds.high,
            size / 1024);
-    if (stack_residency(bounds.low, size, &found) != 0)
+    if (punctual_stack_residency(bounds.low, size, &found) != 0)
         printf("not mapped to its limit\n");
     else
         printf("%zu pages, %zu resident, %zu not\n", found.pages, found.resident,
@@ -45,24 +45,24 @@ int main(void)
 {
     static char primary[] = "primary", prefaulted[] = "primary, prefaulted";
     static char usual[] = "default stack", ours[] = "stack of the library";
-    const size_t size = stack_class(200 * 1024);
+    const size_t size = punctual_stack_class(200 * 1024);
     pthread_attr_t attr;
     void *stack;
 
     look(primary);
-    if (stack_prefault(0) < 0)
-        perror("stack_prefault");
+    if (punctual_stack_prefault(0) < 0)
+        perror("punctual_stack_prefault");
     look(prefaulted);
     run(NULL, usual);
 
-    stack = stack_alloc(size);
+    stack = punctual_stack_alloc(size);
     if (stack == NULL) {
-        perror("stack_alloc");
+        perror("punctual_stack_alloc");
         return EXIT_FAILURE;
     }
     pthread_attr_init(&attr);
     pthread_attr_setstack(&attr, stack, size);
     run(&attr, ours);
     pthread_attr_destroy(&attr);
-    return stack_free(stack, size) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return punctual_stack_free(stack, size) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

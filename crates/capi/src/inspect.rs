@@ -8,14 +8,14 @@ use crate::errno::{answer, count, null};
 
 /// The addresses of a stack, guards not counted.
 #[repr(C)]
-pub struct stack_bounds {
+pub struct punctual_stack_bounds {
     /// The lowest address.
     pub low: *mut c_void,
     /// The first address above it.
     pub high: *mut c_void,
 }
 
-impl From<Bounds> for stack_bounds {
+impl From<Bounds> for punctual_stack_bounds {
     fn from(bounds: Bounds) -> Self {
         Self {
             low: bounds.low as *mut c_void,
@@ -40,9 +40,9 @@ unsafe fn put<T>(out: *mut T, value: Result<T, StackError>) -> c_int {
 /// stands on, which is a coroutine's where one runs. The primary thread's goes down to its limit
 /// (RLIMIT_STACK), present or not.
 ///
-/// For the caller itself a real-time thread may call it after stack_setbounds(), on a stack of
-/// stack_alloc(), or on its own after a first time (which may read files) if it has used
-/// stack_alloc() or stack_free(). Elsewhere, and for others, it may not: it reads /proc.
+/// For the caller itself a real-time thread may call it after punctual_stack_setbounds(), on a stack of
+/// punctual_stack_alloc(), or on its own after a first time (which may read files) if it has used
+/// punctual_stack_alloc() or punctual_stack_free(). Elsewhere, and for others, it may not: it reads /proc.
 ///
 /// -1 with errno: EFAULT `out` is NULL; ESRCH no such thread; EAGAIN the thread is running
 /// and did not block within some 20 ms; EACCES or EPERM /proc is closed to us.
@@ -50,19 +50,22 @@ unsafe fn put<T>(out: *mut T, value: Result<T, StackError>) -> c_int {
 /// # Safety
 /// `out` is NULL or the caller's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stack_bounds(tid: libc::pid_t, out: *mut stack_bounds) -> c_int {
+pub unsafe extern "C" fn punctual_stack_bounds(
+    tid: libc::pid_t,
+    out: *mut punctual_stack_bounds,
+) -> c_int {
     let found = if tid == 0 {
         stack::bounds()
     } else {
         stack::bounds_of(tid)
     };
     // SAFETY: the caller's promise.
-    unsafe { put(out, found.map(stack_bounds::from)) }
+    unsafe { put(out, found.map(punctual_stack_bounds::from)) }
 }
 
 /// Says where the stack lies that the caller stands on from now on. Whoever switches stacks calls
-/// it after each switch; stack_bounds(0, ...) and stack_contains() believe it for as long as the
-/// stack pointer is within, and know the stacks of stack_alloc() without it. Solaris' function of
+/// it after each switch; punctual_stack_bounds(0, ...) and punctual_stack_contains() believe it for as long as the
+/// stack pointer is within, and know the stacks of punctual_stack_alloc() without it. Solaris' function of
 /// this name, but for the type: stack_t is not C11's.
 ///
 /// A real-time thread may call it: no lock, no system call. -1 with errno: EFAULT `given` is
@@ -72,7 +75,7 @@ pub unsafe extern "C" fn stack_bounds(tid: libc::pid_t, out: *mut stack_bounds) 
 /// # Safety
 /// `given` is NULL or can be read.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stack_setbounds(given: *const stack_bounds) -> c_int {
+pub unsafe extern "C" fn punctual_stack_setbounds(given: *const punctual_stack_bounds) -> c_int {
     // SAFETY: the caller's promise.
     let Some(given) = (unsafe { given.as_ref() }) else {
         return null();
@@ -85,18 +88,18 @@ pub unsafe extern "C" fn stack_setbounds(given: *const stack_bounds) -> c_int {
 
 /// 1 if the byte at `address` is part of the stack that the caller stands on, else 0.
 ///
-/// A real-time thread may call it where it may call stack_bounds(0, ...), and it costs the same. It
+/// A real-time thread may call it where it may call punctual_stack_bounds(0, ...), and it costs the same. It
 /// never fails: where the bounds can't be told, nothing is within.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_contains(address: *const c_void) -> c_int {
+pub extern "C" fn punctual_stack_contains(address: *const c_void) -> c_int {
     c_int::from(stack::contains(address as usize))
 }
 
 /// Which part of a stack an address is in.
 #[repr(C)]
-pub struct stack_place {
+pub struct punctual_stack_place {
     /// The stack.
-    pub bounds: stack_bounds,
+    pub bounds: punctual_stack_bounds,
     /// -1 the guard below (an overflow), 0 the stack, 1 the guard above.
     pub part: c_int,
     /// 1 if it is handed out.
@@ -112,7 +115,10 @@ pub struct stack_place {
 /// # Safety
 /// `out` is NULL or the caller's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stack_locate(address: *const c_void, out: *mut stack_place) -> c_int {
+pub unsafe extern "C" fn punctual_stack_locate(
+    address: *const c_void,
+    out: *mut punctual_stack_place,
+) -> c_int {
     let Some(place) = stack::locate(address as usize) else {
         return if out.is_null() { null() } else { 0 };
     };
@@ -121,7 +127,7 @@ pub unsafe extern "C" fn stack_locate(address: *const c_void, out: *mut stack_pl
         Part::Stack => 0,
         Part::UpperGuard => 1,
     };
-    let found = stack_place {
+    let found = punctual_stack_place {
         bounds: place.bounds.into(),
         part,
         in_use: c_int::from(place.in_use),
@@ -135,7 +141,7 @@ pub unsafe extern "C" fn stack_locate(address: *const c_void, out: *mut stack_pl
 
 /// How much of a range is in memory.
 #[repr(C)]
-pub struct stack_residency {
+pub struct punctual_stack_residency {
     /// Pages of the range.
     pub pages: usize,
     /// Those in memory now.
@@ -151,17 +157,17 @@ pub struct stack_residency {
 /// # Safety
 /// `out` is NULL or the caller's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stack_residency(
+pub unsafe extern "C" fn punctual_stack_residency(
     low: *const c_void,
     size: usize,
-    out: *mut stack_residency,
+    out: *mut punctual_stack_residency,
 ) -> c_int {
     let low = low as usize;
     let found = stack::residency(Bounds {
         low,
         high: low.saturating_add(size),
     });
-    let found = found.map(|found| stack_residency {
+    let found = found.map(|found| punctual_stack_residency {
         pages: found.pages,
         resident: found.resident,
     });
@@ -176,7 +182,7 @@ pub unsafe extern "C" fn stack_residency(
 /// For threads that were not given a stack of this library. Not for a real-time thread on
 /// duty: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_prefault(bytes: usize) -> libc::ssize_t {
+pub extern "C" fn punctual_stack_prefault(bytes: usize) -> libc::ssize_t {
     count(stack::prefault(bytes))
 }
 
@@ -190,7 +196,7 @@ pub extern "C" fn stack_prefault(bytes: usize) -> libc::ssize_t {
 /// # Safety
 /// The stack is not freed during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stack_high_water(stack: *const c_void) -> libc::ssize_t {
+pub unsafe extern "C" fn punctual_stack_high_water(stack: *const c_void) -> libc::ssize_t {
     // SAFETY: the caller's promise.
     count(unsafe { stack::high_water(stack as usize) })
 }

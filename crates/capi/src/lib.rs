@@ -14,11 +14,13 @@ mod errno;
 mod inspect;
 mod irq;
 mod memory;
+mod original;
 mod reserve;
 mod ring;
 mod sched;
 mod stack;
 mod thread;
+mod version;
 mod versioned;
 mod watchpoint;
 

@@ -8,23 +8,19 @@ use punctual_rt::stack::{self, Class, SIZES, StackError, Stats};
 
 use crate::errno::{answer, count, fail, no_stack, null, set, wrong_size};
 
-/// As Solaris has it.
-#[expect(non_camel_case_types, reason = "the name that C programs use")]
-type uint_t = c_uint;
-
 fn exact(size: usize) -> Result<Class, StackError> {
     Class::exact(size).ok_or(StackError::NoSuchClass(size))
 }
 
-/// A stack of exactly `size` bytes, which is one of fetch_stack_sizes(). Its lowest address
+/// A stack of exactly `size` bytes, which is one of punctual_stack_sizes(). Its lowest address
 /// is returned; a page without access lies below it and above it, and every page of it is in
 /// memory. To start a thread on it: pthread_attr_setstack(), pthread_create().
 ///
-/// A real-time thread may call it while a stack of that size is free, see stack_reserve():
+/// A real-time thread may call it while a stack of that size is free, see punctual_stack_reserve():
 /// no system call (but for a contended lock, which lends priority) and no page fault.
 /// Otherwise it maps memory and waits for whoever else does.
 ///
-/// NULL with errno: EINVAL a size that is not one of the classes (stack_class() gives the one
+/// NULL with errno: EINVAL a size that is not one of the classes (punctual_stack_class() gives the one
 /// that fits); ENOMEM memory, address space or vm.max_map_count used up, also after the free
 /// stacks of other sizes that weren't reserved were given back; EAGAIN the limit of locked
 /// memory reached.
@@ -34,7 +30,7 @@ fn exact(size: usize) -> Result<Class, StackError> {
 /// their pages afterwards; a thread that runs meanwhile may, and so does everybody on the heap.
 /// A real-time program starts others by posix_spawn(), which copies nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_alloc(size: usize) -> *mut c_void {
+pub extern "C" fn punctual_stack_alloc(size: usize) -> *mut c_void {
     match exact(size).and_then(stack::alloc) {
         Ok(base) => base.as_ptr().cast(),
         Err(error) => {
@@ -44,19 +40,19 @@ pub extern "C" fn stack_alloc(size: usize) -> *mut c_void {
     }
 }
 
-/// Takes back what stack_alloc() of the same size returned; (NULL, 0) is allowed and does
+/// Takes back what punctual_stack_alloc() of the same size returned; (NULL, 0) is allowed and does
 /// nothing. No thread runs on it any more.
 ///
 /// A real-time thread may call it: no system call, but for a contended lock.
 ///
 /// -1 with errno, and nothing changed: EINVAL not a stack, another size, a stack that is free
 /// already, (NULL, not 0); EBUSY the stack the caller runs on, or one marked by
-/// stack_set_live(). With PUNCTUAL_STACK_DEBUG another size and a double free abort.
+/// punctual_stack_set_live(). With PUNCTUAL_STACK_DEBUG another size and a double free abort.
 ///
 /// # Safety
 /// If it is a right free, nothing on the stack is used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stack_free(stack: *mut c_void, size: usize) -> c_int {
+pub unsafe extern "C" fn punctual_stack_free(stack: *mut c_void, size: usize) -> c_int {
     if stack.is_null() {
         return match size {
             0 => 0,
@@ -72,9 +68,9 @@ pub unsafe extern "C" fn stack_free(stack: *mut c_void, size: usize) -> c_int {
 ///
 /// Not for a real-time thread: it calls malloc(). NULL with ENOMEM.
 #[unsafe(no_mangle)]
-pub extern "C" fn fetch_stack_sizes() -> *mut uint_t {
+pub extern "C" fn punctual_stack_sizes() -> *mut c_uint {
     // SAFETY: calloc has no precondition.
-    let array = unsafe { libc::calloc(SIZES.len() + 1, size_of::<uint_t>()) }.cast::<uint_t>();
+    let array = unsafe { libc::calloc(SIZES.len() + 1, size_of::<c_uint>()) }.cast::<c_uint>();
     if array.is_null() {
         set(libc::ENOMEM, c"no memory for the list of sizes");
         return array;
@@ -83,7 +79,7 @@ pub extern "C" fn fetch_stack_sizes() -> *mut uint_t {
         // SAFETY: the array has room for one more than there are sizes.
         let place = unsafe { array.add(index) };
         // SAFETY: the place is calloc's, aligned for the type. 2 MB fits in 32 bits.
-        unsafe { place.write(size as uint_t) };
+        unsafe { place.write(size as c_uint) };
     }
     array
 }
@@ -92,7 +88,7 @@ pub extern "C" fn fetch_stack_sizes() -> *mut uint_t {
 ///
 /// A real-time thread may call it: it is arithmetic. 0 with EINVAL above the largest.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_class(size: usize) -> usize {
+pub extern "C" fn punctual_stack_class(size: usize) -> usize {
     stack::class_of(size).unwrap_or_else(|| {
         no_stack(StackError::NoSuchClass(size));
         0
@@ -100,15 +96,15 @@ pub extern "C" fn stack_class(size: usize) -> usize {
 }
 
 /// Makes stacks of exactly `size` bytes until `count` of them are free, so that as many
-/// stack_alloc(), by whichever threads, need nothing from the kernel. They stay when memory runs
-/// short for other sizes, until a stack_trim().
+/// punctual_stack_alloc(), by whichever threads, need nothing from the kernel. They stay when memory runs
+/// short for other sizes, until a punctual_stack_trim().
 ///
 /// Not for a real-time thread: it maps memory and reads files. -1 with errno: EINVAL, ENOMEM,
-/// EAGAIN as stack_alloc(); ENOMEM also where the memory control group (memory.max) would kill
+/// EAGAIN as punctual_stack_alloc(); ENOMEM also where the memory control group (memory.max) would kill
 /// for it rather than refuse, as far as that can be known in advance. The stacks made so far
 /// stay free.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_reserve(size: usize, count: usize) -> c_int {
+pub extern "C" fn punctual_stack_reserve(size: usize, count: usize) -> c_int {
     answer(exact(size).and_then(|class| stack::reserve(class, count)))
 }
 
@@ -118,7 +114,7 @@ pub extern "C" fn stack_reserve(size: usize, count: usize) -> c_int {
 /// Not for a real-time thread: it unmaps memory. -1 with errno: EINVAL no such size; ENOMEM
 /// vm.max_map_count doesn't allow the hole.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_trim(size: usize, keep: usize) -> libc::ssize_t {
+pub extern "C" fn punctual_stack_trim(size: usize, keep: usize) -> libc::ssize_t {
     if size != 0 {
         return count(exact(size).and_then(|class| stack::trim(class, keep)));
     }
@@ -131,7 +127,7 @@ pub extern "C" fn stack_trim(size: usize, keep: usize) -> libc::ssize_t {
 /// A real-time thread may call it: one compare-and-swap. -1 with EINVAL: not a stack in use,
 /// `live` is another number, or it is marked so already.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_set_live(stack: *const c_void, live: c_int) -> c_int {
+pub extern "C" fn punctual_stack_set_live(stack: *const c_void, live: c_int) -> c_int {
     match live {
         0 | 1 if stack::set_live(stack as usize, live == 1) => 0,
         0 | 1 => fail(
@@ -144,14 +140,14 @@ pub extern "C" fn stack_set_live(stack: *const c_void, live: c_int) -> c_int {
 
 /// The stacks of one size. Exact when no other thread allocates or frees meanwhile.
 #[repr(C)]
-pub struct stack_stats {
-    /// sizeof(struct stack_stats), filled in by the caller.
+pub struct punctual_stack_stats {
+    /// sizeof(struct punctual_stack_stats), filled in by the caller.
     pub struct_size: usize,
     /// Bytes of one stack, guards not counted.
     pub size: usize,
     /// Stacks handed out.
     pub used: usize,
-    /// Of these, the ones marked by stack_set_live().
+    /// Of these, the ones marked by punctual_stack_set_live().
     pub live: usize,
     /// Free stacks that threads keep for themselves.
     pub kept: usize,
@@ -178,8 +174,11 @@ pub struct stack_stats {
 /// # Safety
 /// `out` is NULL, or `out->struct_size` bytes are the caller's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stack_stats(size: usize, out: *mut stack_stats) -> c_int {
-    const LEAST: usize = offset_of!(stack_stats, reserved);
+pub unsafe extern "C" fn punctual_stack_stats(
+    size: usize,
+    out: *mut punctual_stack_stats,
+) -> c_int {
+    const LEAST: usize = offset_of!(punctual_stack_stats, reserved);
     if out.is_null() {
         return null();
     }
@@ -193,8 +192,8 @@ pub unsafe extern "C" fn stack_stats(size: usize, out: *mut stack_stats) -> c_in
         return wrong_size();
     }
     let now = Stats::of(class);
-    let filled = room.min(size_of::<stack_stats>());
-    let known = stack_stats {
+    let filled = room.min(size_of::<punctual_stack_stats>());
+    let known = punctual_stack_stats {
         struct_size: filled,
         size: now.size,
         used: now.used,
@@ -216,7 +215,7 @@ pub unsafe extern "C" fn stack_stats(size: usize, out: *mut stack_stats) -> c_in
 ///
 /// Not for a real-time thread: it writes to a file. -1 with EBADF.
 #[unsafe(no_mangle)]
-pub extern "C" fn stack_debug_leaks(fd: c_int) -> c_int {
+pub extern "C" fn punctual_stack_debug_leaks(fd: c_int) -> c_int {
     // SAFETY: F_GETFD reads a flag of the descriptor, if there is one.
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         return fail(libc::EBADF, c"the file descriptor is not open");

@@ -135,7 +135,7 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     Ok(builder)
 }
 
-/// Starts a thread that calls `body(argument)` on a prefaulted guarded stack of stack_alloc(),
+/// Starts a thread that calls `body(argument)` on a prefaulted guarded stack of punctual_stack_alloc(),
 /// with the name, CPUs, policy and priority of `attr` in force; `attr` NULL means the
 /// defaults. `body` runs with all that was asked for, or not at all. The creator gives the
 /// thread its CPUs and its priority before it runs, so no thread of lower priority can keep it

@@ -2,6 +2,7 @@
 
 mod documents;
 mod linking;
+mod packaging;
 mod support;
 
 use std::fs;
@@ -103,20 +104,10 @@ fn declared() -> Vec<String> {
 
 #[test]
 fn the_shared_library_exports_what_the_header_declares() {
-    let library = support::libraries().join("libpunctual.so");
-    let output = succeeds(
-        Command::new("nm")
-            .args(["-D", "--defined-only"])
-            .arg(library),
-    );
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut exported: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2))
-        .collect();
-    exported.sort_unstable();
+    let symbols = packaging::symbols("libpunctual.so", &["-D"]);
+    let exported: Vec<&str> = symbols.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(exported, declared());
-    assert!(exported.contains(&"fetch_stack_sizes"));
+    assert!(exported.contains(&"punctual_stack_sizes"));
 }
 
 /// Opened late, closed early: a thread that has used the library ends after that.

@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 
 /// Those with functions for C, in the order of the header.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 13] = [
+    "version.rs",
     "stack.rs",
     "inspect.rs",
+    "original.rs",
     "sched.rs",
     "thread.rs",
     "memory.rs",
@@ -30,6 +32,7 @@ fn the_committed_header_is_the_generated_one() {
     let mut made = Vec::new();
     bindings.write(&mut made);
     let made = String::from_utf8(made).expect("text");
+    let made = with_comments_of_c89(&made);
     let committed = here.join("include/punctual.h");
     if std::env::var_os("PUNCTUAL_WRITE_HEADER").is_some() {
         fs::write(&committed, &made).expect("the header is written");
@@ -40,4 +43,30 @@ fn the_committed_header_is_the_generated_one() {
         "include/punctual.h is not what the sources say; write it anew with \
          PUNCTUAL_WRITE_HEADER=1 cargo test -p punctual-capi --test header"
     );
+}
+
+/// Blocks of `//` lines as comments that C89 has too.
+fn with_comments_of_c89(header: &str) -> String {
+    let mut made = String::new();
+    let mut lines = header.lines().peekable();
+    let mut within = false;
+    while let Some(line) = lines.next() {
+        // The generator's own remarks, behind what ends the C++ part.
+        let line = match line.split_once("//") {
+            Some((code, _)) if !code.trim().is_empty() => code.trim_end(),
+            _ => line,
+        };
+        let is_comment = |line: &str| line.trim_start().starts_with("//");
+        if !is_comment(line) {
+            made += &format!("{line}\n");
+            continue;
+        }
+        let (indent, text) = line.split_once("//").unwrap_or_default();
+        assert!(!text.contains("*/"), "{line}");
+        let start = if within { " *" } else { "/*" };
+        within = lines.peek().is_some_and(|next| is_comment(next));
+        let end = if within { "" } else { " */" };
+        made += &format!("{indent}{start}{text}{end}\n");
+    }
+    made
 }

@@ -22,3 +22,8 @@ pub mod sync;
 pub mod sys;
 pub mod thread;
 pub mod watchpoint;
+
+/// Its example is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

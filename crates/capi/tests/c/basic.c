@@ -16,9 +16,9 @@ enum { PREFAULT = 1 };
 
 static void sizes(void)
 {
-    uint_t *array = fetch_stack_sizes();
-    uint_t *again = fetch_stack_sizes();
-    uint_t expected = 32768;
+    unsigned int *array = punctual_stack_sizes();
+    unsigned int *again = punctual_stack_sizes();
+    unsigned int expected = 32768;
     size_t count = 0;
 
     CHECK(array != NULL && again != NULL && array != again);
@@ -31,11 +31,11 @@ static void sizes(void)
     free(array);
     free(again);
 
-    CHECK(stack_class(0) == 32768);
-    CHECK(stack_class(32769) == 65536);
-    CHECK(stack_class(2097152) == 2097152);
+    CHECK(punctual_stack_class(0) == 32768);
+    CHECK(punctual_stack_class(32769) == 65536);
+    CHECK(punctual_stack_class(2097152) == 2097152);
     errno = 0;
-    CHECK(stack_class(2097153) == 0 && errno == EINVAL);
+    CHECK(punctual_stack_class(2097153) == 0 && errno == EINVAL);
 }
 
 static void wrong_sizes(void)
@@ -45,22 +45,22 @@ static void wrong_sizes(void)
 
     for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         errno = 0;
-        CHECK(stack_alloc(wrong[i]) == NULL && errno == EINVAL);
-        FAILS(stack_reserve(wrong[i], 1), EINVAL);
+        CHECK(punctual_stack_alloc(wrong[i]) == NULL && errno == EINVAL);
+        FAILS(punctual_stack_reserve(wrong[i], 1), EINVAL);
     }
-    FAILS(stack_trim(1, 0), EINVAL);
+    FAILS(punctual_stack_trim(1, 0), EINVAL);
 }
 
 static void frees(void)
 {
-    uint_t *all = fetch_stack_sizes();
+    unsigned int *all = punctual_stack_sizes();
     size_t i, j;
 
     CHECK(all != NULL);
-    CHECK(stack_free(NULL, 0) == 0);
-    FAILS(stack_free(NULL, 32768), EINVAL);
+    CHECK(punctual_stack_free(NULL, 0) == 0);
+    FAILS(punctual_stack_free(NULL, 32768), EINVAL);
     for (i = 0; all[i] != 0; i++) {
-        char *stack = (char *)stack_alloc(all[i]);
+        char *stack = (char *)punctual_stack_alloc(all[i]);
         int local;
 
         CHECK(stack != NULL);
@@ -68,17 +68,17 @@ static void frees(void)
         memset(stack, 0x5a, all[i]);
         for (j = 0; all[j] != 0; j++) {
             if (j != i)
-                FAILS(stack_free(stack, all[j]), EINVAL);
+                FAILS(punctual_stack_free(stack, all[j]), EINVAL);
         }
-        FAILS(stack_free(stack, 0), EINVAL);
-        FAILS(stack_free(stack, all[i] + 1), EINVAL);
-        FAILS(stack_free(stack + 1, all[i]), EINVAL);
-        FAILS(stack_free(stack + 4096, all[i]), EINVAL);
-        FAILS(stack_free(&local, all[i]), EINVAL);
-        FAILS(stack_free((void *)8, all[i]), EINVAL);
+        FAILS(punctual_stack_free(stack, 0), EINVAL);
+        FAILS(punctual_stack_free(stack, all[i] + 1), EINVAL);
+        FAILS(punctual_stack_free(stack + 1, all[i]), EINVAL);
+        FAILS(punctual_stack_free(stack + 4096, all[i]), EINVAL);
+        FAILS(punctual_stack_free(&local, all[i]), EINVAL);
+        FAILS(punctual_stack_free((void *)8, all[i]), EINVAL);
         CHECK(stack[0] == 0x5a && stack[all[i] - 1] == 0x5a);
-        CHECK(stack_free(stack, all[i]) == 0);
-        FAILS(stack_free(stack, all[i]), EINVAL);
+        CHECK(punctual_stack_free(stack, all[i]) == 0);
+        FAILS(punctual_stack_free(stack, all[i]), EINVAL);
     }
     free(all);
 }
@@ -100,8 +100,8 @@ static long faults_now(void)
 static void *on_stack(void *argument)
 {
     struct task *task = (struct task *)argument;
-    struct stack_bounds bounds;
-    struct stack_place place;
+    struct punctual_stack_bounds bounds;
+    struct punctual_stack_place place;
     volatile char room[100 * 1024];
     long before;
     size_t i;
@@ -112,15 +112,15 @@ static void *on_stack(void *argument)
         room[i] = 1;
     task->faults = faults_now() - before;
 
-    FAILS(stack_free(task->stack, task->size), EBUSY);
-    CHECK(stack_bounds(0, &bounds) == 0);
+    FAILS(punctual_stack_free(task->stack, task->size), EBUSY);
+    CHECK(punctual_stack_bounds(0, &bounds) == 0);
     CHECK(bounds.low == task->stack);
     CHECK((char *)bounds.high == (char *)task->stack + task->size);
-    CHECK(stack_contains(&before) == 1);
-    CHECK(stack_contains(&task->size) == 0);
-    CHECK(stack_locate((char *)task->stack - 1, &place) == 1 && place.part == -1);
-    CHECK(stack_locate(bounds.high, &place) == 1 && place.part == 1);
-    CHECK(stack_locate(&before, &place) == 1 && place.part == 0 && place.in_use == 1);
+    CHECK(punctual_stack_contains(&before) == 1);
+    CHECK(punctual_stack_contains(&task->size) == 0);
+    CHECK(punctual_stack_locate((char *)task->stack - 1, &place) == 1 && place.part == -1);
+    CHECK(punctual_stack_locate(bounds.high, &place) == 1 && place.part == 1);
+    CHECK(punctual_stack_locate(&before, &place) == 1 && place.part == 0 && place.in_use == 1);
     CHECK(place.bounds.low == task->stack);
     return NULL;
 }
@@ -128,45 +128,45 @@ static void *on_stack(void *argument)
 static void threads(void)
 {
     struct task task;
-    struct stack_residency found;
-    struct stack_place place;
+    struct punctual_stack_residency found;
+    struct punctual_stack_place place;
     pthread_attr_t attr;
     pthread_t thread;
 
     task.size = 256 * 1024;
-    task.stack = stack_alloc(task.size);
+    task.stack = punctual_stack_alloc(task.size);
     task.faults = -1;
     CHECK(task.stack != NULL);
-    CHECK(stack_residency(task.stack, task.size, &found) == 0);
+    CHECK(punctual_stack_residency(task.stack, task.size, &found) == 0);
     CHECK(found.pages == task.size / (size_t)sysconf(_SC_PAGESIZE));
     CHECK(found.resident == found.pages);
     CHECK(pthread_attr_init(&attr) == 0);
     CHECK(pthread_attr_setstack(&attr, task.stack, task.size) == 0);
-    CHECK(stack_set_live(task.stack, 1) == 0);
-    FAILS(stack_set_live(task.stack, 1), EINVAL);
-    FAILS(stack_set_live(task.stack, 2), EINVAL);
-    FAILS(stack_free(task.stack, task.size), EBUSY);
-    CHECK(stack_set_live(task.stack, 0) == 0);
+    CHECK(punctual_stack_set_live(task.stack, 1) == 0);
+    FAILS(punctual_stack_set_live(task.stack, 1), EINVAL);
+    FAILS(punctual_stack_set_live(task.stack, 2), EINVAL);
+    FAILS(punctual_stack_free(task.stack, task.size), EBUSY);
+    CHECK(punctual_stack_set_live(task.stack, 0) == 0);
     CHECK(pthread_create(&thread, &attr, on_stack, &task) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(pthread_attr_destroy(&attr) == 0);
 #ifndef CHECK_NO_FAULTS_COUNTED
     CHECK(task.faults == 0);
-    CHECK(stack_high_water(task.stack) >= 100 * 1024);
+    CHECK(punctual_stack_high_water(task.stack) >= 100 * 1024);
 #endif
-    CHECK(stack_high_water(task.stack) <= (ssize_t)task.size);
-    CHECK(stack_free(task.stack, task.size) == 0);
-    FAILS(stack_high_water(task.stack), EINVAL);
-    FAILS(stack_set_live(task.stack, 1), EINVAL);
-    CHECK(stack_locate(task.stack, &place) == 1 && place.in_use == 0);
-    CHECK(stack_locate(&task, &place) == 0);
+    CHECK(punctual_stack_high_water(task.stack) <= (ssize_t)task.size);
+    CHECK(punctual_stack_free(task.stack, task.size) == 0);
+    FAILS(punctual_stack_high_water(task.stack), EINVAL);
+    FAILS(punctual_stack_set_live(task.stack, 1), EINVAL);
+    CHECK(punctual_stack_locate(task.stack, &place) == 1 && place.in_use == 0);
+    CHECK(punctual_stack_locate(&task, &place) == 0);
 }
 
 static void counts(void)
 {
-    struct stack_stats stats;
+    struct punctual_stack_stats stats;
     struct {
-        struct stack_stats known;
+        struct punctual_stack_stats known;
         char beyond[64];
     } newer;
     void *held[3];
@@ -174,56 +174,56 @@ static void counts(void)
 
     memset(&stats, 0xff, sizeof stats);
     stats.struct_size = sizeof stats;
-    CHECK(stack_trim(0, 0) >= 0);
-    CHECK(stack_reserve(65536, 5) == 0);
+    CHECK(punctual_stack_trim(0, 0) >= 0);
+    CHECK(punctual_stack_reserve(65536, 5) == 0);
     for (i = 0; i < 3; i++)
-        CHECK((held[i] = stack_alloc(65536)) != NULL);
-    CHECK(stack_stats(65536, &stats) == 0);
+        CHECK((held[i] = punctual_stack_alloc(65536)) != NULL);
+    CHECK(punctual_stack_stats(65536, &stats) == 0);
     CHECK(stats.struct_size == sizeof stats && stats.size == 65536);
     CHECK(stats.used == 3 && stats.live == 0 && stats.kept + stats.stored == 2);
     CHECK(stats.made - stats.unmapped == 5 && stats.reserved[6] == 0);
     for (i = 0; i < 3; i++)
-        CHECK(stack_free(held[i], 65536) == 0);
-    CHECK(stack_trim(65536, 1) == 4);
-    CHECK(stack_stats(65536, &stats) == 0);
+        CHECK(punctual_stack_free(held[i], 65536) == 0);
+    CHECK(punctual_stack_trim(65536, 1) == 4);
+    CHECK(punctual_stack_stats(65536, &stats) == 0);
     CHECK(stats.used == 0 && stats.kept + stats.stored == 1);
 
     /* A caller from the future: what the library doesn't know is left alone. */
     memset(&newer, 0x77, sizeof newer);
     newer.known.struct_size = sizeof newer;
-    CHECK(stack_stats(65536, &newer.known) == 0);
+    CHECK(punctual_stack_stats(65536, &newer.known) == 0);
     CHECK(newer.known.struct_size == sizeof stats && newer.beyond[0] == 0x77);
 
-    FAILS(stack_stats(65536, NULL), EFAULT);
-    FAILS(stack_stats(65537, &stats), EINVAL);
+    FAILS(punctual_stack_stats(65536, NULL), EFAULT);
+    FAILS(punctual_stack_stats(65537, &stats), EINVAL);
     stats.struct_size = 8;
-    FAILS(stack_stats(65536, &stats), EINVAL);
+    FAILS(punctual_stack_stats(65536, &stats), EINVAL);
 }
 
 static void inspection(void)
 {
-    struct stack_bounds bounds;
-    struct stack_residency found;
+    struct punctual_stack_bounds bounds;
+    struct punctual_stack_residency found;
     int here, sink = open("/dev/null", O_WRONLY);
     void *leaked;
 
-    CHECK(stack_bounds(0, &bounds) == 0);
+    CHECK(punctual_stack_bounds(0, &bounds) == 0);
     CHECK((char *)bounds.low <= (char *)&here && (char *)&here < (char *)bounds.high);
-    CHECK(stack_contains(&here) == 1 && stack_contains(&errno) == 0);
-    CHECK(stack_contains(NULL) == 0);
-    FAILS(stack_bounds(0, NULL), EFAULT);
-    FAILS(stack_bounds(-1, &bounds), ESRCH);
-    FAILS(stack_bounds(0x7ffffff0, &bounds), ESRCH);
-    FAILS(stack_locate(&here, NULL), EFAULT);
-    FAILS(stack_residency(bounds.high, 4096, NULL), EFAULT);
-    FAILS(stack_residency((void *)1, 4096, &found), EINVAL);
-    FAILS(stack_residency(NULL, 4096, &found), ENOMEM);
+    CHECK(punctual_stack_contains(&here) == 1 && punctual_stack_contains(&errno) == 0);
+    CHECK(punctual_stack_contains(NULL) == 0);
+    FAILS(punctual_stack_bounds(0, NULL), EFAULT);
+    FAILS(punctual_stack_bounds(-1, &bounds), ESRCH);
+    FAILS(punctual_stack_bounds(0x7ffffff0, &bounds), ESRCH);
+    FAILS(punctual_stack_locate(&here, NULL), EFAULT);
+    FAILS(punctual_stack_residency(bounds.high, 4096, NULL), EFAULT);
+    FAILS(punctual_stack_residency((void *)1, 4096, &found), EINVAL);
+    FAILS(punctual_stack_residency(NULL, 4096, &found), ENOMEM);
 
-    leaked = stack_alloc(32768);
-    CHECK(leaked != NULL && stack_debug_leaks(sink) == 1);
-    CHECK(stack_free(leaked, 32768) == 0 && stack_debug_leaks(sink) == 0);
+    leaked = punctual_stack_alloc(32768);
+    CHECK(leaked != NULL && punctual_stack_debug_leaks(sink) == 1);
+    CHECK(punctual_stack_free(leaked, 32768) == 0 && punctual_stack_debug_leaks(sink) == 0);
     CHECK(close(sink) == 0);
-    FAILS(stack_debug_leaks(sink), EBADF);
+    FAILS(punctual_stack_debug_leaks(sink), EBADF);
 }
 
 static __attribute__((noinline)) long touch_down(size_t bytes)
@@ -241,9 +241,9 @@ static __attribute__((noinline)) long touch_down(size_t bytes)
 
 static void prefault(void)
 {
-    struct stack_bounds bounds;
-    struct stack_residency found;
-    ssize_t present = stack_prefault(3 << 20);
+    struct punctual_stack_bounds bounds;
+    struct punctual_stack_residency found;
+    ssize_t present = punctual_stack_prefault(3 << 20);
 
     CHECK(present >= 3 << 20);
 #ifndef CHECK_NO_FAULTS_COUNTED
@@ -251,9 +251,9 @@ static void prefault(void)
 #else
     (void)touch_down(2 << 20);
 #endif
-    CHECK(stack_bounds(0, &bounds) == 0);
-    CHECK(stack_prefault(0) > 0);
-    CHECK(stack_residency(bounds.low, (size_t)((char *)bounds.high - (char *)bounds.low),
+    CHECK(punctual_stack_bounds(0, &bounds) == 0);
+    CHECK(punctual_stack_prefault(0) > 0);
+    CHECK(punctual_stack_residency(bounds.low, (size_t)((char *)bounds.high - (char *)bounds.low),
                           &found) == 0);
     CHECK(found.resident == found.pages);
 }
@@ -261,7 +261,7 @@ static void prefault(void)
 static void *prefault_default(void *argument)
 {
     (void)argument;
-    CHECK(stack_prefault(1 << 20) >= 1 << 20);
+    CHECK(punctual_stack_prefault(1 << 20) >= 1 << 20);
 #ifndef CHECK_NO_FAULTS_COUNTED
     CHECK(touch_down(900 * 1024) == 0);
 #endif

@@ -11,7 +11,7 @@
 
 static const size_t SIZE = 65536;
 static ucontext_t outside, inside;
-static struct stack_bounds found;
+static struct punctual_stack_bounds found;
 static char *expected;
 static int known;
 
@@ -19,20 +19,20 @@ static void body(void)
 {
     char here = 0;
 
-    CHECK(stack_bounds(0, &found) == 0);
+    CHECK(punctual_stack_bounds(0, &found) == 0);
     CHECK((char *)found.low <= &here && &here < (char *)found.high);
-    CHECK(stack_contains(&here) == 1);
-    CHECK(stack_contains(&outside) == 0);
+    CHECK(punctual_stack_contains(&here) == 1);
+    CHECK(punctual_stack_contains(&outside) == 0);
     if (known) {
         CHECK(found.low == expected && (char *)found.high == expected + SIZE);
-        CHECK(stack_contains(expected) == 1 && stack_contains(expected - 1) == 0);
+        CHECK(punctual_stack_contains(expected) == 1 && punctual_stack_contains(expected - 1) == 0);
     }
 }
 
 /* Runs body() on this stack. */
 static void on(void *stack, int is_told)
 {
-    struct stack_bounds given;
+    struct punctual_stack_bounds given;
     char here = 0;
 
     expected = (char *)stack;
@@ -44,23 +44,23 @@ static void on(void *stack, int is_told)
     if (is_told) {
         given.low = stack;
         given.high = (char *)stack + SIZE;
-        CHECK(stack_setbounds(&given) == 0);
+        CHECK(punctual_stack_setbounds(&given) == 0);
     }
     CHECK(swapcontext(&outside, &inside) == 0);
     /* Back on the thread's own, whatever was said of the other one. */
-    CHECK(stack_bounds(0, &found) == 0);
+    CHECK(punctual_stack_bounds(0, &found) == 0);
     CHECK((char *)found.low <= &here && &here < (char *)found.high);
-    CHECK(stack_contains(&here) == 1 && stack_contains(expected) == 0);
+    CHECK(punctual_stack_contains(&here) == 1 && punctual_stack_contains(expected) == 0);
 }
 
 static void *coroutines(void *unused)
 {
-    void *ours = stack_alloc(SIZE), *mapped, *heap = malloc(SIZE);
-    struct stack_bounds before, after;
+    void *ours = punctual_stack_alloc(SIZE), *mapped, *heap = malloc(SIZE);
+    struct punctual_stack_bounds before, after;
     int turn;
 
     CHECK(ours != NULL && heap != NULL);
-    CHECK(stack_bounds(0, &before) == 0);
+    CHECK(punctual_stack_bounds(0, &before) == 0);
     /* With guards, so that it is a mapping of its own. */
     mapped = mmap(NULL, SIZE + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(mapped != MAP_FAILED);
@@ -77,9 +77,9 @@ static void *coroutines(void *unused)
         known = 0;
         on(heap, 0);
     }
-    CHECK(stack_bounds(0, &after) == 0);
+    CHECK(punctual_stack_bounds(0, &after) == 0);
     CHECK(before.low == after.low && before.high == after.high);
-    CHECK(stack_free(ours, SIZE) == 0);
+    CHECK(punctual_stack_free(ours, SIZE) == 0);
     CHECK(munmap((char *)mapped - 4096, SIZE + 8192) == 0);
     free(heap);
     return unused;
@@ -87,21 +87,21 @@ static void *coroutines(void *unused)
 
 static void *guarded(void *unused)
 {
-    struct stack_residency seen;
-    struct stack_bounds mine;
+    struct punctual_stack_residency seen;
+    struct punctual_stack_bounds mine;
     char *guard;
     ssize_t got;
 
-    CHECK(stack_bounds(0, &mine) == 0);
+    CHECK(punctual_stack_bounds(0, &mine) == 0);
     guard = (char *)mine.low + 65536;
     CHECK(mprotect(guard, 4096, PROT_NONE) == 0);
-    got = stack_prefault(0);
+    got = punctual_stack_prefault(0);
     CHECK(got > 65536 && got < (char *)mine.high - guard);
-    CHECK(stack_residency(guard + 4096, (size_t)((char *)mine.high - guard - 4096), &seen) == 0);
+    CHECK(punctual_stack_residency(guard + 4096, (size_t)((char *)mine.high - guard - 4096), &seen) == 0);
     CHECK(seen.pages == seen.resident);
-    got = stack_prefault(1 << 20);
+    got = punctual_stack_prefault(1 << 20);
     CHECK(got > 65536 && got < (char *)mine.high - guard);
-    CHECK(stack_prefault(4096) >= 4096);
+    CHECK(punctual_stack_prefault(4096) >= 4096);
     return unused;
 }
 

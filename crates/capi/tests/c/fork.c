@@ -61,12 +61,12 @@ static sem_t ready, go;
 
 static void *on_its_stack(void *unused)
 {
-    struct stack_bounds mine;
+    struct punctual_stack_bounds mine;
     char here = 0;
     size_t below;
     long count;
 
-    CHECK(stack_bounds(0, &mine) == 0);
+    CHECK(punctual_stack_bounds(0, &mine) == 0);
     below = ((size_t)(&here - (char *)mine.low) - 16384) & ~(size_t)(PAGE - 1);
     CHECK(faults_of(mine.low, below) == 0);
     CHECK(sem_post(&ready) == 0);
@@ -82,13 +82,13 @@ static void *on_its_stack(void *unused)
 int main(void)
 {
     struct punctual_thread *thread;
-    void *used = stack_alloc(SIZE), *again;
+    void *used = punctual_stack_alloc(SIZE), *again;
     int tell[2];
     pid_t child;
 
     CHECK(used != NULL);
     CHECK(sem_init(&ready, 0, 0) == 0 && sem_init(&go, 0, 0) == 0);
-    CHECK(stack_reserve(SIZE, 2) == 0);
+    CHECK(punctual_stack_reserve(SIZE, 2) == 0);
     CHECK(punctual_thread_create(&thread, NULL, on_its_stack, NULL) == 0);
     while (sem_wait(&ready) != 0)
         ;
@@ -100,16 +100,16 @@ int main(void)
     CHECK(faults_of(used, SIZE) == 0);
     CHECK(sem_post(&go) == 0);
     CHECK(punctual_thread_join(thread, NULL) == 0);
-    again = stack_alloc(SIZE);
+    again = punctual_stack_alloc(SIZE);
     CHECK(again != NULL && faults_of(again, SIZE) == 0);
     end(child, tell);
-    CHECK(stack_free(again, SIZE) == 0 && stack_free(used, SIZE) == 0);
+    CHECK(punctual_stack_free(again, SIZE) == 0 && punctual_stack_free(used, SIZE) == 0);
 
     /* The child's are its own when they are handed out. */
     child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        again = stack_alloc(SIZE);
+        again = punctual_stack_alloc(SIZE);
         CHECK(again != NULL && faults_of(again, SIZE) == 0);
         _exit(0);
     }

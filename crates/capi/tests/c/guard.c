@@ -1,4 +1,4 @@
-/* Each guard of each size: SIGSEGV at that page, and stack_locate() says which it is. */
+/* Each guard of each size: SIGSEGV at that page, and punctual_stack_locate() says which it is. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <signal.h>
@@ -14,14 +14,14 @@ static int expected_part;
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
-    struct stack_place place;
+    struct punctual_stack_place place;
     char *at = (char *)info->si_addr;
 
     (void)number;
     (void)context;
     if (at < expected_low || at >= expected_high)
         _exit(2);
-    if (stack_locate(at, &place) != 1 || place.part != expected_part || place.in_use != 1)
+    if (punctual_stack_locate(at, &place) != 1 || place.part != expected_part || place.in_use != 1)
         _exit(3);
     _exit(42);
 }
@@ -88,7 +88,7 @@ static void run_over(size_t size)
     pid_t child = fork();
 
     if (child == 0) {
-        void *stack = stack_alloc(size);
+        void *stack = punctual_stack_alloc(size);
         pthread_attr_t attr;
         pthread_t thread;
 
@@ -104,13 +104,13 @@ static void run_over(size_t size)
 
 int main(void)
 {
-    uint_t *all = fetch_stack_sizes();
+    unsigned int *all = punctual_stack_sizes();
     long page = sysconf(_SC_PAGESIZE);
     size_t i;
 
     CHECK(all != NULL);
     for (i = 0; all[i] != 0; i++) {
-        char *stack = (char *)stack_alloc(all[i]);
+        char *stack = (char *)punctual_stack_alloc(all[i]);
         long end = (long)all[i];
 
         CHECK(stack != NULL);
@@ -120,7 +120,7 @@ int main(void)
         touch(stack, all[i], -page, -1);
         touch(stack, all[i], end, 1);
         touch(stack, all[i], end + page - 1, 1);
-        CHECK(stack_free(stack, all[i]) == 0);
+        CHECK(punctual_stack_free(stack, all[i]) == 0);
         run_over(all[i]);
     }
     free(all);

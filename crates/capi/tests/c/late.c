@@ -32,8 +32,8 @@ int main(int count, char **arguments)
     if (library == NULL)
         fprintf(stderr, "%s\n", dlerror());
     CHECK(library != NULL);
-    *(void **)&alloc_stack = dlsym(library, "stack_alloc");
-    *(void **)&free_stack = dlsym(library, "stack_free");
+    *(void **)&alloc_stack = dlsym(library, "punctual_stack_alloc");
+    *(void **)&free_stack = dlsym(library, "punctual_stack_free");
     CHECK(alloc_stack != NULL && free_stack != NULL);
     CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
     CHECK(pthread_create(&thread, NULL, use, NULL) == 0);

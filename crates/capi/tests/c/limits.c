@@ -29,16 +29,16 @@ static void until(int number)
     void *held[MOST];
     size_t count = 0, again;
 
-    while (count < MOST && (held[count] = stack_alloc(SIZE)) != NULL)
+    while (count < MOST && (held[count] = punctual_stack_alloc(SIZE)) != NULL)
         count++;
     CHECK(count < MOST && errno == number);
-    FAILS(stack_reserve(SIZE, MOST), number);
+    FAILS(punctual_stack_reserve(SIZE, MOST), number);
     for (again = 0; again < count; again++)
-        CHECK(stack_free(held[again], SIZE) == 0);
+        CHECK(punctual_stack_free(held[again], SIZE) == 0);
     for (again = 0; again < count; again++)
-        CHECK((held[again] = stack_alloc(SIZE)) != NULL);
+        CHECK((held[again] = punctual_stack_alloc(SIZE)) != NULL);
     for (again = 0; again < count; again++)
-        CHECK(stack_free(held[again], SIZE) == 0);
+        CHECK(punctual_stack_free(held[again], SIZE) == 0);
 }
 
 static int ended(pid_t child)
@@ -53,7 +53,7 @@ int main(void)
 {
     pid_t child;
 
-    CHECK(stack_reserve(32768, 1) == 0);
+    CHECK(punctual_stack_reserve(32768, 1) == 0);
     child = fork();
     if (child == 0) {
         limit(RLIMIT_AS, 32 << 20);

@@ -72,22 +72,22 @@ static int thread(void)
 
 static int stack(void)
 {
-    void *base = stack_alloc(2 << 20);
+    void *base = punctual_stack_alloc(2 << 20);
 
     if (base == NULL)
         return 0;
-    CHECK(stack_free(base, 2 << 20) == 0);
+    CHECK(punctual_stack_free(base, 2 << 20) == 0);
     return 1;
 }
 
 static int reserve(void)
 {
-    return stack_reserve(1 << 20, 3) == 0;
+    return punctual_stack_reserve(1 << 20, 3) == 0;
 }
 
 static int sizes(void)
 {
-    uint_t *list = fetch_stack_sizes();
+    unsigned int *list = punctual_stack_sizes();
 
     free(list);
     return list != NULL;
@@ -180,32 +180,32 @@ static void others_make_room(void)
 {
     enum { MANY = 32 };
     void *held[MANY], *large[4];
-    struct stack_stats stats, before;
+    struct punctual_stack_stats stats, before;
     int i, status;
     pid_t child = fork();
 
     CHECK(child >= 0);
     if (child == 0) {
         for (i = 0; i < MANY; i++)
-            CHECK((held[i] = stack_alloc(524288)) != NULL);
+            CHECK((held[i] = punctual_stack_alloc(524288)) != NULL);
         for (i = 0; i < MANY; i++)
-            CHECK(stack_free(held[i], 524288) == 0);
-        CHECK(stack_reserve(262144, 4) == 0);
+            CHECK(punctual_stack_free(held[i], 524288) == 0);
+        CHECK(punctual_stack_reserve(262144, 4) == 0);
         stats.struct_size = before.struct_size = sizeof stats;
-        CHECK(stack_stats(262144, &before) == 0);
+        CHECK(punctual_stack_stats(262144, &before) == 0);
         starve(1 << 20);
         for (i = 0; i < 4; i++)
-            CHECK((large[i] = stack_alloc(2 << 20)) != NULL);
-        CHECK(stack_reserve(1 << 20, 2) == 0);
-        CHECK(stack_stats(524288, &stats) == 0 && stats.unmapped > 0);
-        CHECK(stack_stats(262144, &stats) == 0);
+            CHECK((large[i] = punctual_stack_alloc(2 << 20)) != NULL);
+        CHECK(punctual_stack_reserve(1 << 20, 2) == 0);
+        CHECK(punctual_stack_stats(524288, &stats) == 0 && stats.unmapped > 0);
+        CHECK(punctual_stack_stats(262144, &stats) == 0);
         CHECK(stats.unmapped == before.unmapped && stats.kept + stats.stored == 4);
-        while (stack_alloc(2 << 20) != NULL)
+        while (punctual_stack_alloc(2 << 20) != NULL)
             ;
-        CHECK(errno == ENOMEM && strstr(punctual_last_error(), "stack_trim") != NULL);
+        CHECK(errno == ENOMEM && strstr(punctual_last_error(), "punctual_stack_trim") != NULL);
         /* What was reserved is there all the same. */
         for (i = 0; i < 4; i++)
-            CHECK(stack_alloc(262144) != NULL);
+            CHECK(punctual_stack_alloc(262144) != NULL);
         _exit(0);
     }
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -218,7 +218,7 @@ int main(void)
     /* What glibc needs to cancel threads is loaded once, and is not the matter here. */
     CHECK((null = open("/dev/null", O_WRONLY)) >= 0);
     CHECK(thread());
-    CHECK(stack_trim(0, 0) >= 0);
+    CHECK(punctual_stack_trim(0, 0) >= 0);
     for (which = 0; which < sizeof constructors / sizeof constructors[0]; which++) {
         int before = refused;
 

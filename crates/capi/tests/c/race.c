@@ -62,11 +62,11 @@ static void *recycles(void *unused)
     int i, offset;
 
     for (i = 0; i < 300; i++) {
-        stack = (volatile char *)stack_alloc(SIZE);
+        stack = (volatile char *)punctual_stack_alloc(SIZE);
         CHECK(stack != NULL);
         for (offset = 0; offset < SIZE; offset += 1024)
             stack[offset] = (char)i;
-        CHECK(stack_free((void *)stack, SIZE) == 0);
+        CHECK(punctual_stack_free((void *)stack, SIZE) == 0);
         if (i % 16 == 0)
             sched_yield();
     }
@@ -78,22 +78,22 @@ static void recycled_stacks(void)
     pthread_t threads[4];
     int i;
 
-    CHECK(stack_reserve(SIZE, 4) == 0);
+    CHECK(punctual_stack_reserve(SIZE, 4) == 0);
     for (i = 0; i < 4; i++)
         CHECK(pthread_create(&threads[i], NULL, recycles, NULL) == 0);
     for (i = 0; i < 4; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    CHECK(stack_trim(SIZE, 0) > 0);
+    CHECK(punctual_stack_trim(SIZE, 0) > 0);
 }
 
 static int freed, over;
 
 static void *frees_and_stays(void *unused)
 {
-    volatile char *stack = (volatile char *)stack_alloc(SIZE);
+    volatile char *stack = (volatile char *)punctual_stack_alloc(SIZE);
 
     stack[8] = 1;
-    CHECK(stack_free((void *)stack, SIZE) == 0);
+    CHECK(punctual_stack_free((void *)stack, SIZE) == 0);
     __atomic_store_n(&freed, 1, __ATOMIC_RELAXED);
     while (!__atomic_load_n(&over, __ATOMIC_RELAXED))
         sched_yield();
@@ -109,10 +109,10 @@ static void a_stolen_stack(void)
     CHECK(pthread_create(&thread, NULL, frees_and_stays, NULL) == 0);
     while (!__atomic_load_n(&freed, __ATOMIC_RELAXED))
         sched_yield();
-    stack = (volatile char *)stack_alloc(SIZE);
+    stack = (volatile char *)punctual_stack_alloc(SIZE);
     CHECK(stack != NULL && stack[8] == 1);
     stack[8] = 2;
-    CHECK(stack_free((void *)stack, SIZE) == 0);
+    CHECK(punctual_stack_free((void *)stack, SIZE) == 0);
     __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
     CHECK(pthread_join(thread, NULL) == 0);
 }

@@ -17,25 +17,25 @@ static int over, at_work;
 static void pairs(int count)
 {
     while (count-- > 0) {
-        void *first = stack_alloc(SIZE);
-        void *second = stack_alloc(SIZE);
+        void *first = punctual_stack_alloc(SIZE);
+        void *second = punctual_stack_alloc(SIZE);
 
         CHECK(first != NULL && second != NULL && first != second);
         *(volatile int *)first = count;
         *(volatile int *)second = count;
-        CHECK(stack_free(first, SIZE) == 0);
-        CHECK(stack_free(second, SIZE) == 0);
+        CHECK(punctual_stack_free(first, SIZE) == 0);
+        CHECK(punctual_stack_free(second, SIZE) == 0);
     }
 }
 
 static void give_back(void *stack)
 {
-    CHECK(stack_free(stack, SIZE) == 0);
+    CHECK(punctual_stack_free(stack, SIZE) == 0);
 }
 
 static void *until_cancelled(void *argument)
 {
-    void *held = stack_alloc(SIZE);
+    void *held = punctual_stack_alloc(SIZE);
 
     (void)argument;
     CHECK(held != NULL);
@@ -59,7 +59,7 @@ static void *until_over(void *argument)
     __atomic_add_fetch(&at_work, 1, __ATOMIC_RELAXED);
     while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
         pairs(PAIRS);
-        CHECK(stack_trim(SIZE, 8) >= 0);
+        CHECK(punctual_stack_trim(SIZE, 8) >= 0);
     }
     return argument;
 }
@@ -101,10 +101,10 @@ static void join(pthread_t *threads)
 
 static void all_free(void)
 {
-    struct stack_stats stats;
+    struct punctual_stack_stats stats;
 
     stats.struct_size = sizeof stats;
-    CHECK(stack_stats(SIZE, &stats) == 0);
+    CHECK(punctual_stack_stats(SIZE, &stats) == 0);
     CHECK(stats.used == 0);
     CHECK(stats.made - stats.unmapped == stats.kept + stats.stored);
 }

@@ -39,7 +39,7 @@ struct seen {
     char name[16];
     char cpus[64];
     struct punctual_sched sched;
-    struct stack_bounds stack;
+    struct punctual_stack_bounds stack;
     pid_t tid;
     int signals;
 };
@@ -53,7 +53,7 @@ static void *look(void *argument)
     CHECK(punctual_affinity_get(0, seen->cpus, sizeof seen->cpus) > 0);
     seen->sched = scheduled(-1, -1);
     CHECK(punctual_sched_get(0, &seen->sched) == 0);
-    CHECK(stack_bounds(0, &seen->stack) == 0);
+    CHECK(punctual_stack_bounds(0, &seen->stack) == 0);
     CHECK(pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0);
     seen->signals = !sigismember(&blocked, SIGUSR1);
     seen->tid = (pid_t)gettid();
@@ -344,7 +344,7 @@ static void *waits(void *argument)
 static void ends(void)
 {
     struct punctual_thread *thread;
-    struct stack_stats stats;
+    struct punctual_stack_stats stats;
     void *result;
     int i;
 
@@ -356,16 +356,16 @@ static void ends(void)
         CHECK(punctual_thread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
     }
     stats.struct_size = sizeof stats;
-    CHECK(stack_stats(256 << 10, &stats) == 0);
+    CHECK(punctual_stack_stats(256 << 10, &stats) == 0);
     CHECK(stats.used == 0 && stats.live == 0);
 }
 
 static void *to_free(void *argument)
 {
-    struct stack_bounds mine;
+    struct punctual_stack_bounds mine;
 
-    CHECK(stack_bounds(0, &mine) == 0);
-    FAILS(stack_free(mine.low, 256 << 10), EBUSY);
+    CHECK(punctual_stack_bounds(0, &mine) == 0);
+    FAILS(punctual_stack_free(mine.low, 256 << 10), EBUSY);
     return argument;
 }
 

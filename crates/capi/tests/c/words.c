@@ -42,48 +42,48 @@ static void *nothing(void *unused)
 
 static void stacks(void)
 {
-    struct stack_stats stats;
-    struct stack_bounds bounds;
-    struct stack_residency residency;
+    struct punctual_stack_stats stats;
+    struct punctual_stack_bounds bounds;
+    struct punctual_stack_residency residency;
     char word = 0;
-    void *stack = stack_alloc(32768);
+    void *stack = punctual_stack_alloc(32768);
 
     CHECK(stack != NULL);
     stats.struct_size = sizeof stats;
-    REFUSED(stack_alloc(5) == NULL, EINVAL, "32 KB to 2 MB");
-    REFUSED(stack_class((2 << 20) + 1) == 0, EINVAL, "32 KB to 2 MB");
-    REFUSED(stack_free(stack, 65536) == -1, EINVAL, "another size");
-    REFUSED(stack_free(NULL, 65536) == -1, EINVAL, "not a stack");
-    REFUSED(stack_free(&word, 32768) == -1, EINVAL, "not a stack");
-    REFUSED(stack_reserve(7, 1) == -1, EINVAL, "32 KB to 2 MB");
-    REFUSED(stack_trim(7, 1) == -1, EINVAL, "32 KB to 2 MB");
-    REFUSED(stack_set_live(stack, 2) == -1, EINVAL, "live is 0 or 1");
-    REFUSED(stack_set_live(&word, 1) == -1, EINVAL, "in use");
-    CHECK(stack_set_live(stack, 1) == 0);
-    REFUSED(stack_free(stack, 32768) == -1, EBUSY, "running thread");
-    CHECK(stack_set_live(stack, 0) == 0);
-    REFUSED(stack_stats(32768, NULL) == -1, EFAULT, "NULL");
-    REFUSED(stack_stats(7, &stats) == -1, EINVAL, "32 KB to 2 MB");
+    REFUSED(punctual_stack_alloc(5) == NULL, EINVAL, "32 KB to 2 MB");
+    REFUSED(punctual_stack_class((2 << 20) + 1) == 0, EINVAL, "32 KB to 2 MB");
+    REFUSED(punctual_stack_free(stack, 65536) == -1, EINVAL, "another size");
+    REFUSED(punctual_stack_free(NULL, 65536) == -1, EINVAL, "not a stack");
+    REFUSED(punctual_stack_free(&word, 32768) == -1, EINVAL, "not a stack");
+    REFUSED(punctual_stack_reserve(7, 1) == -1, EINVAL, "32 KB to 2 MB");
+    REFUSED(punctual_stack_trim(7, 1) == -1, EINVAL, "32 KB to 2 MB");
+    REFUSED(punctual_stack_set_live(stack, 2) == -1, EINVAL, "live is 0 or 1");
+    REFUSED(punctual_stack_set_live(&word, 1) == -1, EINVAL, "in use");
+    CHECK(punctual_stack_set_live(stack, 1) == 0);
+    REFUSED(punctual_stack_free(stack, 32768) == -1, EBUSY, "running thread");
+    CHECK(punctual_stack_set_live(stack, 0) == 0);
+    REFUSED(punctual_stack_stats(32768, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_stack_stats(7, &stats) == -1, EINVAL, "32 KB to 2 MB");
     stats.struct_size = 3;
-    REFUSED(stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
-    REFUSED(stack_debug_leaks(-1) == -1, EBADF, "descriptor");
-    REFUSED(stack_bounds(0, NULL) == -1, EFAULT, "NULL");
-    REFUSED(stack_bounds(0x7fffffff, &bounds) == -1, ESRCH, "no such thread");
-    REFUSED(stack_bounds(-1, &bounds) == -1, ESRCH, "no such thread");
-    REFUSED(stack_setbounds(NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
+    REFUSED(punctual_stack_debug_leaks(-1) == -1, EBADF, "descriptor");
+    REFUSED(punctual_stack_bounds(0, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_stack_bounds(0x7fffffff, &bounds) == -1, ESRCH, "no such thread");
+    REFUSED(punctual_stack_bounds(-1, &bounds) == -1, ESRCH, "no such thread");
+    REFUSED(punctual_stack_setbounds(NULL) == -1, EFAULT, "NULL");
     bounds.low = bounds.high = stack;
-    REFUSED(stack_setbounds(&bounds) == -1, EINVAL, "a page apart");
+    REFUSED(punctual_stack_setbounds(&bounds) == -1, EINVAL, "a page apart");
     bounds.low = (char *)stack + 1;
     bounds.high = (char *)stack + 8193;
-    REFUSED(stack_setbounds(&bounds) == -1, EINVAL, "aligned to words");
-    REFUSED(stack_locate(stack, NULL) == -1, EFAULT, "NULL");
-    REFUSED(stack_residency(stack, 4096, NULL) == -1, EFAULT, "NULL");
-    REFUSED(stack_residency((char *)stack + 8, 4096, &residency) == -1, EINVAL, "page");
-    REFUSED(stack_residency((void *)4096, 4096, &residency) == -1, ENOMEM, "mapped");
-    CHECK(stack_free(stack, 32768) == 0);
-    REFUSED(stack_free(stack, 32768) == -1, EINVAL, "free already");
-    REFUSED(stack_high_water(stack) == -1, EINVAL, "free already");
-    REFUSED(stack_high_water(&word) == -1, EINVAL, "not a stack");
+    REFUSED(punctual_stack_setbounds(&bounds) == -1, EINVAL, "aligned to words");
+    REFUSED(punctual_stack_locate(stack, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_stack_residency(stack, 4096, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_stack_residency((char *)stack + 8, 4096, &residency) == -1, EINVAL, "page");
+    REFUSED(punctual_stack_residency((void *)4096, 4096, &residency) == -1, ENOMEM, "mapped");
+    CHECK(punctual_stack_free(stack, 32768) == 0);
+    REFUSED(punctual_stack_free(stack, 32768) == -1, EINVAL, "free already");
+    REFUSED(punctual_stack_high_water(stack) == -1, EINVAL, "free already");
+    REFUSED(punctual_stack_high_water(&word) == -1, EINVAL, "not a stack");
 }
 
 static void threads(void)

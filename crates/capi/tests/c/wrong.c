@@ -10,12 +10,12 @@ void freed_here(void *stack);
 
 char *allocated_here(void)
 {
-    return (char *)stack_alloc(65536);
+    return (char *)punctual_stack_alloc(65536);
 }
 
 void freed_here(void *stack)
 {
-    CHECK(stack_free(stack, 65536) == 0);
+    CHECK(punctual_stack_free(stack, 65536) == 0);
 }
 
 int main(int count, char **arguments)
@@ -29,9 +29,9 @@ int main(int count, char **arguments)
         freed_here(allocated_here());
     } else if (strcmp(wrong, "double") == 0) {
         freed_here(stack);
-        CHECK(stack_free(stack, 65536) == -1 && errno == EINVAL);
+        CHECK(punctual_stack_free(stack, 65536) == -1 && errno == EINVAL);
     } else if (strcmp(wrong, "class") == 0) {
-        CHECK(stack_free(stack, 131072) == -1 && errno == EINVAL);
+        CHECK(punctual_stack_free(stack, 131072) == -1 && errno == EINVAL);
         freed_here(stack);
     } else if (strcmp(wrong, "write") == 0) {
         freed_here(stack);
@@ -39,9 +39,9 @@ int main(int count, char **arguments)
         freed_here(allocated_here());
     } else if (strcmp(wrong, "water") == 0) {
         memset(stack + 65536 - 5000, 1, 5000);
-        CHECK(stack_high_water(stack) >= 5000 && stack_high_water(stack) < 5008);
+        CHECK(punctual_stack_high_water(stack) >= 5000 && punctual_stack_high_water(stack) < 5008);
         freed_here(stack);
-        CHECK(allocated_here() == stack && stack_high_water(stack) == 0);
+        CHECK(allocated_here() == stack && punctual_stack_high_water(stack) == 0);
         freed_here(stack);
     } else {
         CHECK(strcmp(wrong, "leak") == 0);

@@ -67,7 +67,7 @@ fn the_header_says_costs_and_failures() {
     let header = header.expect("the header");
     let (mut comment, mut seen) = (String::new(), 0);
     for line in header.lines() {
-        if let Some(words) = line.strip_prefix("//") {
+        if let Some(words) = line.strip_prefix("/*").or_else(|| line.strip_prefix(" *")) {
             comment.push_str(words);
         } else if line.contains('(') && !line.starts_with([' ', '#', '/', '*']) {
             if line.starts_with("typedef") {
@@ -93,7 +93,7 @@ fn the_header_says_what_is_safe_on_duty() {
     let header = header.expect("the header");
     for paragraph in header.split("\n\n").collect::<Vec<_>>().windows(2) {
         let comment = paragraph[1];
-        let is_function = comment.starts_with("//") && comment.trim_end().ends_with(");");
+        let is_function = comment.starts_with("/*") && comment.trim_end().ends_with(");");
         let constants = comment.contains("#define") || comment.contains("struct punctual_loop {");
         if is_function && !constants {
             let said = ["real-time thread", "For setting up"];

@@ -1,9 +1,10 @@
 //! How programs link the library: statically, beside another library of Rust's, by pkg-config.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
+use crate::packaging::symbols;
 use crate::support::{here, libraries, succeeds, work};
 
 /// A static library that somebody else made with Rust, standard library and all.
@@ -42,7 +43,7 @@ fn program() -> PathBuf {
             int word = 0;
             if (punctual_thread_create(&thread, NULL, ends, &word) != 0) return 1;
             if (punctual_thread_join(thread, &result) != 0 || result != &word) return 2;
-            if (stack_alloc(7) != 0 || punctual_last_error()[0] == 0) return 3;
+            if (punctual_stack_alloc(7) != 0 || punctual_last_error()[0] == 0) return 3;
             return other_sum(10) == 46 ? 0 : 4;
         }";
     fs::write(&source, text).expect("written");
@@ -76,22 +77,13 @@ fn it_stands_beside_another_library_of_rust() {
 /// The static library shows what the shared one shows, and nothing else.
 #[test]
 fn both_libraries_define_the_same_symbols() {
-    let symbols = |library: &Path, how: &[&str]| {
-        let output = succeeds(
-            Command::new("nm")
-                .args(["--defined-only", "--extern-only"])
-                .args(how)
-                .arg(library),
-        );
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let names = text.lines().filter_map(|line| line.split(' ').nth(2));
-        let mut names: Vec<String> = names.map(str::to_owned).collect();
-        names.sort();
-        names
+    let names = |library, how: &[&str]| -> Vec<String> {
+        let symbols = symbols(library, how);
+        symbols.into_iter().map(|(name, _)| name).collect()
     };
-    let shared = symbols(&libraries().join("libpunctual.so"), &["-D"]);
+    let shared = names("libpunctual.so", &["-D"]);
     assert!(shared.contains(&"stack_alloc".to_owned()));
-    assert_eq!(symbols(&libraries().join("libpunctual.a"), &[]), shared);
+    assert_eq!(names("libpunctual.a", &[]), shared);
 }
 
 /// What pkg-config names exists, in a build without a shared library too.
@@ -112,6 +104,7 @@ fn pkg_config_names_what_there_is() {
     let text = fs::read_to_string(here().join("punctual.pc.in")).expect("the file");
     let text = text
         .replace("@PREFIX@", prefix.to_str().expect("a path"))
+        .replace("@LIBDIR@", prefix.join("lib").to_str().expect("a path"))
         .replace("@VERSION@", "0");
     fs::write(folder.join("punctual.pc"), text).expect("written");
     let flags = |more: &[&str]| -> Vec<String> {
@@ -127,7 +120,7 @@ fn pkg_config_names_what_there_is() {
     };
     let source = work().join("one.c");
     let text = "#include <punctual.h>
-        int main(void) { return stack_class(1) == 32768 ? 0 : 1; }";
+        int main(void) { return punctual_stack_class(1) == 32768 ? 0 : 1; }";
     fs::write(&source, text).expect("written");
     let binary = work().join("one");
     for compiler in ["gcc", "clang"] {

@@ -39,16 +39,10 @@ pub fn libraries() -> &'static Path {
         let built = target.join(triple).join("release");
         let folder = work().join("libraries");
         std::fs::create_dir_all(&folder).expect("a folder for the libraries");
-        let shared = folder.join("libpunctual.so");
-        // In one step, for a program of another test may have it loaded.
-        let copy = folder.join("libpunctual.so.new");
-        std::fs::copy(built.join("libpunctual.so"), &copy).expect("copied");
-        std::fs::rename(&copy, &shared).expect("renamed");
         succeeds(
-            Command::new(here().join("../../scripts/hide-symbols"))
+            Command::new(here().join("../../scripts/link-library"))
                 .arg(built.join("libpunctual.a"))
-                .arg(&shared)
-                .arg(folder.join("libpunctual.a")),
+                .arg(&folder),
         );
         // Programs are linked to libpunctual.so and look for what it calls itself.
         let soname = folder.join("libpunctual.so.0");
@@ -176,7 +170,7 @@ impl Build {
                 "-ldl",
             ]),
         };
-        if self.language == CXX17 {
+        if self.language[0] == CXX17[0] {
             command.arg("-lstdc++");
         }
         succeeds(&mut command);

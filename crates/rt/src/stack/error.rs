@@ -65,16 +65,16 @@ impl StackError {
     pub fn advice(self) -> &'static CStr {
         match self {
             Self::NoSuchClass(_) => {
-                c"stacks have the powers of two from 32 KB to 2 MB as sizes: stack_class() rounds up"
+                c"stacks have the powers of two from 32 KB to 2 MB as sizes: punctual_stack_class() rounds up"
             }
-            Self::NotAStack(_) => c"that is not a stack of stack_alloc(), or no whole page",
+            Self::NotAStack(_) => c"that is not a stack of punctual_stack_alloc(), or no whole page",
             Self::WrongClass { .. } => c"the stack has another size than the one that was named",
             Self::NotInUse(_) => c"the stack is free already",
             Self::InUse(_) => c"the stack is in use by a running thread: join it first",
             Self::NoMemory(_) => {
                 c"no memory for a stack: look at free memory, the memory cgroup, RLIMIT_AS and \
-                  vm.max_map_count; free stacks that stack_reserve() keeps for other sizes are \
-                  given back by stack_trim()"
+                  vm.max_map_count; free stacks that punctual_stack_reserve() keeps for other sizes are \
+                  given back by punctual_stack_trim()"
             }
             Self::LockLimit => {
                 c"no stack: the limit of locked memory is reached (ulimit -l, RLIMIT_MEMLOCK)"
