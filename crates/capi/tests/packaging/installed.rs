@@ -91,7 +91,7 @@ fn a_package_has_its_files_where_the_system_looks() {
     assert_eq!(names, declared());
 
     script("uninstall", &folder, "/usr", "lib/x86_64-linux-gnu");
-    assert_eq!(files_below(&folder), [PathBuf::new(); 0]);
+    assert_eq!(files_below(&folder), Vec::<PathBuf>::new());
 }
 
 #[test]
