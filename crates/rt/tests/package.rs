@@ -37,7 +37,11 @@ fn the_package_builds_by_itself() {
     let unpacked = target.join(name.trim_end_matches(".crate"));
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let packaged = fs::read(unpacked.join(licence)).expect("a licence");
-        let ours = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(licence));
+        let ours = fs::read(
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../..")
+                .join(licence),
+        );
         assert!(packaged == ours.expect("a licence"), "{licence}");
     }
     assert!(fs::metadata(target.join(name)).is_ok_and(|file| file.len() < 1 << 20));

@@ -13,7 +13,7 @@ fn document(name: &str) -> String {
 #[test]
 fn the_reference_has_a_row_for_each_function_of_the_header() {
     let text = document("library.md");
-    let (text, _) = text.split_once("## In Rust").expect("a section on Rust");
+    let (text, _) = text.split_once("## In C++").expect("a section on C++");
     let rows: Vec<&str> = text
         .lines()
         .filter(|line| line.starts_with("| `"))
@@ -31,6 +31,42 @@ fn the_reference_has_a_row_for_each_function_of_the_header() {
         let safety = cells[3].trim();
         let known = ["**yes**", "**1 call**", "**2 calls**", "setup", "as `"];
         assert!(known.iter().any(|word| safety.starts_with(word)), "{row}");
+    }
+}
+
+/// The reference tells what the header tells: what a function returns when it fails.
+#[test]
+fn the_reference_has_the_header_s_failures() {
+    let header = fs::read_to_string(support::here().join("include/punctual.h"));
+    let header = header.expect("the header");
+    let text = document("library.md");
+    for name in declared() {
+        let call = format!("{name}(");
+        let at = header.match_indices(&call).map(|(at, _)| at);
+        // Its declaration, not where a comment names it.
+        let line = |at: usize| header[..at].rsplit('\n').next().unwrap_or_default();
+        let at = at.filter(|&at| !line(at).starts_with([' ', '/']) && !line(at).is_empty());
+        let end = at.last().expect("declared");
+        let comment = &header[header[..end].rfind("/*").unwrap_or(0)..end];
+        let comment = comment.replace("\n * ", " ");
+        let expected = [
+            ("NULL with", "NULL: "),
+            ("UINT64_MAX with", "UINT64_MAX: "),
+            (" 0 with", "0: "),
+            ("-1 with", "−1: "),
+            ("never fails", "none"),
+        ];
+        let expected = expected.iter().find(|(words, _)| comment.contains(words));
+        let (_, returned) = expected.expect("what it returns when it fails");
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}(")));
+        let failure = row.and_then(|row| row.trim_matches('|').split('|').nth(2));
+        let failure = failure.expect("a row").trim();
+        assert!(
+            failure.starts_with(returned),
+            "{name}: {failure}: {comment}"
+        );
     }
 }
 
