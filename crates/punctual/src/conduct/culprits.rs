@@ -43,7 +43,7 @@ fn complete(all: Vec<(String, &mut Culprit)>, numbers: &Numbers) {
         match whose(&root, tid) {
             Some(whose) if is_same(&task, &whose.name) => {
                 culprit.pid = Some(whose.pid);
-                culprit.command = Some(whose.command);
+                culprit.command = whose.command;
                 culprit.group = whose.group;
             }
             _ => culprit.ended = true,

@@ -137,8 +137,8 @@ fn pitfall_02_exports_keep_the_tail() {
     sleep(Duration::from_millis(300));
     // Above the probe, on its CPU: what follows is the machine's latency.
     std::thread::spawn(move || {
-        affinity::set_current(&[cpu]).expect("a CPU of ours");
         set_current(Policy::Fifo(99)).expect("root may");
+        affinity::set_current(&[cpu]).expect("a CPU of ours");
         let begin = std::time::Instant::now();
         while begin.elapsed() < Duration::from_millis(2200) {}
     })

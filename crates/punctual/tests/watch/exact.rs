@@ -332,8 +332,9 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
     let subject = if of_system { "--system" } else { &own };
     let going = watch(&place, &[subject, "-q", "--run-queue"]);
     let be = |priority: u32| {
-        affinity::set_current(&[cpu]).expect("a CPU of ours");
+        // The priority first: there it might wait for a thread that spins.
         set_current(Policy::Fifo(priority)).expect("root may");
+        affinity::set_current(&[cpu]).expect("a CPU of ours");
     };
     let over = AtomicBool::new(false);
     let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -418,8 +419,9 @@ pub fn who_was_in_the_way_is_named(cpu: usize) {
     let place = Place::new();
     let going = watch(&place, &["--system", "-q"]);
     let be = |priority: u32| {
-        affinity::set_current(&[cpu]).expect("a CPU of ours");
+        // The priority first: there it might wait for a thread that spins.
         set_current(Policy::Fifo(priority)).expect("root may");
+        affinity::set_current(&[cpu]).expect("a CPU of ours");
         task::current_tid().unsigned_abs()
     };
     let over = AtomicBool::new(false);
