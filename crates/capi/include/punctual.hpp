@@ -101,7 +101,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// What a thread is to be; the strings must live until it is made.
+// How a thread is set up; the strings must live until it is made.
 struct attributes : punctual_thread_attr {
     attributes() noexcept : punctual_thread_attr{} { struct_size = sizeof(punctual_thread_attr); }
 

@@ -19,7 +19,7 @@ use crate::versioned::{self, Versioned};
 /// SIGSYS, SIGABRT.
 pub const PUNCTUAL_THREAD_SIGNALS: u64 = 1;
 
-/// What a new thread is to be. All 0 but for the size is an ordinary thread.
+/// How a new thread is set up. All 0 except the size is an ordinary thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct punctual_thread_attr {
