@@ -124,7 +124,9 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     if !attr.name.is_null() {
         // SAFETY: the caller's promise: a string.
         let name = unsafe { CStr::from_ptr(attr.name) };
-        builder = builder.name(&name.to_string_lossy());
+        // The kernel keeps as much: a long name must not ask for memory.
+        let kept = name.to_bytes().get(..15).unwrap_or(name.to_bytes());
+        builder = builder.name(&String::from_utf8_lossy(kept));
     }
     if !attr.cpus.is_null() {
         // SAFETY: the caller's promise: a string.
