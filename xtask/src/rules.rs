@@ -55,6 +55,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "pthread's mutex and condition variable",
     ),
     (
+        "crates/rt/src/thread/joinable.rs",
+        "whose join it is, and the list of detached threads",
+    ),
+    (
         "crates/rt/src/thread/launch.rs",
         "pthread_create on a stack of ours",
     ),

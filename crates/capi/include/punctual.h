@@ -498,8 +498,9 @@ ssize_t punctual_affinity_get(pid_t tid,
  * defaults. `body` runs with all that was asked for, or not at all. The creator gives the
  * thread its CPUs and its priority before it runs, so no thread of lower priority can keep it
  * from its start, and the creator doesn't wait for it. The policy is always explicit: a thread
- * never inherits a real-time priority. The thread must be joined, by punctual_thread_join(); it may call
- * pthread_exit() and be cancelled.
+ * never inherits a real-time priority. The thread must be joined, by
+ * punctual_thread_join(), or detached, by punctual_thread_detach(); it may call pthread_exit()
+ * and be cancelled.
  *
  * Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
  * how to fix it: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
@@ -544,6 +545,40 @@ pid_t punctual_thread_tid(const struct punctual_thread *thread);
  * # Safety
  * `thread` was not joined yet. */
 pthread_t punctual_thread_pthread(const struct punctual_thread *thread);
+
+/* Joins the thread as punctual_thread_join() if it has ended, and doesn't wait.
+ *
+ * Not for a real-time thread: it frees memory, and it takes one system call. -1 with errno, and
+ * the thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL.
+ *
+ * # Safety
+ * As punctual_thread_join(). */
+int punctual_thread_tryjoin(struct punctual_thread *thread,
+                            void **result);
+
+/* Joins the thread as punctual_thread_join(), and waits until the instant `at` of
+ * CLOCK_MONOTONIC at most.
+ *
+ * Not for a real-time thread: it waits. -1 with errno, and the thread is still to be joined or
+ * detached: ETIMEDOUT it has not ended by then; EFAULT `thread` or `at` is NULL; EINVAL `at` is
+ * negative, malformed or beyond 584 years; EDEADLK the thread is the caller.
+ *
+ * # Safety
+ * As punctual_thread_join(); `at` is NULL or can be read. */
+int punctual_thread_timedjoin(struct punctual_thread *thread,
+                              void **result,
+                              const struct timespec *at);
+
+/* Lets the thread run on without anybody who waits for it. `thread` is not used any more. What
+ * its function returns is lost. Its stack is taken back by the first punctual_thread_create()
+ * after its end. A thread may detach itself. Don't detach it by pthread_detach().
+ *
+ * A real-time thread may call it: one compare-and-swap, repeated while other threads detach. -1
+ * with EFAULT: `thread` is NULL.
+ *
+ * # Safety
+ * `thread` is NULL, or comes from punctual_thread_create() and was neither joined nor detached. */
+int punctual_thread_detach(struct punctual_thread *thread);
 
 /* Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
  * and malloc() told to keep it and to map nothing by itself; the calling thread's stack

@@ -52,6 +52,11 @@ fn threads() {
 }
 
 #[test]
+fn detached_threads_give_their_stacks_back() {
+    everywhere("tests/c/detach.c");
+}
+
+#[test]
 fn memory_clocks_and_loops() {
     everywhere("tests/c/loop.c");
 }

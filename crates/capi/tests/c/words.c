@@ -127,6 +127,9 @@ static void threads(void)
     attr.cpus = "900";
     REFUSED(punctual_thread_create(&thread, &attr, nothing, NULL) == -1, EINVAL, "offline");
     attr.cpus = NULL;
+    REFUSED(punctual_thread_detach(NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_thread_tryjoin(NULL, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_thread_timedjoin(NULL, NULL, NULL) == -1, EFAULT, "NULL");
     attr.stack_size = 3 << 20;
     REFUSED(punctual_thread_create(&thread, &attr, nothing, NULL) == -1, EINVAL, "2 MB");
     attr.stack_size = 0;
