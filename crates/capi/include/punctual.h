@@ -327,6 +327,16 @@ int punctual_stack_stats(size_t size,
  * Not for a real-time thread: it writes to a file. -1 with EBADF. */
 int punctual_stack_debug_leaks(int fd);
 
+/* The most bytes that any stack of `size` bytes was seen to use, for choosing sizes: those in
+ * use now and, with PUNCTUAL_STACK_DEBUG=guards, those that were freed since the start. 0 where
+ * there is none.
+ *
+ * Not for a real-time thread: it reads all stacks of the size. -1 with EINVAL: no such size.
+ *
+ * # Safety
+ * No stack of the size is freed during the call. */
+ssize_t punctual_stack_high_water_of_class(size_t size);
+
 /* Where the stack of the thread `tid` of this process lies; 0 means the one that the caller
  * stands on, which is a coroutine's where one runs. The primary thread's goes down to its limit
  * (RLIMIT_STACK), present or not.
@@ -633,6 +643,19 @@ int punctual_faults_mark(struct punctual_faults *out);
  * `mark` is NULL or was filled in by punctual_faults_mark() on this thread. */
 int64_t punctual_late_faults(const struct punctual_faults *mark);
 
+/* Fills `out` with what the calling thread has suffered since it filled `mark` in: page faults
+ * without and with I/O, and involuntary context switches. `out->struct_size` is filled in by the
+ * caller. `out` may be `mark`.
+ *
+ * A real-time thread may call it: one system call. -1 with errno: EFAULT a pointer is NULL;
+ * EINVAL `mark` wasn't filled in, or the size of `out` is too small.
+ *
+ * # Safety
+ * `mark` is NULL or was filled in by punctual_faults_mark() on this thread; `out` is NULL, or
+ * `out->struct_size` bytes are the caller's. */
+int punctual_faults_since(const struct punctual_faults *mark,
+                          struct punctual_faults *out);
+
 /* The time now on CLOCK_MONOTONIC, in ns.
  *
  * A real-time thread may call it, and a signal handler: no system call where the vDSO
@@ -817,6 +840,20 @@ uint64_t punctual_log_double(double value);
  * # Safety
  * `log` is NULL, or open and not used any more. */
 int64_t punctual_log_close(struct punctual_log *log);
+
+/* Takes the oldest records, at most `room` of them, into the array at `records`, and returns how
+ * many there were. The producer can use their slots again when all are copied: a pop for each
+ * would write the counter that both threads look at each time.
+ *
+ * A real-time thread may call it: wait-free, no system call, a copy for each record. -1 with
+ * EFAULT: `ring` is NULL, or `records` while `room` is not 0.
+ *
+ * # Safety
+ * `ring` is NULL or was not destroyed, and one thread at a time pops or drains; `records` has
+ * room for so many records, each of the record's size and without a gap. */
+ssize_t punctual_ring_drain(struct punctual_ring *ring,
+                            void *records,
+                            size_t room);
 
 /* What the last failure of a function of this library meant in the calling thread, and how to
  * fix it: one line without its end, "" before the first failure. Each function that fails sets

@@ -84,6 +84,7 @@ static void stacks(void)
     REFUSED(punctual_stack_free(stack, 32768) == -1, EINVAL, "free already");
     REFUSED(punctual_stack_high_water(stack) == -1, EINVAL, "free already");
     REFUSED(punctual_stack_high_water(&word) == -1, EINVAL, "not a stack");
+    REFUSED(punctual_stack_high_water_of_class(7) == -1, EINVAL, "32 KB to 2 MB");
 }
 
 static void threads(void)
@@ -156,6 +157,8 @@ static void memory_and_clocks(void)
     REFUSED(punctual_faults_mark(&faults) == -1, EINVAL, "struct_size");
     REFUSED(punctual_late_faults(NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_late_faults(&faults) == -1, EINVAL, "punctual_faults_mark");
+    REFUSED(punctual_faults_since(NULL, &faults) == -1, EFAULT, "NULL");
+    REFUSED(punctual_faults_since(&faults, &faults) == -1, EINVAL, "punctual_faults_mark");
     REFUSED(punctual_ns(NULL) == NEVER, EFAULT, "NULL");
     REFUSED(punctual_ns(&odd) == NEVER, EINVAL, "timespec");
     REFUSED(punctual_sleep_until(NULL) == -1, EFAULT, "NULL");
@@ -188,6 +191,7 @@ static void rings_and_logs(void)
     REFUSED(punctual_ring_create(1 << 20, 1 << 20) == NULL, EINVAL, "1 GB");
     REFUSED(punctual_ring_push(NULL, &record) == -1, EFAULT, "NULL");
     REFUSED(punctual_ring_pop(ring, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_ring_drain(ring, NULL, 1) == -1, EFAULT, "NULL");
     REFUSED(punctual_ring_lost(NULL) == NEVER, EFAULT, "NULL");
     CHECK(punctual_ring_push(ring, &record) == 0 && punctual_ring_push(ring, &record) == 0);
     REFUSED(punctual_ring_push(ring, &record) == -1, EAGAIN, "full");
