@@ -51,6 +51,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "access, as the kernel answers it",
     ),
     (
+        "crates/rt/src/sync/condvar.rs",
+        "a mutex of the C library, given up for the wait",
+    ),
+    (
         "crates/rt/src/sync.rs",
         "pthread's mutex and condition variable",
     ),

@@ -227,6 +227,16 @@ struct punctual_watchpoint_hit {
  * which isn't made on a real-time thread unless one steers. */
 typedef void (*punctual_irq_skipped)(int irq, const char *reason, void *context);
 
+/* A condition variable of one mutex, which has the attributes of punctual_mutexattr_init(). All
+ * 0 is one that nobody waits on; it needs no memory of its own, and its mutex and itself belong
+ * to one process. */
+struct punctual_condvar {
+    /* The library's. */
+    uint32_t number;
+    /* The library's. */
+    uint32_t waiting;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -983,6 +993,51 @@ int punctual_cpuset_take(const char *name,
  * # Safety
  * `name` is NULL or a string. */
 int punctual_cpuset_remove(const char *name);
+
+/* Gives the mutex up, waits until notified, and takes the mutex back. It may end without a
+ * notification, by a signal handler for one: look at the condition again. It is no cancellation
+ * point.
+ *
+ * A real-time thread may call it: one system call, and one more where another thread holds the
+ * mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
+ * pointer is NULL; EPERM the caller doesn't hold the mutex.
+ *
+ * # Safety
+ * As punctual_condvar_wait_until(). */
+int punctual_condvar_wait(struct punctual_condvar *condvar,
+                          pthread_mutex_t *mutex);
+
+/* As punctual_condvar_wait(), until the instant `at` of CLOCK_MONOTONIC at most.
+ *
+ * A real-time thread may call it: system calls as punctual_condvar_wait(). -1 with errno:
+ * ETIMEDOUT the instant has come, and the mutex is held; EFAULT a pointer is NULL; EINVAL `at` is
+ * negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex.
+ *
+ * # Safety
+ * `condvar` is NULL or began as 0, `mutex` is NULL or was initialised with the attributes of
+ * punctual_mutexattr_init(), and both outlive the call; `at` is NULL or can be read. */
+int punctual_condvar_wait_until(struct punctual_condvar *condvar,
+                                pthread_mutex_t *mutex,
+                                const struct timespec *at);
+
+/* Wakes one waiting thread, that of the highest priority. The condition was changed with the
+ * mutex held, which may be given up by now.
+ *
+ * A real-time thread may call it: no system call where none waits, else one. -1 with EFAULT:
+ * `condvar` is NULL.
+ *
+ * # Safety
+ * `condvar` is NULL or began as 0. */
+int punctual_condvar_notify_one(struct punctual_condvar *condvar);
+
+/* Wakes all waiting threads, as punctual_condvar_notify_one() wakes one.
+ *
+ * A real-time thread may call it: no system call where none waits, else one, bounded by their
+ * number. -1 with EFAULT: `condvar` is NULL.
+ *
+ * # Safety
+ * As punctual_condvar_notify_one(). */
+int punctual_condvar_notify_all(struct punctual_condvar *condvar);
 
 #ifdef __cplusplus
 }

@@ -57,6 +57,11 @@ fn detached_threads_give_their_stacks_back() {
 }
 
 #[test]
+fn a_condition_variable_loses_no_notification() {
+    everywhere("tests/c/condvar.c");
+}
+
+#[test]
 fn memory_clocks_and_loops() {
     everywhere("tests/c/loop.c");
 }

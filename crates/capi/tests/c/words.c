@@ -159,6 +159,10 @@ static void memory_and_clocks(void)
     REFUSED(punctual_late_faults(&faults) == -1, EINVAL, "punctual_faults_mark");
     REFUSED(punctual_faults_since(NULL, &faults) == -1, EFAULT, "NULL");
     REFUSED(punctual_faults_since(&faults, &faults) == -1, EINVAL, "punctual_faults_mark");
+    REFUSED(punctual_condvar_wait(NULL, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_condvar_wait_until(NULL, NULL, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_condvar_notify_one(NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_condvar_notify_all(NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_ns(NULL) == NEVER, EFAULT, "NULL");
     REFUSED(punctual_ns(&odd) == NEVER, EINVAL, "timespec");
     REFUSED(punctual_sleep_until(NULL) == -1, EFAULT, "NULL");
