@@ -600,6 +600,19 @@ int punctual_thread_timedjoin(struct punctual_thread *thread,
  * `thread` is NULL, or comes from punctual_thread_create() and was neither joined nor detached. */
 int punctual_thread_detach(struct punctual_thread *thread);
 
+/* Makes the calling thread what `attr` says, e.g. the primary thread: its signals, name, CPUs
+ * and policy, as punctual_thread_create() makes a new one; `attr` NULL is the defaults.
+ * `stack_size` has no effect, since the thread has its stack. What was refused doesn't keep the
+ * rest from being done, and what was done stays.
+ *
+ * Not for a real-time thread: it allocates. -1 with errno of the first that was refused: EINVAL a
+ * wrong attr, policy, priority or CPU list; EPERM no right to the policy, or DEADLINE with some
+ * of the CPUs alone; EBUSY DEADLINE is not admitted.
+ *
+ * # Safety
+ * `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them. */
+int punctual_thread_apply(const struct punctual_thread_attr *attr);
+
 /* Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
  * and malloc() told to keep it and to map nothing by itself; the calling thread's stack
  * present from here `stack` bytes down (0: to its limit); and all memory locked, what is
@@ -993,6 +1006,19 @@ int punctual_cpuset_take(const char *name,
  * # Safety
  * `name` is NULL or a string. */
 int punctual_cpuset_remove(const char *name);
+
+/* Writes the CPUs that the tasks of the set of this name have now, as a list like "0-3,8", into
+ * the `size` bytes at `list`. Returns its length.
+ *
+ * Not for a real-time thread: it reads files. -1 with errno: EFAULT `list` is NULL; ERANGE it
+ * doesn't fit, and nothing is written; ENOENT no such set; ENOTSUP, EINVAL as
+ * punctual_cpuset_make().
+ *
+ * # Safety
+ * `name` is NULL or a string; `list` is NULL, or `size` bytes are the caller's. */
+ssize_t punctual_cpuset_cpus(const char *name,
+                             char *list,
+                             size_t size);
 
 /* Gives the mutex up, waits until notified, and takes the mutex back. It may end without a
  * notification, by a signal handler for one: look at the condition again. It is no cancellation

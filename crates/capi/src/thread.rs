@@ -386,3 +386,27 @@ pub unsafe extern "C" fn punctual_thread_detach(thread: *mut punctual_thread) ->
     unsafe { Box::from_raw(thread.cast::<Joinable>()) }.detach();
     0
 }
+
+/// Makes the calling thread what `attr` says, e.g. the primary thread: its signals, name, CPUs
+/// and policy, as punctual_thread_create() makes a new one; `attr` NULL is the defaults.
+/// `stack_size` has no effect, since the thread has its stack. What was refused doesn't keep the
+/// rest from being done, and what was done stays.
+///
+/// Not for a real-time thread: it allocates. -1 with errno of the first that was refused: EINVAL a
+/// wrong attr, policy, priority or CPU list; EPERM no right to the policy, or DEADLINE with some
+/// of the CPUs alone; EBUSY DEADLINE is not admitted.
+///
+/// # Safety
+/// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_thread_apply(attr: *const punctual_thread_attr) -> c_int {
+    // SAFETY: NULL or readable with its strings, by contract.
+    let builder = match unsafe { wanted(attr) } {
+        Ok(builder) => builder,
+        Err(failed) => return failed,
+    };
+    match builder.apply().refused.first() {
+        Some(first) => fail(first.errno(), first.advice()),
+        None => 0,
+    }
+}

@@ -261,6 +261,8 @@ static void isolation(void)
         REFUSED(punctual_cpuset_take(name, 0) == -1, ENOENT, "no such set");
         REFUSED(punctual_cpuset_remove("a/b") == -1, EINVAL, "name");
     }
+    REFUSED(punctual_cpuset_cpus("a", NULL, 0) == -1, EFAULT, "NULL");
+    REFUSED(punctual_cpuset_cpus(NULL, name, sizeof name) == -1, EINVAL, "name");
     REFUSED(punctual_cpuset_make(NULL, &cpu, 1, NULL, 0) == -1, EINVAL, "name");
     REFUSED(punctual_cpuset_state(NULL, NULL, 0) == -1, EINVAL, "name");
 }
