@@ -3,8 +3,8 @@
  *
  * Made from the sources of the library; changes belong there.
  *
- * Functions answer 0, a count or a pointer, or else -1 or NULL with errno. Sizes are in
- * bytes, times in nanoseconds unless they are a timespec, which is then an instant of
+ * Functions return 0, a count or a pointer; on failure -1, NULL or what they say, and errno.
+ * Sizes are in bytes, times in nanoseconds unless they are a timespec, which is then an instant of
  * CLOCK_MONOTONIC. None may be called from a signal handler unless it says so.
  */
 
@@ -57,7 +57,7 @@ struct timespec;
  * SIGSYS, SIGABRT. */
 #define PUNCTUAL_THREAD_SIGNALS 1
 
-/* Periods that are gone are passed over, and the phase is kept: for control loops. */
+/* Periods that have passed are skipped, and the phase is kept: for control loops. */
 #define PUNCTUAL_SKIP 0
 
 /* Late cycles run back to back until the schedule is caught up: for work that must be done
@@ -147,7 +147,7 @@ struct punctual_sched {
     uint64_t reserved[4];
 };
 
-/* What a new thread is to be. All 0 but for the size is an ordinary thread. */
+/* How a new thread is set up. All 0 except the size is an ordinary thread. */
 struct punctual_thread_attr {
     /* sizeof(struct punctual_thread_attr), filled in by the caller. */
     size_t struct_size;
@@ -204,7 +204,7 @@ struct punctual_cycle {
     uint64_t woke_ns;
     /* How late that is, ns. */
     uint64_t latency_ns;
-    /* Periods that passed before this one because the last cycle ended too late. */
+    /* Periods skipped before this one because the last cycle ended too late. */
     uint64_t missed;
     /* 0. */
     uint64_t reserved[3];
@@ -222,9 +222,9 @@ struct punctual_watchpoint_hit {
     uint64_t time_ns;
 };
 
-/* Told of an interrupt that was left as it is: its number, or -1 for the default of those to
- * come, and why. The text is valid during the call,
- * which isn't made on a real-time thread unless one steers. */
+/* Called for each interrupt that was left as it is, with its number, or -1 for the default of
+ * future interrupts, and the reason. The text is valid during the call, which is made on a
+ * real-time thread only if that thread steers or restores. */
 typedef void (*punctual_irq_skipped)(int irq, const char *reason, void *context);
 
 /* A condition variable of one mutex, which has the attributes of punctual_mutexattr_init(). All
@@ -253,7 +253,7 @@ unsigned int punctual_version(void);
  *
  * A real-time thread may call it while a stack of that size is free, see punctual_stack_reserve():
  * no system call (but for a contended lock, which lends priority) and no page fault.
- * Otherwise it maps memory and waits for whoever else does.
+ * Otherwise it maps memory and waits for other threads that do.
  *
  * NULL with errno: EINVAL a size that is not one of the classes (punctual_stack_class() gives the one
  * that fits); ENOMEM memory, address space or vm.max_map_count used up, also after the free
@@ -348,7 +348,7 @@ int punctual_stack_debug_leaks(int fd);
 ssize_t punctual_stack_high_water_of_class(size_t size);
 
 /* Where the stack of the thread `tid` of this process lies; 0 means the one that the caller
- * stands on, which is a coroutine's where one runs. The primary thread's goes down to its limit
+ * runs on, which is a coroutine's where one runs. The primary thread's goes down to its limit
  * (RLIMIT_STACK), present or not.
  *
  * For the caller itself a real-time thread may call it after punctual_stack_setbounds(), on a stack of
@@ -363,9 +363,9 @@ ssize_t punctual_stack_high_water_of_class(size_t size);
 int punctual_stack_bounds(pid_t tid,
                           struct punctual_stack_bounds *out);
 
-/* Says where the stack lies that the caller stands on from now on. Whoever switches stacks calls
- * it after each switch; punctual_stack_bounds(0, ...) and punctual_stack_contains() believe it for as long as the
- * stack pointer is within, and know the stacks of punctual_stack_alloc() without it. Solaris' function of
+/* Says where the stack lies that the caller runs on from now on. A program that switches stacks
+ * calls it after each switch; punctual_stack_bounds(0, ...) and punctual_stack_contains() use it for as long as
+ * the stack pointer is within, and know the stacks of punctual_stack_alloc() without it. Solaris' function of
  * this name, but for the type: stack_t is not C11's.
  *
  * A real-time thread may call it: no lock, no system call. -1 with errno: EFAULT `given` is
@@ -376,7 +376,7 @@ int punctual_stack_bounds(pid_t tid,
  * `given` is NULL or can be read. */
 int punctual_stack_setbounds(const struct punctual_stack_bounds *given);
 
-/* 1 if the byte at `address` is part of the stack that the caller stands on, else 0.
+/* 1 if the byte at `address` is part of the stack that the caller runs on, else 0.
  *
  * A real-time thread may call it where it may call punctual_stack_bounds(0, ...), and it costs the same. It
  * never fails: where the bounds can't be told, nothing is within. */
@@ -395,7 +395,7 @@ int punctual_stack_locate(const void *address,
 
 /* How many pages of the `size` bytes at `low`, the start of a page, are in memory.
  *
- * Not for a real-time thread: it waits for whoever maps memory. -1 with errno: EFAULT `out`
+ * Not for a real-time thread: it waits for threads that map memory. -1 with errno: EFAULT `out`
  * is NULL; EINVAL `low` is not the start of a page; ENOMEM part of it is not mapped (the
  * primary stack below what it has grown to).
  *
@@ -409,8 +409,8 @@ int punctual_stack_residency(const void *low,
  * of it, for the primary thread to its limit. Returns the bytes that are present now: fewer
  * where a page without access, the program's own guard, lies in between.
  *
- * For threads that were not given a stack of this library. Not for a real-time thread on
- * duty: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it. */
+ * For threads that were not given a stack of this library. Not for a real-time thread in
+ * its real-time section: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it. */
 ssize_t punctual_stack_prefault(size_t bytes);
 
 /* The most bytes of the stack at `stack` that were ever in use, from its top down to the
@@ -642,7 +642,7 @@ int punctual_memory_lock(int present_only);
 
 /* Undoes punctual_memory_lock(). Pages stay present until memory runs short.
  *
- * Not for a real-time thread: it waits for whoever maps memory. It never fails in practice; -1
+ * Not for a real-time thread: it waits for threads that map memory. It never fails in practice; -1
  * with errno if it does. */
 int punctual_memory_unlock(void);
 
@@ -708,7 +708,7 @@ uint64_t punctual_ns(const struct timespec *at);
  * `at` is NULL or can be read. */
 int punctual_sleep_until(const struct timespec *at);
 
-/* Makes a loop whose first cycle is due one period from now. Nothing is to be undone.
+/* Makes a loop whose first cycle is due one period from now. It needs no clean-up.
  *
  * A real-time thread may call it: no system call. -1 with errno: EFAULT `wheel` is NULL; EINVAL
  * a period of 0 or of more than 2^62 ns, or `overrun` is neither PUNCTUAL_SKIP nor
@@ -751,9 +751,9 @@ uint64_t punctual_loop_missed(const struct punctual_loop *wheel);
  * `wheel` is NULL, zeroed, or a loop. */
 uint64_t punctual_loop_cycles(const struct punctual_loop *wheel);
 
-/* Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that whoever holds
- * the mutex runs at the priority of whoever waits for it, and PTHREAD_MUTEX_ERRORCHECK, for a
- * normal one hangs for ever when its holder locks it again. The rest is POSIX: lock it with
+/* Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that the
+ * holder of the mutex runs at the highest priority of its waiters, and PTHREAD_MUTEX_ERRORCHECK,
+ * for a normal mutex hangs for ever when its holder locks it again. The rest is POSIX: lock it with
  * pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
  *
  * For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
@@ -851,7 +851,7 @@ int punctual_log_put(struct punctual_log *log,
 
 /* A double as an argument of punctual_log_put(), for %f.
  *
- * A real-time thread may call it: it is no arithmetic, but another type. It never fails. */
+ * A real-time thread may call it: no arithmetic, the same bits as another type. It never fails. */
 uint64_t punctual_log_double(double value);
 
 /* Writes what is left, ends the writing thread and closes the log. Returns how many records
@@ -907,7 +907,7 @@ struct punctual_watchpoint *punctual_watchpoint_set(const void *address,
  * `watched` is NULL, or was returned by punctual_watchpoint_set() and not cleared. */
 ssize_t punctual_watchpoint_count(const struct punctual_watchpoint *watched);
 
-/* Tells the hit of the number `index`, from 0: returns 1 and fills `out`, or returns 0 where
+/* Reads hit number `index`, from 0: returns 1 and fills `out`, or returns 0 where
  * there is none. The first 64 are kept.
  *
  * A real-time thread may call it: a few loads. -1 with EFAULT: NULL.
@@ -918,7 +918,7 @@ int punctual_watchpoint_read(const struct punctual_watchpoint *watched,
                              size_t index,
                              struct punctual_watchpoint_hit *out);
 
-/* Watches no more, and frees it. NULL is let be.
+/* Stops watching, and frees it. NULL is allowed and does nothing.
  *
  * Not for a real-time thread: a system call for each thread of the process. It never fails.
  *
@@ -926,9 +926,9 @@ int punctual_watchpoint_read(const struct punctual_watchpoint *watched,
  * As punctual_watchpoint_count(); nobody uses it any more. */
 void punctual_watchpoint_clear(struct punctual_watchpoint *watched);
 
-/* Lets the `cpus` alone serve the interrupts `irqs`, or, where `irqs` is NULL, all there are
- * and all that come. Returns how many were changed; each that could not be is told to
- * `skipped`, unless NULL: those that the kernel manages are no error. What was before is
+/* Makes only the `cpus` serve the interrupts `irqs`, or, where `irqs` is NULL, all interrupts,
+ * future ones too. Returns how many were changed; `skipped`, unless NULL, is called for
+ * each that could not be; those that the kernel manages are no error. What was before is
  * written to the file `journal`, and to disk, before anything is changed; a journal that
  * exists keeps what it has.
  *

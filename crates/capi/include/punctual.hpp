@@ -77,7 +77,8 @@ public:
         stack(std::move(other)).swap(*this);
         return *this;
     }
-    // A stack that a thread still runs on ends the program, as a thread not joined does.
+    // A stack that is marked by set_live(true), or that the caller runs on, ends the program, as a
+    // thread not joined does. Any other is taken back: a thread that still ran on it would lose it.
     ~stack()
     {
         if (data_ && punctual_stack_free(data_, size_) != 0)
@@ -90,6 +91,11 @@ public:
         std::swap(size_, other.size_);
     }
     explicit operator bool() const noexcept { return data_ != nullptr; }
+    // Before a thread is started on it, and after it was joined; false with errno.
+    bool set_live(bool live) noexcept
+    {
+        return punctual_stack_set_live(data_, live ? 1 : 0) == 0;
+    }
     // The lowest address, as pthread_attr_setstack() has it.
     void *data() const noexcept { return data_; }
     // The first address above.
@@ -101,7 +107,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// What a thread is to be; the strings must live until it is made.
+// How a thread is set up; the strings must live until it is made.
 struct attributes : punctual_thread_attr {
     attributes() noexcept : punctual_thread_attr{} { struct_size = sizeof(punctual_thread_attr); }
 

@@ -94,7 +94,7 @@ pub unsafe extern "C" fn punctual_sleep_until(at: *const timespec) -> c_int {
     }
 }
 
-/// Periods that are gone are passed over, and the phase is kept: for control loops.
+/// Periods that have passed are skipped, and the phase is kept: for control loops.
 pub const PUNCTUAL_SKIP: c_int = 0;
 /// Late cycles run back to back until the schedule is caught up: for work that must be done
 /// for each period.
@@ -131,7 +131,7 @@ pub struct punctual_cycle {
     pub woke_ns: u64,
     /// How late that is, ns.
     pub latency_ns: u64,
-    /// Periods that passed before this one because the last cycle ended too late.
+    /// Periods skipped before this one because the last cycle ended too late.
     pub missed: u64,
     /// 0.
     pub reserved: [u64; 3],
@@ -142,7 +142,7 @@ unsafe impl Versioned for punctual_cycle {
     const LEAST: usize = offset_of!(Self, reserved);
 }
 
-/// Makes a loop whose first cycle is due one period from now. Nothing is to be undone.
+/// Makes a loop whose first cycle is due one period from now. It needs no clean-up.
 ///
 /// A real-time thread may call it: no system call. -1 with errno: EFAULT `wheel` is NULL; EINVAL
 /// a period of 0 or of more than 2^62 ns, or `overrun` is neither PUNCTUAL_SKIP nor
@@ -273,9 +273,9 @@ pub unsafe extern "C" fn punctual_loop_cycles(wheel: *const punctual_loop) -> u6
     unsafe { inside(wheel) }.map_or(u64::MAX, |inside| inside.body.cycles())
 }
 
-/// Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that whoever holds
-/// the mutex runs at the priority of whoever waits for it, and PTHREAD_MUTEX_ERRORCHECK, for a
-/// normal one hangs for ever when its holder locks it again. The rest is POSIX: lock it with
+/// Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that the
+/// holder of the mutex runs at the highest priority of its waiters, and PTHREAD_MUTEX_ERRORCHECK,
+/// for a normal mutex hangs for ever when its holder locks it again. The rest is POSIX: lock it with
 /// pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
 ///
 /// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority

@@ -37,7 +37,7 @@ unsafe fn put<T>(out: *mut T, value: Result<T, StackError>) -> c_int {
 }
 
 /// Where the stack of the thread `tid` of this process lies; 0 means the one that the caller
-/// stands on, which is a coroutine's where one runs. The primary thread's goes down to its limit
+/// runs on, which is a coroutine's where one runs. The primary thread's goes down to its limit
 /// (RLIMIT_STACK), present or not.
 ///
 /// For the caller itself a real-time thread may call it after punctual_stack_setbounds(), on a stack of
@@ -63,9 +63,9 @@ pub unsafe extern "C" fn punctual_stack_bounds(
     unsafe { put(out, found.map(punctual_stack_bounds::from)) }
 }
 
-/// Says where the stack lies that the caller stands on from now on. Whoever switches stacks calls
-/// it after each switch; punctual_stack_bounds(0, ...) and punctual_stack_contains() believe it for as long as the
-/// stack pointer is within, and know the stacks of punctual_stack_alloc() without it. Solaris' function of
+/// Says where the stack lies that the caller runs on from now on. A program that switches stacks
+/// calls it after each switch; punctual_stack_bounds(0, ...) and punctual_stack_contains() use it for as long as
+/// the stack pointer is within, and know the stacks of punctual_stack_alloc() without it. Solaris' function of
 /// this name, but for the type: stack_t is not C11's.
 ///
 /// A real-time thread may call it: no lock, no system call. -1 with errno: EFAULT `given` is
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn punctual_stack_setbounds(given: *const punctual_stack_b
     }))
 }
 
-/// 1 if the byte at `address` is part of the stack that the caller stands on, else 0.
+/// 1 if the byte at `address` is part of the stack that the caller runs on, else 0.
 ///
 /// A real-time thread may call it where it may call punctual_stack_bounds(0, ...), and it costs the same. It
 /// never fails: where the bounds can't be told, nothing is within.
@@ -150,7 +150,7 @@ pub struct punctual_stack_residency {
 
 /// How many pages of the `size` bytes at `low`, the start of a page, are in memory.
 ///
-/// Not for a real-time thread: it waits for whoever maps memory. -1 with errno: EFAULT `out`
+/// Not for a real-time thread: it waits for threads that map memory. -1 with errno: EFAULT `out`
 /// is NULL; EINVAL `low` is not the start of a page; ENOMEM part of it is not mapped (the
 /// primary stack below what it has grown to).
 ///
@@ -179,8 +179,8 @@ pub unsafe extern "C" fn punctual_stack_residency(
 /// of it, for the primary thread to its limit. Returns the bytes that are present now: fewer
 /// where a page without access, the program's own guard, lies in between.
 ///
-/// For threads that were not given a stack of this library. Not for a real-time thread on
-/// duty: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it.
+/// For threads that were not given a stack of this library. Not for a real-time thread in
+/// its real-time section: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_prefault(bytes: usize) -> libc::ssize_t {
     count(stack::prefault(bytes))

@@ -9,9 +9,9 @@ use punctual_rt::irq::{self, Interrupts, Outcome};
 
 use crate::errno::{fail, null, number};
 
-/// Told of an interrupt that was left as it is: its number, or -1 for the default of those to
-/// come, and why. The text is valid during the call,
-/// which isn't made on a real-time thread unless one steers.
+/// Called for each interrupt that was left as it is, with its number, or -1 for the default of
+/// future interrupts, and the reason. The text is valid during the call, which is made on a
+/// real-time thread only if that thread steers or restores.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
 pub type punctual_irq_skipped =
     Option<unsafe extern "C" fn(irq: c_int, reason: *const c_char, context: *mut c_void)>;
@@ -49,9 +49,9 @@ unsafe fn tell(
     }
 }
 
-/// Lets the `cpus` alone serve the interrupts `irqs`, or, where `irqs` is NULL, all there are
-/// and all that come. Returns how many were changed; each that could not be is told to
-/// `skipped`, unless NULL: those that the kernel manages are no error. What was before is
+/// Makes only the `cpus` serve the interrupts `irqs`, or, where `irqs` is NULL, all interrupts,
+/// future ones too. Returns how many were changed; `skipped`, unless NULL, is called for
+/// each that could not be; those that the kernel manages are no error. What was before is
 /// written to the file `journal`, and to disk, before anything is changed; a journal that
 /// exists keeps what it has.
 ///

@@ -64,7 +64,7 @@ pub extern "C" fn punctual_memory_lock(present_only: c_int) -> c_int {
 
 /// Undoes punctual_memory_lock(). Pages stay present until memory runs short.
 ///
-/// Not for a real-time thread: it waits for whoever maps memory. It never fails in practice; -1
+/// Not for a real-time thread: it waits for threads that map memory. It never fails in practice; -1
 /// with errno if it does.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_memory_unlock() -> c_int {

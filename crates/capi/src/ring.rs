@@ -262,7 +262,7 @@ pub unsafe extern "C" fn punctual_log_put(
 
 /// A double as an argument of punctual_log_put(), for %f.
 ///
-/// A real-time thread may call it: it is no arithmetic, but another type. It never fails.
+/// A real-time thread may call it: no arithmetic, the same bits as another type. It never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_log_double(value: f64) -> u64 {
     value.to_bits()

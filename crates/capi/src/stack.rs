@@ -18,7 +18,7 @@ fn exact(size: usize) -> Result<Class, StackError> {
 ///
 /// A real-time thread may call it while a stack of that size is free, see punctual_stack_reserve():
 /// no system call (but for a contended lock, which lends priority) and no page fault.
-/// Otherwise it maps memory and waits for whoever else does.
+/// Otherwise it maps memory and waits for other threads that do.
 ///
 /// NULL with errno: EINVAL a size that is not one of the classes (punctual_stack_class() gives the one
 /// that fits); ENOMEM memory, address space or vm.max_map_count used up, also after the free

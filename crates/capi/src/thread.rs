@@ -19,7 +19,7 @@ use crate::versioned::{self, Versioned};
 /// SIGSYS, SIGABRT.
 pub const PUNCTUAL_THREAD_SIGNALS: u64 = 1;
 
-/// What a new thread is to be. All 0 but for the size is an ordinary thread.
+/// How a new thread is set up. All 0 except the size is an ordinary thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct punctual_thread_attr {
@@ -123,7 +123,9 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     if !attr.name.is_null() {
         // SAFETY: the caller's promise: a string.
         let name = unsafe { CStr::from_ptr(attr.name) };
-        builder = builder.name(&name.to_string_lossy());
+        // The kernel keeps as much: a long name must not ask for memory.
+        let kept = name.to_bytes().get(..15).unwrap_or(name.to_bytes());
+        builder = builder.name(&String::from_utf8_lossy(kept));
     }
     if !attr.cpus.is_null() {
         // SAFETY: the caller's promise: a string.

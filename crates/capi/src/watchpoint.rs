@@ -81,7 +81,7 @@ pub unsafe extern "C" fn punctual_watchpoint_count(
     }
 }
 
-/// Tells the hit of the number `index`, from 0: returns 1 and fills `out`, or returns 0 where
+/// Reads hit number `index`, from 0: returns 1 and fills `out`, or returns 0 where
 /// there is none. The first 64 are kept.
 ///
 /// A real-time thread may call it: a few loads. -1 with EFAULT: NULL.
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
     1
 }
 
-/// Watches no more, and frees it. NULL is let be.
+/// Stops watching, and frees it. NULL is allowed and does nothing.
 ///
 /// Not for a real-time thread: a system call for each thread of the process. It never fails.
 ///

@@ -123,11 +123,15 @@ fn every_format_is_written_and_what_can_be_read_is_read_back() {
             "{format}"
         );
         let compared = place.run(&["compare", run, "file"]).expect(0);
-        assert!(
-            compared.stdout.contains("in 50.0 % of pairs"),
-            "{format}: {}",
-            compared.stdout
-        );
+        // Formats round: a pair of equals may become one of unequals.
+        let share = compared
+            .stdout
+            .split_once(" % of pairs")
+            .expect("a share")
+            .0;
+        let share = share.rsplit_once(' ').expect("a number").1;
+        let share: f64 = share.parse().expect("a number");
+        assert!((share - 50.0).abs() < 0.4, "{format}: {}", compared.stdout);
     }
 }
 

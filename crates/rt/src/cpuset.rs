@@ -201,11 +201,10 @@ impl Cpusets {
         if cpus.is_empty() {
             return Err(CpusetError::Wrong);
         }
-        // The kernel has several numbers for it: EINVAL, ERANGE, EOVERFLOW.
-        let there = read(&self.root.join(format!("{}cpus", self.prefix)))
-            .or_else(|_| read(&self.root.join("cpuset.cpus.effective")))
-            .ok()
-            .and_then(|list| numbers(&list).ok());
+        // The kernel has several numbers for it: EINVAL, ERANGE, EOVERFLOW. The root's own list lacks
+        // the CPUs that other partitions have, or had.
+        let there = read(Path::new("/sys/devices/system/cpu/online"));
+        let there = there.ok().and_then(|list| numbers(&list).ok());
         if let Some(there) = there.filter(|there| !there.is_empty())
             && let Some(&cpu) = cpus.iter().find(|cpu| !there.contains(cpu))
         {

@@ -164,10 +164,11 @@ impl Interrupts {
     /// the journal.
     fn undo(&self, changed: &[(Option<u32>, String)], earlier: &Journal, journal: &Path) {
         let mut outcome = Outcome::default();
-        let all_back = changed
+        let back = changed
             .iter()
-            .all(|(irq, before)| matches!(self.change(*irq, before, &mut outcome), Ok(true)));
-        if !all_back {
+            .filter(|(irq, before)| matches!(self.change(*irq, before, &mut outcome), Ok(true)))
+            .count();
+        if back < changed.len() {
             return;
         }
         let _ = match earlier.is_empty() {

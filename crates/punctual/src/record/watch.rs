@@ -405,6 +405,10 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
         };
         taken.push(at);
     }
+    // Those of one run alone are not of the sum.
+    for budget in sum.threads.iter_mut().flat_map(|it| &mut it.budgets) {
+        budget.windows.clear();
+    }
     waits::add_up(&mut sum.off_cpu, &watch.off_cpu, |sum, term| {
         sum.add(term, &taken);
     });

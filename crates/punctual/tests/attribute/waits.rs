@@ -238,6 +238,20 @@ fn woken_on_the_way_to_sleep_and_never_seen_to_be_woken() {
 }
 
 #[test]
+fn a_waking_of_before_is_not_taken_for_the_end_of_a_sleep_that_another_ended() {
+    let second = task(201, "second", 120, 0);
+    let mut made = waits(&idle(), 500 * US);
+    made.on(2).switch(-100 * US, &idle(), &second);
+    // It was awake still, and did not sleep for that; then it does.
+    wakes(&mut made, -50 * US, 100, Some(&second));
+    wakes(&mut made, 450 * US, 100, Some(&second));
+    made.on(1).switch(500 * US, &idle(), &probe());
+    let chain = of(&made);
+    assert_eq!(ran(&chain, 201), Some((1, 450_000)), "{:#?}", chain.rows);
+    assert_eq!(chain.ended_by.as_deref(), Some("second"));
+}
+
+#[test]
 fn before_what_is_known_nobody_is_accused() {
     let second = task(201, "second", 120, 0);
     let mut made = waits(&second, 500 * US);

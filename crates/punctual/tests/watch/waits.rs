@@ -65,7 +65,7 @@ fn has_worked(wait: &Wait, name: &str, least: u64) {
     let found = worked(wait, name);
     let (least, most) = match std::env::var_os("PUNCTUAL_LAB_OUT") {
         Some(_) => (least - least / 100, 0),
-        None => (least / 2, wait.wait_ns / 5),
+        None => (least / 2, wait.wait_ns / 2),
     };
     assert!(
         found + unseen >= least,

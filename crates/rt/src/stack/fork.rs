@@ -13,6 +13,7 @@ use super::options::DebugOptions;
 use super::pool::{SHARED, TABLE, base_of, standing_on};
 use super::table::Slot;
 use super::word::{State, Word};
+use crate::sys::cgroup::memory_left;
 use crate::sys::map;
 
 /// The thread that holds the lock across its fork; 0 when there is none.
@@ -58,7 +59,13 @@ extern "C" fn in_parent() {
 /// is a fault. Those with threads come first. Without the lock, which a real-time thread may
 /// want: at worst a stack is given back to the kernel meanwhile, and the call refused.
 fn make_own_again() {
+    // Older kernels would have each page written to, which by now may be unmapped.
+    if !map::knows_populate() {
+        return;
+    }
     let kept = map::errno();
+    // A control group at its limit ends the program for the copies.
+    let mut left = memory_left().unwrap_or(u64::MAX);
     let turns: [fn(Option<State>) -> bool; 3] = [
         |state| state == Some(State::Live),
         |state| state == Some(State::Used),
@@ -71,6 +78,11 @@ fn make_own_again() {
             if is_free && word.is_cold() {
                 continue;
             }
+            let size = word.class().size() as u64;
+            if left < 2 * size {
+                break;
+            }
+            left -= size;
             // SAFETY: a stack of the table; its content isn't changed, so that threads may run
             // on it meanwhile.
             let _ = unsafe { map::populate(base_of(word), word.class().size()) };

@@ -126,7 +126,7 @@ pub unsafe fn populate(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
 }
 
 /// Whether the kernel knows `MADV_POPULATE_WRITE`: it looks at the advice before the length.
-fn knows_populate() -> bool {
+pub fn knows_populate() -> bool {
     // SAFETY: no byte is advised upon.
     unsafe { libc::madvise(null_mut(), 0, libc::MADV_POPULATE_WRITE) == 0 }
 }

@@ -241,6 +241,28 @@ pub fn policy_name(policy: u32) -> &'static str {
     }
 }
 
+/// Makes a thread SCHED_OTHER. Real-time safe; one system call.
+///
+/// # Errors
+/// EPERM, ESRCH.
+pub fn make_other(tid: libc::pid_t) -> io::Result<()> {
+    // The older call keeps the nice value, which `sched_getattr` doesn't tell of a real-time thread.
+    let priority: libc::c_int = 0;
+    // SAFETY: the kernel reads the one number of a `struct sched_param`, which lives.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            tid,
+            libc::SCHED_OTHER,
+            &raw const priority,
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The kernel's number of a thread of this process. No system call.
 ///
 /// # Safety

@@ -16,7 +16,6 @@ use crate::advice::Attempt;
 use crate::affinity;
 use crate::sched::{self, Policy};
 use crate::stack::{Class, Stack, StackError};
-use crate::sys::task::SchedAttr;
 use crate::sys::{check_returned, elf, futex, task, time};
 
 /// Bytes of stack that a thread has for itself where no size was asked for.
@@ -219,13 +218,7 @@ fn make_ordinary(tid: libc::pid_t) -> io::Result<()> {
     if now.policy == libc::SCHED_OTHER as u32 {
         return Ok(());
     }
-    let ordinary = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        nice: now.nice,
-        ..SchedAttr::default()
-    };
-    task::set_scheduling(tid, &ordinary)
+    task::make_other(tid)
 }
 
 /// Makes a thread on a stack, at its creator's policy and on its CPUs.

@@ -194,6 +194,7 @@ impl Builder {
         // An ordinary thread that isn't a real-time one keeps its nice value.
         let rise = || match self.policy {
             Policy::Other if !sched::is_real_time(0).unwrap_or(true) => Ok(()),
+            Policy::Other => task::make_other(0),
             policy => sched::set_current(policy),
         };
         let policy = Attempt::Policy(self.policy);
@@ -499,6 +500,31 @@ mod tests {
         });
         let made = creator.join().unwrap();
         assert_eq!((made.policy, made.nice), (libc::SCHED_OTHER as u32, 3));
+    }
+
+    #[test]
+    fn the_nice_value_of_a_background_program_outlives_real_time() {
+        let real_time = task::SchedAttr {
+            size: size_of::<task::SchedAttr>() as u32,
+            policy: libc::SCHED_FIFO as u32,
+            priority: 1,
+            ..task::SchedAttr::default()
+        };
+        let creator = std::thread::spawn(move || {
+            task::set_nice(5).unwrap();
+            task::set_scheduling(0, &real_time)?;
+            let made = Builder::new().start(|| task::scheduling(0).unwrap());
+            Ok::<_, io::Error>(made.unwrap().join().unwrap())
+        });
+        match creator.join().unwrap() {
+            Ok(made) => assert_eq!((made.policy, made.nice), (libc::SCHED_OTHER as u32, 5)),
+            Err(error) => {
+                #[allow(clippy::print_stderr, reason = "says what was not tried")]
+                {
+                    eprintln!("SKIPPED: {error}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::trace::capture::numbers::Numbers;
 
 /// Waits that are told apart.
 const MOST: usize = 4 * Explanation::WAITS;
-/// Chains that are made after each nap: one of a busy machine takes some ms.
+/// Chains that are made after each nap: one of a busy machine takes some ms. The others wait.
 const AT_ONCE: usize = 8;
 
 /// A thread, a system call, and the name of who ended it.
@@ -23,6 +23,8 @@ type Key = (u32, u32, String);
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     kept: BTreeMap<Key, Wait>,
+    /// Those that there was no time for.
+    pending: Vec<(Key, u64, Wake)>,
     /// Whether some were not kept.
     pub(super) full: bool,
 }
@@ -31,7 +33,10 @@ impl Waits {
     /// Counts the waits among these wake-ups, whose events have been copied out, and follows those
     /// that are longer than all of their kind before.
     pub(super) fn take(&mut self, wakes: &[Wake], capture: &Capture, numbers: &Numbers) {
-        let mut longest: BTreeMap<Key, (u64, &Wake)> = BTreeMap::new();
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        let mut longest: BTreeMap<Key, (u64, Wake)> = pending
+            .map(|(key, wait_ns, wake)| (key, (wait_ns, wake)))
+            .collect();
         for wake in wakes {
             let (Some(call), Some(from_ns)) = (wake.slept_in, wake.waiting_ns) else {
                 continue;
@@ -44,13 +49,17 @@ impl Waits {
             };
             let best = longest.get(&key).map_or(known, |(ns, _)| *ns);
             if wait_ns > best {
-                longest.insert(key, (wait_ns, wake));
+                longest.insert(key, (wait_ns, *wake));
             }
         }
-        let mut longest: Vec<_> = longest.into_iter().collect();
-        longest.sort_by_key(|(_, (wait_ns, _))| Reverse(*wait_ns));
-        for (key, (wait_ns, wake)) in longest.into_iter().take(AT_ONCE) {
-            self.follow(&key, wake, capture, numbers);
+        let mut longest: Vec<(Key, u64, Wake)> = longest
+            .into_iter()
+            .map(|(key, (wait_ns, wake))| (key, wait_ns, wake))
+            .collect();
+        longest.sort_by_key(|(_, wait_ns, _)| Reverse(*wait_ns));
+        self.pending = longest.split_off(longest.len().min(AT_ONCE));
+        for (key, wait_ns, wake) in longest {
+            self.follow(&key, &wake, capture, numbers);
             if let Some(kept) = self.kept.get_mut(&key) {
                 // As the switches say it, of which the sum is made too.
                 kept.total_ns = (kept.total_ns - wait_ns).saturating_add(kept.wait_ns);
@@ -86,6 +95,9 @@ impl Waits {
         let from_ns = wake.waiting_ns.unwrap_or(wake.due_ns);
         let (window, known_from_ns) = capture.wait(wake.tid, wake.at, from_ns, wake.woken_ns);
         let chain = chain(&window, known_from_ns);
+        if let (true, Some(by)) = (key.2.is_empty(), &chain.ended_by) {
+            kept.ended_by.clone_from(by);
+        }
         kept.thread = chain.waiter;
         (kept.from_ns, kept.wait_ns) = (chain.from_ns, chain.to_ns - chain.from_ns);
         kept.rows = chain.rows;

@@ -169,7 +169,8 @@ pub(super) fn of_lengths(lengths: &[((u64, u64), u64)], longest_ns: u64) -> Hist
     let last = lengths.len().saturating_sub(1);
     for (index, ((least_ns, most_ns), count)) in lengths.iter().enumerate() {
         let ns = (*most_ns).min(longest_ns).max(*least_ns);
-        let exact = u64::from(index == last && (*least_ns..=*most_ns).contains(&longest_ns));
+        // The last place takes what is longer, too.
+        let exact = u64::from(index == last && longest_ns >= *least_ns);
         histogram.record_n(ns, count - exact);
         histogram.record_n(longest_ns, exact);
     }

@@ -47,11 +47,11 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(wait.from_ns.saturating_sub(start)))
     });
-    let of_waiter = |row: &&WaitRow| row.depth == 0;
-    let mut own = wait.rows.iter().filter(of_waiter);
+    let by_interrupt =
+        |row: &WaitRow| row.depth == 0 && matches!(row.doing, Doing::Timer | Doing::Device { .. });
     let ended = match wait.ended_by.as_str() {
-        "" if own.any(|row| row.doing == Doing::Unseen) => ", by whom was not seen",
-        "" => " by an interrupt",
+        "" if wait.rows.iter().any(by_interrupt) => " by an interrupt",
+        "" => ", by whom was not seen",
         by => &format!(" by {by}"),
     };
     let title = format!(
@@ -66,8 +66,9 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     // What is left of many stands in one line, so that the lines still sum.
     let mut dear: Vec<&WaitRow> = wait.rows.iter().collect();
     dear.sort_by_key(|row| std::cmp::Reverse(row.ns));
-    let least = dear.get(MOST_ROWS).map_or(0, |row| row.ns);
-    let is_shown = |row: &&WaitRow| row.ns > least && row.thread.is_some();
+    dear.retain(|row| row.thread.is_some() && row.ns > 0);
+    dear.truncate(MOST_ROWS);
+    let is_shown = |row: &&WaitRow| dear.iter().any(|dear| std::ptr::eq(*dear, *row));
     let (rows, others): (Vec<&WaitRow>, Vec<&WaitRow>) = wait.rows.iter().partition(is_shown);
     let rest: u64 = others.iter().map(|row| row.ns).sum();
     let mut parts: Vec<u64> = rows.iter().map(|row| row.ns).collect();

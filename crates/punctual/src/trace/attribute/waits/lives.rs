@@ -45,7 +45,17 @@ impl<'w> Life<'w> {
     fn wakes(&mut self, woken: Woken<'w>) {
         match self.now() {
             Some(Now::On(_)) => self.early = Some(woken),
-            Some(Now::Ready) => {}
+            Some(Now::Ready) => {
+                // Nobody is woken that is ready: the waking before was not of this sleep.
+                if let [.., (slept, Now::Asleep), (ready, Now::Ready)] = self.turns[..]
+                    && slept == ready
+                {
+                    self.turns.pop();
+                    self.wakings.pop();
+                    self.turns.push((woken.at, Now::Ready));
+                    self.wakings.push((woken.at, woken));
+                }
+            }
             before => {
                 if before.is_none() {
                     self.turns.push((0, Now::Asleep));

@@ -110,14 +110,15 @@ enum {
 	STATE_UNINTERRUPTIBLE = 2,
 	STATE_FROZEN = 0x8000, /* since 6.1; before, a flag of the task */
 };
-enum { FLAG_FROZEN = 0x10000 };
+/* Until 6.0; later kernels have the same bit for a thread of their own. */
+enum { FLAG_FROZEN = 0x10000, FLAG_OF_KERNEL = 0x200000 };
 /* The freezer of control groups, version 2: an interruptible sleep, and this. */
 enum { JOB_FREEZE = 1 << 23 };
 
 /* Whether a task that leaves its CPU in this state is frozen. */
 static ALWAYS_INLINE int is_frozen(struct task_struct *task, u64 state)
 {
-	return state & STATE_FROZEN || (state & STATE_UNINTERRUPTIBLE && task->flags & FLAG_FROZEN) ||
+	return state & STATE_FROZEN || (state & STATE_UNINTERRUPTIBLE && (task->flags & (FLAG_FROZEN | FLAG_OF_KERNEL)) == FLAG_FROZEN) ||
 	       (state & STATE_INTERRUPTIBLE && task->jobctl & JOB_FREEZE);
 }
 struct timerqueue_node {

@@ -386,6 +386,9 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	slot->d = preempted & 1;
 	__builtin_memcpy(slot->name, to->comm, sizeof(slot->name));
 	done(slot, turn);
+	/* A target that is preempted has not read its clock yet: a stack would make it later still. */
+	if (lane->left_tid && ((preempted & 1) || !state) && is_target(lane, from_tid))
+		lane->left_tid = 0;
 	if (is_target(lane, to_tid)) {
 		note_who_left(lane, now_ns, from, (preempted & 1) || !state, ready_since(lane, to_tid));
 		lane->due_ns = 0;
