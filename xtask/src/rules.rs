@@ -51,8 +51,16 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "access, as the kernel answers it",
     ),
     (
+        "crates/rt/src/sync/condvar.rs",
+        "a mutex of the C library, given up for the wait",
+    ),
+    (
         "crates/rt/src/sync.rs",
         "pthread's mutex and condition variable",
+    ),
+    (
+        "crates/rt/src/thread/joinable.rs",
+        "whose join it is, and the list of detached threads",
     ),
     (
         "crates/rt/src/thread/launch.rs",

@@ -227,6 +227,16 @@ struct punctual_watchpoint_hit {
  * real-time thread only if that thread steers or restores. */
 typedef void (*punctual_irq_skipped)(int irq, const char *reason, void *context);
 
+/* A condition variable of one mutex, which has the attributes of punctual_mutexattr_init(). All
+ * 0 is one that nobody waits on; it needs no memory of its own, and its mutex and itself belong
+ * to one process. */
+struct punctual_condvar {
+    /* The library's. */
+    uint32_t number;
+    /* The library's. */
+    uint32_t waiting;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -326,6 +336,16 @@ int punctual_stack_stats(size_t size,
  *
  * Not for a real-time thread: it writes to a file. -1 with EBADF. */
 int punctual_stack_debug_leaks(int fd);
+
+/* The most bytes that any stack of `size` bytes was seen to use, for choosing sizes: those in
+ * use now and, with PUNCTUAL_STACK_DEBUG=guards, those that were freed since the start. 0 where
+ * there is none.
+ *
+ * Not for a real-time thread: it reads all stacks of the size. -1 with EINVAL: no such size.
+ *
+ * # Safety
+ * No stack of the size is freed during the call. */
+ssize_t punctual_stack_high_water_of_class(size_t size);
 
 /* Where the stack of the thread `tid` of this process lies; 0 means the one that the caller
  * runs on, which is a coroutine's where one runs. The primary thread's goes down to its limit
@@ -498,8 +518,9 @@ ssize_t punctual_affinity_get(pid_t tid,
  * defaults. `body` runs with all that was asked for, or not at all. The creator gives the
  * thread its CPUs and its priority before it runs, so no thread of lower priority can keep it
  * from its start, and the creator doesn't wait for it. The policy is always explicit: a thread
- * never inherits a real-time priority. The thread must be joined, by punctual_thread_join(); it may call
- * pthread_exit() and be cancelled.
+ * never inherits a real-time priority. The thread must be joined, by
+ * punctual_thread_join(), or detached, by punctual_thread_detach(); it may call pthread_exit()
+ * and be cancelled.
  *
  * Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
  * how to fix it: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
@@ -544,6 +565,53 @@ pid_t punctual_thread_tid(const struct punctual_thread *thread);
  * # Safety
  * `thread` was not joined yet. */
 pthread_t punctual_thread_pthread(const struct punctual_thread *thread);
+
+/* Joins the thread as punctual_thread_join() if it has ended, and doesn't wait.
+ *
+ * Not for a real-time thread: it frees memory, and it takes one system call. -1 with errno, and
+ * the thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL.
+ *
+ * # Safety
+ * As punctual_thread_join(). */
+int punctual_thread_tryjoin(struct punctual_thread *thread,
+                            void **result);
+
+/* Joins the thread as punctual_thread_join(), and waits until the instant `at` of
+ * CLOCK_MONOTONIC at most.
+ *
+ * Not for a real-time thread: it waits. -1 with errno, and the thread is still to be joined or
+ * detached: ETIMEDOUT it has not ended by then; EFAULT `thread` or `at` is NULL; EINVAL `at` is
+ * negative, malformed or beyond 584 years; EDEADLK the thread is the caller.
+ *
+ * # Safety
+ * As punctual_thread_join(); `at` is NULL or can be read. */
+int punctual_thread_timedjoin(struct punctual_thread *thread,
+                              void **result,
+                              const struct timespec *at);
+
+/* Lets the thread run on without anybody who waits for it. `thread` is not used any more. What
+ * its function returns is lost. Its stack is taken back by the first punctual_thread_create()
+ * after its end. A thread may detach itself. Don't detach it by pthread_detach().
+ *
+ * A real-time thread may call it: one compare-and-swap, repeated while other threads detach. -1
+ * with EFAULT: `thread` is NULL.
+ *
+ * # Safety
+ * `thread` is NULL, or comes from punctual_thread_create() and was neither joined nor detached. */
+int punctual_thread_detach(struct punctual_thread *thread);
+
+/* Makes the calling thread what `attr` says, e.g. the primary thread: its signals, name, CPUs
+ * and policy, as punctual_thread_create() makes a new one; `attr` NULL is the defaults.
+ * `stack_size` has no effect, since the thread has its stack. What was refused doesn't keep the
+ * rest from being done, and what was done stays.
+ *
+ * Not for a real-time thread: it allocates. -1 with errno of the first that was refused: EINVAL a
+ * wrong attr, policy, priority or CPU list; EPERM no right to the policy, or DEADLINE with some
+ * of the CPUs alone; EBUSY DEADLINE is not admitted.
+ *
+ * # Safety
+ * `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them. */
+int punctual_thread_apply(const struct punctual_thread_attr *attr);
 
 /* Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
  * and malloc() told to keep it and to map nothing by itself; the calling thread's stack
@@ -597,6 +665,19 @@ int punctual_faults_mark(struct punctual_faults *out);
  * # Safety
  * `mark` is NULL or was filled in by punctual_faults_mark() on this thread. */
 int64_t punctual_late_faults(const struct punctual_faults *mark);
+
+/* Fills `out` with what the calling thread has suffered since it filled `mark` in: page faults
+ * without and with I/O, and involuntary context switches. `out->struct_size` is filled in by the
+ * caller. `out` may be `mark`.
+ *
+ * A real-time thread may call it: one system call. -1 with errno: EFAULT a pointer is NULL;
+ * EINVAL `mark` wasn't filled in, or the size of `out` is too small.
+ *
+ * # Safety
+ * `mark` is NULL or was filled in by punctual_faults_mark() on this thread; `out` is NULL, or
+ * `out->struct_size` bytes are the caller's. */
+int punctual_faults_since(const struct punctual_faults *mark,
+                          struct punctual_faults *out);
 
 /* The time now on CLOCK_MONOTONIC, in ns.
  *
@@ -783,6 +864,20 @@ uint64_t punctual_log_double(double value);
  * `log` is NULL, or open and not used any more. */
 int64_t punctual_log_close(struct punctual_log *log);
 
+/* Takes the oldest records, at most `room` of them, into the array at `records`, and returns how
+ * many there were. The producer can use their slots again when all are copied: a pop for each
+ * would write the counter that both threads look at each time.
+ *
+ * A real-time thread may call it: wait-free, no system call, a copy for each record. -1 with
+ * EFAULT: `ring` is NULL, or `records` while `room` is not 0.
+ *
+ * # Safety
+ * `ring` is NULL or was not destroyed, and one thread at a time pops or drains; `records` has
+ * room for so many records, each of the record's size and without a gap. */
+ssize_t punctual_ring_drain(struct punctual_ring *ring,
+                            void *records,
+                            size_t room);
+
 /* What the last failure of a function of this library meant in the calling thread, and how to
  * fix it: one line without its end, "" before the first failure. Each function that fails sets
  * it; one that succeeds leaves it as it was. It is static: valid for ever, and not to be freed.
@@ -911,6 +1006,64 @@ int punctual_cpuset_take(const char *name,
  * # Safety
  * `name` is NULL or a string. */
 int punctual_cpuset_remove(const char *name);
+
+/* Writes the CPUs that the tasks of the set of this name have now, as a list like "0-3,8", into
+ * the `size` bytes at `list`. Returns its length.
+ *
+ * Not for a real-time thread: it reads files. -1 with errno: EFAULT `list` is NULL; ERANGE it
+ * doesn't fit, and nothing is written; ENOENT no such set; ENOTSUP, EINVAL as
+ * punctual_cpuset_make().
+ *
+ * # Safety
+ * `name` is NULL or a string; `list` is NULL, or `size` bytes are the caller's. */
+ssize_t punctual_cpuset_cpus(const char *name,
+                             char *list,
+                             size_t size);
+
+/* Gives the mutex up, waits until notified, and takes the mutex back. It may end without a
+ * notification, by a signal handler for one: look at the condition again. It is no cancellation
+ * point.
+ *
+ * A real-time thread may call it: one system call, and one more where another thread holds the
+ * mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
+ * pointer is NULL; EPERM the caller doesn't hold the mutex.
+ *
+ * # Safety
+ * As punctual_condvar_wait_until(). */
+int punctual_condvar_wait(struct punctual_condvar *condvar,
+                          pthread_mutex_t *mutex);
+
+/* As punctual_condvar_wait(), until the instant `at` of CLOCK_MONOTONIC at most.
+ *
+ * A real-time thread may call it: system calls as punctual_condvar_wait(). -1 with errno:
+ * ETIMEDOUT the instant has come, and the mutex is held; EFAULT a pointer is NULL; EINVAL `at` is
+ * negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex.
+ *
+ * # Safety
+ * `condvar` is NULL or began as 0, `mutex` is NULL or was initialised with the attributes of
+ * punctual_mutexattr_init(), and both outlive the call; `at` is NULL or can be read. */
+int punctual_condvar_wait_until(struct punctual_condvar *condvar,
+                                pthread_mutex_t *mutex,
+                                const struct timespec *at);
+
+/* Wakes one waiting thread, that of the highest priority. The condition was changed with the
+ * mutex held, which may be given up by now.
+ *
+ * A real-time thread may call it: no system call where none waits, else one. -1 with EFAULT:
+ * `condvar` is NULL.
+ *
+ * # Safety
+ * `condvar` is NULL or began as 0. */
+int punctual_condvar_notify_one(struct punctual_condvar *condvar);
+
+/* Wakes all waiting threads, as punctual_condvar_notify_one() wakes one.
+ *
+ * A real-time thread may call it: no system call where none waits, else one, bounded by their
+ * number. -1 with EFAULT: `condvar` is NULL.
+ *
+ * # Safety
+ * As punctual_condvar_notify_one(). */
+int punctual_condvar_notify_all(struct punctual_condvar *condvar);
 
 #ifdef __cplusplus
 }

@@ -31,7 +31,7 @@ pub extern "C" fn punctual_timespec(ns: u64) -> timespec {
     time::timespec(ns)
 }
 
-const MALFORMED: &CStr =
+pub(crate) const MALFORMED: &CStr =
     c"a timespec has 0 to 999999999 ns, is not negative, and ends 584 years from 0";
 
 /// The answer to a sleep that the kernel ended.
@@ -44,7 +44,7 @@ fn interrupted(error: &std::io::Error) -> c_int {
     fail(number(error), words)
 }
 
-fn nanoseconds(at: &timespec) -> Option<u64> {
+pub(crate) fn nanoseconds(at: &timespec) -> Option<u64> {
     let rest = u64::try_from(at.tv_nsec)
         .ok()
         .filter(|&rest| rest < NS_PER_S)?;

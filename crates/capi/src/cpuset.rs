@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets};
 
-use crate::errno::fail;
+use crate::errno::{fail, null};
 
 #[cold]
 fn refused(error: CpusetError) -> c_int {
@@ -136,4 +136,40 @@ pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
         other => other.and_then(|set| set.remove()),
     };
     done.map_or_else(refused, |()| 0)
+}
+
+/// Writes the CPUs that the tasks of the set of this name have now, as a list like "0-3,8", into
+/// the `size` bytes at `list`. Returns its length.
+///
+/// Not for a real-time thread: it reads files. -1 with errno: EFAULT `list` is NULL; ERANGE it
+/// doesn't fit, and nothing is written; ENOENT no such set; ENOTSUP, EINVAL as
+/// punctual_cpuset_make().
+///
+/// # Safety
+/// `name` is NULL or a string; `list` is NULL, or `size` bytes are the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_cpuset_cpus(
+    name: *const c_char,
+    list: *mut c_char,
+    size: usize,
+) -> libc::ssize_t {
+    if list.is_null() {
+        return null() as libc::ssize_t;
+    }
+    // SAFETY: NULL or a string, by contract.
+    let cpus = match unsafe { found(name) }.and_then(|set| set.cpus()) {
+        Ok(cpus) => cpus,
+        Err(error) => return refused(error) as libc::ssize_t,
+    };
+    if cpus.len() >= size {
+        let words = c"the list has no room in that many bytes";
+        return fail(libc::ERANGE, words) as libc::ssize_t;
+    }
+    // SAFETY: the text and the 0 after it have room in `size` bytes, and are apart from them.
+    unsafe { list.copy_from_nonoverlapping(cpus.as_ptr().cast(), cpus.len()) };
+    // SAFETY: the length is below `size`.
+    let end = unsafe { list.add(cpus.len()) };
+    // SAFETY: the last of the bytes with room, seen above.
+    unsafe { end.write(0) };
+    cpus.len() as libc::ssize_t
 }

@@ -19,6 +19,7 @@ mod reserve;
 mod ring;
 mod sched;
 mod stack;
+mod sync;
 mod thread;
 mod version;
 mod versioned;

@@ -109,19 +109,8 @@ pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_in
         return null();
     }
     let now = Mark::now().map(|mark| mark.counts()).unwrap_or_default();
-    let found = punctual_faults {
-        struct_size: 0,
-        minor: now.minor_faults,
-        major: now.major_faults,
-        preemptions: now.preemptions,
-        reserved: [0; 4],
-    };
-    // SAFETY: the caller's promise.
-    if unsafe { versioned::write(out, found) } {
-        0
-    } else {
-        wrong_size()
-    }
+    // SAFETY: not NULL, so as many bytes as its size says are the caller's.
+    unsafe { told(out, now) }
 }
 
 /// How many page faults the calling thread has taken since it filled `mark` in: a thread whose
@@ -137,16 +126,74 @@ pub unsafe extern "C" fn punctual_late_faults(mark: *const punctual_faults) -> i
     if mark.is_null() {
         return i64::from(null());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so a mark that can be read: the caller's promise.
+    match unsafe { since(mark) } {
+        Ok(since) => i64::try_from(since.minor_faults + since.major_faults).unwrap_or(i64::MAX),
+        Err(failed) => i64::from(failed),
+    }
+}
+
+/// What the calling thread has suffered since the mark.
+///
+/// # Safety
+/// `mark` points to a struct of which `struct_size` bytes can be read.
+unsafe fn since(mark: *const punctual_faults) -> Result<Disturbances, c_int> {
+    // SAFETY: as many bytes as its size says can be read, by contract.
     let Some(mark) = (unsafe { versioned::read(mark) }) else {
         let words = c"the mark was not filled in by punctual_faults_mark()";
-        return i64::from(fail(libc::EINVAL, words));
+        return Err(fail(libc::EINVAL, words));
     };
     let mark = Mark::of(Disturbances {
         minor_faults: mark.minor,
         major_faults: mark.major,
         preemptions: mark.preemptions,
     });
-    let since = mark.since().unwrap_or_default();
-    i64::try_from(since.minor_faults + since.major_faults).unwrap_or(i64::MAX)
+    Ok(mark.since().unwrap_or_default())
+}
+
+/// Fills `out` with what the calling thread has suffered since it filled `mark` in: page faults
+/// without and with I/O, and involuntary context switches. `out->struct_size` is filled in by the
+/// caller. `out` may be `mark`.
+///
+/// A real-time thread may call it: one system call. -1 with errno: EFAULT a pointer is NULL;
+/// EINVAL `mark` wasn't filled in, or the size of `out` is too small.
+///
+/// # Safety
+/// `mark` is NULL or was filled in by punctual_faults_mark() on this thread; `out` is NULL, or
+/// `out->struct_size` bytes are the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_faults_since(
+    mark: *const punctual_faults,
+    out: *mut punctual_faults,
+) -> c_int {
+    if mark.is_null() || out.is_null() {
+        return null();
+    }
+    // SAFETY: not NULL, so a mark that can be read: the caller's promise.
+    let since = match unsafe { since(mark) } {
+        Ok(since) => since,
+        Err(failed) => return failed,
+    };
+    // SAFETY: not NULL, so as many bytes as its size says are the caller's.
+    unsafe { told(out, since) }
+}
+
+/// Writes counts into the caller's struct.
+///
+/// # Safety
+/// `out` points to a struct of which `struct_size` bytes can be written.
+unsafe fn told(out: *mut punctual_faults, counts: Disturbances) -> c_int {
+    let found = punctual_faults {
+        struct_size: 0,
+        minor: counts.minor_faults,
+        major: counts.major_faults,
+        preemptions: counts.preemptions,
+        reserved: [0; 4],
+    };
+    // SAFETY: as many bytes as its size says can be written, by contract.
+    if unsafe { versioned::write(out, found) } {
+        0
+    } else {
+        wrong_size()
+    }
 }

@@ -292,3 +292,30 @@ pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
         }
     }
 }
+
+/// Takes the oldest records, at most `room` of them, into the array at `records`, and returns how
+/// many there were. The producer can use their slots again when all are copied: a pop for each
+/// would write the counter that both threads look at each time.
+///
+/// A real-time thread may call it: wait-free, no system call, a copy for each record. -1 with
+/// EFAULT: `ring` is NULL, or `records` while `room` is not 0.
+///
+/// # Safety
+/// `ring` is NULL or was not destroyed, and one thread at a time pops or drains; `records` has
+/// room for so many records, each of the record's size and without a gap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_ring_drain(
+    ring: *mut punctual_ring,
+    records: *mut std::ffi::c_void,
+    room: usize,
+) -> libc::ssize_t {
+    // SAFETY: NULL, or a ring that was not destroyed.
+    let ring = unsafe { ring.as_ref() };
+    let Some(ring) = ring.filter(|_| room == 0 || !records.is_null()) else {
+        return null() as libc::ssize_t;
+    };
+    // SAFETY: `records` has room for `room` records, or that is 0; one thread drains.
+    let count = unsafe { ring.0.drain(records.cast(), room) };
+    // At most 2^30: the ring has no more.
+    count as libc::ssize_t
+}

@@ -222,3 +222,17 @@ pub extern "C" fn punctual_stack_debug_leaks(fd: c_int) -> c_int {
     }
     c_int::try_from(stack::debug_leaks(fd)).unwrap_or(c_int::MAX)
 }
+
+/// The most bytes that any stack of `size` bytes was seen to use, for choosing sizes: those in
+/// use now and, with PUNCTUAL_STACK_DEBUG=guards, those that were freed since the start. 0 where
+/// there is none.
+///
+/// Not for a real-time thread: it reads all stacks of the size. -1 with EINVAL: no such size.
+///
+/// # Safety
+/// No stack of the size is freed during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_stack_high_water_of_class(size: usize) -> libc::ssize_t {
+    // SAFETY: nobody frees a stack of the class meanwhile: the caller's promise.
+    count(exact(size).map(|class| unsafe { stack::high_water_of_class(class) }))
+}

@@ -5,10 +5,10 @@ use std::mem::offset_of;
 
 use punctual_rt::advice::{Attempt, of_list};
 use punctual_rt::affinity;
-use punctual_rt::stack::Stack;
-use punctual_rt::thread::{Builder, Gate, SpawnError};
+use punctual_rt::thread::{Builder, Gate, Joinable, SpawnError, reap};
 
-use crate::errno::{fail, no_stack, no_thread, null, refused, wrong_size};
+use crate::clock::{MALFORMED, nanoseconds};
+use crate::errno::{fail, no_stack, no_thread, null, number, refused, wrong_size};
 use crate::reserve::Since;
 use crate::sched::{ODD, chosen, policy};
 use crate::versioned::{self, Versioned};
@@ -56,9 +56,8 @@ unsafe impl Versioned for punctual_thread_attr {
 /// A thread of punctual_thread_create().
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
 pub struct punctual_thread {
-    thread: libc::pthread_t,
-    tid: libc::pid_t,
-    stack: Stack,
+    /// What a program has a pointer to is a boxed [`Joinable`].
+    _opaque: [u8; 0],
 }
 
 type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -142,8 +141,9 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
 /// defaults. `body` runs with all that was asked for, or not at all. The creator gives the
 /// thread its CPUs and its priority before it runs, so no thread of lower priority can keep it
 /// from its start, and the creator doesn't wait for it. The policy is always explicit: a thread
-/// never inherits a real-time priority. The thread must be joined, by punctual_thread_join(); it may call
-/// pthread_exit() and be cancelled.
+/// never inherits a real-time priority. The thread must be joined, by
+/// punctual_thread_join(), or detached, by punctual_thread_detach(); it may call pthread_exit()
+/// and be cancelled.
 ///
 /// Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
 /// how to fix it: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
@@ -171,6 +171,7 @@ pub unsafe extern "C" fn punctual_thread_create(
         Ok(builder) => builder,
         Err(failed) => return failed,
     };
+    reap();
     let stack = match builder.stack() {
         Ok(stack) => stack,
         Err(error) => return no_stack(error),
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn punctual_thread_create(
         main,
         argument,
     }));
-    let made = Box::<punctual_thread>::new_uninit();
+    let made = Box::<Joinable>::new_uninit();
     if since.is_short() {
         // SAFETY: no thread was made, so the box is still ours.
         drop(unsafe { Box::from_raw(start) });
@@ -221,9 +222,10 @@ pub unsafe extern "C" fn punctual_thread_create(
             };
         }
     };
-    let made = Box::write(made, punctual_thread { thread, tid, stack });
+    // SAFETY: just made, and only the functions below join or detach it.
+    let made = Box::write(made, unsafe { Joinable::new(thread, tid, stack) });
     // SAFETY: not NULL, so the caller's place.
-    unsafe { out.write(Box::into_raw(made)) };
+    unsafe { out.write(Box::into_raw(made).cast()) };
     0
 }
 
@@ -241,23 +243,33 @@ pub unsafe extern "C" fn punctual_thread_join(
     thread: *mut punctual_thread,
     result: *mut *mut c_void,
 ) -> c_int {
-    if thread.is_null() {
+    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
+    let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
-    }
-    // SAFETY: the caller's promise.
-    let handle = unsafe { (*thread).thread };
-    // SAFETY: as above.
-    let returned = match unsafe { punctual_rt::sys::task::join(handle) } {
-        Ok(returned) => returned,
-        Err(error) => return refused(Attempt::Thread, &error),
     };
+    // SAFETY: `finish` gives it up after an `Ok`.
+    match unsafe { joinable.join() } {
+        // SAFETY: it was joined just now, and `result` is NULL or the caller's.
+        Ok(returned) => unsafe { finish(thread, returned, result) },
+        Err(error) => refused(Attempt::Thread, &error),
+    }
+}
+
+/// Ends a successful join: tells what the thread returned, and frees what belonged to it.
+///
+/// # Safety
+/// `thread` was joined and is not used any more; `result` is NULL or the caller's.
+unsafe fn finish(
+    thread: *mut punctual_thread,
+    returned: *mut c_void,
+    result: *mut *mut c_void,
+) -> c_int {
     if !result.is_null() {
         // SAFETY: not NULL, so the caller's place.
         unsafe { result.write(returned) };
     }
-    // SAFETY: made by punctual_thread_create and given up here.
-    let thread = unsafe { Box::from_raw(thread) };
-    thread.stack.mark_idle();
+    // SAFETY: punctual_thread_create() boxed it, and no join has freed it before.
+    drop(unsafe { Box::from_raw(thread.cast::<Joinable>()) });
     0
 }
 
@@ -272,8 +284,8 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
     if thread.is_null() {
         return null();
     }
-    // SAFETY: the caller's promise.
-    unsafe { (*thread).tid }
+    // SAFETY: not NULL, so a thread that was not joined: the caller's promise.
+    unsafe { &*thread.cast::<Joinable>() }.tid()
 }
 
 /// The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
@@ -287,6 +299,116 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
 pub unsafe extern "C" fn punctual_thread_pthread(
     thread: *const punctual_thread,
 ) -> libc::pthread_t {
-    // SAFETY: the caller's promise.
-    unsafe { (*thread).thread }
+    // SAFETY: a thread that was not joined: the caller's promise.
+    unsafe { &*thread.cast::<Joinable>() }.thread()
+}
+
+/// Joins the thread as punctual_thread_join() if it has ended, and doesn't wait.
+///
+/// Not for a real-time thread: it frees memory, and it takes one system call. -1 with errno, and
+/// the thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL.
+///
+/// # Safety
+/// As punctual_thread_join().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_thread_tryjoin(
+    thread: *mut punctual_thread,
+    result: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
+    let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
+        return null();
+    };
+    // SAFETY: `finish` gives it up after an `Ok`.
+    match unsafe { joinable.try_join() } {
+        // SAFETY: it was joined just now, and `result` is NULL or the caller's.
+        Ok(returned) => unsafe { finish(thread, returned, result) },
+        Err(error) => not_joined(&error),
+    }
+}
+
+/// Joins the thread as punctual_thread_join(), and waits until the instant `at` of
+/// CLOCK_MONOTONIC at most.
+///
+/// Not for a real-time thread: it waits. -1 with errno, and the thread is still to be joined or
+/// detached: ETIMEDOUT it has not ended by then; EFAULT `thread` or `at` is NULL; EINVAL `at` is
+/// negative, malformed or beyond 584 years; EDEADLK the thread is the caller.
+///
+/// # Safety
+/// As punctual_thread_join(); `at` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_thread_timedjoin(
+    thread: *mut punctual_thread,
+    result: *mut *mut c_void,
+    at: *const libc::timespec,
+) -> c_int {
+    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
+    let joinable = unsafe { thread.cast::<Joinable>().as_ref() };
+    // SAFETY: NULL or readable: the caller's promise.
+    let (Some(joinable), Some(at)) = (joinable, unsafe { at.as_ref() }) else {
+        return null();
+    };
+    let Some(at_ns) = nanoseconds(at) else {
+        return fail(libc::EINVAL, MALFORMED);
+    };
+    // SAFETY: `finish` gives it up after an `Ok`.
+    match unsafe { joinable.join_until(at_ns) } {
+        // SAFETY: it was joined just now, and `result` is NULL or the caller's.
+        Ok(returned) => unsafe { finish(thread, returned, result) },
+        Err(error) => not_joined(&error),
+    }
+}
+
+#[cold]
+fn not_joined(error: &std::io::Error) -> c_int {
+    match number(error) {
+        libc::EBUSY | libc::ETIMEDOUT => fail(
+            number(error),
+            c"the thread has not ended: join it later, or detach it",
+        ),
+        _ => refused(Attempt::Thread, error),
+    }
+}
+
+/// Lets the thread run on without anybody who waits for it. `thread` is not used any more. What
+/// its function returns is lost. Its stack is taken back by the first punctual_thread_create()
+/// after its end. A thread may detach itself. Don't detach it by pthread_detach().
+///
+/// A real-time thread may call it: one compare-and-swap, repeated while other threads detach. -1
+/// with EFAULT: `thread` is NULL.
+///
+/// # Safety
+/// `thread` is NULL, or comes from punctual_thread_create() and was neither joined nor detached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_thread_detach(thread: *mut punctual_thread) -> c_int {
+    if thread.is_null() {
+        return null();
+    }
+    // SAFETY: punctual_thread_create() boxed it, and it was neither joined nor detached.
+    unsafe { Box::from_raw(thread.cast::<Joinable>()) }.detach();
+    0
+}
+
+/// Makes the calling thread what `attr` says, e.g. the primary thread: its signals, name, CPUs
+/// and policy, as punctual_thread_create() makes a new one; `attr` NULL is the defaults.
+/// `stack_size` has no effect, since the thread has its stack. What was refused doesn't keep the
+/// rest from being done, and what was done stays.
+///
+/// Not for a real-time thread: it allocates. -1 with errno of the first that was refused: EINVAL a
+/// wrong attr, policy, priority or CPU list; EPERM no right to the policy, or DEADLINE with some
+/// of the CPUs alone; EBUSY DEADLINE is not admitted.
+///
+/// # Safety
+/// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_thread_apply(attr: *const punctual_thread_attr) -> c_int {
+    // SAFETY: NULL or readable with its strings, by contract.
+    let builder = match unsafe { wanted(attr) } {
+        Ok(builder) => builder,
+        Err(failed) => return failed,
+    };
+    match builder.apply().refused.first() {
+        Some(first) => fail(first.errno(), first.advice()),
+        None => 0,
+    }
 }

@@ -52,6 +52,16 @@ fn threads() {
 }
 
 #[test]
+fn detached_threads_give_their_stacks_back() {
+    everywhere("tests/c/detach.c");
+}
+
+#[test]
+fn a_condition_variable_loses_no_notification() {
+    everywhere("tests/c/condvar.c");
+}
+
+#[test]
 fn memory_clocks_and_loops() {
     everywhere("tests/c/loop.c");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Those with functions for C, in the order of the header.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "version.rs",
     "stack.rs",
     "inspect.rs",
@@ -18,6 +18,7 @@ const SOURCES: [&str; 13] = [
     "watchpoint.rs",
     "irq.rs",
     "cpuset.rs",
+    "sync.rs",
 ];
 
 #[test]

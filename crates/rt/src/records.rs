@@ -138,6 +138,25 @@ impl<C: Counter> Turns<C> {
         count.store(popped.wrapping_add(1), Ordering::Release);
     }
 
+    /// How many slots are full, from [`Turns::to_read`] on: the consumer may read them all.
+    /// Real-time safe.
+    #[inline]
+    pub fn full(&self) -> u64 {
+        let mine = &self.popped.0;
+        let pushed = self.pushed.0.count.load(Ordering::Acquire);
+        mine.seen.store(pushed, Ordering::Relaxed);
+        pushed.wrapping_sub(mine.count.load(Ordering::Relaxed))
+    }
+
+    /// Hands the oldest `count` slots back to the producer, at most those that are
+    /// [`Turns::full`]. Real-time safe.
+    #[inline]
+    pub fn read_many(&self, count: u64) {
+        let popped = &self.popped.0.count;
+        let before = popped.load(Ordering::Relaxed);
+        popped.store(before.wrapping_add(count), Ordering::Release);
+    }
+
     /// How often the producer found the ring full. Real-time safe.
     #[inline]
     pub fn refused(&self) -> u64 {
@@ -242,6 +261,35 @@ impl Records {
         tsan::release(popped);
         self.turns.read();
         true
+    }
+
+    /// Takes the oldest records, at most `room` of them, one after the other without a gap, and
+    /// returns how many. Their slots are handed back at once, after the last. Real-time safe:
+    /// wait-free, no system call.
+    ///
+    /// # Safety
+    /// One thread at a time pops or drains, and there is room for so many records at `records`.
+    #[inline]
+    pub unsafe fn drain(&self, records: *mut u8, room: usize) -> usize {
+        let count = self.turns.full().min(room as u64);
+        if count == 0 {
+            return 0;
+        }
+        let (pushed, popped) = self.names();
+        tsan::acquire(pushed);
+        let oldest = self.turns.to_read().unwrap_or(0);
+        for number in 0..count {
+            let slot = (oldest + number) & (self.turns.capacity - 1);
+            // SAFETY: the slot is below the capacity.
+            let place = unsafe { self.slots.add(slot as usize * self.stride) };
+            // SAFETY: the number is below the room.
+            let record = unsafe { records.add(number as usize * self.record) };
+            // SAFETY: the slot is full, so the consumer's until it is handed back below.
+            unsafe { take(record, place.as_ptr(), self.record) };
+        }
+        tsan::release(popped);
+        self.turns.read_many(count);
+        count as usize
     }
 
     /// What the two counters are called before ThreadSanitizer.
@@ -387,20 +435,32 @@ mod tests {
         fn it_does_what_a_queue_does(
             record in 1..40_usize,
             capacity in 1..20_usize,
-            steps in proptest::collection::vec(any::<Option<u8>>(), 0..200),
+            steps in proptest::collection::vec(any::<(Option<u8>, Option<u8>)>(), 0..200),
         ) {
             let ring = Records::new(record, capacity).unwrap();
             let (mut model, mut lost) = (VecDeque::new(), 0);
             let mut seen = vec![0; record];
-            for step in steps {
-                match step {
-                    Some(byte) => {
+            for (push, room) in steps {
+                match (push, room) {
+                    (Some(byte), _) => {
                         // SAFETY: one thread, and as many bytes as a record has.
                         let taken = unsafe { ring.push(vec![byte; record].as_ptr()) };
                         prop_assert_eq!(taken, model.len() < ring.capacity());
                         if taken { model.push_back(byte) } else { lost += 1 }
                     }
-                    None => {
+                    (None, Some(room)) => {
+                        let room = usize::from(room % 24);
+                        let mut all = vec![0; record * room];
+                        // SAFETY: one thread, and room for so many records.
+                        let count = unsafe { ring.drain(all.as_mut_ptr(), room) };
+                        prop_assert_eq!(count, room.min(model.len()));
+                        let expected = model.drain(..count).flat_map(|byte| vec![byte; record]);
+                        let expected: Vec<u8> = expected.collect();
+                        let (drained, rest) = all.split_at(count * record);
+                        prop_assert_eq!(drained, expected);
+                        prop_assert!(rest.iter().all(|&byte| byte == 0));
+                    }
+                    (None, None) => {
                         // SAFETY: as above.
                         let there = unsafe { ring.pop(seen.as_mut_ptr()) };
                         let expected = model.pop_front();

@@ -56,6 +56,10 @@ pub unsafe fn fill_condition_attributes(
 }
 
 /// A mutex whose holder inherits the priority of the highest thread that waits.
+///
+/// A panic of the holder unlocks it, and it isn't poisoned as `std::sync::Mutex` is: the next
+/// thread gets the value as the panic left it. A lock that failed for ever would stop the
+/// real-time threads too.
 pub struct PiMutex<T: ?Sized> {
     /// Boxed: a pthread mutex must not move once it is in use.
     raw: Box<UnsafeCell<libc::pthread_mutex_t>>,
@@ -104,6 +108,29 @@ impl<T: ?Sized> PiMutex<T> {
             mutex: self,
             not_send: PhantomData,
         })
+    }
+}
+
+impl<T: ?Sized> PiMutex<T> {
+    /// Locks if no thread holds it; `None` when one does, the caller too. Real-time safe: no
+    /// system call.
+    ///
+    /// # Errors
+    /// None in practice.
+    #[inline]
+    pub fn try_lock(&self) -> io::Result<Option<PiGuard<'_, T>>> {
+        // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
+        match unsafe { libc::pthread_mutex_trylock(self.raw.get()) } {
+            // EDEADLK is glibc's answer where the caller holds one with ERRORCHECK.
+            libc::EBUSY | libc::EDEADLK => Ok(None),
+            returned => {
+                check_returned(returned)?;
+                Ok(Some(PiGuard {
+                    mutex: self,
+                    not_send: PhantomData,
+                }))
+            }
+        }
     }
 }
 
@@ -183,6 +210,32 @@ mod tests {
             }
         });
         assert_eq!(*counter.lock().unwrap(), 20_000);
+    }
+
+    #[test]
+    fn a_panic_unlocks_and_leaves_the_value() {
+        let mutex = PiMutex::new(1).unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            *mutex.lock().unwrap() = 2;
+            let mut guard = mutex.lock().unwrap();
+            *guard = 3;
+            std::panic::resume_unwind(Box::new("as expected"));
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*mutex.try_lock().unwrap().expect("unlocked"), 3);
+    }
+
+    #[test]
+    fn a_lock_is_tried_without_a_wait() {
+        let mutex = PiMutex::new(5).unwrap();
+        let held = mutex.try_lock().unwrap().expect("nobody holds it");
+        assert!(mutex.try_lock().unwrap().is_none());
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| mutex.try_lock().unwrap().is_none());
+            assert!(other.join().unwrap());
+        });
+        drop(held);
+        assert_eq!(*mutex.try_lock().unwrap().expect("nobody holds it"), 5);
     }
 
     #[test]

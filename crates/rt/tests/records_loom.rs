@@ -71,6 +71,47 @@ fn a_slot_is_never_in_two_hands_and_nothing_is_lost_uncounted() {
     });
 }
 
+/// Several slots are read by one look at the producer's counter, and handed back by one store.
+#[test]
+fn slots_that_are_drained_at_once_are_in_one_hand_too() {
+    loom::model(|| {
+        let ring = Arc::new(Model {
+            turns: Turns::new(2),
+            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let producer = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mut taken = Vec::new();
+                for value in 1..=3 {
+                    if let Some(slot) = ring.turns.to_write() {
+                        // SAFETY: loom reports a race here.
+                        ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
+                        ring.turns.written();
+                        taken.push(value);
+                    }
+                }
+                taken
+            })
+        };
+        let drain = |seen: &mut Vec<u64>| {
+            let count = ring.turns.full();
+            let oldest = ring.turns.to_read().unwrap_or(0);
+            for number in 0..count {
+                let slot = (oldest + number) % 2;
+                // SAFETY: loom reports a race here.
+                seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
+            }
+            ring.turns.read_many(count);
+        };
+        let mut seen = Vec::new();
+        drain(&mut seen);
+        let taken = producer.join().unwrap();
+        drain(&mut seen);
+        assert_eq!(seen, taken);
+    });
+}
+
 /// How the log ends: its writer asks whether this is the end before it empties the ring, and
 /// so sees all that was logged before.
 #[test]

@@ -153,10 +153,15 @@ static void threads(void)
 #ifndef CHECK_NO_FAULTS_COUNTED
     CHECK(task.faults == 0);
     CHECK(punctual_stack_high_water(task.stack) >= 100 * 1024);
+    /* It is the only one of its size in use. */
+    CHECK(punctual_stack_high_water_of_class(task.size) ==
+          punctual_stack_high_water(task.stack));
 #endif
     CHECK(punctual_stack_high_water(task.stack) <= (ssize_t)task.size);
     CHECK(punctual_stack_free(task.stack, task.size) == 0);
     FAILS(punctual_stack_high_water(task.stack), EINVAL);
+    CHECK(punctual_stack_high_water_of_class(task.size) == 0);
+    FAILS(punctual_stack_high_water_of_class(task.size + 1), EINVAL);
     FAILS(punctual_stack_set_live(task.stack, 1), EINVAL);
     CHECK(punctual_stack_locate(task.stack, &place) == 1 && place.in_use == 0);
     CHECK(punctual_stack_locate(&task, &place) == 0);

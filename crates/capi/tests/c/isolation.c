@@ -89,6 +89,11 @@ static void one_set(void)
     CHECK(punctual_cpuset_make(name, &last, 1, NULL, 0) == -1 && errno == EEXIST);
     CHECK(punctual_cpuset_state(name, reason, sizeof reason) == 0);
     CHECK(punctual_cpuset_take(name, child) == 0);
+    snprintf(reason, sizeof reason, "%u", last);
+    CHECK(punctual_cpuset_cpus(name, cpus, sizeof cpus) == (ssize_t)strlen(reason));
+    CHECK(strcmp(cpus, reason) == 0);
+    CHECK(punctual_cpuset_cpus(name, cpus, strlen(reason)) == -1 && errno == ERANGE);
+    CHECK(strcmp(cpus, reason) == 0);
     CHECK(punctual_affinity_get(child, cpus, sizeof cpus) > 0);
     CHECK(strtoul(cpus, NULL, 10) == last && strpbrk(cpus, ",-") == NULL);
     CHECK(punctual_cpuset_remove(name) == 0);

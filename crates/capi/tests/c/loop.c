@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -173,11 +174,45 @@ static void *faultless(void *argument)
     return NULL;
 }
 
-static void on_a_thread(void *argument)
+enum { FRESH = 64 };
+
+/* The faults of each kind: a page that is touched first is one minor fault. */
+static void *faulting(void *unused)
+{
+    struct punctual_faults mark, since, small;
+    long page = sysconf(_SC_PAGESIZE);
+    int i;
+    char *fresh = (char *)mmap(NULL, FRESH * (size_t)page, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(fresh != MAP_FAILED);
+    CHECK(madvise(fresh, FRESH * (size_t)page, MADV_NOHUGEPAGE) == 0 || errno == EINVAL);
+    mark.struct_size = since.struct_size = sizeof mark;
+    small.struct_size = 8;
+    CHECK(punctual_faults_mark(&mark) == 0);
+    FAILS(punctual_faults_since(NULL, &since), EFAULT);
+    FAILS(punctual_faults_since(&mark, NULL), EFAULT);
+    FAILS(punctual_faults_since(&small, &since), EINVAL);
+    FAILS(punctual_faults_since(&mark, &small), EINVAL);
+    CHECK(punctual_faults_mark(&mark) == 0 && punctual_faults_since(&mark, &since) == 0);
+    CHECK(punctual_faults_mark(&mark) == 0);
+    for (i = 0; i < FRESH; i++)
+        ((volatile char *)fresh)[i * page] = 1;
+    CHECK(punctual_faults_since(&mark, &since) == 0 && since.struct_size == sizeof since);
+#ifndef CHECK_NO_FAULTS_COUNTED
+    /* The code of the loop may come in too, where it begins a page. */
+    CHECK(since.minor >= FRESH && since.minor <= FRESH + 2 && since.major <= 2);
+#endif
+    CHECK(punctual_late_faults(&mark) >= (int64_t)(since.minor + since.major));
+    CHECK(munmap(fresh, FRESH * (size_t)page) == 0);
+    return unused;
+}
+
+static void on_a_thread(void *(*body)(void *), void *argument)
 {
     struct punctual_thread *thread;
 
-    CHECK(punctual_thread_create(&thread, NULL, faultless, argument) == 0);
+    CHECK(punctual_thread_create(&thread, NULL, body, argument) == 0);
     CHECK(punctual_thread_join(thread, NULL) == 0);
 }
 
@@ -214,13 +249,14 @@ int main(void)
         fprintf(stderr, "loop.c: memory not locked: %s\n", punctual_last_error());
         CHECK(punctual_heap_keep(8 << 20) == 0);
     }
-    on_a_thread(&prepared);
+    on_a_thread(faultless, &prepared);
     CHECK(punctual_memory_unlock() == 0);
     CHECK(punctual_memory_lock(1) == 0 || !prepared);
     CHECK(punctual_memory_unlock() == 0);
 #else
-    on_a_thread(NULL);
+    on_a_thread(faultless, NULL);
 #endif
+    on_a_thread(faulting, NULL);
     clocks();
     loops();
     posix();

@@ -62,23 +62,58 @@ static void ring_errors(void)
     punctual_ring_destroy(ring);
 }
 
+/* Many at once, across the end of the ring, in order, and no more than there is room for. */
+static void drains(void)
+{
+    struct punctual_ring *ring = punctual_ring_create(sizeof(struct record), 8);
+    struct record record, back[9];
+    uint64_t expected = 0;
+    ssize_t count, i;
+    int round;
+
+    CHECK(ring != NULL);
+    FAILS(punctual_ring_drain(NULL, back, 1), EFAULT);
+    FAILS(punctual_ring_drain(ring, NULL, 1), EFAULT);
+    CHECK(punctual_ring_drain(ring, back, 9) == 0 && punctual_ring_drain(ring, NULL, 0) == 0);
+    memset(&record, 0, sizeof record);
+    for (round = 0; round < 20; round++) {
+        while (punctual_ring_push(ring, &record) == 0)
+            record.number++;
+        CHECK(record.number - expected == 8);
+        memset(back, 0xff, sizeof back);
+        count = punctual_ring_drain(ring, back, round % 2 == 0 ? 5 : 9);
+        CHECK(count == (round % 2 == 0 ? 5 : 8));
+        for (i = 0; i < count; i++)
+            CHECK(back[i].number == expected++);
+        CHECK(back[count].number == UINT64_MAX);
+    }
+    while (punctual_ring_pop(ring, &record) == 1)
+        CHECK(record.number == expected++);
+    punctual_ring_destroy(ring);
+}
+
 static void two_threads(void)
 {
     struct punctual_ring *ring = punctual_ring_create(sizeof(struct record), 64);
-    struct record record;
+    struct record records[10];
     pthread_t producer;
     uint64_t expected = 0;
+    ssize_t count, i;
     char text[12];
 
     CHECK(ring != NULL && pthread_create(&producer, NULL, produce, ring) == 0);
     while (expected < MANY) {
-        if (punctual_ring_pop(ring, &record) == 0) {
+        /* By turns one record, and as many as there are. */
+        count = expected % 3 == 0 ? punctual_ring_pop(ring, records)
+                                  : punctual_ring_drain(ring, records, 10);
+        CHECK(count >= 0);
+        if (count == 0)
             sched_yield();
-            continue;
+        for (i = 0; i < count; i++) {
+            snprintf(text, sizeof text, "%u", (unsigned)expected);
+            CHECK(records[i].number == expected && strcmp(records[i].text, text) == 0);
+            expected++;
         }
-        snprintf(text, sizeof text, "%u", (unsigned)expected);
-        CHECK(record.number == expected && strcmp(record.text, text) == 0);
-        expected++;
     }
     CHECK(pthread_join(producer, NULL) == 0);
     punctual_ring_destroy(ring);
@@ -178,6 +213,7 @@ static void closed_pipe(void)
 int main(void)
 {
     ring_errors();
+    drains();
     two_threads();
     logs();
     closed_pipe();

@@ -327,6 +327,59 @@ static void policies(void)
     deadline(cpus);
 }
 
+/* A thread that the library didn't make becomes what is asked for. */
+static void *applies(void *unused)
+{
+    struct punctual_thread_attr attr = nothing();
+    struct seen seen;
+    char before[64], first[16];
+
+    CHECK(punctual_affinity_get(0, before, sizeof before) > 0);
+    snprintf(first, sizeof first, "%u", (unsigned)strtoul(before, NULL, 10));
+    attr.name = "applied";
+    attr.cpus = first;
+    attr.flags = PUNCTUAL_THREAD_SIGNALS;
+    CHECK(punctual_thread_apply(&attr) == 0);
+    look(&seen);
+    CHECK(strcmp(seen.name, "applied") == 0 && strcmp(seen.cpus, first) == 0);
+    CHECK(seen.signals == 1 && seen.sched.policy == PUNCTUAL_OTHER);
+    CHECK(punctual_thread_apply(NULL) == 0);
+    look(&seen);
+    CHECK(strcmp(seen.name, "applied") == 0 && strcmp(seen.cpus, first) == 0);
+    CHECK(seen.signals == 0);
+
+    /* What is wrong is refused before anything is done. */
+    attr.name = "wrong";
+    attr.flags = 8;
+    FAILS(punctual_thread_apply(&attr), EINVAL);
+    attr = nothing();
+    attr.name = "wrong";
+    attr.cpus = "900";
+    FAILS(punctual_thread_apply(&attr), EINVAL);
+    look(&seen);
+    CHECK(strcmp(seen.name, "applied") == 0);
+
+    attr = nothing();
+    attr.policy = PUNCTUAL_FIFO;
+    attr.priority = 2;
+    errno = 0;
+    if (punctual_thread_apply(&attr) == 0) {
+        look(&seen);
+        CHECK(seen.sched.policy == PUNCTUAL_FIFO && seen.sched.priority == 2);
+    } else {
+        CHECK(errno == EPERM && strstr(punctual_last_error(), "RLIMIT_RTPRIO") != NULL);
+    }
+    return unused;
+}
+
+static void apply(void)
+{
+    pthread_t plain;
+
+    CHECK(pthread_create(&plain, NULL, applies, NULL) == 0);
+    CHECK(pthread_join(plain, NULL) == 0);
+}
+
 static void *exits(void *argument)
 {
     pthread_exit(argument);
@@ -413,6 +466,7 @@ int main(void)
     places();
     sched_errors();
     policies();
+    apply();
     ends();
     CHECK(punctual_thread_create(&thread, NULL, to_free, NULL) == 0);
     CHECK(punctual_thread_join(thread, NULL) == 0);

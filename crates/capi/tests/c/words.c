@@ -84,6 +84,7 @@ static void stacks(void)
     REFUSED(punctual_stack_free(stack, 32768) == -1, EINVAL, "free already");
     REFUSED(punctual_stack_high_water(stack) == -1, EINVAL, "free already");
     REFUSED(punctual_stack_high_water(&word) == -1, EINVAL, "not a stack");
+    REFUSED(punctual_stack_high_water_of_class(7) == -1, EINVAL, "32 KB to 2 MB");
 }
 
 static void threads(void)
@@ -127,6 +128,9 @@ static void threads(void)
     attr.cpus = "900";
     REFUSED(punctual_thread_create(&thread, &attr, nothing, NULL) == -1, EINVAL, "offline");
     attr.cpus = NULL;
+    REFUSED(punctual_thread_detach(NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_thread_tryjoin(NULL, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_thread_timedjoin(NULL, NULL, NULL) == -1, EFAULT, "NULL");
     attr.stack_size = 3 << 20;
     REFUSED(punctual_thread_create(&thread, &attr, nothing, NULL) == -1, EINVAL, "2 MB");
     attr.stack_size = 0;
@@ -153,6 +157,12 @@ static void memory_and_clocks(void)
     REFUSED(punctual_faults_mark(&faults) == -1, EINVAL, "struct_size");
     REFUSED(punctual_late_faults(NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_late_faults(&faults) == -1, EINVAL, "punctual_faults_mark");
+    REFUSED(punctual_faults_since(NULL, &faults) == -1, EFAULT, "NULL");
+    REFUSED(punctual_faults_since(&faults, &faults) == -1, EINVAL, "punctual_faults_mark");
+    REFUSED(punctual_condvar_wait(NULL, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_condvar_wait_until(NULL, NULL, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_condvar_notify_one(NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_condvar_notify_all(NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_ns(NULL) == NEVER, EFAULT, "NULL");
     REFUSED(punctual_ns(&odd) == NEVER, EINVAL, "timespec");
     REFUSED(punctual_sleep_until(NULL) == -1, EFAULT, "NULL");
@@ -185,6 +195,7 @@ static void rings_and_logs(void)
     REFUSED(punctual_ring_create(1 << 20, 1 << 20) == NULL, EINVAL, "1 GB");
     REFUSED(punctual_ring_push(NULL, &record) == -1, EFAULT, "NULL");
     REFUSED(punctual_ring_pop(ring, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_ring_drain(ring, NULL, 1) == -1, EFAULT, "NULL");
     REFUSED(punctual_ring_lost(NULL) == NEVER, EFAULT, "NULL");
     CHECK(punctual_ring_push(ring, &record) == 0 && punctual_ring_push(ring, &record) == 0);
     REFUSED(punctual_ring_push(ring, &record) == -1, EAGAIN, "full");
@@ -250,6 +261,8 @@ static void isolation(void)
         REFUSED(punctual_cpuset_take(name, 0) == -1, ENOENT, "no such set");
         REFUSED(punctual_cpuset_remove("a/b") == -1, EINVAL, "name");
     }
+    REFUSED(punctual_cpuset_cpus("a", NULL, 0) == -1, EFAULT, "NULL");
+    REFUSED(punctual_cpuset_cpus(NULL, name, sizeof name) == -1, EINVAL, "name");
     REFUSED(punctual_cpuset_make(NULL, &cpu, 1, NULL, 0) == -1, EINVAL, "name");
     REFUSED(punctual_cpuset_state(NULL, NULL, 0) == -1, EINVAL, "name");
 }

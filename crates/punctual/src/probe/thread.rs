@@ -183,7 +183,7 @@ impl Probe {
         if self.is_over() {
             handle.join().ok().flatten()
         } else {
-            handle.leave();
+            handle.detach();
             None
         }
     }
@@ -199,7 +199,7 @@ impl Drop for Probe {
             drop(handle);
         } else {
             self.halt.now();
-            handle.leave();
+            handle.detach();
         }
     }
 }

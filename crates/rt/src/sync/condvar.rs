@@ -10,7 +10,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::PiGuard;
-use crate::sys::futex;
+use crate::sys::{check_returned, futex};
 
 /// A word to sleep on: the kernel's futex, or a model checker's.
 pub trait Futex {
@@ -19,7 +19,7 @@ pub trait Futex {
     /// Adds, wrapping around.
     fn add(&self, value: u32);
     /// Sleeps while the word is `expected`, until woken or until an instant of
-    /// CLOCK_MONOTONIC, in ns.
+    /// CLOCK_MONOTONIC, in ns; `u64::MAX` is no instant.
     ///
     /// # Errors
     /// ETIMEDOUT at the instant, EAGAIN when the word is another, EINTR.
@@ -56,6 +56,7 @@ impl Futex for AtomicU32 {
 /// for the thread that waits, so its [`enlist`](Notices::enlist) has happened before, and the
 /// kernel orders the look at the number against the wake.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct Notices<F> {
     /// The number of notifications, wrapping. A thread that sleeps through exactly 2^32 of
     /// them between its look and its sleep would miss them.
@@ -86,8 +87,14 @@ impl<F: Futex> Notices<F> {
     #[inline]
     pub fn sleep(&self, seen: u32, at_ns: u64) -> io::Result<()> {
         let slept = self.number.wait(seen, at_ns);
-        self.waiting.add(u32::MAX);
+        self.withdraw();
         slept
+    }
+
+    /// Takes an [`Notices::enlist`] back, after which nobody sleeps. Real-time safe.
+    #[inline]
+    pub fn withdraw(&self) {
+        self.waiting.add(u32::MAX);
     }
 
     /// Wakes up to `count` threads that sleep, or are about to. No system call where there
@@ -105,6 +112,7 @@ impl<F: Futex> Notices<F> {
 ///
 /// It belongs to one [`PiMutex`](super::PiMutex) at a time, which guards the condition.
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct Condvar {
     notices: Notices<AtomicU32>,
 }
@@ -141,14 +149,42 @@ impl Condvar {
     ) -> io::Result<bool> {
         let seen = self.notices.enlist();
         let slept = guard.without(|| self.notices.sleep(seen, at_ns));
-        match slept {
-            Ok(()) => Ok(true),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ETIMEDOUT) => Ok(false),
-                Some(libc::EAGAIN | libc::EINTR) => Ok(true),
-                _ => Err(error),
-            },
+        notified(slept)
+    }
+
+    /// As [`Condvar::wait_until`], for as long as it takes. Real-time safe in the same way.
+    ///
+    /// # Errors
+    /// None in practice; the mutex is held all the same.
+    #[inline]
+    pub fn wait<T: ?Sized>(&self, guard: &mut PiGuard<'_, T>) -> io::Result<()> {
+        self.wait_until(guard, u64::MAX).map(drop)
+    }
+
+    /// As [`Condvar::wait_until`], with a mutex of the C library, which the caller holds; at
+    /// `u64::MAX` for as long as it takes.
+    ///
+    /// # Safety
+    /// `mutex` is an initialised one of the type PTHREAD_MUTEX_ERRORCHECK.
+    ///
+    /// # Errors
+    /// EPERM, and nothing was done: the caller doesn't hold the mutex. What taking it back
+    /// failed with: then it isn't held.
+    pub unsafe fn wait_with(
+        &self,
+        mutex: *mut libc::pthread_mutex_t,
+        at_ns: u64,
+    ) -> io::Result<bool> {
+        let seen = self.notices.enlist();
+        // SAFETY: initialised, by contract; this type refuses a thread that doesn't hold it.
+        if let Err(error) = check_returned(unsafe { libc::pthread_mutex_unlock(mutex) }) {
+            self.notices.withdraw();
+            return Err(error);
         }
+        let slept = self.notices.sleep(seen, at_ns);
+        // SAFETY: initialised, by contract, and given up above.
+        check_returned(unsafe { libc::pthread_mutex_lock(mutex) })?;
+        notified(slept)
     }
 
     /// Wakes one waiting thread, that of the highest priority. Real-time safe; no system
@@ -162,6 +198,19 @@ impl Condvar {
     #[inline]
     pub fn notify_all(&self) {
         self.notices.notify(i32::MAX as u32);
+    }
+}
+
+/// Whether the end of a sleep may have been a notification.
+#[inline]
+fn notified(slept: io::Result<()>) -> io::Result<bool> {
+    match slept {
+        Ok(()) => Ok(true),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ETIMEDOUT) => Ok(false),
+            Some(libc::EAGAIN | libc::EINTR) => Ok(true),
+            _ => Err(error),
+        },
     }
 }
 

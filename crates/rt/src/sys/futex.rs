@@ -7,7 +7,8 @@ use super::check;
 use super::time::timespec;
 
 /// Waits on a futex word until it changes from `expected`, is woken, or until an
-/// instant of CLOCK_MONOTONIC. Real-time safe; one system call.
+/// instant of CLOCK_MONOTONIC; `u64::MAX` is no instant, and arms no timer. Real-time safe; one
+/// system call.
 ///
 /// # Errors
 /// ETIMEDOUT at the instant, EAGAIN when the word did not hold `expected`, EINTR
@@ -15,6 +16,10 @@ use super::time::timespec;
 #[inline]
 pub fn wait_until(word: &AtomicU32, expected: u32, at_ns: u64) -> io::Result<()> {
     let at = timespec(at_ns);
+    let until = match at_ns {
+        u64::MAX => std::ptr::null(),
+        _ => std::ptr::from_ref(&at),
+    };
     // FUTEX_WAIT_BITSET takes an absolute time, and CLOCK_MONOTONIC unless told otherwise.
     // SAFETY: the word and the time outlive the call; the kernel only reads them.
     let result = unsafe {
@@ -23,7 +28,7 @@ pub fn wait_until(word: &AtomicU32, expected: u32, at_ns: u64) -> io::Result<()>
             word.as_ptr(),
             libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
             expected,
-            std::ptr::from_ref(&at),
+            until,
             std::ptr::null::<u32>(),
             libc::FUTEX_BITSET_MATCH_ANY,
         )

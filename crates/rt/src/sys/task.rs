@@ -291,3 +291,44 @@ pub unsafe fn join(thread: libc::pthread_t) -> io::Result<*mut libc::c_void> {
     check_returned(unsafe { libc::pthread_join(thread, &mut result) })?;
     Ok(result)
 }
+
+/// As [`join`], and doesn't wait.
+///
+/// # Safety
+/// As [`join`].
+///
+/// # Errors
+/// EBUSY when the thread has not ended.
+pub unsafe fn try_join(thread: libc::pthread_t) -> io::Result<*mut libc::c_void> {
+    let mut result = std::ptr::null_mut();
+    // SAFETY: joinable and joined once, by contract; the result is written to a live local.
+    check_returned(unsafe { libc::pthread_tryjoin_np(thread, &mut result) })?;
+    Ok(result)
+}
+
+unsafe extern "C" {
+    /// Since glibc 2.31; the libc crate doesn't declare it.
+    fn pthread_clockjoin_np(
+        thread: libc::pthread_t,
+        result: *mut *mut libc::c_void,
+        clock: libc::clockid_t,
+        until: *const libc::timespec,
+    ) -> libc::c_int;
+}
+
+/// As [`join`], and waits until an instant of CLOCK_MONOTONIC at most, in ns.
+///
+/// # Safety
+/// As [`join`].
+///
+/// # Errors
+/// ETIMEDOUT when the thread has not ended by then; EDEADLK when a thread joins itself.
+pub unsafe fn join_until(thread: libc::pthread_t, at_ns: u64) -> io::Result<*mut libc::c_void> {
+    let until = super::time::timespec(at_ns);
+    let mut result = std::ptr::null_mut();
+    // SAFETY: joinable and joined once, by contract; the result and the time are live locals.
+    let joined =
+        unsafe { pthread_clockjoin_np(thread, &mut result, libc::CLOCK_MONOTONIC, &until) };
+    check_returned(joined)?;
+    Ok(result)
+}

@@ -6,6 +6,7 @@
 //! silently. It needs no processor time before it has its priority, so no thread of lower
 //! priority can keep it from its start.
 
+mod joinable;
 mod launch;
 
 use std::ffi::{CStr, c_int, c_void};
@@ -13,11 +14,12 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use joinable::{Joinable, reap};
 pub use launch::{Gate, explicit_sched};
 
 use crate::advice::{Attempt, advice};
 use crate::sched::Policy;
-use crate::stack::{Stack, StackError};
+use crate::stack::StackError;
 use crate::sys::{task, time};
 use crate::{affinity, sched};
 
@@ -121,6 +123,7 @@ impl Builder {
         all_or_nothing: bool,
         body: impl FnOnce(Setup) -> R + Send + 'static,
     ) -> Result<Handle<R>, SpawnError> {
+        reap();
         let stack = self.stack().map_err(SpawnError::Stack)?;
         let result = Arc::new(Mutex::new(None));
         let told = Arc::clone(&result);
@@ -147,11 +150,14 @@ impl Builder {
         // handle keeps the stack until it has joined.
         let created = unsafe { self.create_on(&stack, gate, all_or_nothing, enter, start.cast()) };
         match created {
-            Ok((thread, _)) => Ok(Handle {
-                thread: Some(thread),
-                stack: Some(stack),
-                result,
-            }),
+            Ok((thread, tid)) => {
+                // SAFETY: just made, and the handle alone joins it.
+                let joinable = unsafe { Joinable::new(thread, tid, stack) };
+                Ok(Handle {
+                    joinable: Some(Box::new(joinable)),
+                    result,
+                })
+            }
             Err(error) => {
                 if !matches!(error, SpawnError::Refused(_)) {
                     // SAFETY: no thread was made, so the start is still ours.
@@ -305,13 +311,10 @@ type Outcome<R> = Arc<Mutex<Option<std::thread::Result<R>>>>;
 /// A running thread. Dropping it waits for the thread's end, for the thread
 /// stands on a stack that the handle owns.
 pub struct Handle<R> {
-    thread: Option<libc::pthread_t>,
-    stack: Option<Stack>,
+    /// `None` once the thread was joined or detached.
+    joinable: Option<Box<Joinable>>,
     result: Outcome<R>,
 }
-
-// SAFETY: pthread_t is a process-wide handle, joined once by whoever owns this.
-unsafe impl<R: Send> Send for Handle<R> {}
 
 impl<R> Handle<R> {
     /// Waits for the thread and returns what it returned, or its panic. Not
@@ -321,26 +324,68 @@ impl<R> Handle<R> {
     /// The payload of the thread's panic.
     pub fn join(mut self) -> std::thread::Result<R> {
         self.wait();
+        self.outcome()
+    }
+
+    /// As [`Handle::join`] where the thread has ended, and doesn't wait. Not real-time safe:
+    /// it frees memory.
+    ///
+    /// # Errors
+    /// The handle, when the thread has not ended.
+    pub fn try_join(self) -> Result<std::thread::Result<R>, Self> {
+        // SAFETY: `join_by` drops the joinable after an `Ok`.
+        self.join_by(|joinable| unsafe { joinable.try_join() })
+    }
+
+    /// As [`Handle::join`], and waits until an instant of CLOCK_MONOTONIC at most, in ns. Not
+    /// real-time safe: it waits.
+    ///
+    /// # Errors
+    /// The handle, when the thread has not ended by then.
+    pub fn join_until(self, at_ns: u64) -> Result<std::thread::Result<R>, Self> {
+        // SAFETY: `join_by` drops the joinable after an `Ok`.
+        self.join_by(|joinable| unsafe { joinable.join_until(at_ns) })
+    }
+
+    fn join_by(
+        mut self,
+        join: impl FnOnce(&Joinable) -> io::Result<*mut c_void>,
+    ) -> Result<std::thread::Result<R>, Self> {
+        if let Some(joinable) = &self.joinable
+            && join(joinable).is_err()
+        {
+            return Err(self);
+        }
+        self.joinable = None;
+        Ok(self.outcome())
+    }
+
+    fn outcome(&self) -> std::thread::Result<R> {
         let outcome = self.result.lock().ok().and_then(|mut told| told.take());
         outcome.unwrap_or_else(|| Err(Box::new("the thread ended without a result")))
     }
 
-    /// Lets the thread run on by itself; its stack is given up to it for good. For setting up.
-    pub fn leave(mut self) {
-        if let Some(thread) = self.thread.take() {
-            // SAFETY: joinable, ours, and given up here once.
-            unsafe { libc::pthread_detach(thread) };
+    /// Lets the thread run on without anybody who waits for it. Its stack is taken back when a
+    /// thread is started after its end, or by [`reap`]. Real-time safe but for what the drop of
+    /// the result frees.
+    pub fn detach(mut self) {
+        if let Some(joinable) = self.joinable.take() {
+            joinable.detach();
         }
-        // Never freed: the thread stands on it.
-        std::mem::forget(self.stack.take());
+    }
+
+    #[cfg(test)]
+    fn stack(&self) -> &crate::stack::Stack {
+        self.joinable.as_ref().expect("not joined").stack()
     }
 
     fn wait(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // SAFETY: joinable, ours, joined once: `take` sees to that.
-            let _ = unsafe { task::join(thread) };
-            if let Some(stack) = &self.stack {
-                stack.mark_idle();
+        if let Some(joinable) = self.joinable.take() {
+            // SAFETY: taken out of the handle: nobody joins it again.
+            let joined = unsafe { joinable.join() };
+            if joined.is_err() {
+                // The thread drops its own handle: it still runs on the stack.
+                joinable.detach();
             }
         }
     }
@@ -486,7 +531,7 @@ mod tests {
     fn the_stack_of_a_running_thread_can_not_be_freed() {
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let handle = Builder::new().start(move || told.recv().is_err()).unwrap();
-        let stack = handle.stack.as_ref().unwrap();
+        let stack = handle.stack();
         let (base, class) = (stack.base().as_ptr() as usize, stack.len());
         let class = crate::stack::Class::exact(class).unwrap();
         // SAFETY: a wrong free, which must change nothing.

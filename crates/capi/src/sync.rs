@@ -1,0 +1,133 @@
+//! The condition variable that waits with one system call.
+
+use std::ffi::c_int;
+
+use libc::{pthread_mutex_t, timespec};
+use punctual_rt::sync::Condvar;
+
+use crate::clock::{MALFORMED, nanoseconds};
+use crate::errno::{fail, null, number};
+
+/// A condition variable of one mutex, which has the attributes of punctual_mutexattr_init(). All
+/// 0 is one that nobody waits on; it needs no memory of its own, and its mutex and itself belong
+/// to one process.
+#[repr(C)]
+pub struct punctual_condvar {
+    /// The library's.
+    pub number: u32,
+    /// The library's.
+    pub waiting: u32,
+}
+
+const _: () = assert!(
+    size_of::<punctual_condvar>() == size_of::<Condvar>()
+        && align_of::<punctual_condvar>() == align_of::<Condvar>()
+);
+
+/// # Safety
+/// `condvar` is NULL, or is valid for as long as `'a` and written by the library alone.
+unsafe fn of<'a>(condvar: *mut punctual_condvar) -> Option<&'a Condvar> {
+    // SAFETY: two words that are only accessed as atomics, of the size and alignment seen above.
+    unsafe { condvar.cast::<Condvar>().as_ref() }
+}
+
+/// # Safety
+/// As punctual_condvar_wait_until().
+unsafe fn wait(condvar: *mut punctual_condvar, mutex: *mut pthread_mutex_t, at_ns: u64) -> c_int {
+    // SAFETY: NULL or the caller's, for as long as it waits.
+    let Some(condvar) = (unsafe { of(condvar) }).filter(|_| !mutex.is_null()) else {
+        return null();
+    };
+    // SAFETY: not NULL, so initialised, with ERRORCHECK: the caller's promise.
+    match unsafe { condvar.wait_with(mutex, at_ns) } {
+        Ok(true) => 0,
+        Ok(false) => fail(libc::ETIMEDOUT, c"the instant came before a notification"),
+        Err(error) => {
+            let words = match number(&error) {
+                libc::EPERM => c"the mutex is not held: lock it before the wait",
+                _ => c"the mutex is not one of punctual_mutexattr_init()",
+            };
+            fail(number(&error), words)
+        }
+    }
+}
+
+/// Gives the mutex up, waits until notified, and takes the mutex back. It may end without a
+/// notification, by a signal handler for one: look at the condition again. It is no cancellation
+/// point.
+///
+/// A real-time thread may call it: one system call, and one more where another thread holds the
+/// mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
+/// pointer is NULL; EPERM the caller doesn't hold the mutex.
+///
+/// # Safety
+/// As punctual_condvar_wait_until().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_condvar_wait(
+    condvar: *mut punctual_condvar,
+    mutex: *mut pthread_mutex_t,
+) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { wait(condvar, mutex, u64::MAX) }
+}
+
+/// As punctual_condvar_wait(), until the instant `at` of CLOCK_MONOTONIC at most.
+///
+/// A real-time thread may call it: system calls as punctual_condvar_wait(). -1 with errno:
+/// ETIMEDOUT the instant has come, and the mutex is held; EFAULT a pointer is NULL; EINVAL `at` is
+/// negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex.
+///
+/// # Safety
+/// `condvar` is NULL or began as 0, `mutex` is NULL or was initialised with the attributes of
+/// punctual_mutexattr_init(), and both outlive the call; `at` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_condvar_wait_until(
+    condvar: *mut punctual_condvar,
+    mutex: *mut pthread_mutex_t,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: NULL or readable, by contract.
+    let Some(at) = (unsafe { at.as_ref() }) else {
+        return null();
+    };
+    match nanoseconds(at) {
+        // SAFETY: the same contract.
+        Some(at_ns) => unsafe { wait(condvar, mutex, at_ns) },
+        None => fail(libc::EINVAL, MALFORMED),
+    }
+}
+
+/// Wakes one waiting thread, that of the highest priority. The condition was changed with the
+/// mutex held, which may be given up by now.
+///
+/// A real-time thread may call it: no system call where none waits, else one. -1 with EFAULT:
+/// `condvar` is NULL.
+///
+/// # Safety
+/// `condvar` is NULL or began as 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_condvar_notify_one(condvar: *mut punctual_condvar) -> c_int {
+    // SAFETY: NULL or the caller's.
+    let Some(condvar) = (unsafe { of(condvar) }) else {
+        return null();
+    };
+    condvar.notify_one();
+    0
+}
+
+/// Wakes all waiting threads, as punctual_condvar_notify_one() wakes one.
+///
+/// A real-time thread may call it: no system call where none waits, else one, bounded by their
+/// number. -1 with EFAULT: `condvar` is NULL.
+///
+/// # Safety
+/// As punctual_condvar_notify_one().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_condvar_notify_all(condvar: *mut punctual_condvar) -> c_int {
+    // SAFETY: NULL or the caller's.
+    let Some(condvar) = (unsafe { of(condvar) }) else {
+        return null();
+    };
+    condvar.notify_all();
+    0
+}

@@ -1,0 +1,192 @@
+//! A thread on a stack of this library: waiting for its end, or detaching it.
+//!
+//! `pthread_detach` would leave nobody who knows when the stack is free, since a thread can't free
+//! the stack that it runs on. A detached thread stays joinable for the C library. It is kept in a
+//! list, and [`reap`] joins those that have ended and takes their stacks back.
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::stack::Stack;
+use crate::sys::task;
+
+/// A thread that was not joined yet, with its stack.
+#[derive(Debug)]
+pub struct Joinable {
+    thread: libc::pthread_t,
+    tid: libc::pid_t,
+    stack: Stack,
+    /// The process that the thread belongs to: after a fork the child has a copy of this.
+    process: u32,
+    /// The next one of the list of detached threads.
+    next: *mut Self,
+}
+
+// SAFETY: pthread_t is valid in the whole process, and `next` is null or owned by this.
+unsafe impl Send for Joinable {}
+
+/// Detached threads: pushed one by one, taken all at once, so no lock is held across a fork.
+static DETACHED: AtomicPtr<Joinable> = AtomicPtr::new(null_mut());
+
+impl Joinable {
+    /// For a thread of [`super::Builder::create_on`], with the stack that it runs on.
+    ///
+    /// # Safety
+    /// Nobody else joins or detaches the thread, now or later.
+    #[must_use]
+    pub unsafe fn new(thread: libc::pthread_t, tid: libc::pid_t, stack: Stack) -> Self {
+        Self {
+            thread,
+            tid,
+            stack,
+            process: std::process::id(),
+            next: null_mut(),
+        }
+    }
+
+    /// The thread as POSIX functions know it. Real-time safe.
+    #[must_use]
+    pub fn thread(&self) -> libc::pthread_t {
+        self.thread
+    }
+
+    /// The thread's number in the kernel. Real-time safe.
+    #[must_use]
+    pub fn tid(&self) -> libc::pid_t {
+        self.tid
+    }
+
+    /// The stack that the thread runs on. Real-time safe.
+    #[must_use]
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Waits for the end of the thread, and returns what its function returned. Then the stack is
+    /// idle and free with a drop. Not real-time safe: it waits.
+    ///
+    /// # Safety
+    /// After an `Ok` of any join nothing but a drop is done with this.
+    ///
+    /// # Errors
+    /// EDEADLK: the thread is the caller.
+    pub unsafe fn join(&self) -> io::Result<*mut c_void> {
+        // SAFETY: made joinable, and no join has succeeded: the promise above.
+        self.ended(unsafe { task::join(self.thread) })
+    }
+
+    /// As [`Joinable::join`], and doesn't wait. One system call where the thread has ended.
+    ///
+    /// # Safety
+    /// As [`Joinable::join`].
+    ///
+    /// # Errors
+    /// EBUSY: the thread has not ended.
+    pub unsafe fn try_join(&self) -> io::Result<*mut c_void> {
+        // SAFETY: made joinable, and no join has succeeded: the promise above.
+        self.ended(unsafe { task::try_join(self.thread) })
+    }
+
+    /// As [`Joinable::join`], and waits until an instant of CLOCK_MONOTONIC at most, in ns.
+    ///
+    /// # Safety
+    /// As [`Joinable::join`].
+    ///
+    /// # Errors
+    /// ETIMEDOUT: the thread has not ended; EDEADLK: it is the caller.
+    pub unsafe fn join_until(&self, at_ns: u64) -> io::Result<*mut c_void> {
+        // SAFETY: made joinable, and no join has succeeded: the promise above.
+        self.ended(unsafe { task::join_until(self.thread, at_ns) })
+    }
+
+    fn ended(&self, joined: io::Result<*mut c_void>) -> io::Result<*mut c_void> {
+        if joined.is_ok() {
+            self.stack.mark_idle();
+        }
+        joined
+    }
+
+    /// Nobody waits for the thread any more: [`reap`] takes its stack back after its end.
+    /// Real-time safe: a compare-and-swap, repeated while other threads detach.
+    pub fn detach(self: Box<Self>) {
+        let this = Box::into_raw(self);
+        let mut first = DETACHED.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: this is ours until the exchange succeeds.
+            unsafe { (*this).next = first };
+            match DETACHED.compare_exchange_weak(first, this, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+}
+
+/// Takes back the stacks of detached threads that have ended, and returns how many.
+/// [`super::Builder::start`] and [`super::Builder::spawn`] do it first, so that at any time there
+/// are at most as many stacks as there were threads at once. Not real-time safe: it walks over
+/// all detached threads.
+pub fn reap() -> usize {
+    let mut next = DETACHED.swap(null_mut(), Ordering::Acquire);
+    let mut reaped = 0;
+    while !next.is_null() {
+        // SAFETY: `detach` pushed this box, and the exchange above made the list ours alone.
+        let joinable = unsafe { Box::from_raw(next) };
+        next = joinable.next;
+        if joinable.process != std::process::id() {
+            // The parent's thread. Here the C library has forgotten it, so nothing is known of it.
+            std::mem::forget(joinable);
+            continue;
+        }
+        // SAFETY: whoever detached it gave it up, and after an `Ok` it is dropped.
+        match unsafe { joinable.try_join() } {
+            Ok(_) => reaped += 1,
+            Err(_) => joinable.detach(),
+        }
+    }
+    reaped
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::clock;
+    use crate::stack::locate;
+    use crate::thread::{Builder, reap};
+
+    #[test]
+    fn the_stack_of_a_detached_thread_comes_back_after_its_end_and_not_before() {
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let handle = Builder::new().start(move || told.recv().is_err()).unwrap();
+        let base = handle.stack().base().as_ptr() as usize;
+        handle.detach();
+        reap();
+        assert!(locate(base).unwrap().in_use);
+        drop(tell);
+        // Another test's thread may get the stack at once, so the counts are not compared.
+        let limit = clock::now_ns() + 20_000_000_000;
+        while locate(base).is_some_and(|place| place.in_use) {
+            assert!(clock::now_ns() < limit, "the stack did not come back");
+            reap();
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_runs_is_not_joined_and_one_that_has_ended_is() {
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let handle = Builder::new()
+            .start(move || u32::from(told.recv().is_err()))
+            .unwrap();
+        let handle = handle.try_join().unwrap_err();
+        let at = clock::now_ns() + 2_000_000;
+        let handle = handle.join_until(at).unwrap_err();
+        assert!(clock::now_ns() >= at);
+        drop(tell);
+        let far = clock::now_ns() + 20_000_000_000;
+        let joined = handle.join_until(far).ok().expect("it has ended");
+        assert_eq!(joined.unwrap(), 1);
+    }
+}
