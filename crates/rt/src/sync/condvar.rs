@@ -162,7 +162,7 @@ impl Condvar {
     }
 
     /// As [`Condvar::wait_until`], with a mutex of the C library, which the caller holds; at
-    /// `u64::MAX` for as long as it takes.
+    /// `u64::MAX` for as long as it takes. Real-time safe in the same way.
     ///
     /// # Safety
     /// `mutex` is an initialised one of the type PTHREAD_MUTEX_ERRORCHECK.
