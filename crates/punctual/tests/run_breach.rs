@@ -163,7 +163,15 @@ fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
 /// The kernel's buffer holds what happened, and takes nothing more.
 fn frozen(place: &Place, record: &Value, woken: &str) {
     let trace = fs::read_to_string(place.path().join("run/breach-trace.txt")).expect("a trace");
-    assert!(trace.starts_with("# tracer: ") && trace.contains(&format!("next_comm={woken}")));
+    assert!(trace.starts_with("# tracer: ") && trace.contains("next_comm="));
+    // On a busy machine its beginning has made room by the time that it is frozen.
+    let counts = trace.split_once("entries-written: ").expect("its counts").1;
+    let counts = counts.split_whitespace().next().expect("two numbers");
+    let (kept, written) = counts.split_once('/').expect("two numbers");
+    assert!(
+        trace.contains(&format!("next_comm={woken}")) || kept != written,
+        "{counts}"
+    );
     let events = record["events"].as_array().expect("events");
     assert!(
         events.iter().any(|event| event["kind"] == "trace-frozen"),
