@@ -22,6 +22,9 @@ struct Tracing(PathBuf);
 
 impl Tracing {
     fn begin() -> Result<Self, String> {
+        if !is_root() || !has("python3") {
+            return Err("python3 or root are missing".to_owned());
+        }
         if !Path::new(TRACING).join("instances").exists() {
             let _ = Command::new("mount")
                 .args(["-t", "tracefs", "none", TRACING])
@@ -85,9 +88,6 @@ while time.monotonic()<end: pass\n";
 
 #[test]
 fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
-    if !is_root() || !has("python3") {
-        skip!("python3 or root are missing");
-    }
     let _turn = turn();
     let tracing = match Tracing::begin() {
         Ok(tracing) => tracing,
@@ -224,9 +224,6 @@ impl Drop for Running {
 
 #[test]
 fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
-    if !is_root() || !has("python3") {
-        skip!("python3 or root are missing");
-    }
     let _turn = turn();
     let tracing = match Tracing::begin() {
         Ok(tracing) => tracing,

@@ -34,28 +34,37 @@ unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}
 
+impl Model {
+    fn shared() -> Arc<Self> {
+        Arc::new(Self {
+            turns: Turns::new(2),
+            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        })
+    }
+
+    /// A thread that writes 1 to 3, and returns those that there was room for.
+    fn written_three_times(ring: &Arc<Self>) -> thread::JoinHandle<Vec<u64>> {
+        let ring = Arc::clone(ring);
+        thread::spawn(move || {
+            let mut taken = Vec::new();
+            for value in 1..=3 {
+                if let Some(slot) = ring.turns.to_write() {
+                    // SAFETY: loom reports a race here.
+                    ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
+                    ring.turns.written();
+                    taken.push(value);
+                }
+            }
+            taken
+        })
+    }
+}
+
 #[test]
 fn a_slot_is_never_in_two_hands_and_nothing_is_lost_uncounted() {
     loom::model(|| {
-        let ring = Arc::new(Model {
-            turns: Turns::new(2),
-            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
-        });
-        let producer = {
-            let ring = Arc::clone(&ring);
-            thread::spawn(move || {
-                let mut taken = Vec::new();
-                for value in 1..=3 {
-                    if let Some(slot) = ring.turns.to_write() {
-                        // SAFETY: loom reports a race here.
-                        ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
-                        ring.turns.written();
-                        taken.push(value);
-                    }
-                }
-                taken
-            })
-        };
+        let ring = Model::shared();
+        let producer = Model::written_three_times(&ring);
         let pop = || {
             let slot = ring.turns.to_read()?;
             // SAFETY: loom reports a race here.
@@ -75,25 +84,8 @@ fn a_slot_is_never_in_two_hands_and_nothing_is_lost_uncounted() {
 #[test]
 fn slots_that_are_drained_at_once_are_in_one_hand_too() {
     loom::model(|| {
-        let ring = Arc::new(Model {
-            turns: Turns::new(2),
-            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
-        });
-        let producer = {
-            let ring = Arc::clone(&ring);
-            thread::spawn(move || {
-                let mut taken = Vec::new();
-                for value in 1..=3 {
-                    if let Some(slot) = ring.turns.to_write() {
-                        // SAFETY: loom reports a race here.
-                        ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
-                        ring.turns.written();
-                        taken.push(value);
-                    }
-                }
-                taken
-            })
-        };
+        let ring = Model::shared();
+        let producer = Model::written_three_times(&ring);
         let drain = |seen: &mut Vec<u64>| {
             let count = ring.turns.full();
             let oldest = ring.turns.to_read().unwrap_or(0);
@@ -117,10 +109,7 @@ fn slots_that_are_drained_at_once_are_in_one_hand_too() {
 #[test]
 fn what_was_logged_before_the_end_is_written() {
     loom::model(|| {
-        let ring = Arc::new(Model {
-            turns: Turns::new(2),
-            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
-        });
+        let ring = Model::shared();
         let ends = Arc::new(loom::sync::atomic::AtomicBool::new(false));
         let writer = {
             let (ring, ends) = (Arc::clone(&ring), Arc::clone(&ends));

@@ -306,7 +306,7 @@ impl Session<'_> {
             let thread = run.threads.iter().find(on)?;
             let woken_ns = bill.due_ns.saturating_add(bill.latency_ns);
             let explaining = explaining.as_ref()?;
-            explaining.ring(thread.tid, thread.cpu, bill.due_ns, woken_ns)
+            Some(explaining.ring(thread.tid, thread.cpu, bill.due_ns, woken_ns))
         })
     }
 

@@ -13,6 +13,18 @@ use crate::record::watch::{
 /// Rows of a table in the terminal; the page shows them all.
 pub(super) const MOST_ROWS: usize = 12;
 
+/// What stands where there is no figure.
+fn none() -> String {
+    "—".to_owned()
+}
+
+fn some_count(count: u64) -> String {
+    match count {
+        0 => none(),
+        some => words::count(some),
+    }
+}
+
 /// A table in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
@@ -205,14 +217,14 @@ fn period(watched: &WatchedThread) -> String {
         (None, Timing::Lengths) => "none (sleeps)".to_owned(),
         (None, Timing::Irregular) => "none".to_owned(),
         (None, Timing::Lost) => "none (lost)".to_owned(),
-        (None, _) => "—".to_owned(),
+        (None, _) => none(),
     }
 }
 
 /// Skipped periods, and how many of them the thread is to blame for.
 fn skipped(watched: &WatchedThread, skipped: u64) -> String {
     match (skipped, watched.skipped_itself) {
-        (0, _) if watched.period_ns.is_none() => "—".to_owned(),
+        (0, _) if watched.period_ns.is_none() => none(),
         (all, 0) => words::count(all),
         (all, itself) if all == itself => format!("{} (itself)", words::count(all)),
         (all, itself) => format!("{} ({} itself)", words::count(all), words::count(itself)),
@@ -251,7 +263,6 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         heads.extend(["jobs", "late jobs", "by", "put off"]);
     }
     heads.extend(["preempted", "faults", "from disk", "moved"]);
-    let none = || "—".to_owned();
     let rows = watch.threads.iter().zip(&run.threads).enumerate();
     let rows = rows.map(|(index, (watched, thread))| {
         let task = &watched.task;
@@ -335,7 +346,7 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
         let mean = call.total_ns.checked_div(call.count).unwrap_or(0);
         let by = match &call.other {
             None if call.by_timer == call.count => "its timer".to_owned(),
-            None => "—".to_owned(),
+            None => none(),
             Some(task) if call.held => format!("held by {}", name(task)),
             Some(task) => format!("woken by {}", name(task)),
         };
@@ -346,7 +357,7 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
             words::duration(mean),
             words::duration(call.worst_ns),
             match call.inversions {
-                0 => "—".to_owned(),
+                0 => none(),
                 some => words::count(some),
             },
             by,

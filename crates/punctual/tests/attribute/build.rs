@@ -131,6 +131,23 @@ impl Made {
         .irq_exit(to, vector)
     }
 
+    /// A function that another CPU asked for runs over the hog, from before the probe is due to
+    /// 16.4 µs before it comes back.
+    pub fn called(&mut self) -> &mut Self {
+        self.irq(-10_000, Vector::CallFunctionSingle)
+            .at(
+                -9_500,
+                What::CallEntry {
+                    function: 0xd0,
+                    request: 0xe1,
+                },
+            )
+            .at(583_600, What::CallExit { function: 0xd0 })
+            .irq_exit(584_000, Vector::CallFunctionSingle)
+            .timer(584_200, 587_000, KERNEL)
+            .switch(590_000, &hog(), &probe())
+    }
+
     pub fn callback(&mut self, at: i64) -> &mut Self {
         self.at(
             at,

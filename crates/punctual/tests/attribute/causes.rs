@@ -96,18 +96,7 @@ fn a_late_timer_over_any_kernel_code_may_be_the_platforms() {
 #[test]
 fn interrupts_off_in_a_function_that_another_cpu_called() {
     let mut made = asleep(&hog(), 600_000);
-    made.irq(-10_000, Vector::CallFunctionSingle)
-        .at(
-            -9_500,
-            What::CallEntry {
-                function: 0xd0,
-                request: 0xe1,
-            },
-        )
-        .at(583_600, What::CallExit { function: 0xd0 })
-        .irq_exit(584_000, Vector::CallFunctionSingle)
-        .timer(584_200, 587_000, KERNEL)
-        .switch(590_000, &hog(), &probe());
+    made.called();
     assert_eq!(
         others(&made, Interrupt),
         [

@@ -1,7 +1,7 @@
 //! Who sent an interprocessor interrupt.
 
 use punctual::trace::attribute::Cause;
-use punctual::trace::attribute::event::{Task, Vector, What};
+use punctual::trace::attribute::event::{Task, What};
 
 use super::build::*;
 
@@ -24,18 +24,7 @@ fn rows(sends: &[(i64, What)]) -> Vec<(Option<String>, Option<String>)> {
     for (at, what) in sends {
         made.at(*at, what.clone());
     }
-    made.irq(-10_000, Vector::CallFunctionSingle)
-        .at(
-            -9_500,
-            What::CallEntry {
-                function: 0xd0,
-                request: 0xe1,
-            },
-        )
-        .at(583_600, What::CallExit { function: 0xd0 })
-        .irq_exit(584_000, Vector::CallFunctionSingle)
-        .timer(584_200, 587_000, KERNEL)
-        .switch(590_000, &hog(), &probe());
+    made.called();
     let rows = made.bill().rows.into_iter();
     let calls = rows.filter(|row| matches!(row.cause, Cause::Call { .. }));
     calls

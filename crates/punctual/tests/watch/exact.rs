@@ -1,6 +1,7 @@
 //! What a watch must count of programs whose behaviour is known, wherever they run: on this
 //! machine, and in the laboratory on its kernels.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -175,19 +176,25 @@ pub fn late_waits_and_passed_instants_are_counted() {
     counted_but_for_unseen(watched.by_timer.count + counted.missed, 500, watched);
 }
 
-/// Jobs of a deadline thread, some of them too long; or why it is no such thread here.
-pub fn late_jobs_are_counted() -> Result<(), String> {
+/// A watch of a program with a thread under SCHED_DEADLINE, and what that did; or why it is no such
+/// thread here.
+fn of_deadline_jobs(what: &[&str]) -> Result<(Run, BTreeMap<String, u64>), String> {
     let place = Place::new();
-    let mut known = Known::start(program(), &["cycles", "100", "jobs", "25"]);
+    let mut known = Known::start(program(), what);
     let number = known.pid.to_string();
     let going = watch(&place, &[&number, "-q", "--no-explain"]);
     let did = known.go();
     going.signal(libc::SIGINT);
     going.end();
-    if let Some(error) = did.get("refused") {
-        return Err(format!("SCHED_DEADLINE is refused here: errno {error}"));
+    match did.get("refused") {
+        Some(error) => Err(format!("SCHED_DEADLINE is refused here: errno {error}")),
+        None => Ok((place.run_of(), did)),
     }
-    let run = place.run_of();
+}
+
+/// Jobs of a deadline thread, some of them too long; or why it is no such thread here.
+pub fn late_jobs_are_counted() -> Result<(), String> {
+    let (run, did) = of_deadline_jobs(&["cycles", "100", "jobs", "25"])?;
     let (_, watched) = thread(&run, "dl-loop");
     assert_eq!(watched.task.policy, "deadline");
     let jobs = watched.jobs.expect("jobs");
@@ -209,17 +216,7 @@ pub fn late_jobs_are_counted() -> Result<(), String> {
 pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
     const JOBS: u64 = 25;
     const LONG: u64 = JOBS / 5;
-    let place = Place::new();
-    let mut known = Known::start(program(), &["cycles", "100", "budget", "25"]);
-    let number = known.pid.to_string();
-    let going = watch(&place, &[&number, "-q", "--no-explain"]);
-    let did = known.go();
-    going.signal(libc::SIGINT);
-    going.end();
-    if let Some(error) = did.get("refused") {
-        return Err(format!("SCHED_DEADLINE is refused here: errno {error}"));
-    }
-    let run = place.run_of();
+    let (run, did) = of_deadline_jobs(&["cycles", "100", "budget", "25"])?;
     let (counted, watched) = thread(&run, "dl-budget");
     assert_eq!(counted.lost, 0);
     let jobs = watched.jobs.expect("jobs");

@@ -87,7 +87,7 @@ impl Explaining {
             .threads
             .iter()
             .map(|(tid, cpu)| (numbers.kernels(tid.unsigned_abs()), number(*cpu)));
-        let above_ns = wanted.above_ns;
+        let above_ns = wanted.above_ns.unwrap_or(u64::MAX);
         let options = capture::Options {
             targets: targets.collect(),
             // No stack is taken of what holds a polling thread up: it can't be known then.
@@ -103,7 +103,7 @@ impl Explaining {
         if wanted.polling.is_none() {
             capture.stacks_above(0);
         }
-        let mut ledger = Ledger::new(above_ns);
+        let mut ledger = Ledger::new(wanted.above_ns);
         for what in capture.missing() {
             ledger.add_missing(&what);
         }
@@ -113,7 +113,7 @@ impl Explaining {
             windows: Vec::new(),
             outliers: Outliers::within(OUTLIER_BYTES),
             waits: Waits::default(),
-            above_ns: above_ns.unwrap_or(u64::MAX),
+            above_ns,
             changed: false,
             events: 0,
             lost: 0,
@@ -122,7 +122,7 @@ impl Explaining {
         let (sender, batches) = mpsc::sync_channel(BATCHES);
         let mut tracer = Tracer {
             capture: Arc::clone(&capture),
-            above_ns: above_ns.unwrap_or(u64::MAX),
+            above_ns,
             poller: wanted.polling.map(poller),
             account: Arc::clone(&account),
             batches,
@@ -241,9 +241,9 @@ impl Explaining {
 
     /// Everything that is still recorded, around a wake-up of a probe that may have ended.
     #[must_use]
-    pub fn ring(&self, tid: i32, cpu: usize, due_ns: u64, woken_ns: u64) -> Option<Window> {
+    pub fn ring(&self, tid: i32, cpu: usize, due_ns: u64, woken_ns: u64) -> Window {
         let tid = self.numbers.kernels(tid.unsigned_abs());
-        Some(lock(&self.capture).ring(tid, number(cpu), due_ns, woken_ns))
+        lock(&self.capture).ring(tid, number(cpu), due_ns, woken_ns)
     }
 
     /// Explains what is left, once the last samples were handed on, and ends the recording.

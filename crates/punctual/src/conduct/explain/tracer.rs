@@ -142,7 +142,6 @@ impl Tracer {
             }
             match (window, bill) {
                 (Some(window), Some(bill)) => {
-                    let keep = account.ledger.would_keep(bill.latency_ns);
                     account.ledger.add(&bill);
                     if keep {
                         account.keep(&window);

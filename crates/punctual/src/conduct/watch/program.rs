@@ -431,7 +431,7 @@ impl Watched for Program<'_> {
     fn ring(&self) -> Option<Window> {
         let (explaining, late) = (self.explaining.as_ref()?, self.breach.as_ref()?);
         let tid = i32::try_from(late.task.tid).ok()?;
-        explaining.ring(tid, late.cpu as usize, late.from_ns, late.woken_ns)
+        Some(explaining.ring(tid, late.cpu as usize, late.from_ns, late.woken_ns))
     }
 
     fn demand(&self, run: &Run) -> Demand {

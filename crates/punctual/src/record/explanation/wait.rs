@@ -67,7 +67,7 @@ pub struct WaitRow {
 }
 
 /// What a thread did while another waited for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Doing {
     /// It ran.

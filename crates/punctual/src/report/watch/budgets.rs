@@ -2,7 +2,7 @@
 
 use punctual_stats::histogram::Histogram;
 
-use super::Table;
+use super::{Table, none, some_count};
 use crate::record::Run;
 use crate::record::watch::{Budget, BudgetWindow, Watch};
 use crate::report::words;
@@ -24,13 +24,6 @@ fn share(ns: f64, budget: &Budget) -> String {
     format!("{:.1} %", ns / budget.runtime_ns.max(1) as f64 * 100.0)
 }
 
-fn some_count(count: u64) -> String {
-    match count {
-        0 => "—".to_owned(),
-        some => words::count(some),
-    }
-}
-
 /// The budgets of all threads, each with its thread.
 fn all(watch: &Watch) -> impl Iterator<Item = (usize, &Budget)> {
     let threads = watch.threads.iter().enumerate();
@@ -45,7 +38,7 @@ pub(super) fn used(run: &Run, watch: &Watch) -> Table {
         let percentile = |quantile: f64, least: u64| {
             let supported = used.count() >= least;
             let ns = used.quantile(quantile).filter(|_| supported);
-            ns.map_or_else(|| "—".to_owned(), |ns| share(ns as f64, budget))
+            ns.map_or_else(none, |ns| share(ns as f64, budget))
         };
         let thread = &watch.threads[index];
         let own = thread.jobs.unwrap_or_default();
@@ -53,19 +46,17 @@ pub(super) fn used(run: &Run, watch: &Watch) -> Table {
         let alone = thread.budgets.len() == 1;
         let long = |ns: u64| match own.throttled {
             some if some > 0 && alone => words::duration(ns),
-            _ => "—".to_owned(),
+            _ => none(),
         };
         vec![
             words::label(&run.thread_label(index)),
             name(budget),
             words::count(used.count()),
-            used.mean()
-                .map_or_else(|| "—".to_owned(), |ns| share(ns, budget)),
+            used.mean().map_or_else(none, |ns| share(ns, budget)),
             percentile(0.5, 20),
             // Ten beyond a percentile are the least that support it.
             percentile(0.99, 1000),
-            used.max()
-                .map_or_else(|| "—".to_owned(), |ns| share(ns as f64, budget)),
+            used.max().map_or_else(none, |ns| share(ns as f64, budget)),
             words::instant(budget.worst_at_ns.saturating_sub(run.start_ns.unwrap_or(0))),
             some_count(budget.over),
             some_count(if alone {

@@ -2,7 +2,7 @@
 
 use punctual_stats::histogram::Histogram;
 
-use super::Table;
+use super::{Table, none, some_count};
 use crate::record::Run;
 use crate::record::watch::{MarkedThread, Watch, WatchedMark};
 use crate::report::words;
@@ -10,21 +10,9 @@ use crate::report::words;
 /// The longest of a mark that are shown.
 const LONGEST: usize = 3;
 
-fn none() -> String {
-    "—".to_owned()
-}
-
 /// Short, so that the figures find room: they are told apart by the beginning.
 fn name(mark: &WatchedMark) -> String {
     words::shortened(&mark.name, 20)
-}
-
-fn some_count(count: u64) -> String {
-    if count == 0 {
-        none()
-    } else {
-        words::count(count)
-    }
 }
 
 /// How long each took, thread by thread; what was not seen says why.

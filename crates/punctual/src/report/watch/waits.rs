@@ -2,14 +2,10 @@
 
 use punctual_stats::histogram::Histogram;
 
-use super::Table;
+use super::{Table, none};
 use crate::record::Run;
 use crate::record::watch::{OffCpuPlace, OffCpuWhy, QueueTimes, RunQueueThread, Watch};
 use crate::report::words;
-
-fn none() -> String {
-    "—".to_owned()
-}
 
 fn why(place: &OffCpuPlace) -> &'static str {
     match place.why {

@@ -284,7 +284,7 @@ fn follows_interrupt(lane: &Lane<'_>, softirq: &Frame<'_>) -> bool {
 /// One row for each thing that each thread did; the first wakers first.
 fn rows(walk: &Walk<'_>) -> Vec<WaitRow> {
     let mut rows: Vec<WaitRow> = Vec::new();
-    let mut places: BTreeMap<(u32, String), usize> = BTreeMap::new();
+    let mut places: BTreeMap<(u32, &Doing, Option<u32>), usize> = BTreeMap::new();
     let culprit = |tid: u32| match walk.lives.task(tid) {
         Some(task) => Culprit {
             name: Some(naming::bounded(&task.name)),
@@ -297,8 +297,8 @@ fn rows(walk: &Walk<'_>) -> Vec<WaitRow> {
     };
     for amount in walk.amounts.iter().filter(|amount| amount.ns > 0) {
         let behind = amount.behind.filter(|task| task.tid != 0);
-        let key = format!("{:?} {:?}", amount.doing, behind.map(|task| task.tid));
-        let place = places.entry((amount.tid, key)).or_insert(rows.len());
+        let key = (amount.tid, &amount.doing, behind.map(|task| task.tid));
+        let place = places.entry(key).or_insert(rows.len());
         if *place == rows.len() {
             let doing = match &amount.doing {
                 Doing::Ready { .. } => Doing::Ready {
