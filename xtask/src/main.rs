@@ -5,6 +5,7 @@
     reason = "talks to the developer, and is no part of what is shipped"
 )]
 
+mod again;
 mod bench;
 mod deps;
 mod direction;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::source::tracked;
 use crate::tally::Tally;
-use crate::{deps, direction, guest, miri, root, rules, words};
+use crate::{again, deps, direction, guest, miri, root, rules, words};
 
 /// A check of ours: what is wrong, a line each.
 type Check = (&'static str, fn() -> Vec<String>);
@@ -53,6 +53,7 @@ pub fn test(more: &[String]) -> ExitCode {
     under_miri(&mut tally);
     let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
     tests(&arguments, &mut tally);
+    again::tests(&mut tally);
     if more.is_empty() {
         guest::tests(&mut tally);
     }
@@ -196,7 +197,7 @@ fn tests(more: &[&str], tally: &mut Tally) {
 
 /// Taking a CPU offline is felt by the whole machine: a test that root may run, and that
 /// PUNCTUAL_TEST_HOTPLUG=0 spares a machine with other users.
-fn hotplug(command: &mut Command) {
+pub fn hotplug(command: &mut Command) {
     const NAME: &str = "PUNCTUAL_TEST_HOTPLUG";
     match std::env::var(NAME) {
         Ok(value) if value == "0" => command.env_remove(NAME),
@@ -247,6 +248,9 @@ fn conclude(tally: &Tally) -> ExitCode {
             "SKIPPED {}: {}: {}",
             skipped.suite, skipped.test, skipped.reason
         );
+    }
+    for flaky in &tally.flaky {
+        println!("FLAKY {flaky}: failed, and passed when it ran again by itself");
     }
     for failure in &tally.failures {
         println!("FAILED {failure}");

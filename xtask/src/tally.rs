@@ -13,6 +13,16 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// A test that failed, of a program that cargo can run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeatable {
+    /// As in [`Tally::failures`].
+    pub failure: String,
+    pub test: String,
+    /// Which program it is, in cargo's words: `-p punctual --test lab`.
+    pub program: String,
+}
+
 /// What was counted so far.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -22,7 +32,13 @@ pub struct Tally {
     pub skipped: BTreeSet<Skipped>,
     /// What failed: tests, and programs of tests that died.
     pub failures: Vec<String>,
+    /// Those among them that are single tests.
+    pub repeatable: Vec<Repeatable>,
+    /// Failed once, and passed when they ran again by themselves.
+    pub flaky: Vec<String>,
     suite: String,
+    /// Tests that failed in the program that cargo ran last.
+    failed_here: Vec<String>,
     unfinished: bool,
     section: Section,
     current: String,
@@ -54,6 +70,16 @@ impl Tally {
             self.section = Section::Plain;
             return true;
         }
+        if let Some(program) = to_rerun(line) {
+            let suite = &self.suite;
+            let repeatable = self.failed_here.drain(..).map(|test| Repeatable {
+                failure: format!("{suite}: {test}"),
+                test,
+                program: program.to_owned(),
+            });
+            self.repeatable.extend(repeatable);
+            return true;
+        }
         let result = line.strip_prefix("test result: ").filter(|counts| {
             // Tests may print what begins like it.
             counts.starts_with("ok. ") || counts.starts_with("FAILED. ")
@@ -83,6 +109,7 @@ impl Tally {
         if let Some(test) = line.strip_prefix("test ") {
             if let Some((name, "FAILED")) = test.rsplit_once(" ... ") {
                 self.failures.push(format!("{}: {name}", self.suite));
+                self.failed_here.push(name.to_owned());
             } else if let Some((name, rest)) = test.split_once(" ... ignored") {
                 let reason = rest.trim_start_matches([',', ' ']);
                 // A part of another test, that runs it as a process of its own.
@@ -112,6 +139,17 @@ impl Tally {
             self.fail(format!("{}: ended before its tests did", self.suite));
         }
         self.section = Section::Plain;
+        self.failed_here.clear();
+    }
+
+    /// It passed when it ran again by itself: it counts among those that passed, and is told.
+    pub fn passed_again(&mut self, failure: &str) {
+        let Some(place) = self.failures.iter().position(|it| it == failure) else {
+            return;
+        };
+        self.flaky.push(self.failures.remove(place));
+        self.failed -= 1;
+        self.passed += 1;
     }
 
     /// Something failed that is no single test.
@@ -146,12 +184,22 @@ impl Tally {
     /// "412 passed, 0 failed, 3 skipped": each test is in one of the three.
     pub fn summary(&self) -> String {
         let skipped = self.skips();
-        format!(
+        let mut summary = format!(
             "{} passed, {} failed, {skipped} skipped",
             self.passed.saturating_sub(skipped),
             self.failed
-        )
+        );
+        if !self.flaky.is_empty() {
+            summary += &format!(", {} of the passed flaky", self.flaky.len());
+        }
+        summary
     }
+}
+
+/// `-p punctual --test lab` of cargo's line on a program whose tests failed.
+fn to_rerun(line: &str) -> Option<&str> {
+    let hint = line.strip_prefix("error: test failed, to rerun pass `")?;
+    hint.strip_suffix('`')
 }
 
 /// The file or crate in cargo's line on the program that it runs next.
@@ -263,6 +311,33 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
                 "punctual_stats two not root",
             ]
         );
+    }
+
+    #[test]
+    fn what_passes_when_it_runs_again_is_flaky() {
+        let (mut tally, _) = tally(
+            "     Running tests/one.rs (target/debug/deps/one-0123)\n\
+             test a ... ok\n\
+             test b ... FAILED\n\
+             test c ... FAILED\n\
+             test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured\n\
+             error: test failed, to rerun pass `-p punctual --test one`\n\
+             \x20    Running tests/two.rs (target/debug/deps/two-0123)\n\
+             test d ... ok\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n",
+        );
+        let of = |test: &str| Repeatable {
+            failure: format!("tests/one.rs: {test}"),
+            test: test.to_owned(),
+            program: "-p punctual --test one".to_owned(),
+        };
+        assert_eq!(tally.repeatable, [of("b"), of("c")]);
+        tally.passed_again("tests/one.rs: c");
+        tally.passed_again("tests/one.rs: no such test");
+        assert_eq!(tally.failures, ["tests/one.rs: b"]);
+        assert_eq!(tally.flaky, ["tests/one.rs: c"]);
+        let summary = "3 passed, 1 failed, 0 skipped, 1 of the passed flaky";
+        assert_eq!(tally.summary(), summary);
     }
 
     #[test]
