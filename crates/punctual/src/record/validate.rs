@@ -7,6 +7,9 @@ use super::read::Bounds;
 use super::run::{Interval, Run, Thread};
 use super::stops::Stops;
 
+/// Tracing begins before a run and ends after it: by less than this, on a slow machine too.
+const MARGIN_NS: u64 = 60_000_000_000;
+
 /// A broken promise.
 #[derive(Debug)]
 pub(crate) struct Broken {
@@ -35,6 +38,32 @@ pub(super) fn at_most(count: usize, most: usize, place: impl Into<String>) -> Re
         place,
         format!("{count} entries, where {most} are the most"),
     )
+}
+
+/// When a run was made, CLOCK_MONOTONIC: absent of a sum of runs, whose instants are of several
+/// clocks.
+#[derive(Debug, Default)]
+pub(super) struct Extent(Option<(u64, u64)>);
+
+impl Extent {
+    fn of(run: &Run) -> Self {
+        let first = |start_ns: u64| start_ns.saturating_sub(MARGIN_NS);
+        let last = |start_ns: u64| {
+            let end_ns = start_ns.saturating_add(run.measured_ns);
+            end_ns.saturating_add(MARGIN_NS)
+        };
+        Self(run.start_ns.map(|start| (first(start), last(start))))
+    }
+
+    /// Refuses an instant that was not in the run.
+    pub(super) fn holds(&self, at_ns: u64, place: &str) -> Result<(), Broken> {
+        match self.0 {
+            Some((first, last)) if !(first..=last).contains(&at_ns) => {
+                broken(place, format!("{at_ns} ns is no instant of this run"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn cpu(number: usize, place: impl Into<String>) -> Result<(), Broken> {
@@ -71,13 +100,14 @@ pub(crate) fn validate(run: &Run) -> Result<(), Broken> {
             )?;
         }
     }
+    let extent = Extent::of(run);
     if let Some(watch) = &run.watch {
-        super::watch::check(watch, run.threads.len())?;
+        super::watch::check(watch, run.threads.len(), &extent)?;
     }
     stops(run)?;
     run.explanation
         .as_ref()
-        .map_or(Ok(()), super::explanation::check)
+        .map_or(Ok(()), |it| super::explanation::check(it, &extent))
 }
 
 fn lists(run: &Run) -> Result<(), Broken> {

@@ -9,7 +9,7 @@ use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
 
 use super::read::Bounds;
-use super::validate::{Broken, at_most, ensure, histogram};
+use super::validate::{Broken, Extent, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
 pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};
@@ -328,7 +328,7 @@ pub struct WatchCost {
     pub spent_ns: u64,
 }
 
-pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
+pub(super) fn check(watch: &Watch, threads: usize, extent: &Extent) -> Result<(), Broken> {
     let count = watch.threads.len();
     ensure(
         count == 0 || count == threads,
@@ -349,7 +349,7 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
         histogram(&thread.by_others, &format!("{place}.by_others"))?;
         at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
         at_most(thread.skips.len(), Skips::MOST, format!("{place}.skips"))?;
-        budget::check(&thread.budgets, &place)?;
+        budget::check(&thread.budgets, &place, extent)?;
         let sound = |skip: &Skip| skip.count > 0 && skip.least_ns <= skip.most_ns;
         ensure(
             thread.skips.iter().all(sound),
@@ -357,7 +357,8 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
             "an entry without a period, or one whose least exceeds its most",
         )?;
     }
-    waits::check(watch.off_cpu.as_ref(), watch.run_queue.as_ref(), threads)?;
+    let (off_cpu, run_queue) = (watch.off_cpu.as_ref(), watch.run_queue.as_ref());
+    waits::check(off_cpu, run_queue, threads, extent)?;
     marks::check(&watch.marks)
 }
 

@@ -20,5 +20,6 @@ mod samples;
 mod schema;
 mod schema_lab;
 mod support;
+mod watched;
 #[path = "../common/watches.rs"]
 mod watches;

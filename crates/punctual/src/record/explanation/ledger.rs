@@ -247,6 +247,7 @@ mod tests {
     use super::*;
     use crate::record::BillRow;
     use crate::record::explanation::check;
+    use crate::record::validate::Extent;
 
     fn bill(latency_ns: u64, parts: &[(Cause, u64)]) -> Bill {
         let rows = parts.iter().map(|(cause, ns)| BillRow {
@@ -303,7 +304,7 @@ mod tests {
         );
         let latencies: Vec<_> = record.bills.iter().map(|b| b.latency_ns).collect();
         assert_eq!(latencies, [200, 150, 100]);
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 
     #[test]
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!(record.bills.last().unwrap().latency_ns, 2 * most + 1);
         assert!(!ledger.would_keep(2 * most + 1) && ledger.would_keep(2 * most + 2));
         assert_eq!(record.stages[0].times.count, 3 * most);
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 
     #[test]
@@ -341,7 +342,7 @@ mod tests {
         let record = ledger.to_record();
         assert_eq!(record.ranking.len(), Explanation::CAUSES);
         assert!(record.ranking.iter().any(|r| r.cause == Cause::Other));
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 
     #[test]
@@ -379,6 +380,6 @@ mod tests {
         ledger.add(&bill(u64::MAX, &[(Cause::Nmi, u64::MAX)]));
         let record = ledger.to_record();
         assert_eq!((record.examined, record.missing.len()), (1, 1));
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 }
