@@ -1,5 +1,7 @@
 //! What a record promises beyond its types. Whoever reads one need not check again.
 
+use std::ops::RangeInclusive;
+
 use punctual_stats::histogram::{HistogramRecord, SparseHistogram};
 
 use super::blocks::Blocks;
@@ -40,25 +42,41 @@ pub(super) fn at_most(count: usize, most: usize, place: impl Into<String>) -> Re
     )
 }
 
-/// When a run was made, CLOCK_MONOTONIC: absent of a sum of runs, whose instants are of several
-/// clocks.
+/// When a run was made, and of which runs it is the sum.
 #[derive(Debug, Default)]
-pub(super) struct Extent(Option<(u64, u64)>);
+pub(super) struct Extent {
+    /// CLOCK_MONOTONIC; absent of a sum of runs, whose instants are of several clocks.
+    instants: Option<RangeInclusive<u64>>,
+    /// Absent where it is a single run.
+    parts: Option<u64>,
+}
 
 impl Extent {
     fn of(run: &Run) -> Self {
-        let first = |start_ns: u64| start_ns.saturating_sub(MARGIN_NS);
-        let last = |start_ns: u64| {
+        let instants = run.start_ns.map(|start_ns| {
             let end_ns = start_ns.saturating_add(run.measured_ns);
-            end_ns.saturating_add(MARGIN_NS)
-        };
-        Self(run.start_ns.map(|start| (first(start), last(start))))
+            start_ns.saturating_sub(MARGIN_NS)..=end_ns.saturating_add(MARGIN_NS)
+        });
+        Self {
+            instants,
+            parts: run.merged.as_ref().map(|merged| merged.runs),
+        }
+    }
+
+    /// Refuses the number of a part, or of parts, that the sum does not have; 0 is none.
+    pub(super) fn has_part(&self, number: u64, place: &str) -> Result<(), Broken> {
+        match self.parts {
+            _ if number == 0 => Ok(()),
+            Some(parts) if number <= parts => Ok(()),
+            Some(parts) => broken(place, format!("{number} of {parts} runs")),
+            None => broken(place, "this is no sum of runs"),
+        }
     }
 
     /// Refuses an instant that was not in the run.
     pub(super) fn holds(&self, at_ns: u64, place: &str) -> Result<(), Broken> {
-        match self.0 {
-            Some((first, last)) if !(first..=last).contains(&at_ns) => {
+        match &self.instants {
+            Some(instants) if !instants.contains(&at_ns) => {
                 broken(place, format!("{at_ns} ns is no instant of this run"))
             }
             _ => Ok(()),

@@ -363,9 +363,15 @@ pub(super) fn check(watch: &Watch, threads: usize, extent: &Extent) -> Result<()
 }
 
 /// Adds a watch to those before, its threads by their names, and says where each of them
-/// stands in the sum. Its time, that began at `shift.0`, begins at `shift.1`.
-pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) -> Vec<usize> {
+/// stands in the sum. Its time, that began at `shift.0`, begins at `shift.1`; it is of `runs` runs.
+pub(super) fn add_up(
+    sum: &mut Option<Watch>,
+    watch: &Watch,
+    shift: (u64, u64),
+    runs: u64,
+) -> Vec<usize> {
     let mut watch = watch.clone();
+    waits::of_runs(&mut watch, runs);
     for thread in &mut watch.threads {
         thread.skips = thread.skips.shifted(shift.0, shift.1);
     }
@@ -410,10 +416,12 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
     for budget in sum.threads.iter_mut().flat_map(|it| &mut it.budgets) {
         budget.windows.clear();
     }
-    waits::add_up(&mut sum.off_cpu, &watch.off_cpu, |sum, term| {
-        sum.add(term, &taken);
-    });
-    waits::add_up(&mut sum.run_queue, &watch.run_queue, RunQueue::add);
+    if let Some(off_cpu) = &watch.off_cpu {
+        sum.off_cpu.get_or_insert_default().add(off_cpu, &taken);
+    }
+    if let Some(run_queue) = &watch.run_queue {
+        sum.run_queue.get_or_insert_default().add(run_queue);
+    }
     taken
 }
 

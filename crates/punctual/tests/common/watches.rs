@@ -87,6 +87,7 @@ fn off_cpu(name: &str) -> OffCpu {
         beyond: sum(7),
         no_room: sum(3),
         stackless: 2,
+        runs: 0,
     }
 }
 
@@ -113,6 +114,7 @@ fn run_queue(name: &str, threads: u64) -> RunQueue {
         }],
         beyond: 9,
         lost: 4,
+        runs: 0,
     }
 }
 

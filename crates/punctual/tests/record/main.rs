@@ -14,6 +14,7 @@ mod imports;
 mod labs;
 mod limits;
 mod merge;
+mod merge_watched;
 mod metrics_peers;
 mod read;
 mod samples;

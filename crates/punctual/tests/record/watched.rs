@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use punctual::record::watch::{OffCpu, RunQueue};
-use punctual::record::{Run, parse};
+use punctual::record::{Run, merge, parse};
 use serde_json::{Value, json};
 
 use super::bills::explanation;
@@ -270,4 +270,28 @@ fn instants_of_a_run_whose_beginning_is_unknown_are_taken_as_they_are() {
     json["explanation"]["waits"][0]["from_ns"] = json!(HOUR_NS);
     json["watch"]["off_cpu"]["places"][0]["longest_at_ns"] = json!(7);
     assert!(read_back(&json).is_ok());
+}
+
+#[test]
+fn parts_that_a_sum_does_not_have_are_refused() {
+    let with = |run: &Run, pointer: &str, key: &str, value: u64| {
+        let mut json = serde_json::to_value(run).unwrap();
+        json.pointer_mut(pointer).unwrap()[key] = json!(value);
+        read_back(&json).map(drop)
+    };
+    let single = watched(1);
+    let sum = merge(&[watched(2), watched(3)], false, Vec::new()).unwrap();
+    for (pointer, key) in [
+        ("/explanation/waits/0", "run"),
+        ("/watch/off_cpu", "runs"),
+        ("/watch/run_queue", "runs"),
+    ] {
+        let line = with(&single, pointer, key, 1).unwrap_err();
+        assert!(line.contains("this is no sum of runs"), "{line}");
+        let line = with(&sum, pointer, key, 3).unwrap_err();
+        assert!(line.contains(&format!("{key}: 3 of 2 runs")), "{line}");
+        assert_eq!(with(&sum, pointer, key, 2), Ok(()));
+    }
+    let line = with(&sum, "/explanation/waits/0", "run", 0).unwrap_err();
+    assert!(line.contains("runs count from 1"), "{line}");
 }

@@ -94,6 +94,7 @@ impl Queues {
             threads: ran.map(|sum| recorded(self.apart, &sum, numbers)).collect(),
             beyond: self.beyond,
             lost: self.lost,
+            runs: 0,
         };
         record.settle();
         record

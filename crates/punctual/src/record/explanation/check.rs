@@ -61,6 +61,13 @@ fn wait(wait: &Wait, place: &str, extent: &Extent) -> Result<(), Broken> {
         };
         return broken(format!("{place}.rows[{index}]"), reason);
     }
+    let run = wait.run.unwrap_or(0);
+    ensure(
+        wait.run != Some(0),
+        format!("{place}.run"),
+        "runs count from 1",
+    )?;
+    extent.has_part(run, &format!("{place}.run"))?;
     ensure(wait.count > 0, format!("{place}.count"), "no wait")?;
     ensure(
         wait.total_ns >= wait.wait_ns,

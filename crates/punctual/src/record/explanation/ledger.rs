@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 
-use super::{Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes};
+use super::{
+    Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes, wait,
+};
+
+/// Waits beyond [`wait::Wait::KINDS`].
+pub const MORE_WAITS: &str = "waits of more kinds (thread, system call, waker) than are kept";
 
 /// The account of a run, kept while it goes. Its memory is bounded whatever comes.
 #[derive(Debug, Clone, Default)]
@@ -125,8 +130,8 @@ impl Ledger {
 
     /// Adds what another run found. Its bills compete with ours; where the limits differ
     /// the higher stands, and that is said. `stages` are the histograms of its
-    /// stages, decoded.
-    pub fn add_record(&mut self, other: &Explanation, stages: &[SparseHistogram]) {
+    /// stages, decoded; `before` is how many runs are in the sum.
+    pub fn add_record(&mut self, other: &Explanation, stages: &[SparseHistogram], before: u64) {
         if !self.rank(other.ranking.clone()) {
             self.add_missing("more time than can be counted");
             return;
@@ -159,10 +164,9 @@ impl Ledger {
         for bill in &other.bills {
             self.keep(bill);
         }
-        let waits = &mut self.totals.waits;
-        waits.extend_from_slice(&other.waits);
-        waits.sort_by_key(|wait| std::cmp::Reverse(wait.worked_ns()));
-        waits.truncate(Explanation::WAITS);
+        if !wait::add_up(&mut self.totals.waits, &other.waits, before) {
+            self.add_missing(MORE_WAITS);
+        }
     }
 
     /// All of the entries or, where their sum would not fit, none.
@@ -238,6 +242,9 @@ impl Ledger {
             .ranking
             .sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.cause.cmp(&b.cause)));
         record.bills.clone_from(&self.bills);
+        let waits = &mut record.waits;
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.worked_ns()));
+        waits.truncate(Explanation::WAITS);
         record
     }
 }
@@ -368,7 +375,7 @@ mod tests {
             let record = ledger.to_record();
             let stages = record.stages.iter().map(|entry| &entry.times);
             let stages: Result<Vec<_>, _> = stages.map(SparseHistogram::try_from).collect();
-            merged.add_record(&record, &stages.unwrap());
+            merged.add_record(&record, &stages.unwrap(), 0);
         }
         assert_eq!(merged.to_record(), whole.to_record());
     }

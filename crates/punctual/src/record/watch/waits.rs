@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-use super::{WatchedTask, add_histogram, is_zero};
+use super::{Watch, WatchedTask, add_histogram, is_zero};
 pub(super) use check::check;
 
 /// Where threads were while they were off the CPU.
@@ -24,6 +24,9 @@ pub struct OffCpu {
     /// Times at places without a stack: another one had its room in the kernel.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stackless: u64,
+    /// In a sum of runs, of how many of them this is known; 0 in a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub runs: u64,
 }
 
 /// How often, and for how long all together.
@@ -87,6 +90,9 @@ pub struct RunQueue {
     /// Times that found no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
+    /// In a sum of runs, of how many of them this is known; 0 in a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub runs: u64,
 }
 
 /// How long a thread waited for a CPU, or several of one name did.
@@ -166,6 +172,7 @@ impl OffCpu {
         self.no_room
             .add(other.no_room.count, other.no_room.total_ns);
         self.stackless = self.stackless.saturating_add(other.stackless);
+        self.runs = self.runs.saturating_add(other.runs);
         self.settle();
     }
 }
@@ -231,6 +238,7 @@ impl RunQueue {
         }
         self.beyond = self.beyond.max(other.beyond);
         self.lost = self.lost.saturating_add(other.lost);
+        self.runs = self.runs.saturating_add(other.runs);
         self.settle();
     }
 }
@@ -269,14 +277,11 @@ impl QueueTimes {
     }
 }
 
-/// Two runs in one: nothing where one of them didn't look.
-pub(super) fn add_up<T: Clone>(
-    sum: &mut Option<T>,
-    term: &Option<T>,
-    add: impl FnOnce(&mut T, &T),
-) {
-    match (sum.as_mut(), term) {
-        (Some(sum), Some(term)) => add(sum, term),
-        _ => *sum = None,
+/// States of what is looked for on demand that it is of so many runs, where that isn't stated yet.
+pub(super) fn of_runs(watch: &mut Watch, runs: u64) {
+    let off_cpu = watch.off_cpu.iter_mut().map(|it| &mut it.runs);
+    let run_queue = watch.run_queue.iter_mut().map(|it| &mut it.runs);
+    for stated in off_cpu.chain(run_queue).filter(|it| **it == 0) {
+        *stated = runs;
     }
 }

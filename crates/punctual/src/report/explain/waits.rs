@@ -47,6 +47,8 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(wait.from_ns.saturating_sub(start)))
     });
+    // The instants of another run say nothing here.
+    let when = wait.run.map_or(when, |run| format!(" of run {run}"));
     let by_interrupt =
         |row: &WaitRow| row.depth == 0 && matches!(row.doing, Doing::Timer | Doing::Device { .. });
     let ended = match wait.ended_by.as_str() {

@@ -2,7 +2,7 @@
 
 use punctual_stats::histogram::Histogram;
 
-use super::{Table, none};
+use super::{Table, instant, none};
 use crate::record::Run;
 use crate::record::watch::{OffCpuPlace, OffCpuWhy, QueueTimes, RunQueueThread, Watch};
 use crate::report::words;
@@ -36,8 +36,29 @@ fn stack(place: &OffCpuPlace) -> String {
 }
 
 /// What is in no table: there was no room for it, or the kernel did not show it.
-pub(super) fn lacks(watch: &Watch) -> Vec<String> {
+pub(super) fn lacks(run: &Run, watch: &Watch) -> Vec<String> {
     let mut lacks = Vec::new();
+    let of_some = [
+        (
+            "times off the CPU",
+            watch.off_cpu.as_ref().map(|it| it.runs),
+        ),
+        (
+            "waits for a CPU",
+            watch.run_queue.as_ref().map(|it| it.runs),
+        ),
+    ];
+    for (what, runs) in of_some {
+        if let (Some(merged), Some(runs)) = (&run.merged, runs)
+            && runs < merged.runs
+        {
+            let all = words::count(merged.runs);
+            lacks.push(format!(
+                "the {what} are those of {} of the {all} runs: the others did not record them",
+                words::count(runs)
+            ));
+        }
+    }
     let mut say = |count: u64, one: &str, many: &str| {
         if count > 0 {
             lacks.push(words::plural(count, one, many));
@@ -77,14 +98,13 @@ pub(super) fn off_cpu(run: &Run, watch: &Watch) -> Table {
     let (mut rows, mut stacks) = (Vec::new(), Vec::new());
     if let Some(off_cpu) = &watch.off_cpu {
         stacks.extend(off_cpu.places.iter().map(stack));
-        let start_ns = run.start_ns.unwrap_or(0);
         rows.extend(off_cpu.places.iter().map(|place| {
             vec![
                 words::label(&run.thread_label(place.thread as usize)),
                 words::duration(place.total_ns),
                 words::count(place.count),
                 words::duration(place.longest_ns),
-                words::instant(place.longest_at_ns.saturating_sub(start_ns)),
+                instant(run, place.longest_at_ns),
                 why(place).to_owned(),
             ]
         }));
@@ -180,11 +200,7 @@ fn times_of(
         lengths
             .max()
             .map_or_else(none, |ns| words::micros(ns as f64)),
-        words::instant(
-            times
-                .longest_at_ns
-                .saturating_sub(run.start_ns.unwrap_or(0)),
-        ),
+        instant(run, times.longest_at_ns),
     ];
     if several {
         row.insert(1, words::count(thread.threads));

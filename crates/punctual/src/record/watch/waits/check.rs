@@ -19,6 +19,7 @@ pub(in crate::record::watch) fn check(
 
 fn off_cpu(off_cpu: &OffCpu, threads: usize, extent: &Extent) -> Result<(), Broken> {
     at_most(off_cpu.places.len(), OffCpu::MOST, "watch.off_cpu.places")?;
+    extent.has_part(off_cpu.runs, "watch.off_cpu.runs")?;
     let mut seen = BTreeSet::new();
     let mut before = u64::MAX;
     for (index, place) in off_cpu.places.iter().enumerate() {
@@ -72,6 +73,7 @@ fn place(place: &OffCpuPlace, at: &str, threads: usize, extent: &Extent) -> Resu
 fn run_queue(run_queue: &RunQueue, extent: &Extent) -> Result<(), Broken> {
     let count = run_queue.threads.len();
     at_most(count, RunQueue::MOST, "watch.run_queue.threads")?;
+    extent.has_part(run_queue.runs, "watch.run_queue.runs")?;
     let mut before = u64::MAX;
     for (index, thread) in run_queue.threads.iter().enumerate() {
         let at = format!("watch.run_queue.threads[{index}]");
