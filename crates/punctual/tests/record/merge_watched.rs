@@ -131,8 +131,8 @@ fn what_some_runs_did_not_record_is_kept_and_said_of_how_many_runs_it_is() {
         run
     };
     let said = [
-        "the times off the CPU are those of 2 of the 3 runs",
-        "the waits for a CPU are those of 2 of the 3 runs",
+        "the off-CPU times are those of 2 of the 3 runs",
+        "the run-queue latencies are those of 2 of the 3 runs",
     ];
     for runs in [
         [with(1), without(2), with(3)],

@@ -39,12 +39,9 @@ fn stack(place: &OffCpuPlace) -> String {
 pub(super) fn lacks(run: &Run, watch: &Watch) -> Vec<String> {
     let mut lacks = Vec::new();
     let of_some = [
+        ("off-CPU times", watch.off_cpu.as_ref().map(|it| it.runs)),
         (
-            "times off the CPU",
-            watch.off_cpu.as_ref().map(|it| it.runs),
-        ),
-        (
-            "waits for a CPU",
+            "run-queue latencies",
             watch.run_queue.as_ref().map(|it| it.runs),
         ),
     ];
@@ -67,27 +64,27 @@ pub(super) fn lacks(run: &Run, watch: &Watch) -> Vec<String> {
     if let Some(off_cpu) = &watch.off_cpu {
         say(
             off_cpu.no_room.count,
-            "time off the CPU found no room, so that its place isn't known",
-            "times off the CPU found no room, so that their places aren't known",
+            "off-CPU time found no room: its stack isn't known",
+            "off-CPU times found no room: their stacks aren't known",
         );
         say(
             off_cpu.stackless,
-            "time off the CPU has no stack: another one had its room",
-            "times off the CPU have no stack: others had their room",
+            "off-CPU time has no stack: another stack has the same hash",
+            "off-CPU times have no stack: other stacks have the same hashes",
         );
     }
     if let Some(queue) = &watch.run_queue {
         say(
             queue.lost,
-            "wait for a CPU found no room",
-            "waits for a CPU found no room",
+            "run-queue latency found no room",
+            "run-queue latencies found no room",
         );
         let threads = queue.threads.iter();
         let unseen = threads.fold(0_u64, |sum, it| sum.saturating_add(it.unseen));
         say(
             unseen,
-            "wait for a CPU was not shown by the kernel",
-            "waits for a CPU were not shown by the kernel",
+            "run-queue latency was not shown by the kernel",
+            "run-queue latencies were not shown by the kernel",
         );
     }
     lacks
@@ -115,11 +112,11 @@ pub(super) fn off_cpu(run: &Run, watch: &Watch) -> Table {
             row[1] = words::duration(sum.total_ns);
             row[2] = words::count(sum.count);
             rows.push(row);
-            stacks.push("at other places".to_owned());
+            stacks.push("other stacks".to_owned());
         }
     }
     Table {
-        name: "Where they were off the CPU",
+        name: "Off-CPU time by stack",
         heads: vec!["thread", "total", "times", "longest", "at", "why"],
         rows,
         below: Some(("kernel ‹‹ program", stacks)),
@@ -155,7 +152,7 @@ pub(super) fn run_queue(run: &Run, watch: &Watch) -> Table {
         rows.push(row);
     }
     Table {
-        name: "From ready to running, in µs",
+        name: "Run-queue latency, in µs",
         heads,
         rows,
         below: None,
