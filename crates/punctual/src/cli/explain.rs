@@ -155,7 +155,7 @@ enum Others {
     /// In the run directory.
     Kept(Windows),
     /// In another tool's recording.
-    Recorded(Recorded),
+    Recorded(Box<Recorded>),
 }
 
 impl Iterator for Others {
@@ -171,7 +171,7 @@ impl Iterator for Others {
 
 fn others(path: &Path) -> Result<Option<Others>, Failure> {
     if let Some(recorded) = Recorded::open(path)? {
-        return Ok(Some(Others::Recorded(recorded)));
+        return Ok(Some(Others::Recorded(Box::new(recorded))));
     }
     let kept = open_outliers(path).map_err(Failure::setup)?;
     Ok(kept.map(Others::Kept))

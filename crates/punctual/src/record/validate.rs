@@ -9,8 +9,9 @@ use super::read::Bounds;
 use super::run::{Interval, Run, Thread};
 use super::stops::Stops;
 
-/// Tracing begins before a run and ends after it: by less than this, on a slow machine too.
-const MARGIN_NS: u64 = 60_000_000_000;
+/// Tracing begins before a run and ends after it: by less than this, on a slow machine and where
+/// punctual is stopped meanwhile too.
+const MARGIN_NS: u64 = 600_000_000_000;
 
 /// A broken promise.
 #[derive(Debug)]
