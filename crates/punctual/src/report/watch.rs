@@ -267,7 +267,7 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         heads.insert(1, "program");
     }
     if jobs {
-        heads.extend(["jobs", "late jobs", "by", "put off"]);
+        heads.extend(["jobs", "late jobs", "by", "postponed"]);
     }
     heads.extend(["preempted", "faults", "from disk", "moved"]);
     let rows = watch.threads.iter().zip(&run.threads).enumerate();
@@ -323,7 +323,7 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         below: None,
         asked: false,
         spare: &[
-            "put off",
+            "postponed",
             "from disk",
             "policy",
             "moved",
