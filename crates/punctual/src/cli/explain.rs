@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::flags::ExplainFlags;
-use super::foreign;
+use super::foreign::{self, Recorded};
 use super::looking::{folder, read, write_in};
 use super::out;
 use crate::files::Folder;
@@ -110,10 +110,11 @@ fn key_of(window: &Window) -> Key {
 /// The outliers that are kept beside those with a bill in the record, in the order of their
 /// numbers.
 fn further(path: &Path, run: &Run) -> Result<Vec<Head>, Failure> {
-    let Some(outliers) = open_outliers(path).map_err(Failure::setup)? else {
-        return Ok(Vec::new());
+    let mut heads = match others(path)? {
+        None => return Ok(Vec::new()),
+        Some(Others::Kept(windows)) => windows.heads().map_err(Failure::setup)?,
+        Some(Others::Recorded(recorded)) => recorded.heads(),
     };
-    let mut heads = outliers.heads().map_err(Failure::setup)?;
     let bills = run.explanation.iter().flat_map(|it| &it.bills);
     let known: BTreeSet<Key> = bills.map(key).collect();
     heads.retain(|head| !known.contains(&(head.cpu, head.due_ns, head.latency_ns())));
@@ -130,12 +131,8 @@ fn open_further(path: &Path, run: &mut Run, number: usize) -> Result<bool, Failu
     let Some(wanted) = heads.get(number - 1 - explanation.bills.len()) else {
         return Ok(false);
     };
-    for window in open_outliers(path)
-        .map_err(Failure::setup)?
-        .into_iter()
-        .flatten()
-    {
-        let window = window.map_err(Failure::setup)?;
+    for window in others(path)?.into_iter().flatten() {
+        let window = window?;
         let its = (wanted.cpu, wanted.due_ns, wanted.latency_ns());
         if key_of(&window) == its {
             let bill = attribute::bill(&window);
@@ -153,6 +150,33 @@ fn open_further(path: &Path, run: &mut Run, number: usize) -> Result<bool, Failu
     Ok(false)
 }
 
+/// The outliers beside those with a bill in the record.
+enum Others {
+    /// In the run directory.
+    Kept(Windows),
+    /// In another tool's recording.
+    Recorded(Box<Recorded>),
+}
+
+impl Iterator for Others {
+    type Item = Result<Window, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Kept(windows) => Some(windows.next()?.map_err(Failure::setup)),
+            Self::Recorded(recorded) => recorded.next().map(Ok),
+        }
+    }
+}
+
+fn others(path: &Path) -> Result<Option<Others>, Failure> {
+    if let Some(recorded) = Recorded::open(path)? {
+        return Ok(Some(Others::Recorded(Box::new(recorded))));
+    }
+    let kept = open_outliers(path).map_err(Failure::setup)?;
+    Ok(kept.map(Others::Kept))
+}
+
 /// All outliers that can be opened, a line each.
 fn list(path: &Path, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
     let bills = run.explanation.iter().flat_map(|it| &it.bills);
@@ -162,12 +186,8 @@ fn list(path: &Path, run: &Run, style: &Style) -> Result<Vec<String>, Failure> {
         .iter()
         .map(|it| (it.cpu, it.due_ns, it.latency_ns))
         .collect();
-    for window in open_outliers(path)
-        .map_err(Failure::setup)?
-        .into_iter()
-        .flatten()
-    {
-        let bill = attribute::plain_bill(&window.map_err(Failure::setup)?);
+    for window in others(path)?.into_iter().flatten() {
+        let bill = attribute::plain_bill(&window?);
         if !known.contains(&key(&bill)) {
             all.push(Listed::of(&bill));
         }

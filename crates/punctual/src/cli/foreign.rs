@@ -6,9 +6,11 @@ use std::path::Path;
 use super::failure::Failure;
 use crate::record::{RecordError, Run};
 use crate::report::formats;
+use crate::trace::attribute::event::Window;
 use crate::trace::attribute::{self, Ledger};
 use crate::trace::foreign::open::{Kind, open};
 use crate::trace::foreign::{Recording, WakeUp};
+use crate::trace::windows::Head;
 
 /// Wake-ups that have a bill: those of the highest latencies.
 const MOST: usize = 1000;
@@ -23,19 +25,9 @@ pub fn is_one(path: &Path) -> bool {
 /// # Errors
 /// It can't be read, or shows no wake-up of a real-time thread.
 pub fn run_of(path: &Path) -> Result<Option<Run>, Failure> {
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let unreadable = |source| {
-        Failure::setup(RecordError::Read {
-            path: path.to_owned(),
-            source,
-        })
-    };
-    let Some(kind) = Kind::of(path).map_err(unreadable)? else {
+    let Some((kind, recording)) = recording(path)? else {
         return Ok(None);
     };
-    let recording = open(path, kind).map_err(Failure::setup)?;
     if recording.wake_ups.is_empty() {
         let lacks = recording.missing.join("; ");
         return Err(Failure::setup(format!(
@@ -51,16 +43,82 @@ pub fn run_of(path: &Path) -> Result<Option<Run>, Failure> {
             .push(wake_up.latency_ns());
     }
     let mut run = formats::recorded(path, kind.tool(), latencies).map_err(Failure::setup)?;
+    // Two recordings are compared by the minute.
+    run.measured_ns = recording.span_ns;
     run.explanation = Some(explain(&recording));
     Ok(Some(run))
 }
 
-fn explain(recording: &Recording) -> crate::record::Explanation {
+/// A recording, and the tool that made it; `None` where a file is none.
+fn recording(path: &Path) -> Result<Option<(Kind, Recording)>, Failure> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let unreadable = |source| {
+        Failure::setup(RecordError::Read {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let Some(kind) = Kind::of(path).map_err(unreadable)? else {
+        return Ok(None);
+    };
+    let recording = open(path, kind).map_err(Failure::setup)?;
+    Ok(Some((kind, recording)))
+}
+
+/// A recording's wake-ups, the highest latencies first, one window at a time.
+pub struct Recorded {
+    recording: Recording,
+    latest: Vec<WakeUp>,
+    next: usize,
+}
+
+impl Recorded {
+    /// Those that have a bill; `None` where a file is no recording.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
+        let Some((_, recording)) = recording(path)? else {
+            return Ok(None);
+        };
+        let latest = latest(&recording).into_iter().cloned().collect();
+        Ok(Some(Self {
+            recording,
+            latest,
+            next: 0,
+        }))
+    }
+
+    /// What tells them apart.
+    pub fn heads(&self) -> Vec<Head> {
+        let head = |it: &WakeUp| Head::new(it.cpu, it.due_ns, it.woken_ns);
+        self.latest.iter().map(head).collect()
+    }
+}
+
+impl Iterator for Recorded {
+    type Item = Window;
+
+    fn next(&mut self) -> Option<Window> {
+        let wake_up = self.latest.get(self.next)?;
+        self.next += 1;
+        Some(wake_up.window(&self.recording))
+    }
+}
+
+/// The wake-ups that have a bill.
+fn latest(recording: &Recording) -> Vec<&WakeUp> {
     let mut latest: Vec<&WakeUp> = recording.wake_ups.iter().collect();
-    latest.sort_by_key(|wake_up| (std::cmp::Reverse(wake_up.latency_ns()), wake_up.due_ns));
+    latest.sort_by_key(|wake_up| wake_up.rank());
     latest.truncate(MOST);
+    latest
+}
+
+fn explain(recording: &Recording) -> crate::record::Explanation {
     let mut ledger = Ledger::new(None);
-    for wake_up in latest {
+    for wake_up in latest(recording) {
         let bill = attribute::bill(&wake_up.window(recording));
         ledger.add_stages(&bill.stages);
         ledger.add(&bill);

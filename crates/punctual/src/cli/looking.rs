@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::failure::{Failure, SETUP};
 use super::flags::{ExportFlags, MergeFlags, ReportFlags};
+use super::foreign;
 use super::measuring::conclude;
 use super::out;
 use crate::files::Folder;
@@ -109,7 +110,10 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let mut merger = Merger::new(flags.force);
     let decode = |run: Run| (Decoded::ahead(&run), run);
     record::read_each(&flags.runs, decode, |path, read| {
-        let (decoded, run) = read.map_err(Failure::setup)?;
+        let (decoded, run) = read.map_err(|error| match foreign::is_one(path) {
+            true => recording(path),
+            false => Failure::setup(error),
+        })?;
         match decoded {
             Some(decoded) => merger.add_decoded(&run, &decoded),
             None => merger.add(&run),
@@ -156,11 +160,24 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode, Failure> {
 
 /// Reads a run; one that was killed before it could be judged is analysed now.
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
-    let mut run = formats::detect_and_read(path).map_err(Failure::setup)?;
+    let read = formats::detect_and_read(path);
+    if read.is_err() && foreign::is_one(path) {
+        return Err(recording(path));
+    }
+    let mut run = read.map_err(Failure::setup)?;
     if run.analysis.is_none() && run.imported.is_none() {
         run.analysis = record::analyse_record(&run).ok();
     }
     Ok(run)
+}
+
+/// What to do with a recording that has no figures of its own.
+fn recording(path: &Path) -> Failure {
+    let path = path.display();
+    Failure::setup(format!(
+        "{path}: a recording of events, and no run: `punctual explain {path}` shows its wake-ups, \
+         and with a second recording behind it compares the two"
+    ))
 }
 
 /// A directory for files, held open; it is made where it lacks.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use cause::{Cause, EARLIER_TIMER, general_name, softirq_name};
 pub(super) use check::check;
 pub use culprit::Culprit;
-pub use ledger::Ledger;
+pub use ledger::{Ledger, MORE_WAITS};
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use picture::{Lane, Mark, Picture, Span};
 pub use wait::{Doing, Wait, WaitRow};

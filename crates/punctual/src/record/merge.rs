@@ -14,7 +14,9 @@ use super::conditions::{Role, differences};
 use super::evidence::{analyse_record, missed_late};
 use super::explanation::Ledger;
 use super::gaps::Gaps;
-use super::run::{Beginning, Demand, FORMAT, Imported, Merged, OwnCost, Run, State, VERSION};
+use super::run::{
+    Beginning, Demand, Event, FORMAT, Imported, Merged, OwnCost, Run, State, VERSION,
+};
 use super::stops::Stops;
 use super::watch::{self, Watch};
 pub use decoded::Decoded;
@@ -179,7 +181,7 @@ impl Merger {
         let watched = run
             .watch
             .as_ref()
-            .map(|watch| watch::add_up(&mut self.watch, watch, shift));
+            .map(|watch| watch::add_up(&mut self.watch, watch, shift, run.parts()));
         for (index, (thread, histogram)) in run.threads.iter().zip(&decoded.latency).enumerate() {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
@@ -208,7 +210,7 @@ impl Merger {
         if let Some(explanation) = &run.explanation {
             self.explanation
                 .get_or_insert_with(|| Ledger::new(explanation.above_ns))
-                .add_record(explanation, &decoded.stages);
+                .add_record(explanation, &decoded.stages, self.merged.runs);
         }
         if let Some(stops) = &run.stops {
             self.stops.get_or_insert_default().add_run(stops);
@@ -431,8 +433,20 @@ impl Merger {
             stops: self.stops,
         };
         // Watches that were merged by force with what is none name not all threads.
-        let fits = |watch: &mut Watch| [0, run.threads.len()].contains(&watch.threads.len());
-        run.watch = run.watch.take_if(|watch| fits(watch));
+        let fits = |watch: &Watch| [0, run.threads.len()].contains(&watch.threads.len());
+        let whole = run.watch.take();
+        run.watch = whole.clone().filter(fits);
+        if whole.is_some() && run.watch.is_none() {
+            run.events.push(Event {
+                at_ns: 0,
+                kind: "watch-left-out".to_owned(),
+                text:
+                    "what watches counted of their threads is not in this sum: not all of the runs \
+                       are watches"
+                        .to_owned(),
+                invalidates: false,
+            });
+        }
         let damaged = |reason: String| MergeError::Damaged { run: 0, reason };
         let analysis = analyse_record(&run).map_err(|e| damaged(e.to_string()))?;
         run.conclude(analysis);

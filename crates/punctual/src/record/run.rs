@@ -108,6 +108,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// How many runs it is the sum of; 1 where it is none.
+    #[must_use]
+    pub fn parts(&self) -> u64 {
+        self.merged.as_ref().map_or(1, |merged| merged.runs)
+    }
+
     /// The deadline that late wake-ups were counted by: the first requirement's limit.
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {

@@ -9,7 +9,7 @@ use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
 
 use super::read::Bounds;
-use super::validate::{Broken, at_most, ensure, histogram};
+use super::validate::{Broken, Extent, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
 pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};
@@ -328,7 +328,7 @@ pub struct WatchCost {
     pub spent_ns: u64,
 }
 
-pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
+pub(super) fn check(watch: &Watch, threads: usize, extent: &Extent) -> Result<(), Broken> {
     let count = watch.threads.len();
     ensure(
         count == 0 || count == threads,
@@ -349,7 +349,7 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
         histogram(&thread.by_others, &format!("{place}.by_others"))?;
         at_most(thread.calls.len(), Watch::CALLS, format!("{place}.calls"))?;
         at_most(thread.skips.len(), Skips::MOST, format!("{place}.skips"))?;
-        budget::check(&thread.budgets, &place)?;
+        budget::check(&thread.budgets, &place, extent)?;
         let sound = |skip: &Skip| skip.count > 0 && skip.least_ns <= skip.most_ns;
         ensure(
             thread.skips.iter().all(sound),
@@ -357,14 +357,21 @@ pub(super) fn check(watch: &Watch, threads: usize) -> Result<(), Broken> {
             "an entry without a period, or one whose least exceeds its most",
         )?;
     }
-    waits::check(watch.off_cpu.as_ref(), watch.run_queue.as_ref(), threads)?;
+    let (off_cpu, run_queue) = (watch.off_cpu.as_ref(), watch.run_queue.as_ref());
+    waits::check(off_cpu, run_queue, threads, extent)?;
     marks::check(&watch.marks)
 }
 
 /// Adds a watch to those before, its threads by their names, and says where each of them
-/// stands in the sum. Its time, that began at `shift.0`, begins at `shift.1`.
-pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) -> Vec<usize> {
+/// stands in the sum. Its time, that began at `shift.0`, begins at `shift.1`; it is of `runs` runs.
+pub(super) fn add_up(
+    sum: &mut Option<Watch>,
+    watch: &Watch,
+    shift: (u64, u64),
+    runs: u64,
+) -> Vec<usize> {
     let mut watch = watch.clone();
+    waits::of_runs(&mut watch, runs);
     for thread in &mut watch.threads {
         thread.skips = thread.skips.shifted(shift.0, shift.1);
     }
@@ -409,10 +416,12 @@ pub(super) fn add_up(sum: &mut Option<Watch>, watch: &Watch, shift: (u64, u64)) 
     for budget in sum.threads.iter_mut().flat_map(|it| &mut it.budgets) {
         budget.windows.clear();
     }
-    waits::add_up(&mut sum.off_cpu, &watch.off_cpu, |sum, term| {
-        sum.add(term, &taken);
-    });
-    waits::add_up(&mut sum.run_queue, &watch.run_queue, RunQueue::add);
+    if let Some(off_cpu) = &watch.off_cpu {
+        sum.off_cpu.get_or_insert_default().add(off_cpu, &taken);
+    }
+    if let Some(run_queue) = &watch.run_queue {
+        sum.run_queue.get_or_insert_default().add(run_queue);
+    }
     taken
 }
 

@@ -109,7 +109,7 @@ fn ppm(part: u64, whole: u64) -> String {
 pub fn how(gaps: &Gaps) -> String {
     if gaps.method == Method::Hwlat {
         return format!(
-            "the kernel's hwlat tracer, interrupts off for {} of every {}, gaps above {}",
+            "the kernel's hwlat tracer, interrupts disabled for {} of every {}, gaps above {}",
             words::duration(gaps.runtime_ns),
             words::duration(gaps.period_ns),
             words::duration(gaps.above_ns)
@@ -228,7 +228,7 @@ pub fn gap_facts(run: &Run) -> Vec<Fact> {
         };
         let aside = sum(|thread| thread.set_aside);
         let text = if gaps.method == Method::Hwlat {
-            "nothing: interrupts were off, and of the kernel's own nothing but an NMI could come \
+            "nothing: interrupts were disabled, and of the kernel's own nothing but an NMI could come \
              between; of each window of the tracer the longest gap counts"
                 .to_owned()
         } else if gaps.sifted {

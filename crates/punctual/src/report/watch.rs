@@ -83,6 +83,13 @@ pub(super) fn tables(run: &Run) -> Vec<Table> {
     .collect()
 }
 
+/// When something was, from the beginning of the run on. A sum of runs has no beginning: what is in
+/// it was by the clocks of its parts.
+fn instant(run: &Run, at_ns: u64) -> String {
+    let since = |start_ns: u64| words::instant(at_ns.saturating_sub(start_ns));
+    run.start_ns.map_or_else(none, since)
+}
+
 /// Whose wake-ups these are.
 pub(super) fn subject(run: &Run) -> Option<String> {
     let watch = run.watch.as_ref()?;
@@ -133,7 +140,7 @@ pub(super) fn subject(run: &Run) -> Option<String> {
         let them = words::plural(unseen, "wake-up was", "wake-ups were");
         text += &format!("; {them} not shown by the kernel, and may have been late");
     }
-    for lack in waits::lacks(watch) {
+    for lack in waits::lacks(run, watch) {
         text += &format!("; {lack}");
     }
     if let Some(cost) = watch
@@ -260,7 +267,7 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         heads.insert(1, "program");
     }
     if jobs {
-        heads.extend(["jobs", "late jobs", "by", "put off"]);
+        heads.extend(["jobs", "late jobs", "by", "postponed"]);
     }
     heads.extend(["preempted", "faults", "from disk", "moved"]);
     let rows = watch.threads.iter().zip(&run.threads).enumerate();
@@ -316,7 +323,7 @@ fn threads(run: &Run, watch: &Watch) -> Table {
         below: None,
         asked: false,
         spare: &[
-            "put off",
+            "postponed",
             "from disk",
             "policy",
             "moved",
@@ -382,7 +389,6 @@ fn sleeps(run: &Run, watch: &Watch) -> Table {
 }
 
 fn worst(run: &Run, watch: &Watch) -> Table {
-    let start = run.start_ns.unwrap_or(0);
     let rows = watch.worst.iter().map(|worst| {
         vec![
             words::duration(worst.latency_ns),
@@ -398,7 +404,7 @@ fn worst(run: &Run, watch: &Watch) -> Table {
                 "a thread"
             }
             .to_owned(),
-            words::instant(worst.at_ns.saturating_sub(start)),
+            instant(run, worst.at_ns),
         ]
     });
     Table {

@@ -71,6 +71,16 @@ pub struct Head {
 }
 
 impl Head {
+    /// That of a wake-up.
+    #[must_use]
+    pub fn new(cpu: u32, due_ns: u64, woken_ns: u64) -> Self {
+        Self {
+            cpu,
+            due_ns,
+            woken_ns,
+        }
+    }
+
     /// The latency.
     #[must_use]
     pub fn latency_ns(&self) -> u64 {

@@ -225,6 +225,7 @@ fn wait() -> Wait {
         call: "futex".to_owned(),
         ended_by: "server".to_owned(),
         from_ns: 5_000_000_000,
+        run: None,
         wait_ns,
         count: 12,
         total_ns: 3 * wait_ns,

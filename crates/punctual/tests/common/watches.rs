@@ -87,6 +87,7 @@ fn off_cpu(name: &str) -> OffCpu {
         beyond: sum(7),
         no_room: sum(3),
         stackless: 2,
+        runs: 0,
     }
 }
 
@@ -102,7 +103,10 @@ fn run_queue(name: &str, threads: u64) -> RunQueue {
     };
     RunQueue {
         threads: vec![RunQueueThread {
-            task: task(name),
+            task: WatchedTask {
+                tid: if threads > 1 { 0 } else { task(name).tid },
+                ..task(name)
+            },
             threads,
             unseen: 1,
             woken: times(12_000, 2_000),
@@ -110,6 +114,7 @@ fn run_queue(name: &str, threads: u64) -> RunQueue {
         }],
         beyond: 9,
         lost: 4,
+        runs: 0,
     }
 }
 
@@ -120,7 +125,11 @@ fn budget() -> Budget {
     let window = |jobs, over| BudgetWindow {
         jobs,
         used_ns: jobs * 1_000_000 + over * 11_000_000,
-        max_ns: if over > 0 { 12_000_000 } else { 1_000_000 },
+        max_ns: match (jobs, over) {
+            (0, _) => 0,
+            (_, 0) => 1_000_000,
+            _ => 12_000_000,
+        },
         over,
         throttled: over,
     };

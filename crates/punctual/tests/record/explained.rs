@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use punctual::record::explanation::{Cause, Explanation, Stage};
+use punctual::record::explanation::{Cause, Explanation, Stage, Wait};
 use punctual::record::*;
 use serde_json::{Value, json};
 
@@ -121,7 +121,14 @@ fn a_merge_adds_rankings_and_keeps_the_worst_bills() {
     assert_eq!(sum.bills.len(), Explanation::BILLS);
     assert_eq!(sum.bills[0], alone.bills[0]);
     assert_eq!(sum.missing, alone.missing);
-    assert_eq!(sum.waits, [&alone.waits[..], &alone.waits[..]].concat());
+    let wait = alone.waits[0].clone();
+    let both = Wait {
+        run: Some(1),
+        count: 2 * wait.count,
+        total_ns: 2 * wait.total_ns,
+        ..wait
+    };
+    assert_eq!(sum.waits, [both]);
     assert_eq!(
         read_back(&serde_json::to_value(&merged).unwrap()).unwrap(),
         merged

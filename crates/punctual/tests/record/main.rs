@@ -14,11 +14,13 @@ mod imports;
 mod labs;
 mod limits;
 mod merge;
+mod merge_watched;
 mod metrics_peers;
 mod read;
 mod samples;
 mod schema;
 mod schema_lab;
 mod support;
+mod watched;
 #[path = "../common/watches.rs"]
 mod watches;

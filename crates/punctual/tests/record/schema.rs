@@ -136,6 +136,12 @@ fn records() -> Vec<Run> {
     unfinished.verdict = None;
     let inconclusive = run_of(vec![thread(0, &latencies(1, 150, 90_000), 512)]);
     let merged = merge(&[run(1), run(2)], false, Vec::new()).unwrap();
+    let mut parts = [run(5), run(6)];
+    for part in &mut parts {
+        part.explanation = Some(super::bills::explanation());
+        part.watch = Some(super::watches::program("controller", part.threads.len()));
+    }
+    let watched = merge(&parts, false, Vec::new()).unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/formats");
     let imported = [
         "cyclictest-h200.txt",
@@ -152,6 +158,7 @@ fn records() -> Vec<Run> {
         unfinished,
         inconclusive,
         merged,
+        watched,
     ];
     records.extend(imported);
     records

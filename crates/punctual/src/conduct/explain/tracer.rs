@@ -14,7 +14,7 @@ use super::lock;
 use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
-use crate::record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageTimes};
+use crate::record::explanation::{Bill, Cause, Explanation, Ledger, MORE_WAITS, Stage, StageTimes};
 use crate::system::group_limits::GroupLimits;
 use crate::trace::attribute;
 use crate::trace::attribute::event::{Task, Window};
@@ -263,9 +263,7 @@ impl Tracer {
         }
         account.waits.take(samples, &capture, &self.numbers);
         if account.waits.full {
-            account
-                .ledger
-                .add_missing("waits of more kinds (thread, system call, waker) than are kept");
+            account.ledger.add_missing(MORE_WAITS);
         }
         account.events = capture.events();
         account.lost = capture.lost();

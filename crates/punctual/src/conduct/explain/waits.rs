@@ -11,8 +11,6 @@ use crate::trace::calls;
 use crate::trace::capture::Capture;
 use crate::trace::capture::numbers::Numbers;
 
-/// Waits that are told apart.
-const MOST: usize = 4 * Explanation::WAITS;
 /// Chains that are made after each nap: one of a busy machine takes some ms. The others wait.
 const AT_ONCE: usize = 8;
 
@@ -70,7 +68,7 @@ impl Waits {
     /// Counts a wait of a kind; how long the longest is that is kept of it.
     fn count(&mut self, key: &Key, wait_ns: u64) -> Option<u64> {
         if !self.kept.contains_key(key) {
-            if self.kept.len() >= MOST {
+            if self.kept.len() >= Wait::KINDS {
                 self.full = true;
                 return None;
             }

@@ -57,7 +57,7 @@ impl Aways {
     /// before what is known of a thread is forgotten.
     pub fn look(&mut self, watching: &Watching, threads: &[Followed], numbers: &Numbers) {
         self.lost = watching.away_lost();
-        for away in watching.aways() {
+        for away in watching.aways().into_iter().filter_map(consistent) {
             let Some(at) = threads.iter().position(|it| it.is(away.tid)) else {
                 continue;
             };
@@ -103,9 +103,12 @@ impl Aways {
 
     pub fn to_record(&self, threads: &[Followed]) -> OffCpu {
         let mut record = OffCpu {
-            no_room: TimesSum {
-                count: self.lost.count,
-                total_ns: self.lost.total_ns,
+            no_room: match self.lost.count {
+                0 => TimesSum::default(),
+                count => TimesSum {
+                    count,
+                    total_ns: self.lost.total_ns,
+                },
             },
             stackless: self.lost.stackless,
             ..OffCpu::default()
@@ -147,6 +150,17 @@ impl Aways {
     }
 }
 
+/// The kernel counts as its sums are read, word by word: they may be of two moments. What agrees
+/// with itself is off by one time at most; the first of a place waits for the next look.
+fn consistent(away: Away) -> Option<Away> {
+    if away.count == 0 || away.longest_at_ns == 0 {
+        return None;
+    }
+    let possible = OffCpuPlace::possible_total(away.count, away.longest_ns);
+    let total_ns = away.total_ns.clamp(*possible.start(), *possible.end());
+    Some(Away { total_ns, ..away })
+}
+
 /// A frame without a name, as other tools write it.
 const UNKNOWN: &str = "[unknown]";
 
@@ -158,5 +172,31 @@ fn in_record(why: Why) -> OffCpuWhy {
         Why::Throttled => OffCpuWhy::Throttled,
         Why::Held => OffCpuWhy::Stopped,
         Why::Yielded => OffCpuWhy::Yielded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As read while the kernel counts one time more, after each word that it writes.
+    #[test]
+    fn sums_that_are_read_while_they_change_agree_with_themselves() {
+        let away = |count, total_ns, longest_ns, longest_at_ns| Away {
+            tid: 1,
+            why: Why::Asleep,
+            kernel: None,
+            user: None,
+            count,
+            total_ns,
+            longest_ns,
+            longest_at_ns,
+        };
+        let read = |away| consistent(away).map(|it| (it.count, it.total_ns, it.longest_ns));
+        assert_eq!(read(away(3, 30, 15, 7)), Some((3, 30, 15)));
+        assert_eq!(read(away(1, 15, 900, 7)), Some((1, 900, 900)));
+        assert_eq!(read(away(1, 915, 15, 7)), Some((1, 15, 15)));
+        assert_eq!(read(away(1, 15, 15, 0)), None);
+        assert_eq!(read(away(0, 0, 0, 0)), None);
     }
 }

@@ -94,6 +94,7 @@ impl Queues {
             threads: ran.map(|sum| recorded(self.apart, &sum, numbers)).collect(),
             beyond: self.beyond,
             lost: self.lost,
+            runs: 0,
         };
         record.settle();
         record
@@ -124,6 +125,10 @@ fn add(sums: &mut BTreeMap<Key, Sum>, key: Key, thread: &QueuedThread) {
 
 impl Times {
     fn add(&mut self, times: &QueueTimes) {
+        // Read while the kernel counts the first: the next time it is there whole.
+        if times.longest_at_ns == 0 {
+            return;
+        }
         if self
             .lengths
             .max()
@@ -137,9 +142,12 @@ impl Times {
     }
 
     fn recorded(&self) -> Recorded {
+        let lengths = HistogramRecord::from(&self.lengths);
+        // The kernel counts as its sums are read: they may lack each other's last time.
+        let possible = Recorded::possible_total(&lengths);
         Recorded {
-            lengths: HistogramRecord::from(&self.lengths),
-            total_ns: self.total_ns,
+            total_ns: self.total_ns.clamp(*possible.start(), *possible.end()),
+            lengths,
             longest_at_ns: self.longest_at_ns,
         }
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Bill, Culprit, Explanation, Picture, Wait};
-use crate::record::validate::{Broken, at_most, broken, ensure, histogram};
+use super::{Bill, Culprit, Doing, Explanation, Picture, Wait};
+use crate::record::validate::{Broken, Extent, at_most, broken, ensure, histogram};
 
-pub(in crate::record) fn check(explanation: &Explanation) -> Result<(), Broken> {
+pub(in crate::record) fn check(explanation: &Explanation, extent: &Extent) -> Result<(), Broken> {
     let place = |name: &str| format!("explanation.{name}");
     at_most(explanation.bills.len(), Explanation::BILLS, place("bills"))?;
     at_most(
@@ -35,12 +35,12 @@ pub(in crate::record) fn check(explanation: &Explanation) -> Result<(), Broken> 
     }
     at_most(explanation.waits.len(), Explanation::WAITS, place("waits"))?;
     for (index, wait) in explanation.waits.iter().enumerate() {
-        self::wait(wait, &format!("explanation.waits[{index}]"))?;
+        self::wait(wait, &format!("explanation.waits[{index}]"), extent)?;
     }
     Ok(())
 }
 
-fn wait(wait: &Wait, place: &str) -> Result<(), Broken> {
+fn wait(wait: &Wait, place: &str, extent: &Extent) -> Result<(), Broken> {
     at_most(wait.rows.len(), Wait::ROWS, format!("{place}.rows"))?;
     let sum: u128 = wait.rows.iter().map(|row| u128::from(row.ns)).sum();
     ensure(
@@ -48,11 +48,43 @@ fn wait(wait: &Wait, place: &str) -> Result<(), Broken> {
         format!("{place}.rows"),
         format!("sum to {sum}, where the wait is {}", wait.wait_ns),
     )?;
+    let mut seen = BTreeSet::new();
+    for (index, row) in wait.rows.iter().enumerate() {
+        let reason = if row.thread.is_none() != matches!(row.doing, Doing::Other) {
+            "a thread and what it did go together; `other` alone has none"
+        } else if row.thread.as_ref().is_some_and(|it| it.ns > row.ns) {
+            "its thread took more than the row"
+        } else if !seen.insert((row.thread.as_ref().map(|it| it.tid), &row.doing)) {
+            "the same thread doing the same twice"
+        } else {
+            continue;
+        };
+        return broken(format!("{place}.rows[{index}]"), reason);
+    }
+    let run = wait.run.unwrap_or(0);
     ensure(
-        wait.total_ns >= wait.wait_ns && wait.count > 0,
+        wait.run != Some(0),
+        format!("{place}.run"),
+        "runs count from 1",
+    )?;
+    extent.has_part(run, &format!("{place}.run"))?;
+    ensure(wait.count > 0, format!("{place}.count"), "no wait")?;
+    ensure(
+        wait.total_ns >= wait.wait_ns,
         format!("{place}.total_ns"),
         "less than the longest",
-    )
+    )?;
+    ensure(
+        wait.count > 1 || wait.total_ns == wait.wait_ns,
+        format!("{place}.total_ns"),
+        format!("{}, where one wait is {}", wait.total_ns, wait.wait_ns),
+    )?;
+    let Some(to_ns) = wait.from_ns.checked_add(wait.wait_ns) else {
+        return broken(format!("{place}.wait_ns"), "ends after the end of time");
+    };
+    // A wait that had begun before the watch is not counted.
+    extent.holds(wait.from_ns, &format!("{place}.from_ns"))?;
+    extent.holds(to_ns, &format!("{place}.wait_ns"))
 }
 
 fn counts(explanation: &Explanation) -> Result<(), Broken> {

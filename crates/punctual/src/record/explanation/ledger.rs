@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 
-use super::{Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes};
+use super::{
+    Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes, wait,
+};
+
+/// Waits beyond [`wait::Wait::KINDS`].
+pub const MORE_WAITS: &str = "waits of more kinds (thread, system call, waker) than are kept";
 
 /// The account of a run, kept while it goes. Its memory is bounded whatever comes.
 #[derive(Debug, Clone, Default)]
@@ -125,8 +130,8 @@ impl Ledger {
 
     /// Adds what another run found. Its bills compete with ours; where the limits differ
     /// the higher stands, and that is said. `stages` are the histograms of its
-    /// stages, decoded.
-    pub fn add_record(&mut self, other: &Explanation, stages: &[SparseHistogram]) {
+    /// stages, decoded; `before` is how many runs are in the sum.
+    pub fn add_record(&mut self, other: &Explanation, stages: &[SparseHistogram], before: u64) {
         if !self.rank(other.ranking.clone()) {
             self.add_missing("more time than can be counted");
             return;
@@ -159,10 +164,9 @@ impl Ledger {
         for bill in &other.bills {
             self.keep(bill);
         }
-        let waits = &mut self.totals.waits;
-        waits.extend_from_slice(&other.waits);
-        waits.sort_by_key(|wait| std::cmp::Reverse(wait.worked_ns()));
-        waits.truncate(Explanation::WAITS);
+        if !wait::add_up(&mut self.totals.waits, &other.waits, before) {
+            self.add_missing(MORE_WAITS);
+        }
     }
 
     /// All of the entries or, where their sum would not fit, none.
@@ -238,6 +242,9 @@ impl Ledger {
             .ranking
             .sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.cause.cmp(&b.cause)));
         record.bills.clone_from(&self.bills);
+        let waits = &mut record.waits;
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.worked_ns()));
+        waits.truncate(Explanation::WAITS);
         record
     }
 }
@@ -247,6 +254,7 @@ mod tests {
     use super::*;
     use crate::record::BillRow;
     use crate::record::explanation::check;
+    use crate::record::validate::Extent;
 
     fn bill(latency_ns: u64, parts: &[(Cause, u64)]) -> Bill {
         let rows = parts.iter().map(|(cause, ns)| BillRow {
@@ -303,7 +311,7 @@ mod tests {
         );
         let latencies: Vec<_> = record.bills.iter().map(|b| b.latency_ns).collect();
         assert_eq!(latencies, [200, 150, 100]);
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 
     #[test]
@@ -320,7 +328,7 @@ mod tests {
         assert_eq!(record.bills.last().unwrap().latency_ns, 2 * most + 1);
         assert!(!ledger.would_keep(2 * most + 1) && ledger.would_keep(2 * most + 2));
         assert_eq!(record.stages[0].times.count, 3 * most);
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 
     #[test]
@@ -341,7 +349,7 @@ mod tests {
         let record = ledger.to_record();
         assert_eq!(record.ranking.len(), Explanation::CAUSES);
         assert!(record.ranking.iter().any(|r| r.cause == Cause::Other));
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 
     #[test]
@@ -367,7 +375,7 @@ mod tests {
             let record = ledger.to_record();
             let stages = record.stages.iter().map(|entry| &entry.times);
             let stages: Result<Vec<_>, _> = stages.map(SparseHistogram::try_from).collect();
-            merged.add_record(&record, &stages.unwrap());
+            merged.add_record(&record, &stages.unwrap(), 0);
         }
         assert_eq!(merged.to_record(), whole.to_record());
     }
@@ -379,6 +387,6 @@ mod tests {
         ledger.add(&bill(u64::MAX, &[(Cause::Nmi, u64::MAX)]));
         let record = ledger.to_record();
         assert_eq!((record.examined, record.missing.len()), (1, 1));
-        assert!(check(&record).is_ok());
+        assert!(check(&record, &Extent::default()).is_ok());
     }
 }

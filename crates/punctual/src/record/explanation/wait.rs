@@ -16,6 +16,9 @@ pub struct Wait {
     pub ended_by: String,
     /// When it left its CPU, CLOCK_MONOTONIC.
     pub from_ns: u64,
+    /// In a sum of runs, in which of them that was, counted from 1: `from_ns` is by its clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
     /// Until it ran again: what the rows sum to.
     pub wait_ns: u64,
     /// Waits of this thread in this call that such a thread ended.
@@ -29,6 +32,22 @@ pub struct Wait {
 impl Wait {
     /// Rows of one wait.
     pub const ROWS: usize = 64;
+    /// Kinds of waits that are distinguished.
+    pub const KINDS: usize = 256;
+
+    /// What tells waits of different runs apart.
+    fn kind(&self) -> (Option<&str>, &str, &str) {
+        (self.thread.name.as_deref(), &self.call, &self.ended_by)
+    }
+
+    fn add(&mut self, other: Self) {
+        let count = self.count.saturating_add(other.count);
+        let total_ns = self.total_ns.saturating_add(other.total_ns);
+        if other.wait_ns > self.wait_ns {
+            *self = other;
+        }
+        (self.count, self.total_ns) = (count, total_ns);
+    }
 
     /// How long the threads of the chain were seen to be at it: all but sleeps that a timer ended.
     #[must_use]
@@ -50,6 +69,34 @@ impl Wait {
         threads.sort_by_key(|thread| std::cmp::Reverse(thread.ns));
         threads
     }
+}
+
+/// Adds the waits of a run to those of the `before` runs before it, and says whether there was room
+/// for all. Waits of one kind are one: the longest of them, and how many there were. Numbers of
+/// threads are others in each run: a kind is known by the names.
+pub(super) fn add_up(sum: &mut Vec<Wait>, waits: &[Wait], before: u64) -> bool {
+    let mut all = true;
+    let mut taken: Vec<usize> = Vec::new();
+    for wait in waits {
+        let wait = Wait {
+            run: Some(before.saturating_add(wait.run.unwrap_or(1))),
+            ..wait.clone()
+        };
+        // The second of a kind in one run, of another thread, joins the second of that kind.
+        let same = |at: &usize| sum[*at].kind() == wait.kind() && !taken.contains(at);
+        match (0..sum.len()).find(same) {
+            Some(at) => {
+                taken.push(at);
+                sum[at].add(wait);
+            }
+            None if sum.len() < Wait::KINDS => {
+                taken.push(sum.len());
+                sum.push(wait);
+            }
+            None => all = false,
+        }
+    }
+    all
 }
 
 /// What one thread of the chain did meanwhile.

@@ -4,7 +4,7 @@ use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
 use super::{add_histogram, is_zero};
-use crate::record::validate::{Broken, at_most, ensure, histogram};
+use crate::record::validate::{Broken, Extent, at_most, broken, ensure, histogram};
 
 /// A budget (`sched_runtime` in each `sched_period`), and what the jobs that had it used of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,25 +54,109 @@ impl Budget {
     pub const MOST: usize = 4;
     /// Stretches of time.
     pub const WINDOWS: usize = 128;
+
+    /// What tells budgets apart: runtime, deadline and period.
+    fn key(&self) -> (u64, u64, u64) {
+        (self.runtime_ns, self.deadline_ns, self.period_ns)
+    }
 }
 
-pub(super) fn check(budgets: &[Budget], place: &str) -> Result<(), Broken> {
+pub(super) fn check(budgets: &[Budget], place: &str, extent: &Extent) -> Result<(), Broken> {
     at_most(budgets.len(), Budget::MOST, format!("{place}.budgets"))?;
     for (index, budget) in budgets.iter().enumerate() {
         let place = format!("{place}.budgets[{index}]");
-        histogram(&budget.used, &format!("{place}.used"))?;
-        at_most(
-            budget.windows.len(),
-            Budget::WINDOWS,
-            format!("{place}.windows"),
-        )?;
+        let twice = budgets[..index].iter().any(|it| it.key() == budget.key());
+        ensure(!twice, &place, "the same budget twice")?;
         ensure(
             budget.runtime_ns > 0,
             format!("{place}.runtime_ns"),
             "a budget of nothing",
         )?;
+        // sched_setattr(2) takes no other.
+        let (runtime, deadline, period) = budget.key();
+        ensure(
+            runtime <= deadline && deadline <= period,
+            format!("{place}.runtime_ns"),
+            format!("runtime {runtime}, deadline {deadline}, period {period}: not ascending"),
+        )?;
+        used(budget, &place, extent)?;
+        windows(budget, &place)?;
     }
     Ok(())
+}
+
+fn used(budget: &Budget, place: &str, extent: &Extent) -> Result<(), Broken> {
+    let used = &budget.used;
+    histogram(used, &format!("{place}.used"))?;
+    ensure(
+        used.count > 0,
+        format!("{place}.used"),
+        "a budget that no job had",
+    )?;
+    let most = if used.max_ns > budget.runtime_ns {
+        1..=used.count
+    } else {
+        0..=0
+    };
+    ensure(
+        most.contains(&budget.over),
+        format!("{place}.over"),
+        format!(
+            "{} of {} jobs, of which the most used {} ns of {}",
+            budget.over, used.count, used.max_ns, budget.runtime_ns
+        ),
+    )?;
+    extent.holds(budget.worst_at_ns, &format!("{place}.worst_at_ns"))
+}
+
+fn windows(budget: &Budget, place: &str) -> Result<(), Broken> {
+    let windows = &budget.windows;
+    let at = format!("{place}.windows");
+    at_most(windows.len(), Budget::WINDOWS, &at)?;
+    if windows.is_empty() {
+        return Ok(());
+    }
+    ensure(
+        budget.window_ns > 0,
+        format!("{place}.window_ns"),
+        "windows without a length",
+    )?;
+    for (index, window) in windows.iter().enumerate() {
+        let reason = if window.over > window.jobs {
+            "more jobs over the budget than there are"
+        } else if (window.over > 0) != (window.max_ns > budget.runtime_ns) {
+            "its most does not agree with its jobs over the budget"
+        } else if window.jobs == 0 && (window.used_ns, window.throttled) != (0, 0) {
+            "figures without jobs"
+        } else if window.used_ns < window.max_ns
+            || u128::from(window.used_ns) > u128::from(window.jobs) * u128::from(window.max_ns)
+        {
+            "its sum does not agree with its most"
+        } else {
+            continue;
+        };
+        return broken(format!("{at}[{index}]"), reason);
+    }
+    let sum = |of: fn(&BudgetWindow) -> u64| windows.iter().map(|it| u128::from(of(it))).sum();
+    let all: [(&str, u128, u128); 4] = [
+        ("jobs", sum(|it| it.jobs), budget.used.count.into()),
+        ("used_ns", sum(|it| it.used_ns), budget.used.sum_ns),
+        ("over", sum(|it| it.over), budget.over.into()),
+        ("throttled", sum(|it| it.throttled), budget.throttled.into()),
+    ];
+    for (name, sum, whole) in all {
+        ensure(
+            sum == whole,
+            &at,
+            format!("their {name} sum to {sum}, where the budget's are {whole}"),
+        )?;
+    }
+    let most = windows.iter().map(|it| it.max_ns).max();
+    ensure(
+        most == Some(budget.used.max_ns),
+        at,
+        "their most is not the budget's",
+    )
 }
 
 /// Adds the budgets of another run, and returns the jobs of those that found no room.
@@ -82,8 +166,7 @@ pub(super) fn add_up(sum: &mut Vec<Budget>, terms: &[Budget]) -> u64 {
         one.windows.clear();
     }
     for term in terms {
-        let key = |it: &Budget| (it.runtime_ns, it.deadline_ns, it.period_ns);
-        match sum.iter().position(|it| key(it) == key(term)) {
+        match sum.iter().position(|it| it.key() == term.key()) {
             Some(at) => {
                 let all = &mut sum[at];
                 if term.used.max_ns > all.used.max_ns {

@@ -1,10 +1,14 @@
 //! Where threads were while they were off the CPU, and how long they waited for one.
 
+mod check;
+
+use std::ops::RangeInclusive;
+
 use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
-use super::{WatchedTask, add_histogram, is_zero};
-use crate::record::validate::{Broken, at_most, ensure, histogram};
+use super::{Watch, WatchedTask, add_histogram, is_zero};
+pub(super) use check::check;
 
 /// Where threads were while they were off the CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +24,9 @@ pub struct OffCpu {
     /// Times at places without a stack: another one had its room in the kernel.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stackless: u64,
+    /// In a sum of runs, of how many of them this is known; 0 in a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub runs: u64,
 }
 
 /// How often, and for how long all together.
@@ -83,6 +90,9 @@ pub struct RunQueue {
     /// Times that found no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
+    /// In a sum of runs, of how many of them this is known; 0 in a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub runs: u64,
 }
 
 /// How long a thread waited for a CPU, or several of one name did.
@@ -162,11 +172,18 @@ impl OffCpu {
         self.no_room
             .add(other.no_room.count, other.no_room.total_ns);
         self.stackless = self.stackless.saturating_add(other.stackless);
+        self.runs = self.runs.saturating_add(other.runs);
         self.settle();
     }
 }
 
 impl OffCpuPlace {
+    /// What so many times may sum to, of which this is the longest.
+    #[must_use]
+    pub fn possible_total(count: u64, longest_ns: u64) -> RangeInclusive<u64> {
+        longest_ns.min(longest_ns.saturating_mul(count))..=longest_ns.saturating_mul(count)
+    }
+
     /// Adds what was at the same place.
     pub fn add(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
@@ -184,11 +201,8 @@ impl RunQueue {
 
     /// Puts the threads in order, and keeps so many.
     pub fn settle(&mut self) {
-        let key = |it: &RunQueueThread| {
-            let longest_ns = it.woken.lengths.max_ns.max(it.preempted.lengths.max_ns);
-            (std::cmp::Reverse(longest_ns), it.task.tid)
-        };
-        self.threads.sort_by_key(key);
+        self.threads
+            .sort_by_key(|it| (std::cmp::Reverse(it.longest_ns()), it.task.tid));
         let rest = self.threads.len().min(Self::MOST);
         for thread in self.threads.drain(rest..) {
             self.beyond = self.beyond.saturating_add(thread.threads);
@@ -207,6 +221,9 @@ impl RunQueue {
                 Some(at) => {
                     let sum = &mut self.threads[at];
                     sum.threads = sum.threads.max(thread.threads);
+                    if sum.threads > 1 {
+                        sum.task.tid = 0;
+                    }
                     sum.unseen = sum.unseen.saturating_add(thread.unseen);
                     sum.woken.add(&thread.woken);
                     sum.preempted.add(&thread.preempted);
@@ -221,11 +238,36 @@ impl RunQueue {
         }
         self.beyond = self.beyond.max(other.beyond);
         self.lost = self.lost.saturating_add(other.lost);
+        self.runs = self.runs.saturating_add(other.runs);
         self.settle();
     }
 }
 
+impl RunQueueThread {
+    /// The longest, after a wake-up or a preemption.
+    fn longest_ns(&self) -> u64 {
+        self.woken.lengths.max_ns.max(self.preempted.lengths.max_ns)
+    }
+}
+
 impl QueueTimes {
+    /// Lengths from here on are counted at this place, however long they are.
+    const LONG_NS: u64 = 1 << 37;
+
+    /// What lengths may sum to that were counted by places.
+    #[must_use]
+    pub fn possible_total(lengths: &HistogramRecord) -> RangeInclusive<u64> {
+        let saturated = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
+        // A place is a 16th wider than its least, and each length stands at the most of its place.
+        let least = saturated(lengths.sum_ns / 17 * 16).saturating_sub(lengths.count);
+        let most = if lengths.max_ns < Self::LONG_NS {
+            saturated(lengths.sum_ns)
+        } else {
+            lengths.max_ns.saturating_mul(lengths.count)
+        };
+        least.max(lengths.max_ns)..=most.max(lengths.max_ns)
+    }
+
     fn add(&mut self, other: &Self) {
         if other.lengths.max_ns > self.lengths.max_ns {
             self.longest_at_ns = other.longest_at_ns;
@@ -235,47 +277,11 @@ impl QueueTimes {
     }
 }
 
-/// Two runs in one: nothing where one of them didn't look.
-pub(super) fn add_up<T: Clone>(
-    sum: &mut Option<T>,
-    term: &Option<T>,
-    add: impl FnOnce(&mut T, &T),
-) {
-    match (sum.as_mut(), term) {
-        (Some(sum), Some(term)) => add(sum, term),
-        _ => *sum = None,
+/// States of what is looked for on demand that it is of so many runs, where that isn't stated yet.
+pub(super) fn of_runs(watch: &mut Watch, runs: u64) {
+    let off_cpu = watch.off_cpu.iter_mut().map(|it| &mut it.runs);
+    let run_queue = watch.run_queue.iter_mut().map(|it| &mut it.runs);
+    for stated in off_cpu.chain(run_queue).filter(|it| **it == 0) {
+        *stated = runs;
     }
-}
-
-pub(super) fn check(
-    off_cpu: Option<&OffCpu>,
-    run_queue: Option<&RunQueue>,
-    threads: usize,
-) -> Result<(), Broken> {
-    if let Some(off_cpu) = off_cpu {
-        at_most(off_cpu.places.len(), OffCpu::MOST, "watch.off_cpu.places")?;
-        for (index, place) in off_cpu.places.iter().enumerate() {
-            let at = format!("watch.off_cpu.places[{index}]");
-            at_most(place.kernel.len(), OffCpu::FRAMES, format!("{at}.kernel"))?;
-            at_most(place.user.len(), OffCpu::FRAMES, format!("{at}.user"))?;
-            ensure(
-                (place.thread as usize) < threads,
-                format!("{at}.thread"),
-                format!("{} of {threads} threads", place.thread),
-            )?;
-        }
-    }
-    if let Some(run_queue) = run_queue {
-        let count = run_queue.threads.len();
-        at_most(count, RunQueue::MOST, "watch.run_queue.threads")?;
-        for (index, thread) in run_queue.threads.iter().enumerate() {
-            let at = format!("watch.run_queue.threads[{index}]");
-            histogram(&thread.woken.lengths, &format!("{at}.woken.lengths"))?;
-            histogram(
-                &thread.preempted.lengths,
-                &format!("{at}.preempted.lengths"),
-            )?;
-        }
-    }
-    Ok(())
 }

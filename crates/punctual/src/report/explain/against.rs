@@ -108,7 +108,7 @@ pub fn against_text(first: &Run, second: &Run, style: &Style) -> Vec<String> {
         }
     }
     let head = format!(
-        " {:>9}{:>10}{:>10}{:>10}       {}",
+        " {:>9} {:>9} {:>9} {:>9}       {}",
         "first", "second", "worst 1st", "worst 2nd", "cause; µs a minute"
     );
     out.push(style.paint(Tone::Dim, &head));
@@ -121,7 +121,7 @@ pub fn against_text(first: &Run, second: &Run, style: &Style) -> Vec<String> {
             Change::Same => ("", Tone::Plain),
         };
         let head = format!(
-            " {:>9}{:>10}{:>10}{:>10}  {word:<4} ",
+            " {:>9} {:>9} {:>9} {:>9}  {word:<4} ",
             words::micros(difference.first_per_minute),
             words::micros(difference.second_per_minute),
             words::micros(difference.worst_ns.0 as f64),

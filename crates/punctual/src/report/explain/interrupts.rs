@@ -73,7 +73,7 @@ pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
              nohz_full={probed}"
         ),
         7 => format!("no load balancing there: boot with isolcpus=domain,{probed}"),
-        9 => format!("callbacks elsewhere: boot with rcu_nocbs={probed}"),
+        9 => format!("move its callbacks: boot with rcu_nocbs={probed}"),
         _ => {
             let what = format!("the interrupt that raises {}", softirq_name(number));
             move_all(&devices, &what, places)

@@ -77,7 +77,7 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         }
         Cause::Platform | Cause::Host { .. } if virtual_machine => {
             "in a virtual machine most likely the host: pin the virtual CPU to an isolated one \
-             (virsh vcpupin), or measure on the metal"
+             (virsh vcpupin), or measure on bare metal"
                 .to_owned()
         }
         Cause::Platform | Cause::Host { .. } => {
@@ -97,7 +97,7 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
         }
         Cause::Nmi => "sysctl -w kernel.nmi_watchdog=0; stop perf and other profilers".to_owned(),
         Cause::TimerCallback { function } if function.contains("tick") => {
-            format!("no tick there: boot with nohz_full={probed}")
+            format!("stop the tick there: boot with nohz_full={probed}")
         }
         Cause::TimerCallback { .. } => format!(
             "keep the programs that set these timers off CPU {hit}: boot with isolcpus={probed}; \
@@ -116,26 +116,28 @@ pub fn mend(cause: &Cause, run: &Run) -> Option<String> {
                 .to_owned()
         }
         Cause::Lock { lock, .. } if lock.contains("mmap") => {
-            "no mmap, munmap or thread creation beside the real-time thread: allocate before"
+            "allocate memory and create threads before the real-time thread starts its work: mmap, \
+             munmap and new threads take this lock"
                 .to_owned()
         }
-        Cause::Lock { .. } => "share nothing that others lock with the real-time thread".to_owned(),
+        Cause::Lock { .. } => {
+            "let the real-time thread take no lock that threads of lower priority take".to_owned()
+        }
         Cause::Fault => {
             "lock and touch the memory before: mlockall(MCL_CURRENT | MCL_FUTURE), or start it \
              with punctual run --lock"
                 .to_owned()
         }
         Cause::Blocked { state } if state == "stopped" || state == "traced" => {
-            "no signals and no debugger for the real-time thread".to_owned()
+            "send no stop signal to the real-time thread, and attach no debugger to it".to_owned()
         }
         Cause::Blocked { state } if state == "frozen" => {
-            "nothing that freezes the control group of the real-time thread, nor the system"
-                .to_owned()
+            "freeze neither the control group of the real-time thread nor the system".to_owned()
         }
         // That wake-up has a bill of its own.
         Cause::Blocked { state } if state == EARLIER_TIMER => return None,
         Cause::Blocked { .. } => {
-            "no call that may sleep between the wake-up and the work".to_owned()
+            "make no system call that may sleep between the wake-up and the work".to_owned()
         }
         Cause::Waker { task } => format!(
             "{} woke it late: raise its priority above others",
@@ -240,7 +242,7 @@ const SWITCHES: [(&str, &str); 9] = [
     ),
     ("kauditd", "stop auditing: auditctl -e 0"),
     ("watchdog", "stop it: sysctl -w kernel.watchdog=0"),
-    ("rcu", "its callbacks elsewhere: boot with rcu_nocbs=all"),
+    ("rcu", "move its callbacks: boot with rcu_nocbs=all"),
     (
         "jbd2",
         "commit less often (mount -o remount,commit=60 /), or write elsewhere",
@@ -280,7 +282,7 @@ fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -
     }
     if task.starts_with("migration") {
         return format!(
-            "the kernel's own: no task moves and no module loads on CPU {} while it counts \
+            "a kernel thread: move no task to or from CPU {} and load no module while it counts \
              (isolcpus=domain,{})",
             places.probed, places.probed
         );
@@ -292,7 +294,7 @@ fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -
     if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE") {
         return format!(
             "it has no real-time priority: give yours one (start it with chrt -f 50, or by \
-             pthread_setschedparam), or keep {task} elsewhere: {}",
+             pthread_setschedparam), or move {task}: {}",
             pin(task, elsewhere)
         );
     }
@@ -307,19 +309,19 @@ fn thread(task: &str, policy: &str, priority: u32, run: &Run, places: &Places) -
         .filter(|(irq, _)| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty())
     {
         let lower = below.map_or_else(String::new, |below| {
-            format!("; or its thread below yours: chrt -f -p {below} $(pgrep '^irq/{irq}-')")
+            format!("; or lower its thread below yours: chrt -f -p {below} $(pgrep '^irq/{irq}-')")
         });
         return format!(
-            "its interrupt elsewhere: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list{lower}"
+            "move its interrupt: echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list{lower}"
         );
     }
     let elsewhere = pin(task, elsewhere);
     match below {
         Some(below) => format!(
-            "put it below yours, or elsewhere: {} chrt -f -p {below}; {elsewhere}",
+            "lower its priority below yours, or move it: {} chrt -f -p {below}; {elsewhere}",
             each(task)
         ),
-        None => format!("put it elsewhere, or yours above it: {elsewhere}"),
+        None => format!("move it, or raise your thread's priority above it: {elsewhere}"),
     }
 }
 

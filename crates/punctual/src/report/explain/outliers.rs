@@ -41,7 +41,11 @@ pub fn outliers(run: &Run, all: &[Listed], style: &Style) -> Vec<String> {
     let exact = |ns: u64| amounts(run, &[ns]).1;
     let latency = all.iter().map(|it| exact(it.latency_ns).chars().count());
     let latency = latency.max().unwrap_or(0).max("latency µs".chars().count());
-    let start_ns = run.start_ns.unwrap_or(0);
+    // Another tool's recording goes by its own clock; the bills of a sum of runs by several.
+    let at = |due_ns: u64| match (run.start_ns, &run.merged) {
+        (None, Some(_)) => "—".to_owned(),
+        (start_ns, _) => words::instant(due_ns.saturating_sub(start_ns.unwrap_or(0))),
+    };
     let head = format!(
         "{:>number$}  {:>11}  {:>3}  {:>latency$}  main cause",
         "N", "at", "CPU", "latency µs"
@@ -58,7 +62,7 @@ pub fn outliers(run: &Run, all: &[Listed], style: &Style) -> Vec<String> {
         let line = format!(
             "{:>number$}  {:>11}  {:>3}  {:>latency$}  {main}",
             index + 1,
-            words::instant(it.due_ns.saturating_sub(start_ns)),
+            at(it.due_ns),
             it.cpu,
             exact(it.latency_ns),
         );

@@ -1,4 +1,4 @@
-//! What watched threads waited for, hop by hop.
+//! What watched threads waited for: their wake-up chains.
 
 use std::collections::BTreeSet;
 
@@ -47,15 +47,17 @@ fn shown(run: &Run, wait: &Wait, told: &mut BTreeSet<u32>) -> ShownWait {
     let when = run.start_ns.map_or_else(String::new, |start| {
         format!(" at {}", words::instant(wait.from_ns.saturating_sub(start)))
     });
+    // The instants of another run say nothing here.
+    let when = wait.run.map_or(when, |run| format!(" of run {run}"));
     let by_interrupt =
         |row: &WaitRow| row.depth == 0 && matches!(row.doing, Doing::Timer | Doing::Device { .. });
-    let ended = match wait.ended_by.as_str() {
-        "" if wait.rows.iter().any(by_interrupt) => " by an interrupt",
-        "" => ", by whom was not seen",
-        by => &format!(" by {by}"),
+    let waker = match wait.ended_by.as_str() {
+        "" if wait.rows.iter().any(by_interrupt) => "woken by an interrupt",
+        "" => "its waker was not seen",
+        by => &format!("woken by {by}"),
     };
     let title = format!(
-        "{}/{} in {}{when}: {}, ended{ended}; {}, {} in all",
+        "{}/{} in {}{when}: {}, {waker}; {}, {} in all",
         thread(Some(&wait.thread)),
         wait.thread.tid,
         wait.call,
@@ -107,11 +109,11 @@ fn text(row: &WaitRow) -> String {
     match &row.doing {
         Doing::Ran => format!("{it} ran"),
         Doing::Ready { behind: Some(by) } => {
-            format!("{it} was ready, and {} had its CPU", thread(Some(by)))
+            format!("{it} was ready to run; {} had its CPU", thread(Some(by)))
         }
-        Doing::Ready { behind: None } => format!("{it} was ready, and its CPU idle"),
-        Doing::Interrupted { cause } => format!("{} over {it}", name(cause)),
-        Doing::Timer => format!("{it} slept until its timer"),
+        Doing::Ready { behind: None } => format!("{it} was ready to run; its CPU was idle"),
+        Doing::Interrupted { cause } => format!("{it} interrupted by {}", name(cause)),
+        Doing::Timer => format!("{it} slept until its timer expired"),
         Doing::Device { cause } => format!("{it} waited for {}", name(cause)),
         Doing::Stopped => format!("{it} was stopped"),
         Doing::Unseen => format!("what {it} waited for was not seen"),
@@ -144,7 +146,7 @@ pub(super) fn section(run: &Run, most: usize, style: &Style) -> Vec<String> {
     }
     let mut out = vec![
         String::new(),
-        style.paint(Tone::Bold, "What threads waited for, hop by hop"),
+        style.paint(Tone::Bold, "Wake-up chains: what threads waited for"),
     ];
     for wait in shown {
         for line in wrap(&wait.title, style.columns().saturating_sub(2)) {
@@ -152,13 +154,13 @@ pub(super) fn section(run: &Run, most: usize, style: &Style) -> Vec<String> {
         }
         let width = wait.sum.chars().count();
         for row in &wait.rows {
-            let hop = 2 * row.depth.unwrap_or(0).clamp(1, 8) as usize - 2;
-            let indent = width + 16 + hop;
+            let chain = 2 * row.depth.unwrap_or(0).clamp(1, 8) as usize - 2;
+            let indent = width + 16 + chain;
             let room = style.columns().saturating_sub(indent);
             for (index, part) in wrap(&row.text, room).iter().enumerate() {
                 let head = match index {
                     0 => {
-                        let gap = " ".repeat(hop);
+                        let gap = " ".repeat(chain);
                         format!("    {:>width$} µs {:>7}  {gap}", row.time, row.share)
                     }
                     _ => " ".repeat(indent),

@@ -44,7 +44,7 @@ pub(super) fn explained(html: &mut Html, run: &Run) {
     }
     let waits = waits(run, MOST_WAITS);
     if !waits.is_empty() {
-        html.text("h3", "", "What threads waited for, hop by hop");
+        html.text("h3", "", "Wake-up chains: what threads waited for");
     }
     for wait in &waits {
         self::wait(html, wait);
@@ -74,7 +74,7 @@ fn wait(html: &mut Html, wait: &ShownWait) {
         td(""),
     ];
     rows.push(("all", sum.into()));
-    let columns = ["Hops", "µs", "Share", "What it went to", "Which thread"];
+    let columns = ["Depth", "µs", "Share", "What it went to", "Which thread"];
     html.table("wide stack", &wait.title, &columns, &rows);
 }
 

@@ -2,7 +2,7 @@
 
 use punctual_stats::histogram::Histogram;
 
-use super::{Table, none, some_count};
+use super::{Table, instant, none, some_count};
 use crate::record::Run;
 use crate::record::watch::{Budget, BudgetWindow, Watch};
 use crate::report::words;
@@ -57,7 +57,7 @@ pub(super) fn used(run: &Run, watch: &Watch) -> Table {
             // Ten beyond a percentile are the least that support it.
             percentile(0.99, 1000),
             used.max().map_or_else(none, |ns| share(ns as f64, budget)),
-            words::instant(budget.worst_at_ns.saturating_sub(run.start_ns.unwrap_or(0))),
+            instant(run, budget.worst_at_ns),
             some_count(budget.over),
             some_count(if alone {
                 own.throttled

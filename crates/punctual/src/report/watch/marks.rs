@@ -2,7 +2,7 @@
 
 use punctual_stats::histogram::Histogram;
 
-use super::{Table, none, some_count};
+use super::{Table, instant, none, some_count};
 use crate::record::Run;
 use crate::record::watch::{MarkedThread, Watch, WatchedMark};
 use crate::report::words;
@@ -119,7 +119,6 @@ fn figures(mark: &WatchedMark, thread: &MarkedThread) -> Vec<String> {
 
 /// The longest, and what the thread went through within them.
 pub(super) fn worst(run: &Run, watch: &Watch) -> Table {
-    let start = run.start_ns.unwrap_or(0);
     let mut rows = Vec::new();
     for mark in &watch.marks {
         let of = |thread: &MarkedThread| {
@@ -143,7 +142,7 @@ pub(super) fn worst(run: &Run, watch: &Watch) -> Table {
                 some_count(one.preempted),
                 some_count(one.slept),
                 some_count(one.faults),
-                words::instant(one.at_ns.saturating_sub(start)),
+                instant(run, one.at_ns),
             ]);
         }
     }

@@ -2,7 +2,7 @@
 
 use punctual_stats::histogram::Histogram;
 
-use super::{Table, none};
+use super::{Table, instant, none};
 use crate::record::Run;
 use crate::record::watch::{OffCpuPlace, OffCpuWhy, QueueTimes, RunQueueThread, Watch};
 use crate::report::words;
@@ -36,8 +36,26 @@ fn stack(place: &OffCpuPlace) -> String {
 }
 
 /// What is in no table: there was no room for it, or the kernel did not show it.
-pub(super) fn lacks(watch: &Watch) -> Vec<String> {
+pub(super) fn lacks(run: &Run, watch: &Watch) -> Vec<String> {
     let mut lacks = Vec::new();
+    let of_some = [
+        ("off-CPU times", watch.off_cpu.as_ref().map(|it| it.runs)),
+        (
+            "run-queue latencies",
+            watch.run_queue.as_ref().map(|it| it.runs),
+        ),
+    ];
+    for (what, runs) in of_some {
+        if let (Some(merged), Some(runs)) = (&run.merged, runs)
+            && runs < merged.runs
+        {
+            let all = words::count(merged.runs);
+            lacks.push(format!(
+                "the {what} are those of {} of the {all} runs: the others did not record them",
+                words::count(runs)
+            ));
+        }
+    }
     let mut say = |count: u64, one: &str, many: &str| {
         if count > 0 {
             lacks.push(words::plural(count, one, many));
@@ -46,27 +64,27 @@ pub(super) fn lacks(watch: &Watch) -> Vec<String> {
     if let Some(off_cpu) = &watch.off_cpu {
         say(
             off_cpu.no_room.count,
-            "time off the CPU found no room, so that its place isn't known",
-            "times off the CPU found no room, so that their places aren't known",
+            "off-CPU time found no room: its stack isn't known",
+            "off-CPU times found no room: their stacks aren't known",
         );
         say(
             off_cpu.stackless,
-            "time off the CPU has no stack: another one had its room",
-            "times off the CPU have no stack: others had their room",
+            "off-CPU time has no stack: another stack has the same hash",
+            "off-CPU times have no stack: other stacks have the same hashes",
         );
     }
     if let Some(queue) = &watch.run_queue {
         say(
             queue.lost,
-            "wait for a CPU found no room",
-            "waits for a CPU found no room",
+            "run-queue latency found no room",
+            "run-queue latencies found no room",
         );
         let threads = queue.threads.iter();
         let unseen = threads.fold(0_u64, |sum, it| sum.saturating_add(it.unseen));
         say(
             unseen,
-            "wait for a CPU was not shown by the kernel",
-            "waits for a CPU were not shown by the kernel",
+            "run-queue latency was not shown by the kernel",
+            "run-queue latencies were not shown by the kernel",
         );
     }
     lacks
@@ -77,14 +95,13 @@ pub(super) fn off_cpu(run: &Run, watch: &Watch) -> Table {
     let (mut rows, mut stacks) = (Vec::new(), Vec::new());
     if let Some(off_cpu) = &watch.off_cpu {
         stacks.extend(off_cpu.places.iter().map(stack));
-        let start_ns = run.start_ns.unwrap_or(0);
         rows.extend(off_cpu.places.iter().map(|place| {
             vec![
                 words::label(&run.thread_label(place.thread as usize)),
                 words::duration(place.total_ns),
                 words::count(place.count),
                 words::duration(place.longest_ns),
-                words::instant(place.longest_at_ns.saturating_sub(start_ns)),
+                instant(run, place.longest_at_ns),
                 why(place).to_owned(),
             ]
         }));
@@ -95,11 +112,11 @@ pub(super) fn off_cpu(run: &Run, watch: &Watch) -> Table {
             row[1] = words::duration(sum.total_ns);
             row[2] = words::count(sum.count);
             rows.push(row);
-            stacks.push("at other places".to_owned());
+            stacks.push("other stacks".to_owned());
         }
     }
     Table {
-        name: "Where they were off the CPU",
+        name: "Off-CPU time by stack",
         heads: vec!["thread", "total", "times", "longest", "at", "why"],
         rows,
         below: Some(("kernel ‹‹ program", stacks)),
@@ -135,7 +152,7 @@ pub(super) fn run_queue(run: &Run, watch: &Watch) -> Table {
         rows.push(row);
     }
     Table {
-        name: "From ready to running, in µs",
+        name: "Run-queue latency, in µs",
         heads,
         rows,
         below: None,
@@ -180,11 +197,7 @@ fn times_of(
         lengths
             .max()
             .map_or_else(none, |ns| words::micros(ns as f64)),
-        words::instant(
-            times
-                .longest_at_ns
-                .saturating_sub(run.start_ns.unwrap_or(0)),
-        ),
+        instant(run, times.longest_at_ns),
     ];
     if several {
         row.insert(1, words::count(thread.threads));

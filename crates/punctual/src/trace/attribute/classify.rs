@@ -198,7 +198,7 @@ impl<'a, 'w> Court<'a, 'w> {
     fn irqs_off(&self, found: Interrupted, task: String) -> Verdict {
         let place = naming::symbol(self.window, found.address);
         let note = format!(
-            "the timer's interrupt came at {place}: interrupts were off until there, or the \
+            "the timer's interrupt came at {place}: interrupts were disabled until there, or the \
              platform was late"
         );
         let function = naming::function(self.window, found.address);
@@ -308,7 +308,7 @@ impl<'a, 'w> Court<'a, 'w> {
                 return (Cause::WakePath, None);
             }
             let note = "another CPU woke the probe, and its request to switch came so late: \
-                        interrupts were off, or the platform was late";
+                        interrupts were disabled, or the platform was late";
             return (Cause::LateInterrupt { task }, Some(note.to_owned()));
         }
         if let Some(verdict) = self.groups.below(slice.to) {

@@ -2,6 +2,9 @@
 
 use super::super::attribute::event::Vector;
 
+/// Places of a line that are tried for its CPU: a name has 15 bytes.
+const PLACES: usize = 16;
+
 /// An event as a line states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
@@ -32,25 +35,27 @@ impl<'a> Line<'a> {
         if text.trim_start().starts_with('#') {
             return None;
         }
-        let (task, cpu, behind) = cpu_of(text)?;
-        let (name, tid) = task_of(task.trim())?;
+        // A thread's name may have `[1]` in it: the CPU stands between its number and the time.
+        let places = text.match_indices('[').take(PLACES);
+        places.into_iter().find_map(|(at, _)| Self::at(text, at))
+    }
+
+    /// The event of a line whose CPU stands at a place.
+    fn at(text: &'a str, place: usize) -> Option<Self> {
+        let (cpu, behind) = cpu_of(&text[place + 1..])?;
+        let (name, tid) = task_of(text[..place].trim())?;
         let mut in_interrupt = false;
-        let mut rest = behind;
-        let at_ns = loop {
-            rest = rest.trim_start();
-            let end = rest.find(char::is_whitespace)?;
-            let (word, after) = rest.split_at(end);
-            rest = after.trim_start();
-            match word.strip_suffix(':').and_then(seconds) {
-                Some(at) => break at,
-                // irqs-off, need-resched, hardirq or softirq, preempt-depth.
-                None if word.len() <= 8 => {
-                    // The third of them, or the fourth where laziness has one of its own.
-                    in_interrupt |= word.chars().skip(2).take(2).any(|c| "hHsZz".contains(c));
-                }
-                None => return None,
+        let (mut word, mut rest) = first_word(behind)?;
+        // irqs-off, need-resched, hardirq or softirq, preempt-depth.
+        if !word.ends_with(':') {
+            if word.len() > 8 || word.contains(['[', '-']) {
+                return None;
             }
-        };
+            // The third of them, or the fourth where laziness has one of its own.
+            in_interrupt = word.chars().skip(2).take(2).any(|c| "hHsZz".contains(c));
+            (word, rest) = first_word(rest)?;
+        }
+        let at_ns = seconds(word.strip_suffix(':')?)?;
         let (event, payload) = match rest.split_once(": ") {
             Some((event, payload)) => (event, payload.trim_start()),
             None => (rest.trim_end_matches(':'), ""),
@@ -101,18 +106,19 @@ fn word_of<'a>(payload: &'a str, key: &str) -> Option<&'a str> {
         .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// What stands before and behind `[003]`.
-fn cpu_of(text: &str) -> Option<(&str, u32, &str)> {
-    for (at, _) in text.match_indices('[') {
-        let inside = &text[at + 1..];
-        let Some(end) = inside.find(']') else { break };
-        let digits = &inside[..end];
-        let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if let (true, Ok(cpu)) = (all, digits.parse()) {
-            return (cpu < 1 << 13).then(|| (&text[..at], cpu, &inside[end + 1..]));
-        }
-    }
-    None
+/// The first word, and what follows it.
+fn first_word(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    let (word, rest) = text.split_at(text.find(char::is_whitespace)?);
+    Some((word, rest.trim_start()))
+}
+
+/// The number of `003] ...`, and what stands behind it.
+fn cpu_of(text: &str) -> Option<(u32, &str)> {
+    let (digits, behind) = text.split_once(']')?;
+    let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let cpu = digits.parse().ok().filter(|cpu| all && *cpu < 1 << 13)?;
+    Some((cpu, behind))
 }
 
 /// `comm-12`, `comm-12 (  12)`, `comm 12/12` and `comm 12`; a name may have any of these in it.

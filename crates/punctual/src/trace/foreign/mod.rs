@@ -18,6 +18,10 @@ const EVENTS: usize = 1 << 20;
 const LINE: u64 = 1 << 12;
 /// Names of functions and devices.
 const NAMES: usize = 1 << 16;
+/// Bytes of a thread's or a device's name: a million events may each have another one.
+const NAME: usize = 64;
+/// Bytes of a function's name.
+const FUNCTION: usize = 128;
 /// Threads and timers that are known.
 const KNOWN: usize = 1 << 16;
 
@@ -29,7 +33,7 @@ const NEEDED: &[(&[&str], &str)] = &[
         "who woke the threads (sched_waking)",
     ),
     (
-        &["local_timer_entry", "irq_noise"],
+        &["irq_vectors", "irq_noise"],
         "the CPU's own interrupts (irq_vectors): their time stands with whom they interrupted",
     ),
     (
@@ -46,6 +50,20 @@ const NEEDED: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// What begins and ends; where no end is recorded, what runs afterwards isn't known.
+const WITH_ENDS: &[(&str, &str)] = &[
+    ("irq_handler_entry", "irq_handler_exit"),
+    ("softirq_entry", "softirq_exit"),
+    ("local_timer_entry", "local_timer_exit"),
+    ("reschedule_entry", "reschedule_exit"),
+    ("call_function_entry", "call_function_exit"),
+    ("call_function_single_entry", "call_function_single_exit"),
+    ("irq_work_entry", "irq_work_exit"),
+    ("x86_platform_ipi_entry", "x86_platform_ipi_exit"),
+    ("thermal_apic_entry", "thermal_apic_exit"),
+    ("threshold_apic_entry", "threshold_apic_exit"),
+];
+
 /// A recording, as far as it is kept.
 #[derive(Debug, Default)]
 pub struct Recording {
@@ -59,12 +77,16 @@ pub struct Recording {
     pub lost: Vec<(u32, u64)>,
     /// What it lacks, in words.
     pub missing: Vec<String>,
+    /// From its first event to its last, those that are not kept included.
+    pub span_ns: u64,
     /// Whether its kernel is a `PREEMPT_RT` one.
     pub preempt_rt: bool,
     names: BTreeMap<String, u64>,
     seen: BTreeSet<&'static str>,
     dropped: u64,
     lines: u64,
+    /// The earliest and the latest instant.
+    ends_ns: Option<(u64, u64)>,
     /// Threads by their numbers, as last seen.
     tasks: BTreeMap<u32, Task>,
     on_cpu: BTreeMap<u32, Task>,
@@ -86,6 +108,10 @@ impl Recording {
             if read == 0 {
                 break;
             }
+            // The rest of a line is no line.
+            if line.last() != Some(&b'\n') {
+                text.skip_until(b'\n')?;
+            }
             recording.take(&String::from_utf8_lossy(&line));
         }
         if recording.lines == 0 {
@@ -96,25 +122,43 @@ impl Recording {
             .events
             .make_contiguous()
             .sort_by_key(|event| event.at_ns);
-        recording.wake_ups = std::mem::take(&mut recording.wakers).done();
-        for (any, what) in NEEDED {
-            if !any.iter().any(|name| recording.seen.contains(name)) {
-                recording
-                    .missing
-                    .push(format!("the recording lacks {what}"));
-            }
-        }
-        if recording.dropped > 0 {
-            let dropped = recording.dropped;
+        let (wake_ups, without_room) = std::mem::take(&mut recording.wakers).done();
+        recording.wake_ups = wake_ups;
+        recording.span_ns = recording.ends_ns.map_or(0, |(first, last)| last - first);
+        recording.say_what_is_missing(without_room);
+        Ok(recording)
+    }
+
+    fn say_what_is_missing(&mut self, without_room: u64) {
+        let seen = |name: &str| self.seen.contains(name);
+        let lacks = NEEDED
+            .iter()
+            .filter(|(any, _)| !any.iter().any(|name| seen(name)))
+            .map(|(_, what)| format!("the recording lacks {what}"));
+        let without_end = WITH_ENDS
+            .iter()
+            .filter(|(begins, ends)| seen(begins) && !seen(ends))
+            .map(|(begins, ends)| {
+                format!("the recording lacks {ends}: after each {begins} it isn't known what runs")
+            });
+        let lacks: Vec<String> = lacks.chain(without_end).collect();
+        self.missing.extend(lacks);
+        if self.dropped > 0 {
+            let dropped = self.dropped;
             let what =
                 format!("{dropped} earlier events: of a recording the last {EVENTS} are kept");
-            recording.missing.push(what);
+            self.missing.push(what);
         }
-        if !recording.lost.is_empty() {
+        if without_room > 0 {
+            let most = wakeups::MOST;
+            let what =
+                format!("{without_room} earlier wake-ups: of a recording the last {most} are kept");
+            self.missing.push(what);
+        }
+        if !self.lost.is_empty() {
             let what = "the recording lost events; wake-ups that were under way then are left out";
-            recording.missing.push(what.to_owned());
+            self.missing.push(what.to_owned());
         }
-        Ok(recording)
     }
 
     fn take(&mut self, text: &str) {
@@ -130,6 +174,11 @@ impl Recording {
             return;
         };
         self.lines += 1;
+        let at_ns = line.at_ns;
+        self.ends_ns = Some(match self.ends_ns {
+            Some((first, last)) => (first.min(at_ns), last.max(at_ns)),
+            None => (at_ns, at_ns),
+        });
         self.know(line.tid, line.name);
         self.event(&line);
     }
@@ -154,6 +203,7 @@ impl Recording {
     }
 
     fn name(&mut self, text: &str) -> u64 {
+        let text = bounded(text, FUNCTION);
         if let Some(known) = self.names.get(text) {
             return *known;
         }
@@ -181,8 +231,11 @@ impl Recording {
             line.number(key)
                 .and_then(|number| u32::try_from(number).ok())
         };
+        let with_end = WITH_ENDS.iter().flat_map(|(begins, ends)| [*begins, *ends]);
+        let mut with_end = with_end.filter(|name| *name == line.event);
+        self.seen.extend(with_end.next());
         if let Some((vector, is_entry)) = lines::vector(line.event) {
-            self.seen.insert("local_timer_entry");
+            self.seen.insert("irq_vectors");
             let what = if is_entry {
                 What::VectorEntry {
                     vector,
@@ -202,8 +255,7 @@ impl Recording {
                 }
             }
             "irq_handler_entry" => {
-                self.seen.insert("irq_handler_entry");
-                let name = line.word("name").unwrap_or_default().to_owned();
+                let name = bounded(line.word("name").unwrap_or_default(), NAME).to_owned();
                 if let Some(irq) = small("irq") {
                     self.push(at, cpu, What::HandlerEntry { irq, name });
                 }
@@ -214,7 +266,6 @@ impl Recording {
                 }
             }
             "softirq_entry" | "softirq_exit" => {
-                self.seen.insert("softirq_entry");
                 if let Some(number) = small("vec") {
                     let is_entry = line.event == "softirq_entry";
                     self.push(
@@ -244,8 +295,7 @@ impl Recording {
                 }
             }
             "workqueue_execute_start" => {
-                let function = line.word("function").unwrap_or_default().to_owned();
-                let function = self.name(&function);
+                let function = self.name(line.word("function").unwrap_or_default());
                 self.push(at, cpu, What::WorkStart { function });
             }
             "nmi_handler" => {
@@ -306,9 +356,8 @@ impl Recording {
         let (Some(timer), Some(now)) = (line.address("hrtimer"), line.number("now")) else {
             return;
         };
-        let function = line.word("function").unwrap_or_default().to_owned();
         let expires_ns = self.wakers.expired(line.at_ns, line.cpu, timer, now);
-        let function = self.name(&function);
+        let function = self.name(line.word("function").unwrap_or_default());
         let what = What::TimerExpire {
             timer,
             function,
@@ -338,7 +387,7 @@ impl Recording {
                         self.push(to, cpu, What::VectorExit { vector });
                     }
                     None => {
-                        let (irq, name) = (noise.number, noise.name.to_owned());
+                        let (irq, name) = (noise.number, bounded(noise.name, NAME).to_owned());
                         self.push(from, cpu, What::HandlerEntry { irq, name });
                         self.push(to, cpu, What::HandlerExit { irq });
                     }
@@ -424,15 +473,19 @@ fn task(tid: u32, name: &str, priority: Option<i32>) -> Task {
         0..=98 => 1,
         _ => 0,
     };
-    let end = name.floor_char_boundary(name.len().min(64));
     Task {
         tid,
         name: if tid == 0 {
             "swapper".to_owned()
         } else {
-            name[..end].to_owned()
+            bounded(name, NAME).to_owned()
         },
         priority,
         policy,
     }
+}
+
+/// The beginning of a name.
+fn bounded(name: &str, most: usize) -> &str {
+    &name[..name.floor_char_boundary(name.len().min(most))]
 }

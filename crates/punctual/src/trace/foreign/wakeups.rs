@@ -1,13 +1,13 @@
 //! The wake-ups of a recording: when each was due, and when its thread ran.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::super::attribute::event::{Event, Task, What, Window};
 use super::Recording;
 use super::lines::Timerlat;
 
-/// Wake-ups that are kept.
-const MOST: usize = 1 << 20;
+/// Wake-ups that are kept: the last ones, as of the events.
+pub(super) const MOST: usize = 1 << 20;
 /// Threads and timers that are known at one time.
 const KNOWN: usize = 1 << 16;
 /// Threads of this priority and below it in the kernel's numbers are real-time.
@@ -37,6 +37,12 @@ impl WakeUp {
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
         self.woken_ns.saturating_sub(self.due_ns)
+    }
+
+    /// The highest latency first, and of equal ones the earlier.
+    #[must_use]
+    pub fn rank(&self) -> (std::cmp::Reverse<u64>, u64) {
+        (std::cmp::Reverse(self.latency_ns()), self.due_ns)
     }
 
     /// What was recorded around it.
@@ -116,7 +122,9 @@ pub struct Wakers {
     timerlat: BTreeMap<u32, (u64, u64)>,
     /// Whether timerlat measures: then its threads alone count.
     is_timerlat: bool,
-    found: Vec<WakeUp>,
+    found: VecDeque<WakeUp>,
+    /// Earlier ones that are not kept.
+    without_room: u64,
 }
 
 impl Wakers {
@@ -191,6 +199,7 @@ impl Wakers {
         if !self.is_timerlat {
             self.is_timerlat = true;
             self.found.clear();
+            self.without_room = 0;
         }
         let wake_up = WakeUp {
             thread: thread.clone(),
@@ -199,21 +208,28 @@ impl Wakers {
             woken_ns: at,
             timer: Some(1),
         };
-        if self.found.len() < MOST {
-            self.found.push(wake_up);
-        }
+        self.push(wake_up);
         let irq = self.timerlat.get(&cpu);
         irq.filter(|(number, _)| *number == said.number)
             .map(|(_, ns)| *ns)
     }
 
     fn keep(&mut self, wake_up: WakeUp) {
-        if !self.is_timerlat && self.found.len() < MOST {
-            self.found.push(wake_up);
+        if !self.is_timerlat {
+            self.push(wake_up);
         }
     }
 
-    pub(super) fn done(self) -> Vec<WakeUp> {
-        self.found
+    fn push(&mut self, wake_up: WakeUp) {
+        if self.found.len() >= MOST {
+            self.found.pop_front();
+            self.without_room += 1;
+        }
+        self.found.push_back(wake_up);
+    }
+
+    /// The wake-ups, and how many before them are not kept.
+    pub(super) fn done(self) -> (Vec<WakeUp>, u64) {
+        (self.found.into(), self.without_room)
     }
 }
