@@ -78,6 +78,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/rt/src/stack/debug.rs",
         "fills and watches free stacks",
     ),
+    (
+        "crates/rt/src/stack/fault.rs",
+        "a handler of SIGSEGV, and stacks for it",
+    ),
     ("crates/rt/src/stack/fork.rs", "pthread_atfork"),
     (
         "crates/rt/src/stack/bounds.rs",
@@ -100,6 +104,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "a free by address, as C has it",
     ),
     (
+        "crates/rt/src/stack/names.rs",
+        "memory that is mapped for a report",
+    ),
+    (
         "crates/rt/src/stack/options.rs",
         "getenv, before anything may allocate",
     ),
@@ -119,6 +127,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/rt/src/stack/trace.rs", "backtrace"),
     ("crates/rt/src/stack/usage.rs", "reads and fills stacks"),
+    (
+        "crates/rt/src/stack/view.rs",
+        "addresses of statics, for debuggers",
+    ),
     (
         "crates/punctual/src/load/board.rs",
         "memory shared by the processes of a load",

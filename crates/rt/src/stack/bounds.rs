@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::cache;
 use super::error::StackError;
 use super::inspect::locate;
+use super::word::Word;
 use crate::sys::map::page_size;
 use crate::sys::maps::around;
 
@@ -23,6 +24,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// Those of the stack of a header's word.
+    pub(super) fn of(word: Word) -> Self {
+        let low = word.address();
+        Self {
+            low,
+            high: low + word.class().size(),
+        }
+    }
+
     /// Whether the byte at `address` is part of the stack.
     ///
     /// A real-time thread may call it: it is a comparison.

@@ -12,6 +12,7 @@ pub mod maps;
 pub mod mark;
 pub mod perf;
 mod raw;
+pub mod symbols;
 pub mod task;
 pub mod time;
 pub mod tsan;
