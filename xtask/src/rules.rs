@@ -71,6 +71,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "what passes through pthread_create, and the join",
     ),
     (
+        "crates/rt/src/stack/aside.rs",
+        "a function on another stack, by the C library's contexts",
+    ),
+    (
         "crates/rt/src/stack/cache.rs",
         "each thread's magazines, by pthread's keys",
     ),

@@ -11,13 +11,14 @@ use std::mem::{MaybeUninit, transmute};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
+use super::aside::aside;
 use super::debug::traces;
 use super::explain::Known;
 use super::inspect::Part;
 use super::names::Names;
 use super::options::DebugOptions;
 use super::report::line;
-use super::trace::print_interrupted;
+use super::trace::Trace;
 use crate::sys::map::{self, Access, errno, set_errno};
 
 /// What handled the signal before; written once, before our handler is there.
@@ -99,6 +100,26 @@ unsafe fn explain(info: *const libc::siginfo_t, context: *const c_void) {
     if known.is_in_use() && known.part == Part::Stack {
         return;
     }
+    let mut fault = Fault {
+        address,
+        known,
+        touched: Trace::empty(),
+    };
+    // SAFETY: the kernel's, for a handler with information.
+    if let Some((code, pointer)) = unsafe { registers(context) } {
+        let unwind = DebugOptions::in_force().audit > 0 && has_room_to_unwind(pointer);
+        fault.touched.fill_interrupted(code, unwind);
+    }
+    aside(&mut fault, say);
+}
+
+struct Fault {
+    address: usize,
+    known: Known,
+    touched: Trace,
+}
+
+fn say(fault: &mut Fault) {
     // SAFETY: gettid has no precondition.
     let thread = unsafe { libc::gettid() };
     let reports = take_turn(thread);
@@ -108,19 +129,16 @@ unsafe fn explain(info: *const libc::siginfo_t, context: *const c_void) {
         out.text("punctual: SIGSEGV: thread ");
         out.number(usize::try_from(thread).unwrap_or(0));
         out.text(" touched ");
-        out.address(address);
+        out.address(fault.address);
         out.text(", ");
-        known.place(out);
+        fault.known.place(out);
     });
-    if let Some(traces) = traces(known.header) {
+    if let Some(traces) = traces(fault.known.header) {
         traces.print_both(&mut names, fd);
     }
-    // SAFETY: the kernel's, for a handler with information.
-    if let Some((code, pointer)) = unsafe { registers(context) } {
-        let unwind = DebugOptions::in_force().audit > 0 && has_room_to_unwind(pointer);
-        print_interrupted("touched", code, unwind, &mut names, fd);
+    if !fault.touched.is_empty() {
+        fault.touched.print_interrupted("touched", &mut names, fd);
     }
-    drop(names);
     if reports {
         REPORTS.store(0, Ordering::Release);
     }
@@ -143,9 +161,11 @@ fn take_turn(thread: libc::pid_t) -> bool {
     false
 }
 
+/// So small a stack for handlers has no room for the unwinder.
+const LITTLE: usize = 32 << 10;
+
 /// The unwinder reads the stack that was interrupted, and wants some room on this one.
 fn has_room_to_unwind(pointer: usize) -> bool {
-    const ROOM: usize = 32 << 10;
     let stands_on_free =
         Known::of(pointer).is_some_and(|known| !known.is_in_use() || known.part != Part::Stack);
     let mut other = MaybeUninit::<libc::stack_t>::zeroed();
@@ -155,7 +175,7 @@ fn has_room_to_unwind(pointer: usize) -> bool {
     }
     // SAFETY: filled by the call above.
     let other = unsafe { other.assume_init() };
-    other.ss_flags & libc::SS_ONSTACK == 0 || other.ss_size >= ROOM
+    other.ss_flags & libc::SS_ONSTACK == 0 || other.ss_size >= LITTLE
 }
 
 /// The interrupted instruction and the stack pointer, where we know how a context has them.
@@ -250,8 +270,9 @@ fn set_up_stacks() {
     }
 }
 
-/// Gives the calling thread a stack for handlers, if it has none: it may stand on a stack that is
-/// freed, where the kernel could not call ours. A thread that allocates or frees passes here.
+/// Gives the calling thread a stack for handlers, if it has none or a small one: it may stand on a
+/// stack that is freed, where the kernel could not call ours. A thread that allocates or frees
+/// passes here.
 pub(super) fn watch() {
     let key = KEY.load(Ordering::Acquire);
     // SAFETY: a key that exists does so for the life of the process.
@@ -264,7 +285,9 @@ pub(super) fn watch() {
         return;
     }
     // SAFETY: filled by the call above.
-    if unsafe { has.assume_init() }.ss_flags & libc::SS_DISABLE == 0 {
+    let has = unsafe { has.assume_init() };
+    let is_in_use = has.ss_flags & libc::SS_ONSTACK != 0;
+    if is_in_use || has.ss_flags & libc::SS_DISABLE == 0 && has.ss_size >= LITTLE {
         return;
     }
     let Ok(place) = map::reserve(ROOM) else {

@@ -35,6 +35,7 @@
 //! `vfork` share the pages and are harmless. In the child, stacks that it takes are made present
 //! again, which costs one system call for each.
 
+mod aside;
 mod bounds;
 mod cache;
 mod class;

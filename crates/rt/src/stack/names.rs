@@ -170,12 +170,16 @@ impl Names {
             }
             return;
         };
-        let mut first = 0;
+        // From the caller on: not from what stands between the library and it.
+        let (mut first, mut own) = (0, false);
         for (number, frame) in frames.iter().enumerate() {
             match room.find(*frame as usize, step(number)).whose {
-                Whose::Ours => first = number + 1,
+                Whose::Ours => (first, own) = (number + 1, true),
                 Whose::Rusts => {}
-                Whose::Users => break,
+                Whose::Users => {
+                    first = if own { number } else { first };
+                    break;
+                }
             }
         }
         let mut left = limit;

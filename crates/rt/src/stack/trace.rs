@@ -99,54 +99,66 @@ pub(super) fn print_here(what: &str, names: &mut Names, fd: c_int) {
     Trace::here(MAX_FRAMES).print(what, names, fd);
 }
 
-/// Writes the call stack below the instruction at `code`, where a signal interrupted it, to a
-/// descriptor; without `unwind` that instruction alone.
-pub(super) fn print_interrupted(
-    what: &str,
-    code: usize,
-    unwind: bool,
-    names: &mut Names,
-    fd: c_int,
-) {
-    let mut trace = Trace::here(if unwind { MAX_FRAMES } else { 0 });
-    let frames = trace.frames;
-    let filled = &frames[..usize::from(trace.len)];
-    let from = filled.iter().position(|frame| *frame as usize == code);
-    let known = from.map_or(&[][..], |from| &filled[from..]);
-    trace.frames[0] = code as *mut c_void;
-    trace.frames[..known.len()].copy_from_slice(known);
-    trace.len = known.len().max(1) as u16;
-    trace.limit = MAX_FRAMES as u16;
-    trace.head(what, fd);
-    names.print(trace.filled(), true, MAX_FRAMES, fd);
-}
-
 impl Trace {
     pub(super) const THREAD_AT: usize = offset_of!(Self, thread);
     pub(super) const LIMIT_AT: usize = offset_of!(Self, limit);
     pub(super) const LEN_AT: usize = offset_of!(Self, len);
     pub(super) const FRAMES_AT: usize = offset_of!(Self, frames);
 
+    /// Of nobody.
+    pub(super) const fn empty() -> Self {
+        Self {
+            thread: 0,
+            limit: 0,
+            len: 0,
+            frames: [null_mut(); MAX_FRAMES + INNER],
+        }
+    }
+
     fn here(limit: usize) -> Self {
-        let mut frames = [null_mut(); MAX_FRAMES + INNER];
+        let mut trace = Self::empty();
+        trace.fill(limit);
+        trace
+    }
+
+    /// Makes it the caller's, where it is: a handler has little room.
+    fn fill(&mut self, limit: usize) {
         let limit = limit.min(MAX_FRAMES);
         let most = if limit == 0 { 0 } else { limit + INNER };
         // errno is the user's, and the unwinder may change it.
         let kept = errno();
         #[cfg(target_env = "gnu")]
         // SAFETY: there is room for `most` frames.
-        let len = unsafe { libc::backtrace(frames.as_mut_ptr(), most as c_int) };
+        let len = unsafe { libc::backtrace(self.frames.as_mut_ptr(), most as c_int) };
         #[cfg(not(target_env = "gnu"))]
-        let len = { (&mut frames, 0).1 };
+        let len = 0;
         set_errno(kept);
         // SAFETY: gettid has no precondition.
-        let thread = unsafe { libc::gettid() };
-        Self {
-            thread,
-            limit: limit as u16,
-            len: usize::try_from(len).unwrap_or(0).min(most) as u16,
-            frames,
-        }
+        self.thread = unsafe { libc::gettid() };
+        self.limit = limit as u16;
+        self.len = usize::try_from(len).unwrap_or(0).min(most) as u16;
+    }
+
+    /// Makes it that of what a signal interrupted at `code`, in the signal's handler; without
+    /// `unwind` it is that instruction alone.
+    pub(super) fn fill_interrupted(&mut self, code: usize, unwind: bool) {
+        self.fill(if unwind { MAX_FRAMES } else { 0 });
+        let len = usize::from(self.len);
+        let from = self.filled().iter().position(|it| *it as usize == code);
+        // What is above is the handler.
+        self.frames.copy_within(from.unwrap_or(len)..len, 0);
+        self.frames[0] = code as *mut c_void;
+        self.len = from.map_or(1, |from| len - from) as u16;
+    }
+
+    /// Writes it to a descriptor, as what [`Trace::fill_interrupted`] made it.
+    pub(super) fn print_interrupted(&self, what: &str, names: &mut Names, fd: c_int) {
+        self.head(what, fd);
+        names.print(self.filled(), true, MAX_FRAMES, fd);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     fn filled(&self) -> &[*mut c_void] {
