@@ -216,6 +216,9 @@ pub(super) fn leaks(fd: c_int) -> usize {
             out.text("punctual: ");
             explain::head(out, word.address(), word.class().size());
             out.text(" is in use");
+            if word.state() == Some(State::Live) {
+                out.text(" as a thread's");
+            }
         });
         if let Some(traces) = traces(header) {
             traces.print(Event::Allocated, &mut names, fd);

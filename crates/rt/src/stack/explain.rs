@@ -63,7 +63,7 @@ impl Known {
         head(out, bounds.low, bounds.len());
         out.text(match self.word.state() {
             Some(State::Used) => ", which is in use",
-            Some(State::Live) => ", which is in use by a thread that runs on it",
+            Some(State::Live) => ", which is in use as a thread's",
             Some(State::Kept | State::Stored) => ", which is free",
             Some(State::Moving) => ", which is being allocated or freed",
             Some(State::Gone) | None => ", which was given back to the kernel",
