@@ -11,21 +11,34 @@ use std::sync::OnceLock;
 
 use crate::support::{Build, Linked, succeeds};
 
-/// Without -rdynamic: names come out of the files.
-pub fn build(linked: Linked) -> Build {
-    Build {
-        more: &["-O0", "-fno-omit-frame-pointer"],
-        linked,
-        ..Build::PLAIN
+/// A program of the C tests, compiled once with either library; without -rdynamic, for names come
+/// out of the files.
+pub struct Program {
+    source: &'static str,
+    compiled: [OnceLock<PathBuf>; 2],
+}
+
+impl Program {
+    pub const fn new(source: &'static str) -> Self {
+        Self {
+            source,
+            compiled: [OnceLock::new(), OnceLock::new()],
+        }
+    }
+
+    pub fn linked(&self, linked: Linked) -> PathBuf {
+        let build = Build {
+            more: &["-O0", "-fno-omit-frame-pointer"],
+            linked,
+            ..Build::PLAIN
+        };
+        self.compiled[usize::from(linked == Linked::Static)]
+            .get_or_init(|| build.compile(self.source))
+            .clone()
     }
 }
 
-fn wrong_program(linked: Linked) -> PathBuf {
-    static COMPILED: [OnceLock<PathBuf>; 2] = [OnceLock::new(), OnceLock::new()];
-    COMPILED[usize::from(linked == Linked::Static)]
-        .get_or_init(|| build(linked).compile("tests/c/wrong.c"))
-        .clone()
-}
+static WRONG: Program = Program::new("tests/c/wrong.c");
 
 /// How a program with a debug setting ended, and what it said.
 fn ran(program: &PathBuf, what: &str, debug: &str) -> (ExitStatus, String) {
@@ -39,7 +52,7 @@ fn ran(program: &PathBuf, what: &str, debug: &str) -> (ExitStatus, String) {
 }
 
 fn wrong(what: &str, debug: &str) -> (ExitStatus, String) {
-    ran(&wrong_program(Linked::Static), what, debug)
+    ran(&WRONG.linked(Linked::Static), what, debug)
 }
 
 /// What stands at each `… by thread N at` of a text: the functions, from the innermost on.
@@ -76,7 +89,7 @@ fn begins(text: &str, kind: &str, functions: &[&str]) {
 #[test]
 fn settings_find_what_they_are_for_and_traces_begin_at_the_caller() {
     for linked in [Linked::Static, Linked::Shared] {
-        let program = &wrong_program(linked);
+        let program = &WRONG.linked(linked);
         for debug in [
             "",
             "audit",
@@ -335,7 +348,7 @@ fn a_report_says_all_that_is_known_of_an_address() {
 #[test]
 fn a_stripped_program_and_one_that_was_replaced_leave_the_addresses() {
     let program = crate::support::work().join("wrong-stripped");
-    let original = wrong_program(Linked::Shared);
+    let original = WRONG.linked(Linked::Shared);
     succeeds(Command::new("strip").arg(&original).arg("-o").arg(&program));
     let (_, text) = ran(&program, "double", "audit");
     assert!(!text.contains("freed_here"), "{text}");
@@ -368,7 +381,7 @@ fn settings_of_a_lesser_user_are_ignored() {
     let program = std::env::temp_dir().join(format!("punctual-set-uid-{}", std::process::id()));
     // By another process: what this one has open for writing, children of other tests
     // inherit for a moment, and then it can't be run.
-    let original = wrong_program(Linked::Static);
+    let original = WRONG.linked(Linked::Static);
     succeeds(Command::new("cp").arg(original).arg(&program));
     let run = |mode| {
         fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("permissions");

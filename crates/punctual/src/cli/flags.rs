@@ -387,7 +387,8 @@ pub struct RunProgramFlags {
 
 /// What the library in the program understands.
 fn stack_debug(words: &str) -> Result<String, String> {
-    let known = "expected words of audit, audit=0..64, guards, noaccess, leaks, separated by commas";
+    let known =
+        "expected words of audit, audit=0..64, guards, noaccess, leaks, separated by commas";
     match punctual_rt::stack::DebugOptions::parse(words) {
         Ok(options) if options.any() => Ok(words.to_owned()),
         Ok(_) => Err(known.to_owned()),
