@@ -34,7 +34,8 @@ struct Switch<T> {
     back: libc::ucontext_t,
     there: libc::ucontext_t,
     what: *mut T,
-    run: fn(&mut T),
+    /// Always there; so that all-zero bytes are a value.
+    run: Option<fn(&mut T)>,
 }
 
 /// Whether it was called.
@@ -44,15 +45,13 @@ struct Switch<T> {
 #[cfg(target_env = "gnu")]
 unsafe fn switch<T>(place: NonNull<u8>, what: &mut T, run: fn(&mut T)) -> bool {
     let used = size_of::<Switch<T>>().next_multiple_of(4096);
-    // SAFETY: aligned to a page, of all-zero bytes until the fields are set: none of them is read
-    // before.
-    let kept = place.cast::<Switch<T>>().as_ptr();
-    // SAFETY: the struct's own place.
-    unsafe { (&raw mut (*kept).what).write(what) };
-    // SAFETY: as above.
-    unsafe { (&raw mut (*kept).run).write(run) };
-    // SAFETY: as above.
-    let (back, there) = unsafe { (&raw mut (*kept).back, &raw mut (*kept).there) };
+    // SAFETY: aligned to a page, and all-zero bytes are a value of the struct: numbers, null
+    // pointers, no function.
+    let kept = unsafe { place.cast::<Switch<T>>().as_mut() };
+    kept.what = what;
+    kept.run = Some(run);
+    let address = std::ptr::from_mut(kept) as u64;
+    let (back, there) = (&raw mut kept.back, &raw mut kept.there);
     // SAFETY: getcontext fills the struct that it is given.
     if unsafe { libc::getcontext(there) } != 0 {
         return false;
@@ -64,7 +63,6 @@ unsafe fn switch<T>(place: NonNull<u8>, what: &mut T, run: fn(&mut T)) -> bool {
     filled.uc_stack.ss_size = ROOM - used;
     filled.uc_link = back;
     // makecontext passes on numbers of 32 bits.
-    let address = kept as usize as u64;
     let (high, low) = ((address >> 32) as c_int, address as u32 as c_int);
     let entry: extern "C" fn(c_int, c_int) = enter::<T>;
     // SAFETY: a function that takes the two numbers it is given here.
@@ -80,8 +78,10 @@ extern "C" fn enter<T>(high: c_int, low: c_int) {
     let address = (high as u32 as u64) << 32 | low as u32 as u64;
     // SAFETY: `switch` passes the address of the struct, which it keeps meanwhile.
     let kept = unsafe { &*(address as *const Switch<T>) };
-    // SAFETY: the caller's, which waits for us.
-    (kept.run)(unsafe { &mut *kept.what });
+    if let Some(run) = kept.run {
+        // SAFETY: the caller's, which waits for us.
+        run(unsafe { &mut *kept.what });
+    }
 }
 
 /// The C library has no such functions.
