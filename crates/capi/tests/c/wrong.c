@@ -135,6 +135,23 @@ static void report(char *stack)
     FAILS(punctual_stack_debug_report(stack, -1), EBADF);
 }
 
+/* The file of this program is gone, and what lies in its place is another. */
+static void replace(const char *program)
+{
+    static const char *const endings[] = {"", " (deleted)"};
+    char path[4096];
+    size_t i;
+
+    CHECK(unlink(program) == 0);
+    for (i = 0; i < 2; i++) {
+        FILE *file;
+
+        CHECK(snprintf(path, sizeof path, "%s%s", program, endings[i]) < (int)sizeof path);
+        CHECK((file = fopen(path, "w")) != NULL);
+        CHECK(fputs("\177ELF\2\1\1 and no more", file) >= 0 && fclose(file) == 0);
+    }
+}
+
 static void wrong_frees(char *stack)
 {
     static char foreign[8192] = {1};
@@ -177,6 +194,10 @@ int main(int count, char **arguments)
         freed_here(stack);
         freed_here(allocated_here());
     } else if (strcmp(wrong, "double") == 0) {
+        freed_here(stack);
+        FAILS(punctual_stack_free(stack, 65536), EINVAL);
+    } else if (strcmp(wrong, "replaced") == 0) {
+        replace(arguments[0]);
         freed_here(stack);
         FAILS(punctual_stack_free(stack, 65536), EINVAL);
     } else if (strcmp(wrong, "class") == 0) {

@@ -367,6 +367,19 @@ fn a_stripped_program_and_one_that_was_replaced_leave_the_addresses() {
             .arg(offset.expect("an offset").0),
     );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("allocated_here\n"));
+
+    let replaced = crate::support::work().join("wrong-replaced");
+    // It leaves another file there.
+    let mut copy = Command::new("cp");
+    succeeds(
+        copy.arg("--remove-destination")
+            .args([&original, &replaced]),
+    );
+    let (status, text) = ran(&replaced, "replaced", "audit=2");
+    assert_eq!(status.signal(), Some(libc::SIGABRT), "{text}");
+    let gone = text.matches("/wrong-replaced (deleted) [0x").count();
+    // Two of each trace, and what called main().
+    assert_eq!(gone, 6, "{text}");
 }
 
 /// A program with more rights than its caller doesn't listen to its caller's environment.

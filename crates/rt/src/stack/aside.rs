@@ -42,7 +42,10 @@ struct Switch<T> {
 ///
 /// # Safety
 /// `place` is ROOM bytes at the start of a page, writable, all zero, and the caller's alone.
-#[cfg(target_env = "gnu")]
+#[cfg(all(
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 unsafe fn switch<T>(place: NonNull<u8>, what: &mut T, run: fn(&mut T)) -> bool {
     let used = size_of::<Switch<T>>().next_multiple_of(4096);
     // SAFETY: aligned to a page, and all-zero bytes are a value of the struct: numbers, null
@@ -73,7 +76,10 @@ unsafe fn switch<T>(place: NonNull<u8>, what: &mut T, run: fn(&mut T)) -> bool {
     unsafe { libc::swapcontext(back, there) == 0 }
 }
 
-#[cfg(target_env = "gnu")]
+#[cfg(all(
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 extern "C" fn enter<T>(high: c_int, low: c_int) {
     let address = (high as u32 as u64) << 32 | low as u32 as u64;
     // SAFETY: `switch` passes the address of the struct, which it keeps meanwhile.
@@ -84,14 +90,24 @@ extern "C" fn enter<T>(high: c_int, low: c_int) {
     }
 }
 
-/// The C library has no such functions.
-#[cfg(not(target_env = "gnu"))]
+/// Where the C library has no such functions, or its crate doesn't declare them.
+///
+/// # Safety
+/// None is needed: nothing is done.
+#[cfg(not(all(
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
 unsafe fn switch<T>(_: NonNull<u8>, _: &mut T, _: fn(&mut T)) -> bool {
     false
 }
 
 #[cfg(test)]
-#[cfg(all(not(miri), target_env = "gnu"))]
+#[cfg(all(
+    not(miri),
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod tests {
     use super::*;
     use crate::stack::bounds::stack_pointer;

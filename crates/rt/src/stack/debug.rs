@@ -135,9 +135,16 @@ pub(super) fn check(fd: c_int) -> Result<usize, StackError> {
         let shared = SHARED.lock();
         let word = header.word.load();
         let size = word.class().size();
-        // Under the lock it stays free; what is out of reach can't have been written to.
-        let written = (word.state() == Some(State::Stored))
-            .then(|| first_other_of(word.address(), size, FREE_FILL));
+        // Under the lock it stays free.
+        let written = (word.state() == Some(State::Stored)).then(|| {
+            if DebugOptions::in_force().noaccess {
+                // What the kernel can't read is out of reach, and wasn't written to.
+                first_other_of(word.address(), size, FREE_FILL)
+            } else {
+                // SAFETY: a free stack is mapped readable, and the lock keeps it from being unmapped.
+                Some(unsafe { first_other(base_of(word), size, FREE_FILL) })
+            }
+        });
         drop(shared);
         if let Some(written) = written.flatten().filter(|written| *written < size) {
             count += 1;
