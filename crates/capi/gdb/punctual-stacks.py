@@ -40,6 +40,7 @@ WORD = 8
 LIBRARY = re.compile(
     r"^(punctual_|stack_alloc$|stack_free$|fetch_stack_sizes$)|punctual_rt|^_ZN8punctual"
 )
+SHARED = re.compile(r"/libpunctual(_preload)?\.so[^/]*$")
 RUSTS = re.compile(r"^_ZN(4core|5alloc|3std)|^_R\w*?C(s\w+_)?(4core|5alloc|3std)")
 
 
@@ -128,7 +129,7 @@ def own_left_out(frames):
     first, own = 0, False
     for number, frame in enumerate(frames):
         name, origin = mangled(frame)
-        if LIBRARY.search(name) or "libpunctual" in (origin or ""):
+        if LIBRARY.search(name) or SHARED.search(origin or ""):
             first, own = number + 1, True
         elif not RUSTS.search(name):
             first = number if own else first

@@ -347,8 +347,9 @@ int punctual_stack_debug_leaks(int fd);
 int punctual_stack_debug_check(int fd);
 
 /* Writes all that is known of the stack that `address` is in, or that it guards, to the
- * descriptor `fd`: its state, how much of it was used, whether it was written to while it was
- * free, who allocated it and who freed it as far as PUNCTUAL_STACK_DEBUG=audit keeps that.
+ * descriptor `fd`: its state, the threads that run on it (those that block just now, and the
+ * caller), how much of it was used, whether it was written to while it was free, who allocated it
+ * and who freed it as far as PUNCTUAL_STACK_DEBUG=audit keeps that.
  * Returns 1; 0 after a line that says what is there instead, where it is no stack of this
  * library.
  *

@@ -44,6 +44,7 @@ fn touched_here(address: usize) {
 /// Not a test: what the others run.
 #[test]
 #[ignore = "run by the others, in a process of its own"]
+#[allow(clippy::print_stderr, reason = "tells the one that runs it")]
 fn case() {
     let case = env::var(CASE).unwrap_or_default();
     let stack = allocated_here();
@@ -78,6 +79,24 @@ fn case() {
             unsafe { (address as *mut u64).write_volatile(1) };
             assert_eq!(stack::debug_check(2), Ok(1));
             assert!(!stack::debug_report(16, 2));
+        }
+        "runs" => {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let started = Builder::new().start(move || {
+                let local = 0_u8;
+                // SAFETY: gettid has no precondition.
+                let thread = unsafe { libc::gettid() };
+                sender.send((thread, (&raw const local) as usize)).unwrap();
+                std::thread::park();
+            });
+            let (thread, local) = receiver.recv().unwrap();
+            // The kernel tells where a thread stands that blocks.
+            while stack::bounds_of(thread).is_err() {
+                std::thread::yield_now();
+            }
+            assert!(stack::debug_report(local, 2));
+            eprintln!("expected: thread {thread}");
+            std::mem::forget(started.unwrap());
         }
         "unwatched" => assert_eq!(stack::debug_check(2), Err(StackError::NotWatched)),
         "thread" => {
@@ -187,6 +206,19 @@ fn reports_and_checks_are_to_be_had_from_rust() {
     );
     let (status, text) = ran("unwatched", "audit");
     assert!(status.success(), "{text}");
+}
+
+#[test]
+fn a_report_names_the_thread_that_runs_on_the_stack() {
+    let (status, text) = ran("runs", "audit");
+    assert!(status.success(), "{text}");
+    let expected = text
+        .lines()
+        .find_map(|line| line.strip_prefix("expected: "));
+    let line = format!("\n  {} runs on it\n", expected.expect("a line"));
+    assert_eq!(text.matches(&line).count(), 1, "{text}");
+    assert!(text.contains(", which is in use as a thread's\n"), "{text}");
+    begins(&text, "allocated", &["case"]);
 }
 
 #[test]

@@ -251,7 +251,7 @@ fn to_limit(mapped: Bounds) -> Bounds {
 }
 
 /// The stack pointer in a line of `/proc/.../syscall`: the last but one of its words.
-fn stack_pointer_in(line: &str) -> Option<usize> {
+pub(super) fn stack_pointer_in(line: &str) -> Option<usize> {
     let word = line.split_ascii_whitespace().rev().nth(1)?;
     usize::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::bounds::{Bounds, stack_pointer};
+use super::bounds::{Bounds, stack_pointer, stack_pointer_in};
 use super::debug::{FREE_FILL, FRESH_FILL, traces};
 use super::inspect::Part;
 use super::names::Names;
@@ -15,6 +15,7 @@ use super::table::Slot;
 use super::trace::print_here;
 use super::usage::first_other_of;
 use super::word::{State, Word};
+use crate::sys::{task, tasks};
 
 /// The stack that an address belongs to.
 #[derive(Clone, Copy)]
@@ -137,9 +138,20 @@ pub(super) fn report(address: usize, fd: c_int) -> bool {
         out.text(" is ");
         known.place(out);
     });
-    if Bounds::of(known.word).contains(stack_pointer()) {
+    let bounds = Bounds::of(known.word);
+    if bounds.contains(stack_pointer()) {
         line(fd, |out| out.text("  the caller runs on it"));
     }
+    let own = usize::try_from(task::current_tid()).unwrap_or(0);
+    tasks::each(|thread, state| {
+        if thread != own && stack_pointer_in(state).is_some_and(|at| bounds.contains(at)) {
+            line(fd, |out| {
+                out.text("  thread ");
+                out.number(thread);
+                out.text(" runs on it");
+            });
+        }
+    });
     usage(&known, fd);
     match traces(known.header) {
         Some(traces) => traces.print_both(&mut names, fd),

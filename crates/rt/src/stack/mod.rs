@@ -196,8 +196,9 @@ pub fn debug_check(fd: c_int) -> Result<usize, StackError> {
 }
 
 /// Writes to `fd` all that is known of the stack that `address` is in, or that it guards: its
-/// state, how much of it was used, whether it was written to while it was free, and who allocated
-/// and who freed it, where `PUNCTUAL_STACK_DEBUG=audit` keeps that. False, and a line that says
+/// state, the threads that run on it (those that block just now, and the caller), how much of it
+/// was used, whether it was written to while it was free, and who allocated and who freed it, where
+/// `PUNCTUAL_STACK_DEBUG=audit` keeps that. False, and a line that says
 /// what is there instead, where it is no stack of this allocator.
 ///
 /// Not for a real-time thread: it reads files and writes to one. A handler of SIGSEGV may call it.

@@ -14,6 +14,7 @@ pub mod perf;
 mod raw;
 pub mod symbols;
 pub mod task;
+pub mod tasks;
 pub mod time;
 pub mod tsan;
 mod vdso;
