@@ -71,12 +71,20 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "what passes through pthread_create, and the join",
     ),
     (
+        "crates/rt/src/stack/aside.rs",
+        "a function on another stack, by the C library's contexts",
+    ),
+    (
         "crates/rt/src/stack/cache.rs",
         "each thread's magazines, by pthread's keys",
     ),
     (
         "crates/rt/src/stack/debug.rs",
         "fills and watches free stacks",
+    ),
+    (
+        "crates/rt/src/stack/fault.rs",
+        "a handler of SIGSEGV, and stacks for it",
     ),
     ("crates/rt/src/stack/fork.rs", "pthread_atfork"),
     (
@@ -100,6 +108,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "a free by address, as C has it",
     ),
     (
+        "crates/rt/src/stack/names.rs",
+        "memory that is mapped for a report",
+    ),
+    (
         "crates/rt/src/stack/options.rs",
         "getenv, before anything may allocate",
     ),
@@ -119,6 +131,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/rt/src/stack/trace.rs", "backtrace"),
     ("crates/rt/src/stack/usage.rs", "reads and fills stacks"),
+    (
+        "crates/rt/src/stack/view.rs",
+        "addresses of statics, for debuggers",
+    ),
     (
         "crates/punctual/src/load/board.rs",
         "memory shared by the processes of a load",

@@ -273,7 +273,8 @@ void *punctual_stack_alloc(size_t size);
  *
  * -1 with errno, and nothing changed: EINVAL not a stack, another size, a stack that is free
  * already, (NULL, not 0); EBUSY the stack the caller runs on, or one marked by
- * punctual_stack_set_live(). With PUNCTUAL_STACK_DEBUG another size and a double free abort.
+ * punctual_stack_set_live(). With PUNCTUAL_STACK_DEBUG each but EBUSY is reported on standard
+ * error, and another size and a double free abort.
  *
  * # Safety
  * If it is a right free, nothing on the stack is used any more. */
@@ -336,6 +337,26 @@ int punctual_stack_stats(size_t size,
  *
  * Not for a real-time thread: it writes to a file. -1 with EBADF. */
 int punctual_stack_debug_leaks(int fd);
+
+/* Writes a line and the call stacks of who allocated and who freed it to the descriptor `fd`,
+ * for each free stack that was written to since it was freed, whether or not it is used again.
+ * Returns how many there are. The same is done on standard error when the process exits.
+ *
+ * Not for a real-time thread: it reads all free stacks and writes to a file. -1 with errno:
+ * EBADF; ENOTSUP without PUNCTUAL_STACK_DEBUG=guards. */
+int punctual_stack_debug_check(int fd);
+
+/* Writes all that is known of the stack that `address` is in, or that it guards, to the
+ * descriptor `fd`: its state, the threads that run on it (those that block just now, and the
+ * caller), how much of it was used, whether it was written to while it was free, who allocated it
+ * and who freed it as far as PUNCTUAL_STACK_DEBUG=audit keeps that.
+ * Returns 1; 0 after a line that says what is there instead, where it is no stack of this
+ * library.
+ *
+ * Not for a real-time thread: it reads files and writes to one. A handler of SIGSEGV may call
+ * it. -1 with EBADF. */
+int punctual_stack_debug_report(const void *address,
+                                int fd);
 
 /* The most bytes that any stack of `size` bytes was seen to use, for choosing sizes: those in
  * use now and, with PUNCTUAL_STACK_DEBUG=guards, those that were freed since the start. 0 where

@@ -47,7 +47,8 @@ pub extern "C" fn punctual_stack_alloc(size: usize) -> *mut c_void {
 ///
 /// -1 with errno, and nothing changed: EINVAL not a stack, another size, a stack that is free
 /// already, (NULL, not 0); EBUSY the stack the caller runs on, or one marked by
-/// punctual_stack_set_live(). With PUNCTUAL_STACK_DEBUG another size and a double free abort.
+/// punctual_stack_set_live(). With PUNCTUAL_STACK_DEBUG each but EBUSY is reported on standard
+/// error, and another size and a double free abort.
 ///
 /// # Safety
 /// If it is a right free, nothing on the stack is used any more.
@@ -56,11 +57,21 @@ pub unsafe extern "C" fn punctual_stack_free(stack: *mut c_void, size: usize) ->
     if stack.is_null() {
         return match size {
             0 => 0,
-            _ => no_stack(StackError::NotAStack(0)),
+            _ => no_free(0, size, StackError::NotAStack(0)),
         };
     }
-    // SAFETY: the caller's promise is that of free.
-    answer(exact(size).and_then(|class| unsafe { stack::free(stack as usize, class) }))
+    match exact(size) {
+        // SAFETY: the caller's promise is that of free.
+        Ok(class) => answer(unsafe { stack::free(stack as usize, class) }),
+        Err(error) => no_free(stack as usize, size, error),
+    }
+}
+
+/// A free that is wrong before anybody looks at the stack.
+#[cold]
+fn no_free(address: usize, size: usize, error: StackError) -> c_int {
+    stack::refusal::refused(address, size, error);
+    no_stack(error)
 }
 
 /// The sizes that stacks come in, ascending, ended by 0. The array is the caller's and may
@@ -216,11 +227,53 @@ pub unsafe extern "C" fn punctual_stack_stats(
 /// Not for a real-time thread: it writes to a file. -1 with EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_debug_leaks(fd: c_int) -> c_int {
-    // SAFETY: F_GETFD reads a flag of the descriptor, if there is one.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-        return fail(libc::EBADF, c"the file descriptor is not open");
+    if !is_open(fd) {
+        return not_open();
     }
     c_int::try_from(stack::debug_leaks(fd)).unwrap_or(c_int::MAX)
+}
+
+fn is_open(fd: c_int) -> bool {
+    // SAFETY: F_GETFD reads a flag of the descriptor, if there is one.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+fn not_open() -> c_int {
+    fail(libc::EBADF, c"the file descriptor is not open")
+}
+
+/// Writes a line and the call stacks of who allocated and who freed it to the descriptor `fd`,
+/// for each free stack that was written to since it was freed, whether or not it is used again.
+/// Returns how many there are. The same is done on standard error when the process exits.
+///
+/// Not for a real-time thread: it reads all free stacks and writes to a file. -1 with errno:
+/// EBADF; ENOTSUP without PUNCTUAL_STACK_DEBUG=guards.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_stack_debug_check(fd: c_int) -> c_int {
+    if !is_open(fd) {
+        return not_open();
+    }
+    match stack::debug_check(fd) {
+        Ok(count) => c_int::try_from(count).unwrap_or(c_int::MAX),
+        Err(error) => no_stack(error),
+    }
+}
+
+/// Writes all that is known of the stack that `address` is in, or that it guards, to the
+/// descriptor `fd`: its state, the threads that run on it (those that block just now, and the
+/// caller), how much of it was used, whether it was written to while it was free, who allocated it
+/// and who freed it as far as PUNCTUAL_STACK_DEBUG=audit keeps that.
+/// Returns 1; 0 after a line that says what is there instead, where it is no stack of this
+/// library.
+///
+/// Not for a real-time thread: it reads files and writes to one. A handler of SIGSEGV may call
+/// it. -1 with EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_stack_debug_report(address: *const c_void, fd: c_int) -> c_int {
+    if !is_open(fd) {
+        return not_open();
+    }
+    c_int::from(stack::debug_report(address as usize, fd))
 }
 
 /// The most bytes that any stack of `size` bytes was seen to use, for choosing sizes: those in

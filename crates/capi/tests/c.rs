@@ -1,16 +1,13 @@
 //! The C tests, compiled by both compilers as both languages with either library.
 
+mod debugging;
 mod documents;
 mod linking;
 mod packaging;
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::{Build, C11, CXX17, Linked, succeeds};
@@ -283,91 +280,4 @@ fn thread_sanitizer() {
             }
         }
     }
-}
-
-fn wrong_program() -> PathBuf {
-    static COMPILED: OnceLock<PathBuf> = OnceLock::new();
-    let more = &["-rdynamic", "-O0", "-fno-omit-frame-pointer"];
-    let build = Build {
-        more,
-        linked: Linked::Static,
-        ..Build::PLAIN
-    };
-    COMPILED
-        .get_or_init(|| build.compile("tests/c/wrong.c"))
-        .clone()
-}
-
-/// Runs `wrong.c` with a debug setting; whether it lived, and what it said.
-fn wrong(what: &str, debug: &str) -> (bool, String) {
-    let output = Command::new(wrong_program())
-        .arg(what)
-        .env("PUNCTUAL_STACK_DEBUG", debug)
-        .output()
-        .expect("the program runs");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.success(), text)
-}
-
-#[test]
-fn debug_settings_find_what_they_are_for() {
-    for debug in [
-        "",
-        "audit",
-        "guards",
-        "noaccess",
-        "leaks",
-        "audit=64,guards,noaccess,leaks",
-    ] {
-        assert_eq!(wrong("nothing", debug), (true, String::new()), "{debug}");
-    }
-    for what in ["double", "class"] {
-        assert_eq!(wrong(what, ""), (true, String::new()));
-        let (lived, text) = wrong(what, "audit=20");
-        assert!(!lived && text.contains("allocated_here"), "{text}");
-        assert_eq!(text.contains("freed_here"), what == "double", "{text}");
-    }
-    let (lived, text) = wrong("write", "guards,audit");
-    assert!(
-        !lived && text.contains("after it was freed, at offset 4656"),
-        "{text}"
-    );
-    assert!(text.contains("freed_here"), "{text}");
-    let (lived, text) = wrong("write", "noaccess");
-    assert!(!lived && text.is_empty(), "ended by SIGSEGV: {text}");
-    let (lived, text) = wrong("leak", "leaks,audit");
-    assert!(lived && text.contains("65536 bytes is in use"), "{text}");
-    assert!(text.contains("allocated_here"), "{text}");
-    assert_eq!(wrong("water", "guards"), (true, String::new()));
-    let (lived, text) = wrong("nothing", "gaurds");
-    assert!(lived && text.contains("gaurds is not one of"), "{text}");
-}
-
-/// A program with more rights than its caller doesn't listen to its caller's environment.
-#[test]
-#[allow(clippy::print_stdout, reason = "says what was not tried")]
-fn debug_settings_of_a_lesser_user_are_ignored() {
-    // SAFETY: geteuid has no precondition.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("not tried: only root can make a set-uid program for another user");
-        return;
-    }
-    let program = std::env::temp_dir().join(format!("punctual-set-uid-{}", std::process::id()));
-    // By another process: what this one has open for writing, children of other tests
-    // inherit for a moment, and then it can't be run.
-    succeeds(Command::new("cp").arg(wrong_program()).arg(&program));
-    let run = |mode| {
-        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("permissions");
-        let mut command = Command::new(&program);
-        command
-            .arg("double")
-            .env("PUNCTUAL_STACK_DEBUG", "audit")
-            .uid(65534)
-            .gid(65534);
-        command.output().expect("the program runs").status.success()
-    };
-    let (usual, set_uid) = (run(0o755), run(0o4755));
-    fs::remove_file(&program).expect("removed");
-    assert!(!usual, "without more rights the double free aborts");
-    assert!(set_uid);
 }

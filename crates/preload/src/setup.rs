@@ -24,6 +24,12 @@ fn work() {
         stack::init();
     }
     threads::set_up();
+    if wishes.stacks == Stacks::Pool && stack::DebugOptions::in_force().any() {
+        // After the allocator's own report was registered, and so called before it.
+        // SAFETY: the function lives as long as the library, which is never unloaded. Without
+        // memory for it, stacks of detached threads are reported as in use.
+        unsafe { libc::atexit(threads::reap_at_exit) };
+    }
     if wishes.stacks == Stacks::Pool || wishes.lock {
         // A thread without wishes would get 8 MB, all of it locked; and a wish can be told
         // from none afterwards.

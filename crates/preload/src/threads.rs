@@ -407,6 +407,23 @@ pub(crate) fn free_stack(base: usize, class: Class) {
     let _ = unsafe { stack::free(base, class) };
 }
 
+/// Takes back the stacks of detached threads that have ended: nobody has lost them. Some end just
+/// now, so a tenth of a second at most is waited for those.
+pub(crate) extern "C" fn reap_at_exit() {
+    let pause = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    for _ in 0..100 {
+        reap();
+        if with(|threads| threads.ended.is_null()) {
+            return;
+        }
+        // SAFETY: the struct is live.
+        unsafe { libc::nanosleep(&pause, null_mut()) };
+    }
+}
+
 /// Joins the detached threads that have ended, and takes their stacks back.
 pub(crate) fn reap() {
     let mut record = with(|threads| std::mem::replace(&mut threads.ended, null_mut()));

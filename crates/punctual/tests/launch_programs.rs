@@ -401,11 +401,96 @@ fn root_of_a_user_namespace_is_told_that_it_cannot_lock() {
     );
 }
 
+/// A program that was not written with the library.
+fn stacks() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/c/stacks.c");
+        let flags = ["-Wall", "-Wextra", "-Werror", "-O0", "-g", "-pthread"];
+        compiled("gcc", &source, "stacks", &flags)
+    })
+}
+
+/// Runs a part of it, and asks for what is said and the signal that it ended by.
+fn debugged(flag: &str, part: &str) -> (Option<i32>, String) {
+    let output = run(&[flag], &[text(stacks()), part]);
+    let code = output.status.code();
+    let by = output.status.signal();
+    // timeout tells of a signal as shells do, or ends by it itself.
+    let by = by.or(code.filter(|code| *code > 128).map(|code| code - 128));
+    (by, errors(&output))
+}
+
+/// The function that the first frame of a trace names.
+fn first_of<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
+    let head = format!("  {kind} by thread ");
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&head));
+    let frame = lines.nth(1)?.strip_prefix("    ")?;
+    frame.split_once('(')?.1.split('+').next()
+}
+
+#[test]
+fn stack_debug_finds_what_a_program_does_with_stacks_of_threads_that_have_ended() {
+    for part in ["joined", "detached"] {
+        assert_eq!(
+            debugged("--stack-debug", part),
+            (None, String::new()),
+            "{part}"
+        );
+    }
+    let (by, said) = debugged("--stack-debug", "late");
+    assert_eq!(by, Some(libc::SIGSEGV), "{said}");
+    assert!(said.contains(" bytes, which is free\n"), "{said}");
+    assert_eq!(first_of(&said, "allocated"), Some("start"), "{said}");
+    assert_eq!(first_of(&said, "freed"), Some("join"), "{said}");
+    assert_eq!(first_of(&said, "touched"), Some("write_late"), "{said}");
+
+    let (by, said) = debugged("--stack-debug=audit,guards", "late");
+    assert_eq!(by, None, "{said}");
+    assert_eq!(
+        said.matches("was written to after it was freed").count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(first_of(&said, "freed"), Some("join"), "{said}");
+
+    let (by, said) = debugged("--stack-debug", "leak");
+    assert_eq!(by, None, "{said}");
+    assert_eq!(
+        said.matches(" is in use as a thread's\n").count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(first_of(&said, "allocated"), Some("start"), "{said}");
+    assert_eq!(
+        debugged("--stack-debug=audit", "leak"),
+        (None, String::new())
+    );
+}
+
+#[test]
+fn threads_do_what_they_always_did_while_their_stacks_are_watched() {
+    for part in ["sizes", "detach", "cancel", "storm", "c11", "attributes"] {
+        let (_, said) = succeeds(&["--stack-debug"], &[text(threads()), part]);
+        assert_eq!(said, "", "{part}");
+    }
+}
+
 #[test]
 fn wrong_usage() {
     refused(&["-p", "100"], &["true"], 64, "1 to 99");
     refused(&["--stack-size", "4M"], &["true"], 64, "32K to 2M");
     refused(&["--stack", "heap"], &["true"], 64, "pool");
+    let words = "expected words of audit, audit=0..64, guards, noaccess, leaks";
+    for nonsense in ["gaurds", "", ",", "audit=65", "audit=0", "guards,all"] {
+        let flag = format!("--stack-debug={nonsense}");
+        refused(&[&flag], &["true"], 64, words);
+    }
+    refused(&["--stack-debug=a,b"], &["true"], 64, "not 'a'");
+    for stack in ["wrap", "none"] {
+        let flags = ["--stack-debug", "--stack", stack];
+        refused(&flags, &["true"], 64, "goes with --stack pool");
+    }
     refused(&["--cpus", "4096"], &["true"], 64, "not online");
     refused(&[], &[], 64, "PROGRAM");
 }

@@ -302,6 +302,24 @@ fn a_flag_without_its_value_is_refused() {
 }
 
 #[test]
+fn nonsense_for_the_stacks_of_a_program_is_refused_in_one_line() {
+    for (flag, wanted) in [
+        ("--stack-debug=gaurds", "not 'gaurds'"),
+        (
+            "--stack-debug=",
+            "words of audit, audit=0..64, guards, noaccess, leaks",
+        ),
+        ("--stack-debug=audit=0", "words of audit"),
+        ("--stack-debug=audit=-1", "not 'audit=-1'"),
+        ("--stack-size=1G", "32K to 2M"),
+        ("--stack=heap", "pool"),
+    ] {
+        let name = flag.split('=').next().unwrap_or_default();
+        refused(&["run", flag, "true"], &[name, wanted]);
+    }
+}
+
+#[test]
 fn every_flag_of_the_help_is_in_the_table() {
     let place = Place::new();
     let help = place.run(&["measure", "--help"]).expect(0).stdout;

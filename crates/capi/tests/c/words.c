@@ -67,6 +67,9 @@ static void stacks(void)
     stats.struct_size = 3;
     REFUSED(punctual_stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
     REFUSED(punctual_stack_debug_leaks(-1) == -1, EBADF, "descriptor");
+    REFUSED(punctual_stack_debug_check(-1) == -1, EBADF, "descriptor");
+    REFUSED(punctual_stack_debug_check(2) == -1, ENOTSUP, "PUNCTUAL_STACK_DEBUG=guards");
+    REFUSED(punctual_stack_debug_report(stack, -1) == -1, EBADF, "descriptor");
     REFUSED(punctual_stack_bounds(0, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_stack_bounds(0x7fffffff, &bounds) == -1, ESRCH, "no such thread");
     REFUSED(punctual_stack_bounds(-1, &bounds) == -1, ESRCH, "no such thread");

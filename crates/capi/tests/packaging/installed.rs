@@ -66,7 +66,11 @@ fn a_package_has_its_files_where_the_system_looks() {
     let folder = package("a package");
     let usr = folder.join("usr");
     let library = usr.join("lib/x86_64-linux-gnu");
-    for name in ["include/punctual.h", "include/punctual.hpp"] {
+    for name in [
+        "include/punctual.h",
+        "include/punctual.hpp",
+        "share/punctual/gdb/punctual-stacks.py",
+    ] {
         assert!(usr.join(name).is_file(), "{name}");
     }
     let file = format!("libpunctual.so.{VERSION}");

@@ -115,6 +115,7 @@ Examples:
   punctual run ./controller                 its threads on prefaulted, guarded stacks
   punctual run --lock -p 80 --cpus 2,3 -- ./controller --rate 1000
   punctual run --stack none -p 10 ./static  scheduled alone, as chrt does
+  punctual run --stack-debug ./controller   who writes to the stack of a thread that has ended?
 
 What the program's children start is run in the same way. The exit status is the program's;
 126 when it can't be run so, 127 when it isn't there.";
@@ -355,6 +356,9 @@ pub struct RunProgramFlags {
     /// Set the stack size of a thread that names none, in bytes or with K or M, 32K to 2M
     #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = stack_size, allow_negative_numbers = true)]
     pub stack_size: usize,
+    /// Find wrong uses of the threads' stacks, which makes threads slow to start: audit=N (frames), guards, noaccess, leaks [default where no word is given: audit=15,guards,noaccess,leaks]
+    #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "audit=15,guards,noaccess,leaks", value_parser = stack_debug)]
+    pub stack_debug: Option<String>,
     /// Lock the memory of the program, present and future
     #[arg(long)]
     pub lock: bool,
@@ -379,6 +383,17 @@ pub struct RunProgramFlags {
     /// Run this program with its arguments
     #[arg(value_name = "PROGRAM", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
+}
+
+/// What the library in the program understands.
+fn stack_debug(words: &str) -> Result<String, String> {
+    let known =
+        "expected words of audit, audit=0..64, guards, noaccess, leaks, separated by commas";
+    match punctual_rt::stack::DebugOptions::parse(words) {
+        Ok(options) if options.any() => Ok(words.to_owned()),
+        Ok(_) => Err(known.to_owned()),
+        Err(word) => Err(format!("{known}, not '{word}'")),
+    }
 }
 
 /// Bytes, with K or M behind them; one of the sizes that stacks have, or rounded up to one.

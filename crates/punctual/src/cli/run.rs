@@ -7,7 +7,7 @@ use punctual_rt::sched::Policy;
 
 use super::failure::{Failure, unknown_flag};
 use super::flags::{PolicyName, RunProgramFlags};
-use crate::launch::Launch;
+use crate::launch::{Launch, Stacks};
 use crate::system::{self, Root, cpus};
 
 /// Becomes the program.
@@ -23,8 +23,14 @@ pub fn run(flags: &RunProgramFlags) -> Result<ExitCode, Failure> {
         let flag = program.to_string_lossy();
         return Err(Failure::usage(unknown_flag(&flag, Some(OsStr::new("run")))));
     }
+    if flags.stack_debug.is_some() && flags.stack != Stacks::Pool {
+        return Err(Failure::usage(
+            "--stack-debug watches stacks of the pool: it goes with --stack pool, the default",
+        ));
+    }
     let launch = Launch {
         stacks: flags.stack,
+        stack_debug: flags.stack_debug.clone(),
         stack_size: flags.stack_size,
         lock: flags.lock,
         user_namespace: system::limits::user_namespace(&Root::live()) == Some(true),

@@ -43,6 +43,8 @@ pub enum Stacks {
 pub struct Launch {
     /// Its threads' stacks.
     pub stacks: Stacks,
+    /// How their uses are watched, in the words of `PUNCTUAL_STACK_DEBUG`; none leaves that as it is.
+    pub stack_debug: Option<String>,
     /// Bytes of stack for a thread that names no size.
     pub stack_size: usize,
     /// Whether its memory is locked.
@@ -112,6 +114,9 @@ impl Launch {
                 .map_err(|reason| Refusal::new(CANNOT_RUN, reason))?;
             command.env("LD_PRELOAD", library.beside_others());
             command.env("PUNCTUAL_RUN", self.words());
+            if let Some(words) = &self.stack_debug {
+                command.env("PUNCTUAL_STACK_DEBUG", words);
+            }
             library.keep();
         }
         if self.lock {

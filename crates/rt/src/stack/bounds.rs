@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::cache;
 use super::error::StackError;
 use super::inspect::locate;
+use super::word::Word;
 use crate::sys::map::page_size;
 use crate::sys::maps::around;
 
@@ -23,6 +24,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// Those of the stack of a header's word.
+    pub(super) fn of(word: Word) -> Self {
+        let low = word.address();
+        Self {
+            low,
+            high: low + word.class().size(),
+        }
+    }
+
     /// Whether the byte at `address` is part of the stack.
     ///
     /// A real-time thread may call it: it is a comparison.
@@ -241,7 +251,7 @@ fn to_limit(mapped: Bounds) -> Bounds {
 }
 
 /// The stack pointer in a line of `/proc/.../syscall`: the last but one of its words.
-fn stack_pointer_in(line: &str) -> Option<usize> {
+pub(super) fn stack_pointer_in(line: &str) -> Option<usize> {
     let word = line.split_ascii_whitespace().rev().nth(1)?;
     usize::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }

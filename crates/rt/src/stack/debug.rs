@@ -9,12 +9,15 @@ use std::sync::atomic::Ordering;
 
 use super::class::Class;
 use super::error::StackError;
+use super::explain;
+use super::fault;
+use super::names::Names;
 use super::options::DebugOptions;
-use super::pool::{TABLE, base_of};
-use super::report::line;
+use super::pool::{SHARED, TABLE, base_of};
+use super::report::{Line, line};
 use super::table::Slot;
 use super::trace::{Event, Traces, print_here};
-use super::usage::{fill, first_other};
+use super::usage::{fill, first_other, first_other_of};
 use super::word::{State, Word};
 use crate::sys::map::{self, Access, Errno};
 
@@ -34,7 +37,8 @@ pub(super) fn attach(header: &'static Slot) {
     }
 }
 
-fn traces(header: &'static Slot) -> Option<&'static Traces> {
+/// The traces of a stack, if it has some.
+pub(super) fn traces(header: &'static Slot) -> Option<&'static Traces> {
     // SAFETY: null or what `attach` put there, which lives for ever.
     unsafe { header.traces.load(Ordering::Acquire).as_ref() }
 }
@@ -57,18 +61,12 @@ pub(super) fn wake(header: &'static Slot, word: Word) -> Result<(), Errno> {
     let options = DebugOptions::in_force();
     let (base, size) = (base_of(word), word.class().size());
     if options.noaccess {
+        fault::watch();
         // SAFETY: the stack is ours alone.
         unsafe { map::protect(base, size, Access::ReadWrite) }?;
     }
     if options.guards {
-        // SAFETY: the stack is ours alone, mapped and readable.
-        let written = unsafe { first_other(base, size, FREE_FILL) };
-        if written < size {
-            fatal(header, word.address(), size, |out| {
-                out.text("written to after it was freed, at offset ");
-                out.number(written);
-            });
-        }
+        check_one(header, word);
         // SAFETY: the stack is ours alone and writable.
         unsafe { fill(base, size, FRESH_FILL) };
     }
@@ -93,57 +91,128 @@ pub(super) fn rest(header: &'static Slot, word: Word) {
         unsafe { fill(base, size, FREE_FILL) };
     }
     if options.noaccess {
+        fault::watch();
         // A failure leaves the stack accessible: less watched, not less correct.
         // SAFETY: the stack is ours alone.
         let _ = unsafe { map::protect(base, size, Access::None) };
     }
 }
 
-/// Reports a wrong free and aborts, where debugging was asked for; a busy stack is an answer
-/// that programs may wait for, not an error of theirs.
-pub(super) fn refused(header: &'static Slot, error: StackError) {
-    let word = header.word.load();
-    match error {
-        StackError::WrongClass { is, named } => fatal(header, word.address(), is, |out| {
+/// Before a stack goes back to the kernel. The caller alone holds it.
+pub(super) fn leave(header: &'static Slot, word: Word) {
+    let options = DebugOptions::in_force();
+    // Nobody could write to what is out of reach.
+    if options.guards && !options.noaccess {
+        check_one(header, word);
+    }
+}
+
+/// Ends the process where a free stack was written to. The caller alone holds it, readable.
+fn check_one(header: &'static Slot, word: Word) {
+    let size = word.class().size();
+    // SAFETY: mapped and readable, and nobody else's: as the caller has it.
+    let written = unsafe { first_other(base_of(word), size, FREE_FILL) };
+    if written < size {
+        fatal(header, word.address(), size, |out| {
+            was_written(out, written)
+        });
+    }
+}
+
+fn was_written(out: &mut Line, offset: usize) {
+    out.text("written to after it was freed, at offset ");
+    out.number(offset);
+}
+
+/// Writes a line and the traces of each free stack that was written to, to `fd`; how many.
+pub(super) fn check(fd: c_int) -> Result<usize, StackError> {
+    if !DebugOptions::in_force().guards {
+        return Err(StackError::NotWatched);
+    }
+    let mut names = Names::new();
+    let mut count = 0;
+    for (header, _) in TABLE.stacks() {
+        let shared = SHARED.lock();
+        let word = header.word.load();
+        let size = word.class().size();
+        // Under the lock it stays free.
+        let written = (word.state() == Some(State::Stored)).then(|| {
+            if DebugOptions::in_force().noaccess {
+                // What the kernel can't read is out of reach, and wasn't written to.
+                first_other_of(word.address(), size, FREE_FILL)
+            } else {
+                // SAFETY: a free stack is mapped readable, and the lock keeps it from being unmapped.
+                Some(unsafe { first_other(base_of(word), size, FREE_FILL) })
+            }
+        });
+        drop(shared);
+        if let Some(written) = written.flatten().filter(|written| *written < size) {
+            count += 1;
+            said_of(header, word.address(), size, &mut names, fd, |out| {
+                was_written(out, written);
+            });
+        }
+    }
+    Ok(count)
+}
+
+/// Reports a free as `named` bytes that was refused, where debugging was asked for; one with another
+/// size and a second one abort. A busy stack is an answer that programs may wait for, not an error
+/// of theirs. Real-time safe where debugging was not asked for.
+#[cold]
+pub fn refused(address: usize, named: usize, error: StackError) {
+    super::setup::set_up();
+    if !DebugOptions::in_force().any() {
+        return;
+    }
+    match (error, TABLE.find(address)) {
+        (StackError::WrongClass { is, .. }, Some(header)) => fatal(header, address, is, |out| {
             out.text("freed as one of ");
             out.number(named);
             out.text(" bytes");
         }),
-        StackError::NotInUse(address) => {
-            fatal(header, address, word.class().size(), |out| {
-                out.text("freed twice")
-            });
+        (StackError::NotInUse(_), Some(header)) => {
+            let size = header.word.load().class().size();
+            fatal(header, address, size, |out| out.text("freed twice"));
+        }
+        (StackError::NotAStack(_) | StackError::NoSuchClass(_), _) => {
+            explain::wrong_free(address, named, libc::STDERR_FILENO);
         }
         _ => {}
     }
 }
 
-fn fatal(
+fn said_of(
     header: &'static Slot,
     address: usize,
     size: usize,
-    what: impl FnOnce(&mut super::report::Line),
-) -> ! {
-    let fd = libc::STDERR_FILENO;
+    names: &mut Names,
+    fd: c_int,
+    what: impl FnOnce(&mut Line),
+) {
     line(fd, |out| {
-        out.text("punctual: the stack at ");
-        out.address(address);
-        out.text(" of ");
-        out.number(size);
-        out.text(" bytes was ");
+        out.text("punctual: ");
+        explain::head(out, address, size);
+        out.text(" was ");
         what(out);
     });
     if let Some(traces) = traces(header) {
-        traces.print(Event::Allocated, fd);
-        traces.print(Event::Freed, fd);
+        traces.print_both(names, fd);
     }
-    print_here("found", fd);
+}
+
+fn fatal(header: &'static Slot, address: usize, size: usize, what: impl FnOnce(&mut Line)) -> ! {
+    let fd = libc::STDERR_FILENO;
+    let mut names = Names::new();
+    said_of(header, address, size, &mut names, fd, what);
+    print_here("found", &mut names, fd);
     // SAFETY: abort has no precondition.
     unsafe { libc::abort() }
 }
 
 /// Writes a line for each stack in use to `fd`, with its trace if there is one.
 pub(super) fn leaks(fd: c_int) -> usize {
+    let mut names = Names::new();
     let mut count = 0;
     for (header, word) in TABLE.stacks() {
         if !matches!(word.state(), Some(State::Used | State::Live)) {
@@ -151,23 +220,28 @@ pub(super) fn leaks(fd: c_int) -> usize {
         }
         count += 1;
         line(fd, |out| {
-            out.text("punctual: the stack at ");
-            out.address(word.address());
-            out.text(" of ");
-            out.number(word.class().size());
-            out.text(" bytes is in use");
+            out.text("punctual: ");
+            explain::head(out, word.address(), word.class().size());
+            out.text(" is in use");
+            if word.state() == Some(State::Live) {
+                out.text(" as a thread's");
+            }
         });
         if let Some(traces) = traces(header) {
-            traces.print(Event::Allocated, fd);
+            traces.print(Event::Allocated, &mut names, fd);
         }
     }
     count
 }
 
-/// Has what is in use at exit reported on standard error.
-pub(super) fn report_leaks_at_exit() {
+/// Has what was written to while it was free, and what is still in use, reported on standard
+/// error at exit, as far as that was asked for.
+pub(super) fn report_at_exit() {
     extern "C" fn at_exit() {
-        leaks(libc::STDERR_FILENO);
+        let _ = check(libc::STDERR_FILENO);
+        if DebugOptions::in_force().leaks {
+            leaks(libc::STDERR_FILENO);
+        }
     }
     // SAFETY: the handler is a function that lives as long as the library. Without memory
     // for it the report is all that is missing.

@@ -39,6 +39,8 @@ pub enum StackError {
     NotMapped(usize),
     /// Bounds that no stack has: misaligned, or too small.
     WrongBounds,
+    /// `PUNCTUAL_STACK_DEBUG=guards` is not in force: nothing tells what was written to.
+    NotWatched,
     /// A system call that must not fail here did.
     System(Errno),
 }
@@ -56,6 +58,7 @@ impl StackError {
             Self::NoMemory(_) | Self::NotMapped(_) => libc::ENOMEM,
             Self::LockLimit | Self::Running(_) => libc::EAGAIN,
             Self::NoSuchThread(_) => libc::ESRCH,
+            Self::NotWatched => libc::ENOTSUP,
             Self::System(errno) => errno,
         }
     }
@@ -86,6 +89,9 @@ impl StackError {
             Self::NotMapped(_) => c"not all of the range is mapped",
             Self::WrongBounds => {
                 c"the bounds of a stack are aligned to words, and at least a page apart"
+            }
+            Self::NotWatched => {
+                c"writes to free stacks aren't watched: run the program with PUNCTUAL_STACK_DEBUG=guards"
             }
             Self::System(_) => c"the kernel refused to tell where the stack lies",
         }
@@ -139,6 +145,11 @@ impl fmt::Display for StackError {
             Self::WrongBounds => write!(
                 f,
                 "bounds of a stack begin at a word and are at least a page of whole words"
+            ),
+            Self::NotWatched => write!(
+                f,
+                "writes to free stacks are not watched: run the program with \
+                 PUNCTUAL_STACK_DEBUG=guards"
             ),
             Self::System(errno) => write!(f, "a system call failed (errno {errno})"),
         }

@@ -41,22 +41,9 @@ pub struct Place {
 /// over all headers, some 4 ns for each. In a handler of SIGSEGV it tells an overflow from
 /// other errors.
 pub fn locate(address: usize) -> Option<Place> {
-    let guard = page_size();
     TABLE.stacks().find_map(|(_, word)| {
-        let low = word.address();
-        let bounds = Bounds {
-            low,
-            high: low + word.class().size(),
-        };
-        let part = if bounds.contains(address) {
-            Part::Stack
-        } else if address < low && address >= low - guard {
-            Part::LowerGuard
-        } else if address >= bounds.high && address < bounds.high + guard {
-            Part::UpperGuard
-        } else {
-            return None;
-        };
+        let bounds = Bounds::of(word);
+        let part = Part::of(bounds, address)?;
         let in_use = matches!(word.state(), Some(State::Used | State::Live));
         Some(Place {
             bounds,
@@ -64,6 +51,22 @@ pub fn locate(address: usize) -> Option<Place> {
             in_use,
         })
     })
+}
+
+impl Part {
+    /// The part of the stack at `bounds` that `address` is in, if it is in one.
+    pub(super) fn of(bounds: Bounds, address: usize) -> Option<Self> {
+        let guard = page_size();
+        if bounds.contains(address) {
+            Some(Self::Stack)
+        } else if address < bounds.low && address >= bounds.low - guard {
+            Some(Self::LowerGuard)
+        } else if address >= bounds.high && address < bounds.high + guard {
+            Some(Self::UpperGuard)
+        } else {
+            None
+        }
+    }
 }
 
 /// How much of a range is in memory.

@@ -35,16 +35,20 @@
 //! `vfork` share the pages and are harmless. In the child, stacks that it takes are made present
 //! again, which costs one system call for each.
 
+mod aside;
 mod bounds;
 mod cache;
 mod class;
 mod debug;
 mod error;
+mod explain;
+mod fault;
 mod fork;
 mod header;
 mod inspect;
 mod lock;
 mod magazine;
+mod names;
 mod options;
 mod pool;
 mod region;
@@ -54,6 +58,7 @@ mod stats;
 mod table;
 mod trace;
 mod usage;
+mod view;
 mod word;
 
 use std::ffi::c_int;
@@ -77,6 +82,12 @@ pub mod protocol {
     pub use super::header::{Header, steal};
     pub use super::magazine::{Depot, Magazine, ROUNDS};
     pub use super::word::{Atom, State, Word};
+}
+
+/// What libpunctual asks of the allocator beyond this; not for programs.
+#[doc(hidden)]
+pub mod refusal {
+    pub use super::debug::refused;
 }
 
 /// Makes the allocator ready: its lock, its fork handlers, what `PUNCTUAL_STACK_DEBUG` asks.
@@ -111,7 +122,8 @@ pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
 /// Nothing is changed by a wrong free: [`StackError::NotAStack`],
 /// [`StackError::WrongClass`], [`StackError::NotInUse`] (a double free),
 /// [`StackError::InUse`] (the stack the caller stands on, or one with a thread known to run
-/// on it). With `PUNCTUAL_STACK_DEBUG` the wrong class and the double free abort.
+/// on it). With `PUNCTUAL_STACK_DEBUG` each but the last is reported on standard error, and the
+/// wrong class and the double free abort.
 ///
 /// # Safety
 /// If the free is a right one, nothing on the stack is used any more: no thread runs on it
@@ -168,6 +180,30 @@ pub fn set_live(address: usize, live: bool) -> bool {
 /// Not for a real-time thread: it writes to a file.
 pub fn debug_leaks(fd: c_int) -> usize {
     debug::leaks(fd)
+}
+
+/// Writes a line and both traces to `fd` for each free stack that was written to since it was
+/// freed, whether or not it is ever used again. Returns how many there are. The same is done on
+/// standard error when the process exits.
+///
+/// Not for a real-time thread: it reads all free stacks, and writes to a file.
+///
+/// # Errors
+/// [`StackError::NotWatched`] without `PUNCTUAL_STACK_DEBUG=guards`.
+pub fn debug_check(fd: c_int) -> Result<usize, StackError> {
+    setup::set_up();
+    debug::check(fd)
+}
+
+/// Writes to `fd` all that is known of the stack that `address` is in, or that it guards: its
+/// state, the threads that run on it (those that block just now, and the caller), how much of it
+/// was used, whether it was written to while it was free, and who allocated and who freed it, where
+/// `PUNCTUAL_STACK_DEBUG=audit` keeps that. False, and a line that says
+/// what is there instead, where it is no stack of this allocator.
+///
+/// Not for a real-time thread: it reads files and writes to one. A handler of SIGSEGV may call it.
+pub fn debug_report(address: usize, fd: c_int) -> bool {
+    explain::report(address, fd)
 }
 
 /// A stack that belongs to its holder until it is dropped.

@@ -28,7 +28,7 @@ const LEAKS: u32 = 1 << 10;
 static IN_FORCE: AtomicU32 = AtomicU32::new(0);
 
 impl DebugOptions {
-    /// Reads words separated by commas: `audit=64,guards,noaccess,leaks`.
+    /// Reads words separated by commas: `audit=64,guards,noaccess,leaks`; `guard` is `guards`.
     ///
     /// # Errors
     /// The first word that is not known, or whose number is not one from 0 to 64.
@@ -41,7 +41,7 @@ impl DebugOptions {
         {
             match word.split_once('=') {
                 None if word == "audit" => options.audit = 15,
-                None if word == "guards" => options.guards = true,
+                None if matches!(word, "guards" | "guard") => options.guards = true,
                 None if word == "noaccess" => options.noaccess = true,
                 None if word == "leaks" => options.leaks = true,
                 Some(("audit", frames)) => match frames.parse::<u8>() {
@@ -132,6 +132,7 @@ mod tests {
             Ok(15)
         );
         assert!(!DebugOptions::parse("audit=0").unwrap().any());
+        assert_eq!(DebugOptions::parse("guard"), DebugOptions::parse("guards"));
     }
 
     #[test]

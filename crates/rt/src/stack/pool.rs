@@ -249,18 +249,13 @@ fn spill(cache: &'static Cache, header: &'static Slot, word: Word) {
 #[cold]
 fn free_slow(address: usize, class: Class) -> Result<(), StackError> {
     set_up();
-    let watched = DebugOptions::in_force().any();
+    if DebugOptions::in_force().any() {
+        return free_watched(address, class)
+            .inspect_err(|&error| debug::refused(address, class.size(), error));
+    }
     let header = TABLE.find(address).ok_or(StackError::NotAStack(address))?;
     if standing_on(address, class) {
         return Err(refuse_standing(header, address, class));
-    }
-    if watched {
-        let word = header
-            .release(address, class, State::Moving)
-            .inspect_err(|&error| debug::refused(header, error))?;
-        debug::rest(header, word);
-        SHARED.lock().depot.store_own(header, word);
-        return Ok(());
     }
     let word = header.release(address, class, State::Kept)?;
     let mut shared = SHARED.lock();
@@ -269,6 +264,17 @@ fn free_slow(address: usize, class: Class) -> Result<(), StackError> {
     if !kept {
         shared.depot.store(header);
     }
+    Ok(())
+}
+
+fn free_watched(address: usize, class: Class) -> Result<(), StackError> {
+    let header = TABLE.find(address).ok_or(StackError::NotAStack(address))?;
+    if standing_on(address, class) {
+        return Err(refuse_standing(header, address, class));
+    }
+    let word = header.release(address, class, State::Moving)?;
+    debug::rest(header, word);
+    SHARED.lock().depot.store_own(header, word);
     Ok(())
 }
 
@@ -331,9 +337,10 @@ fn give_back_free(class: Class, keep: usize) -> Result<usize, StackError> {
         // Gone first, unmapped next: once the kernel has the address back it may be given
         // to a new stack, whose header must not be this one's concern.
         let stored = SHARED.lock().depot.take(class, State::Gone);
-        let Some((_, word)) = stored.or_else(|| TABLE.steal(class, State::Gone)) else {
+        let Some((header, word)) = stored.or_else(|| TABLE.steal(class, State::Gone)) else {
             break;
         };
+        debug::leave(header, word);
         let base = base_of(word);
         if let Err(error) = region::unmap_stack(base, class) {
             // Still there, so still ours; if its place in the table is taken by now, its

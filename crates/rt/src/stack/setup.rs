@@ -11,9 +11,12 @@ use std::time::Duration;
 use super::bounds;
 use super::cache;
 use super::debug;
+use super::fault;
 use super::fork;
+use super::names;
 use super::options::{self, DebugOptions};
 use super::pool::SHARED;
+use super::view;
 
 /// Nobody has begun.
 const NOT_YET: i32 = 0;
@@ -65,7 +68,14 @@ fn work() {
     }
     bounds::set_up();
     fork::set_up();
-    if options.leaks {
-        debug::report_leaks_at_exit();
+    if options.any() {
+        names::set_up();
+        view::keep();
+    }
+    if options.noaccess {
+        fault::set_up();
+    }
+    if options.leaks || options.guards {
+        debug::report_at_exit();
     }
 }

@@ -18,7 +18,7 @@ use crate::sys::map::{self, Access};
 pub(super) type Slot = Header<AtomicU64>;
 
 /// Headers in the first section: half of them serve stacks.
-const FIRST: usize = 1024;
+pub(super) const FIRST: usize = 1024;
 /// Enough for 2^30 headers.
 const SECTIONS: usize = 20;
 
@@ -46,6 +46,14 @@ impl Table {
         }
     }
 
+    pub(super) const fn first_section(&'static self) -> *const AtomicPtr<Slot> {
+        self.sections.as_ptr()
+    }
+
+    pub(super) const fn sections_counted(&'static self) -> *const AtomicUsize {
+        &raw const self.count
+    }
+
     fn section(&self, index: usize) -> &'static [Slot] {
         let start = self.sections[index].load(Ordering::Relaxed);
         // SAFETY: callers pass an index below `count`, which was loaded with Acquire after
@@ -69,10 +77,16 @@ impl Table {
 
     /// Every header that serves a stack, with its word as it was when it was passed.
     pub(super) fn stacks(&self) -> impl Iterator<Item = (&'static Slot, Word)> {
+        self.known()
+            .filter(|(_, word)| word.state() != Some(State::Gone))
+    }
+
+    /// As [`Table::stacks`], and those that last served a stack which was given back.
+    pub(super) fn known(&self) -> impl Iterator<Item = (&'static Slot, Word)> {
         self.sections()
             .flatten()
             .map(|header| (header, header.word.load()))
-            .filter(|(_, word)| !matches!(word.state(), None | Some(State::Gone)))
+            .filter(|(_, word)| word.state().is_some())
     }
 
     /// Claims any free stack of `class` that some thread's magazine knows.

@@ -36,9 +36,48 @@ pub(super) unsafe fn first_other(base: NonNull<u8>, size: usize, pattern: u64) -
     size
 }
 
+/// As [`first_other`] of memory that may be out of reach, or come to be so meanwhile: the kernel
+/// reads it. `None` where it can't.
+pub(super) fn first_other_of(low: usize, size: usize, pattern: u64) -> Option<usize> {
+    let mut words = [0_u64; 128];
+    for offset in (0..size).step_by(size_of_val(&words)) {
+        let len = (size - offset).min(size_of_val(&words));
+        let here = libc::iovec {
+            iov_base: words.as_mut_ptr().cast(),
+            iov_len: len,
+        };
+        let there = libc::iovec {
+            iov_base: (low + offset) as *mut libc::c_void,
+            iov_len: len,
+        };
+        // SAFETY: getpid has no precondition.
+        let own = unsafe { libc::getpid() };
+        // SAFETY: `here` is that many bytes of ours; what can't be read is an error.
+        let got = unsafe { libc::process_vm_readv(own, &here, 1, &there, 1, 0) };
+        if usize::try_from(got) != Ok(len) {
+            return None;
+        }
+        if let Some(other) = words[..len / 8].iter().position(|word| *word != pattern) {
+            return Some(offset + other * 8);
+        }
+    }
+    Some(size)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(not(miri))]
+    fn the_kernel_finds_the_same_word_and_nothing_where_it_cannot_read() {
+        let mut words = [7_u64; 512];
+        let low = words.as_ptr() as usize;
+        assert_eq!(first_other_of(low, 4096, 7), Some(4096));
+        std::hint::black_box(&mut words)[300] = 8;
+        assert_eq!(first_other_of(low, 4096, 7), Some(2400));
+        assert_eq!(first_other_of(4096, 4096, 7), None);
+    }
 
     #[test]
     fn the_first_word_that_differs_is_found() {

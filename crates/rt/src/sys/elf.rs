@@ -1,6 +1,7 @@
 //! What the loaded objects say of themselves.
 
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of thread-local storage of all objects that are loaded, counted once: what is opened
@@ -21,12 +22,62 @@ pub fn thread_local_bytes() -> usize {
     sum
 }
 
-unsafe extern "C" fn add(object: *mut libc::dl_phdr_info, _: usize, sum: *mut c_void) -> c_int {
+/// The addresses of the shared library that `address` is in; `None` where that is the program
+/// itself, or nothing that was loaded. Not for a real-time thread: it waits for the loader.
+#[must_use]
+pub fn library_of(address: usize) -> Option<Range<usize>> {
+    let mut wanted = Wanted {
+        address,
+        is_first: true,
+        found: None,
+    };
+    // SAFETY: `look` is called during this call alone, with a pointer to `wanted`.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut wanted).cast()) };
+    wanted.found
+}
+
+struct Wanted {
+    address: usize,
+    /// The first object is the program.
+    is_first: bool,
+    found: Option<Range<usize>>,
+}
+
+/// # Safety
+/// `object` is one that dl_iterate_phdr passes, during the call.
+unsafe fn headers_of<'call>(object: *const libc::dl_phdr_info) -> &'call [libc::Elf64_Phdr] {
     // SAFETY: the C library gives a filled struct, which lives during the call.
     let object = unsafe { &*object };
     // SAFETY: it has this many program headers, mapped while it is called.
-    let headers =
-        unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+    unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) }
+}
+
+unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, wanted: *mut c_void) -> c_int {
+    // SAFETY: `library_of` gave the place, which nobody else uses meanwhile.
+    let wanted = unsafe { &mut *wanted.cast::<Wanted>() };
+    // SAFETY: the C library's argument.
+    let headers = unsafe { headers_of(object) };
+    // SAFETY: a field of the C library's argument.
+    let base = unsafe { (*object).dlpi_addr } as usize;
+    let loaded = headers.iter().filter(|it| it.p_type == libc::PT_LOAD);
+    let ranges = loaded.map(|it| {
+        let low = base.wrapping_add(it.p_vaddr as usize);
+        low..low.wrapping_add(it.p_memsz as usize)
+    });
+    let whole = ranges.reduce(|sum, next| sum.start.min(next.start)..sum.end.max(next.end));
+    let is_program = std::mem::replace(&mut wanted.is_first, false);
+    match whole {
+        Some(range) if range.contains(&wanted.address) => {
+            wanted.found = (!is_program).then_some(range);
+            1
+        }
+        _ => 0,
+    }
+}
+
+unsafe extern "C" fn add(object: *mut libc::dl_phdr_info, _: usize, sum: *mut c_void) -> c_int {
+    // SAFETY: the C library's argument.
+    let headers = unsafe { headers_of(object) };
     let bytes: usize = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_TLS)
@@ -40,6 +91,13 @@ unsafe extern "C" fn add(object: *mut libc::dl_phdr_info, _: usize, sum: *mut c_
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+
+    #[test]
+    fn the_program_itself_is_no_library() {
+        let own = super::library_of as *const () as usize;
+        assert_eq!(super::library_of(own), None);
+        assert_eq!(super::library_of(1), None);
+    }
 
     #[test]
     fn the_programs_own_storage_is_counted() {

@@ -17,7 +17,14 @@ pub struct Mapping {
     pub high: usize,
     /// Whether it may be read and written.
     pub writable: bool,
+    /// Where it begins in its file.
+    pub offset: u64,
+    /// The number of its file; 0 where it has none.
+    pub inode: u64,
 }
+
+/// Room for the longest path that the kernel writes, as much of it as a reader wants.
+pub type Path<'a> = &'a mut [u8];
 
 /// Shows the mappings of the process to `see`, by ascending address, until it breaks.
 /// Not for a real-time thread: it reads a file.
@@ -25,13 +32,26 @@ pub struct Mapping {
 /// # Errors
 /// Where `/proc` can't be read.
 pub fn each<R>(mut see: impl FnMut(Mapping) -> ControlFlow<R>) -> Result<Option<R>, Errno> {
-    let path = c"/proc/self/maps";
+    each_named(&mut [0; 2048], &mut [], |mapping, _| see(mapping))
+}
+
+/// As [`each`], in memory of the caller's; the path, or the kernel's word for what has none
+/// (`[stack]`), is cut at the end of `path`. Async-signal-safe.
+///
+/// # Errors
+/// Where `/proc` can't be read.
+pub fn each_named<R>(
+    buffer: &mut [u8],
+    path: Path<'_>,
+    mut see: impl FnMut(Mapping, &[u8]) -> ControlFlow<R>,
+) -> Result<Option<R>, Errno> {
+    let list = c"/proc/self/maps";
     // SAFETY: the path is a C string.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let file = unsafe { libc::open(list.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if file < 0 {
         return Err(errno());
     }
-    let found = read_all(file, &mut see);
+    let found = read_all(file, buffer, path, &mut see);
     // SAFETY: opened above, closed once.
     unsafe { libc::close(file) };
     found
@@ -39,9 +59,10 @@ pub fn each<R>(mut see: impl FnMut(Mapping) -> ControlFlow<R>) -> Result<Option<
 
 fn read_all<R>(
     file: c_int,
-    see: &mut impl FnMut(Mapping) -> ControlFlow<R>,
+    buffer: &mut [u8],
+    path: Path<'_>,
+    see: &mut impl FnMut(Mapping, &[u8]) -> ControlFlow<R>,
 ) -> Result<Option<R>, Errno> {
-    let mut buffer = [0_u8; 2048];
     let mut lines = Lines::default();
     loop {
         // SAFETY: the buffer has as many bytes.
@@ -53,70 +74,88 @@ fn read_all<R>(
             Err(_) => return Err(errno()),
         };
         for &byte in &buffer[..got] {
-            if let Some(mapping) = lines.take(byte)
-                && let ControlFlow::Break(found) = see(mapping)
-            {
+            let Some((mapping, length)) = lines.take(byte, path) else {
+                continue;
+            };
+            if let ControlFlow::Break(found) = see(mapping, &path[..length]) {
                 return Ok(Some(found));
             }
         }
     }
 }
 
-/// Reads `LOW-HIGH rwxp ...` byte by byte.
+/// Reads `LOW-HIGH rwxp OFFSET DEVICE INODE PATH` byte by byte.
 #[derive(Default)]
 struct Lines {
     part: Part,
-    numbers: [usize; 2],
-    bits: [u8; 2],
+    low: usize,
+    high: usize,
+    offset: u64,
+    inode: u64,
+    /// How many bits were read, and the first two of them.
+    bits: usize,
+    access: [u8; 2],
+    path: usize,
 }
 
-#[derive(Default, Clone, Copy)]
+#[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Part {
     #[default]
     Low,
     High,
-    Read,
-    Write,
-    Rest,
+    Access,
+    Offset,
+    Device,
+    Inode,
+    Path,
 }
 
 impl Lines {
-    /// The mapping of a line that ends with this byte.
-    fn take(&mut self, byte: u8) -> Option<Mapping> {
+    /// The mapping of a line that ends with this byte, and the length of its path.
+    fn take(&mut self, byte: u8, path: &mut [u8]) -> Option<(Mapping, usize)> {
         if byte == b'\n' {
             let line = std::mem::take(self);
-            let whole = matches!(line.part, Part::Rest) && line.numbers[0] < line.numbers[1];
-            return whole.then_some(Mapping {
-                low: line.numbers[0],
-                high: line.numbers[1],
-                writable: line.bits == [b'r', b'w'],
-            });
+            let whole = line.part >= Part::Inode && line.low < line.high;
+            let mapping = Mapping {
+                low: line.low,
+                high: line.high,
+                writable: line.access == *b"rw",
+                offset: line.offset,
+                inode: line.inode,
+            };
+            return whole.then_some((mapping, line.path));
         }
-        let mut digit = |at: usize, byte: u8| {
-            let value = char::from(byte).to_digit(16).unwrap_or(0) as usize;
-            self.numbers[at] = self.numbers[at].wrapping_mul(16).wrapping_add(value);
-        };
-        self.part = match (self.part, byte) {
-            (Part::Low, b'-') => Part::High,
-            (Part::High, b' ') => Part::Read,
-            (Part::Low, _) => {
-                digit(0, byte);
-                Part::Low
+        let digit = |base: u32| u64::from(char::from(byte).to_digit(base).unwrap_or(0));
+        let next = |number: u64| number.wrapping_mul(16).wrapping_add(digit(16));
+        match (self.part, byte) {
+            (Part::Low, b'-') => self.part = Part::High,
+            (Part::High, b' ') => self.part = Part::Access,
+            (Part::Access, b' ') => self.part = Part::Offset,
+            (Part::Offset, b' ') => self.part = Part::Device,
+            (Part::Device, b' ') => self.part = Part::Inode,
+            (Part::Inode, b' ') => self.part = Part::Path,
+            (Part::Low, _) => self.low = next(self.low as u64) as usize,
+            (Part::High, _) => self.high = next(self.high as u64) as usize,
+            (Part::Access, _) => {
+                if let Some(place) = self.access.get_mut(self.bits) {
+                    *place = byte;
+                }
+                self.bits += 1;
             }
-            (Part::High, _) => {
-                digit(1, byte);
-                Part::High
+            (Part::Offset, _) => self.offset = next(self.offset),
+            (Part::Device, _) => {}
+            (Part::Inode, _) => {
+                self.inode = self.inode.wrapping_mul(10).wrapping_add(digit(10));
             }
-            (Part::Read, _) => {
-                self.bits[0] = byte;
-                Part::Write
+            // Blanks stand before it.
+            (Part::Path, b' ') if self.path == 0 => {}
+            (Part::Path, _) => {
+                if let Some(place) = path.get_mut(self.path) {
+                    *place = byte;
+                    self.path += 1;
+                }
             }
-            (Part::Write, _) => {
-                self.bits[1] = byte;
-                Part::Rest
-            }
-            (Part::Rest, _) => Part::Rest,
-        };
+        }
         None
     }
 }
@@ -169,29 +208,42 @@ pub fn writable_down_to(low: usize, high: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<Mapping> {
-        let mut lines = Lines::default();
-        text.bytes().filter_map(|byte| lines.take(byte)).collect()
+    fn read(text: &str, room: usize) -> Vec<(Mapping, String)> {
+        let (mut lines, mut path) = (Lines::default(), vec![0; room]);
+        let mut take = |byte| {
+            let (mapping, length) = lines.take(byte, &mut path)?;
+            Some((
+                mapping,
+                String::from_utf8_lossy(&path[..length]).into_owned(),
+            ))
+        };
+        text.bytes().filter_map(&mut take).collect()
     }
 
     #[test]
     fn lines_are_read_and_rubbish_is_left_out() {
-        let text =
-            "1000-3000 rw-p 0 0 0\n3000-4000 ---p 0 0 0 x\nrubbish\n\n4000-6000 r--p [stack]\n";
-        let mapping = |low, high, writable| Mapping {
+        let text = "1000-3000 rw-p 0 0 0\n3000-4000 ---p 2000 fd:01 77       /a b\nrubbish\n\n\
+                    4000-6000 r--p 0 00:00 0      [stack]\n";
+        let mapping = |low, high, writable, offset, inode| Mapping {
             low,
             high,
             writable,
+            offset,
+            inode,
         };
-        assert_eq!(
-            read(text),
+        let expected = |paths: [&str; 3]| {
             [
-                mapping(0x1000, 0x3000, true),
-                mapping(0x3000, 0x4000, false),
-                mapping(0x4000, 0x6000, false)
+                (mapping(0x1000, 0x3000, true, 0, 0), paths[0].to_owned()),
+                (
+                    mapping(0x3000, 0x4000, false, 0x2000, 77),
+                    paths[1].to_owned(),
+                ),
+                (mapping(0x4000, 0x6000, false, 0, 0), paths[2].to_owned()),
             ]
-        );
-        assert_eq!(read("5000-4000 rw-p\n"), []);
+        };
+        assert_eq!(read(text, 100), expected(["", "/a b", "[stack]"]));
+        assert_eq!(read(text, 2), expected(["", "/a", "[s"]));
+        assert_eq!(read("5000-4000 rw-p 0 0 0\n", 9), []);
     }
 
     #[test]

@@ -1,0 +1,350 @@
+//! Call stacks as lines: which function of which file, the library's own left out.
+//!
+//! Nothing of it is needed to record one: names are looked up while a report is written, in the
+//! files that are mapped, with memory that is mapped for the report. It calls nothing that a
+//! handler of SIGSEGV may not.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ops::{ControlFlow, Range};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::report::{Line, line};
+use crate::sys::elf::library_of;
+use crate::sys::map::{self, Access};
+use crate::sys::maps::{self, Mapping};
+use crate::sys::symbols::{File, address_of, function_at};
+
+/// The addresses of the shared library that this code is in; 0 where it is part of the program.
+static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Learns where our own code is, once: in a handler the loader can't be asked.
+pub(super) fn set_up() {
+    if let Some(own) = library_of(set_up as *const () as usize) {
+        OWN[0].store(own.start, Ordering::Relaxed);
+        OWN[1].store(own.end, Ordering::Relaxed);
+    }
+}
+
+fn own_library() -> Range<usize> {
+    OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)
+}
+
+/// Whose a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// This library's.
+    Ours,
+    /// Rust's: ours where it stands between functions of ours.
+    Rusts,
+    /// Anybody else's.
+    Users,
+}
+
+impl Whose {
+    fn of_name(name: &[u8]) -> Self {
+        const ORIGINAL: [&[u8]; 3] = [b"stack_alloc", b"stack_free", b"fetch_stack_sizes"];
+        if name.starts_with(b"punctual_") || ORIGINAL.contains(&name) {
+            return Self::Ours;
+        }
+        let Some(home) = crate_of(name) else {
+            return Self::Users;
+        };
+        let is = |of: &[&[u8]]| {
+            let (found, is_impl) = match home.strip_prefix(b"_$LT$") {
+                Some(found) => (found, true),
+                None => (home, false),
+            };
+            of.iter().any(|of| {
+                let rest = found.strip_prefix(*of);
+                rest.is_some_and(|rest| rest.is_empty() || is_impl && rest.starts_with(b".."))
+            })
+        };
+        let names = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
+        if is(&[b"punctual_rt", b"punctual"]) {
+            Self::Ours
+        } else if is(&[b"core", b"alloc", b"std"]) {
+            // Such as what drops a stack.
+            if names(b"punctual_rt") {
+                Self::Ours
+            } else {
+                Self::Rusts
+            }
+        } else {
+            Self::Users
+        }
+    }
+}
+
+/// The crate of a mangled Rust name, legacy (`_ZN4core3ptr…E`) or v0 (`_RNvNtCs1_4core3ptr…`): the
+/// first part of its path. A C++ name has a first part as well.
+fn crate_of(name: &[u8]) -> Option<&[u8]> {
+    if let Some(path) = name.strip_prefix(b"_ZN") {
+        return identifier(path);
+    }
+    let path = name.strip_prefix(b"_R")?;
+    let roots = path.iter().enumerate().filter(|(_, byte)| **byte == b'C');
+    roots
+        .map(|(at, _)| &path[at + 1..])
+        .find_map(|root| match root.strip_prefix(b"s") {
+            Some(rest) => {
+                let end = rest.iter().position(|byte| *byte == b'_')?;
+                let disambiguates = rest[..end].iter().all(u8::is_ascii_alphanumeric);
+                disambiguates.then(|| identifier(&rest[end + 1..]))?
+            }
+            None => identifier(root),
+        })
+}
+
+/// A length and as many bytes.
+fn identifier(text: &[u8]) -> Option<&[u8]> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let length = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    let rest = text.get(digits..)?;
+    rest.get(..length).filter(|found| !found.is_empty())
+}
+
+/// The most bytes of a name, and of a frame's line that is kept for the next report of it.
+const NAME: usize = 256;
+const KEPT: usize = 1000;
+/// Lines that are kept.
+const LINES: usize = 128;
+
+/// What a frame was found to be.
+struct Found {
+    frame: usize,
+    whose: Whose,
+    length: usize,
+    text: [u8; KEPT],
+}
+
+struct Room {
+    list: [u8; 4096],
+    path: [u8; 4097],
+    symbols: [u8; 4080],
+    name: [u8; NAME],
+    lines: [Found; LINES],
+}
+
+/// Names for the length of one report. Some 140 KB, of which as much is present as is used.
+pub(super) struct Names(Option<NonNull<Room>>);
+
+impl Names {
+    /// Without memory for them there are no names, and addresses alone.
+    pub(super) fn new() -> Self {
+        let place = map::reserve(size_of::<Room>()).ok();
+        Self(place.and_then(|place| {
+            // SAFETY: the mapping was made here, and nobody else knows it.
+            let opened = unsafe { map::protect(place, size_of::<Room>(), Access::ReadWrite) };
+            if opened.is_err() {
+                // SAFETY: as it was made above, and used by nobody.
+                let _ = unsafe { map::unmap(place, size_of::<Room>()) };
+                return None;
+            }
+            // All-zero is a value of Room: numbers, and the first of `Whose`. A page's start is
+            // aligned for it.
+            Some(place.cast())
+        }))
+    }
+
+    fn room(&mut self) -> Option<&mut Room> {
+        // SAFETY: mapped by `new` until the drop, and borrowed with `self` alone.
+        self.0.map(|mut room| unsafe { room.as_mut() })
+    }
+
+    /// Writes a line for each frame: from the first on that isn't the library's, at most `limit`.
+    ///
+    /// Frames are return addresses, so that the call is right before; but for the first one where
+    /// that `is_exact`.
+    pub(super) fn print(
+        &mut self,
+        frames: &[*mut c_void],
+        is_exact: bool,
+        limit: usize,
+        fd: c_int,
+    ) {
+        let step = |number: usize| usize::from(number > 0 || !is_exact);
+        let Some(room) = self.room() else {
+            for frame in frames.iter().take(limit) {
+                line(fd, |out| bare(out, *frame as usize));
+            }
+            return;
+        };
+        // From the caller on: not from what stands between the library and it.
+        let (mut first, mut own) = (0, false);
+        for (number, frame) in frames.iter().enumerate() {
+            match room.find(*frame as usize, step(number)).whose {
+                Whose::Ours => (first, own) = (number + 1, true),
+                Whose::Rusts => {}
+                Whose::Users => {
+                    first = if own { number } else { first };
+                    break;
+                }
+            }
+        }
+        let mut left = limit;
+        for (number, frame) in frames.iter().enumerate().skip(first) {
+            let found = room.find(*frame as usize, step(number));
+            if found.whose == Whose::Ours || left == 0 {
+                continue;
+            }
+            left -= 1;
+            line(fd, |out| {
+                out.text("    ");
+                out.bytes(&found.text[..found.length]);
+                bare(out, *frame as usize);
+            });
+        }
+    }
+
+    /// What is mapped at an address: a file's path, the kernel's word for it, or nothing.
+    pub(super) fn mapping_of(&mut self, address: usize) -> Option<(Mapping, &[u8])> {
+        let room = self.room()?;
+        let (mapping, length) = room.mapping(address)?;
+        Some((mapping, &room.path[..length]))
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        if let Some(room) = self.0 {
+            // SAFETY: mapped by `new`, of this size, and given up.
+            let _ = unsafe { map::unmap(room.cast(), size_of::<Room>()) };
+        }
+    }
+}
+
+fn bare(out: &mut Line, frame: usize) {
+    out.text("[");
+    out.address(frame);
+    out.text("]");
+}
+
+impl Room {
+    fn mapping(&mut self, address: usize) -> Option<(Mapping, usize)> {
+        let path = self.path.len() - 1;
+        let found = maps::each_named(&mut self.list, &mut self.path[..path], |mapping, path| {
+            if mapping.low <= address && address < mapping.high {
+                ControlFlow::Break((mapping, path.len()))
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        found.ok()?
+    }
+
+    /// The line of a frame, kept from before or made.
+    fn find(&mut self, frame: usize, step: usize) -> &Found {
+        let place = (frame ^ (frame >> 8)) % LINES;
+        if self.lines[place].frame != frame || frame == 0 {
+            self.make(frame, step, place);
+        }
+        &self.lines[place]
+    }
+
+    /// `FILE(FUNCTION+OFFSET) `, as the C library's backtrace_symbols() has it.
+    fn make(&mut self, frame: usize, step: usize, place: usize) {
+        let code = frame.wrapping_sub(step);
+        self.lines[place].frame = frame;
+        self.lines[place].length = 0;
+        self.lines[place].whose = Whose::Users;
+        if own_library().contains(&code) {
+            self.lines[place].whose = Whose::Ours;
+            return;
+        }
+        let Some((mapping, length)) = self.mapping(code) else {
+            return;
+        };
+        // A C string: the path's last byte is never written.
+        self.path[length] = 0;
+        let file = CStr::from_bytes_until_nul(&self.path)
+            .ok()
+            .and_then(|path| File::open(path, mapping.inode));
+        let offset = (code - mapping.low) as u64 + mapping.offset;
+        let address = file.as_ref().and_then(|file| address_of(file, offset));
+        let function = file.as_ref().zip(address).and_then(|(file, address)| {
+            function_at(file, address, &mut self.symbols, &mut self.name)
+        });
+        let found = &mut self.lines[place];
+        found.add(&self.path[..length]);
+        if let Some(address) = address {
+            let (start, name) = function.map_or((0, 0), |it| (it.start, it.name));
+            let name = &self.name[..name];
+            found.whose = Whose::of_name(name);
+            found.add(b"(");
+            found.add(name);
+            found.add(b"+0x");
+            found.hexadecimal(address + step as u64 - start);
+            found.add(b")");
+        }
+        found.add(b" ");
+    }
+}
+
+impl Found {
+    fn add(&mut self, bytes: &[u8]) {
+        let room = &mut self.text[self.length..];
+        let count = bytes.len().min(room.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        self.length += count;
+    }
+
+    fn hexadecimal(&mut self, number: u64) {
+        let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            let value = (number >> (digit * 4) & 0xf) as usize;
+            self.add(&b"0123456789abcdef"[value..=value]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_ours_by_its_crate_and_the_c_library_by_its_prefix() {
+        let cases: [(&str, Whose); 16] = [
+            ("punctual_stack_alloc", Whose::Ours),
+            ("stack_free", Whose::Ours),
+            ("my_stack_free", Whose::Users),
+            ("main", Whose::Users),
+            ("", Whose::Users),
+            (
+                "_ZN11punctual_rt5stack4pool10alloc_slow17h0123456789abcdefE",
+                Whose::Ours,
+            ),
+            (
+                "_ZN8punctual6thread6create17h0123456789abcdefE",
+                Whose::Ours,
+            ),
+            ("_ZN12punctual_app4main17h0123456789abcdefE", Whose::Users),
+            (
+                "_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE",
+                Whose::Rusts,
+            ),
+            (
+                "_ZN4core3ptr46drop_in_place$LT$punctual_rt..stack..Stack$GT$17h0123456789abcdefE",
+                Whose::Ours,
+            ),
+            (
+                "_ZN71_$LT$punctual_rt..stack..Stack$u20$as$u20$core..ops..drop..Drop$GT$4drop17hE",
+                Whose::Ours,
+            ),
+            (
+                "_RNvNtNtCsgCs_11punctual_rt5stack4pool10alloc_slow",
+                Whose::Ours,
+            ),
+            (
+                "_RINvNtCs8C1_4core3ptr13drop_in_placeNtNtCsgCs_11punctual_rt5stack5StackE",
+                Whose::Ours,
+            ),
+            ("_RNvCs1234_7mycrate4main", Whose::Users),
+            ("_RNvC99", Whose::Users),
+            ("_ZN99999999999999999999999x", Whose::Users),
+        ];
+        for (name, whose) in cases {
+            assert_eq!(Whose::of_name(name.as_bytes()), whose, "{name}");
+        }
+    }
+}
