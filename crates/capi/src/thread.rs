@@ -5,7 +5,8 @@ use std::mem::offset_of;
 
 use punctual_rt::advice::{Attempt, of_list};
 use punctual_rt::affinity;
-use punctual_rt::thread::{Builder, Gate, Joinable, SpawnError, reap};
+use punctual_rt::sys::cancel::hold;
+use punctual_rt::thread::{Builder, Gate, Joinable, Name, SpawnError, reap};
 
 use crate::clock::{MALFORMED, nanoseconds};
 use crate::errno::{fail, no_stack, no_thread, null, number, refused, wrong_size};
@@ -65,7 +66,7 @@ type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 /// What goes to the new thread.
 struct Start {
     gate: Gate,
-    builder: Builder,
+    name: Name,
     main: Main,
     argument: *mut c_void,
 }
@@ -86,7 +87,7 @@ fn begin(start: *mut c_void) -> Option<(Main, *mut c_void)> {
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     start.gate.pass()?;
     // The kernel cuts long names, and has no other answer.
-    let _ = start.builder.name_caller();
+    let _ = start.name.give_caller();
     Some((start.main, start.argument))
 }
 
@@ -123,15 +124,14 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     if !attr.name.is_null() {
         // SAFETY: the caller's promise: a string.
         let name = unsafe { CStr::from_ptr(attr.name) };
-        // The kernel keeps as much: a long name must not ask for memory.
-        let kept = name.to_bytes().get(..15).unwrap_or(name.to_bytes());
-        builder = builder.name(&String::from_utf8_lossy(kept));
+        builder = builder.name(name.to_bytes());
     }
     if !attr.cpus.is_null() {
+        let own = affinity::of(0).map_err(|error| refused(Attempt::Affinity, &error))?;
         // SAFETY: the caller's promise: a string.
-        let chosen = unsafe { chosen(attr.cpus, &affinity::of(0).unwrap_or_default()) };
-        let chosen = chosen.map_err(|error| fail(libc::EINVAL, of_list(error)))?;
-        builder = builder.cpus(&chosen);
+        let chosen = unsafe { chosen(attr.cpus, &own) };
+        let chosen = chosen.map_err(|error| fail(error.errno(), of_list(error)))?;
+        builder = builder.cpus_vec(chosen);
     }
     Ok(builder)
 }
@@ -162,6 +162,7 @@ pub unsafe extern "C" fn punctual_thread_create(
     body: Option<extern "C" fn(*mut c_void) -> *mut c_void>,
     argument: *mut c_void,
 ) -> c_int {
+    let _held = hold();
     let Some(main) = body.filter(|_| !out.is_null()) else {
         return null();
     };
@@ -181,7 +182,7 @@ pub unsafe extern "C" fn punctual_thread_create(
     let main = unsafe { std::mem::transmute::<extern "C" fn(_) -> _, Main>(main) };
     let start = Box::into_raw(Box::new(Start {
         gate: Gate::new(),
-        builder: builder.clone(),
+        name: builder.thread_name(),
         main,
         argument,
     }));
@@ -243,6 +244,7 @@ pub unsafe extern "C" fn punctual_thread_join(
     thread: *mut punctual_thread,
     result: *mut *mut c_void,
 ) -> c_int {
+    let _held = hold();
     // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
@@ -315,6 +317,7 @@ pub unsafe extern "C" fn punctual_thread_tryjoin(
     thread: *mut punctual_thread,
     result: *mut *mut c_void,
 ) -> c_int {
+    let _held = hold();
     // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
@@ -342,6 +345,7 @@ pub unsafe extern "C" fn punctual_thread_timedjoin(
     result: *mut *mut c_void,
     at: *const libc::timespec,
 ) -> c_int {
+    let _held = hold();
     // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
     let joinable = unsafe { thread.cast::<Joinable>().as_ref() };
     // SAFETY: NULL or readable: the caller's promise.
@@ -372,7 +376,9 @@ fn not_joined(error: &std::io::Error) -> c_int {
 
 /// Lets the thread run on without anybody who waits for it. `thread` is not used any more. What
 /// its function returns is lost. Its stack is taken back by the first punctual_thread_create()
-/// after its end. A thread may detach itself. Don't detach it by pthread_detach().
+/// after its end. A thread may detach itself once it has the pointer: it may run before
+/// punctual_thread_create() has written that to `out`, so its creator hands it over, after which
+/// the creator doesn't use it any more. Don't detach it by pthread_detach().
 ///
 /// A real-time thread may call it: one compare-and-swap, repeated while other threads detach. -1
 /// with EFAULT: `thread` is NULL.
@@ -402,6 +408,7 @@ pub unsafe extern "C" fn punctual_thread_detach(thread: *mut punctual_thread) ->
 /// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_thread_apply(attr: *const punctual_thread_attr) -> c_int {
+    let _held = hold();
     // SAFETY: NULL or readable with its strings, by contract.
     let builder = match unsafe { wanted(attr) } {
         Ok(builder) => builder,

@@ -41,9 +41,9 @@ pub struct Place {
 /// over all headers, some 4 ns for each. In a handler of SIGSEGV it tells an overflow from
 /// other errors.
 pub fn locate(address: usize) -> Option<Place> {
-    let guard = page_size();
     TABLE.stacks().find_map(|(_, word)| {
         let low = word.address();
+        let guard = word.class().guard_size();
         let bounds = Bounds {
             low,
             high: low + word.class().size(),

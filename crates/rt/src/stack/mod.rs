@@ -68,7 +68,7 @@ pub use inspect::{
 pub use options::DebugOptions;
 pub use stats::Stats;
 
-use crate::sys::tsan;
+use crate::sys::{cancel, tsan};
 use word::State;
 
 /// The parts of the allocator that a model checker runs; not for programs.
@@ -167,6 +167,7 @@ pub fn set_live(address: usize, live: bool) -> bool {
 ///
 /// Not for a real-time thread: it writes to a file.
 pub fn debug_leaks(fd: c_int) -> usize {
+    let _held = cancel::hold();
     debug::leaks(fd)
 }
 
@@ -209,6 +210,11 @@ impl Stack {
     #[expect(clippy::len_without_is_empty, reason = "a stack is never empty")]
     pub fn len(&self) -> usize {
         self.class.size()
+    }
+
+    /// The bytes without access below the stack, and as many above it. Real-time safe.
+    pub fn guard_size(&self) -> usize {
+        self.class.guard_size()
     }
 
     /// The addresses of the stack. Real-time safe.

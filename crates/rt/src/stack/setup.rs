@@ -14,6 +14,7 @@ use super::debug;
 use super::fork;
 use super::options::{self, DebugOptions};
 use super::pool::SHARED;
+use crate::sys::cancel;
 
 /// Nobody has begun.
 const NOT_YET: i32 = 0;
@@ -32,6 +33,7 @@ pub(super) fn set_up() {
 
 #[cold]
 fn set_up_once() {
+    let _held = cancel::hold();
     let process = std::process::id().cast_signed();
     loop {
         let state = STATE.load(Ordering::Acquire);

@@ -6,6 +6,7 @@
 use std::ffi::c_int;
 use std::ops::ControlFlow;
 
+use super::cancel;
 use super::map::{Errno, errno};
 
 /// One mapping.
@@ -25,6 +26,7 @@ pub struct Mapping {
 /// # Errors
 /// Where `/proc` can't be read.
 pub fn each<R>(mut see: impl FnMut(Mapping) -> ControlFlow<R>) -> Result<Option<R>, Errno> {
+    let _held = cancel::hold();
     let path = c"/proc/self/maps";
     // SAFETY: the path is a C string.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
