@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use punctual_rt::advice::{Attempt, of_list};
 use punctual_rt::affinity;
 use punctual_rt::sys::cancel::hold;
-use punctual_rt::thread::{Builder, Gate, Joinable, Name, SpawnError, reap};
+use punctual_rt::thread::{Builder, Joinable, Main, SpawnError, Start, reap};
 
 use crate::clock::{MALFORMED, nanoseconds};
 use crate::errno::{fail, no_stack, no_thread, null, number, refused, wrong_size};
@@ -61,34 +61,16 @@ pub struct punctual_thread {
     _opaque: [u8; 0],
 }
 
-type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-
-/// What goes to the new thread.
-struct Start {
-    gate: Gate,
-    name: Name,
-    main: Main,
-    argument: *mut c_void,
-}
-
 /// The first function of the thread. The program's runs above a frame without destructors,
 /// since pthread_exit() and pthread_cancel() unwind through it.
 extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
-    match begin(start) {
+    // SAFETY: the start that the thread was made with, which is there until it was joined.
+    let start = unsafe { &*start.cast_const().cast::<Start>() };
+    match start.pass() {
         // SAFETY: the program says that the function takes the argument.
         Some((main, argument)) => unsafe { main(argument) },
         None => std::ptr::null_mut(),
     }
-}
-
-/// Waits until the thread is set up; what it is to call then, unless it was given up.
-fn begin(start: *mut c_void) -> Option<(Main, *mut c_void)> {
-    // SAFETY: the creator handed this box over to this thread alone.
-    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
-    start.gate.pass()?;
-    // The kernel cuts long names, and has no other answer.
-    let _ = start.name.give_caller();
-    Some((start.main, start.argument))
 }
 
 /// What the caller wants, or the number and the words of what is wrong with it.
@@ -180,16 +162,9 @@ pub unsafe extern "C" fn punctual_thread_create(
     // The two types differ in what may pass through the call, not in how it is made.
     // SAFETY: a pointer to a C function as C calls it, with the unwinding of C++ allowed.
     let main = unsafe { std::mem::transmute::<extern "C" fn(_) -> _, Main>(main) };
-    let start = Box::into_raw(Box::new(Start {
-        gate: Gate::new(),
-        name: builder.thread_name(),
-        main,
-        argument,
-    }));
-    let made = Box::<Joinable>::new_uninit();
+    let start = Start::new(builder.thread_name(), main, argument);
+    let unstarted = Joinable::unstarted(stack, start);
     if since.is_short() {
-        // SAFETY: no thread was made, so the box is still ours.
-        drop(unsafe { Box::from_raw(start) });
         return fail(libc::ENOMEM, c"no memory for the thread");
     }
     let entry: extern "C-unwind" fn(*mut c_void) -> *mut c_void = enter;
@@ -200,12 +175,11 @@ pub unsafe extern "C" fn punctual_thread_create(
             extern "C" fn(*mut c_void) -> *mut c_void,
         >(entry)
     };
-    // SAFETY: the box lives until the entry takes it back, behind the gate.
-    let gate = unsafe { &raw const (*start).gate };
-    // SAFETY: the entry takes the box back; the stack is kept until the join.
-    let created = unsafe { builder.create_on(&stack, gate, true, entry, start.cast()) };
-    let (thread, tid) = match created {
-        Ok(created) => created,
+    // SAFETY: the entry passes first; only the functions below join or detach the thread.
+    let made = match unsafe { unstarted.launch(&builder, entry) } {
+        Ok(made) => made,
+        Err(SpawnError::Stack(error)) => return no_stack(error),
+        Err(SpawnError::Thread(error)) => return no_thread(&error),
         Err(SpawnError::Refused(all)) => {
             // Never empty; the first is what the others may come of.
             return match all.first() {
@@ -213,20 +187,9 @@ pub unsafe extern "C" fn punctual_thread_create(
                 None => -1,
             };
         }
-        Err(error) => {
-            // SAFETY: no thread was made, so the box is still ours.
-            drop(unsafe { Box::from_raw(start) });
-            return match error {
-                SpawnError::Stack(error) => no_stack(error),
-                SpawnError::Thread(error) => no_thread(&error),
-                SpawnError::Refused(_) => -1,
-            };
-        }
     };
-    // SAFETY: just made, and only the functions below join or detach it.
-    let made = Box::write(made, unsafe { Joinable::new(thread, tid, stack) });
     // SAFETY: not NULL, so the caller's place.
-    unsafe { out.write(Box::into_raw(made).cast()) };
+    unsafe { out.write(made.as_ptr().cast()) };
     0
 }
 

@@ -14,7 +14,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use joinable::{Joinable, reap};
+pub use joinable::{Joinable, Main, Start, reap};
 pub use launch::{Gate, explicit_sched};
 
 use crate::advice::{Attempt, advice};
@@ -164,7 +164,7 @@ impl Builder {
         let result = Arc::new(Mutex::new(None));
         let told = Arc::clone(&result);
         let name = self.name;
-        let main: Main = Box::new(move |mut setup| {
+        let main: Body = Box::new(move |mut setup| {
             if let Err(error) = name.give_caller() {
                 setup.refused.push(Refusal {
                     step: "name",
@@ -176,7 +176,7 @@ impl Builder {
             let outcome = catch_unwind(AssertUnwindSafe(|| body(setup)));
             *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         });
-        let start = Box::into_raw(Box::new(Start {
+        let start = Box::into_raw(Box::new(Launch {
             gate: Gate::new(),
             main,
         }));
@@ -433,17 +433,17 @@ impl<R> Drop for Handle<R> {
     }
 }
 
-type Main = Box<dyn FnOnce(Setup) + Send>;
+type Body = Box<dyn FnOnce(Setup) + Send>;
 
-/// What a new thread gets from its creator.
-struct Start {
+/// What a new thread of Rust's gets from its creator.
+struct Launch {
     gate: Gate,
-    main: Main,
+    main: Body,
 }
 
 extern "C" fn enter(start: *mut c_void) -> *mut c_void {
     // SAFETY: `launch` made this pointer from a box and gave it to this thread alone.
-    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    let start = unsafe { Box::from_raw(start.cast::<Launch>()) };
     if let Some(setup) = start.gate.pass() {
         (start.main)(setup);
     }
