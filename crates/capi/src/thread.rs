@@ -106,7 +106,7 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     if !attr.name.is_null() {
         // SAFETY: the caller's promise: a string.
         let name = unsafe { CStr::from_ptr(attr.name) };
-        builder = builder.name(name.to_bytes());
+        builder = builder.name_bytes(name.to_bytes());
     }
     if !attr.cpus.is_null() {
         let own = affinity::of(0).map_err(|error| refused(Attempt::Affinity, &error))?;

@@ -80,8 +80,14 @@ impl Builder {
 
     /// Names it; the kernel keeps 15 bytes. Real-time safe.
     #[must_use]
-    pub fn name(mut self, name: impl AsRef<[u8]>) -> Self {
-        self.name = Name::new(name.as_ref());
+    pub fn name(self, name: &str) -> Self {
+        self.name_bytes(name.as_bytes())
+    }
+
+    /// As [`Builder::name`], with a name that needn't be UTF-8. Real-time safe.
+    #[must_use]
+    pub fn name_bytes(mut self, name: &[u8]) -> Self {
+        self.name = Name::new(name);
         self
     }
 
