@@ -55,6 +55,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "a mutex of the C library, given up for the wait",
     ),
     (
+        "crates/rt/src/sync/robust.rs",
+        "a mutex of the C library, after its holder ended",
+    ),
+    (
         "crates/rt/src/sync.rs",
         "pthread's mutex and condition variable",
     ),

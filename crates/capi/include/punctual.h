@@ -5,7 +5,10 @@
  *
  * Functions return 0, a count or a pointer; on failure -1, NULL or what they say, and errno.
  * Sizes are in bytes, times in nanoseconds unless they are a timespec, which is then an instant of
- * CLOCK_MONOTONIC. None may be called from a signal handler unless it says so.
+ * CLOCK_MONOTONIC. None may be called from a signal handler unless it says so. None is a
+ * cancellation point: a thread that is cancelled (pthread_cancel()) inside a function of the
+ * library finishes it, and ends at the program's own next cancellation point, pthread_testcancel()
+ * for one. With PTHREAD_CANCEL_ASYNCHRONOUS a thread may call none of them.
  */
 
 #ifndef PUNCTUAL_H
@@ -227,6 +230,15 @@ struct punctual_watchpoint_hit {
  * real-time thread only if that thread steers or restores. */
 typedef void (*punctual_irq_skipped)(int irq, const char *reason, void *context);
 
+/* Called for each interrupt whose CPUs would be others: its number, or -1 for the default of
+ * future interrupts, the CPUs that it has now and those that it would have, as the kernel writes
+ * them: lists, of the default masks. The texts are valid during the call, which is made on a
+ * real-time thread only if that thread asks for a preview. */
+typedef void (*punctual_irq_change)(int irq,
+                                    const char *now,
+                                    const char *then,
+                                    void *context);
+
 /* A condition variable of one mutex, which has the attributes of punctual_mutexattr_init(). All
  * 0 is one that nobody waits on; it needs no memory of its own, and its mutex and itself belong
  * to one process. */
@@ -403,6 +415,13 @@ int punctual_stack_setbounds(const struct punctual_stack_bounds *given);
  * never fails: where the bounds can't be told, nothing is within. */
 int punctual_stack_contains(const void *address);
 
+/* The bytes without access below a stack of `size` bytes, and as many above it: one page. A
+ * function with a frame that is larger than that can reach over the guard, unless it is compiled with
+ * -fstack-clash-protection, which touches each page of the frame.
+ *
+ * A real-time thread may call it: it is arithmetic. 0 with EINVAL: no such size. */
+size_t punctual_stack_guard_size(size_t size);
+
 /* Finds the stack of this library that `address` is in, or that it guards: returns 1 and
  * fills `out`, or returns 0.
  *
@@ -515,7 +534,7 @@ int punctual_pthread_attr_sched(pthread_attr_t *attr,
  * For setting up: it allocates. -1 with errno, and punctual_last_error() says how to fix it:
  * EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
  * use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
- * little left.
+ * little left; ENOMEM.
  *
  * # Safety
  * `cpus` is NULL or a string. */
@@ -526,7 +545,7 @@ int punctual_affinity_set(pid_t tid,
  * into the `size` bytes at `list`. Returns its length.
  *
  * For setting up: it allocates. -1 with errno: EFAULT `list` is NULL; ERANGE it doesn't fit,
- * and nothing is written; ESRCH no such thread.
+ * and nothing is written; ESRCH no such thread; ENOMEM.
  *
  * # Safety
  * `list` is NULL, or `size` bytes are the caller's. */
@@ -612,7 +631,9 @@ int punctual_thread_timedjoin(struct punctual_thread *thread,
 
 /* Lets the thread run on without anybody who waits for it. `thread` is not used any more. What
  * its function returns is lost. Its stack is taken back by the first punctual_thread_create()
- * after its end. A thread may detach itself. Don't detach it by pthread_detach().
+ * after its end. A thread may detach itself once it has the pointer: it may run before
+ * punctual_thread_create() has written that to `out`, so its creator hands it over, after which
+ * the creator doesn't use it any more. Don't detach it by pthread_detach().
  *
  * A real-time thread may call it: one compare-and-swap, repeated while other threads detach. -1
  * with EFAULT: `thread` is NULL.
@@ -784,6 +805,17 @@ uint64_t punctual_loop_cycles(const struct punctual_loop *wheel);
  * `attr` is NULL or the caller's. */
 int punctual_mutexattr_init(pthread_mutexattr_t *attr);
 
+/* As punctual_mutexattr_init(), and PTHREAD_MUTEX_ROBUST: a thread that ends while it holds the
+ * mutex leaves it to the next one, whose lock answers EOWNERDEAD. That thread holds it then, and
+ * calls punctual_mutex_make_consistent() once what the mutex guards is whole.
+ *
+ * For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
+ * inheritance.
+ *
+ * # Safety
+ * `attr` is NULL or the caller's. */
+int punctual_mutexattr_init_robust(pthread_mutexattr_t *attr);
+
 /* Initialises attributes for pthread_cond_init(): pthread_cond_timedwait() counts on
  * CLOCK_MONOTONIC, which nobody sets. The rest is POSIX; end them with
  * pthread_condattr_destroy().
@@ -846,7 +878,8 @@ uint64_t punctual_ring_lost(const struct punctual_ring *ring);
  *
  * Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
  * punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
- * a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread. A pipe that
+ * a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread; EPERM the caller is
+ * a real-time thread, and the writing one may not become an ordinary one. A pipe that
  * nobody reads any more raises no SIGPIPE: punctual_log_close() answers with EPIPE.
  *
  * # Safety
@@ -955,7 +988,7 @@ void punctual_watchpoint_clear(struct punctual_watchpoint *watched);
  *
  * Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
  * that is offline or not there, or a file that is no journal; or what prevents the journal from
- * being written. Then nothing is changed, and no journal is left that wasn't there before.
+ * being written; ENOMEM. Then nothing is changed, and no journal is left that wasn't there before.
  *
  * # Safety
  * The arrays have as many elements as is said, and `journal` is a string. */
@@ -972,11 +1005,44 @@ ssize_t punctual_irq_steer(const unsigned int *irqs,
  * than the one that steered.
  *
  * Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
- * journal; or what prevents it from being read or removed.
+ * journal; ENOMEM; or what prevents it from being read or removed.
  *
  * # Safety
  * `journal` is NULL or a string. */
 ssize_t punctual_irq_restore(const char *journal,
+                             punctual_irq_skipped skipped,
+                             void *context);
+
+/* What punctual_irq_steer() would change, without changing it: `change`, unless NULL, is called
+ * for each interrupt whose CPUs would be others, and `skipped`, unless NULL, for each that can't be
+ * changed, as far as that is known in advance: before Linux 6.11 the kernel tells which it
+ * manages only when they are steered. Returns how many would have other CPUs.
+ *
+ * Not for a real-time thread: it reads files. -1 with errno: EINVAL no CPU, or one that is
+ * offline or not there; ENOMEM; or what prevents /proc/irq from being read.
+ *
+ * # Safety
+ * The arrays have as many elements as is said. */
+ssize_t punctual_irq_preview_steer(const unsigned int *irqs,
+                                   size_t irq_count,
+                                   const unsigned int *cpus,
+                                   size_t cpu_count,
+                                   punctual_irq_change change,
+                                   punctual_irq_skipped skipped,
+                                   void *context);
+
+/* What punctual_irq_restore() would put back, without doing it: `change`, unless NULL, is called
+ * for each interrupt that has other CPUs than the file `journal` says, and `skipped`, unless NULL,
+ * for each that is gone or can't be changed. Returns how many would be put back; without a
+ * journal 0.
+ *
+ * Not for a real-time thread: it reads files. -1 with errno: EFAULT `journal` is NULL; EINVAL it
+ * is no journal; ENOMEM; or what prevents it from being read.
+ *
+ * # Safety
+ * `journal` is NULL or a string. */
+ssize_t punctual_irq_preview(const char *journal,
+                             punctual_irq_change change,
                              punctual_irq_skipped skipped,
                              void *context);
 
@@ -989,7 +1055,7 @@ ssize_t punctual_irq_restore(const char *journal,
  * Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
  * doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
  * name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
- * not there; EACCES without the right.
+ * not there; EACCES without the right; ENAMETOOLONG; ENOMEM.
  *
  * # Safety
  * `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes. */
@@ -1041,13 +1107,39 @@ ssize_t punctual_cpuset_cpus(const char *name,
                              char *list,
                              size_t size);
 
+/* Locks a mutex as pthread_mutex_lock() does, and waits until the instant `at` of
+ * CLOCK_MONOTONIC at most: pthread_mutex_timedlock() counts on CLOCK_REALTIME, which is set.
+ *
+ * A real-time thread may call it: no system call while the mutex is free, else one, and the
+ * holder runs at the caller's priority meanwhile. -1 with errno: ETIMEDOUT the instant has come;
+ * EDEADLK the caller holds it already; EOWNERDEAD its holder ended with it: the caller holds it
+ * now, see punctual_mutex_make_consistent(); ENOTRECOVERABLE it was not made consistent; ENOTSUP
+ * the mutex is held, and the kernel (before 5.14) or the C library (before glibc 2.35) can't wait so;
+ * EFAULT a pointer is NULL; EINVAL `at` is negative, malformed or beyond 584 years.
+ *
+ * # Safety
+ * `mutex` is NULL or was initialised with attributes of the library; `at` is NULL or can be read. */
+int punctual_mutex_lock_until(pthread_mutex_t *mutex,
+                              const struct timespec *at);
+
+/* Says that what a mutex guards is whole again, after a lock of it answered EOWNERDEAD: it has
+ * attributes of punctual_mutexattr_init_robust(), and the thread that held it has ended. Once it
+ * is unlocked without this, each lock of it is refused with ENOTRECOVERABLE.
+ *
+ * A real-time thread may call it: no system call, no lock. -1 with errno: EFAULT `mutex` is NULL;
+ * EINVAL it is not robust, or no holder of it has ended.
+ *
+ * # Safety
+ * `mutex` is NULL, or initialised and held by the caller. */
+int punctual_mutex_make_consistent(pthread_mutex_t *mutex);
+
 /* Gives the mutex up, waits until notified, and takes the mutex back. It may end without a
- * notification, by a signal handler for one: look at the condition again. It is no cancellation
- * point.
+ * notification, by a signal handler for one: look at the condition again.
  *
  * A real-time thread may call it: one system call, and one more where another thread holds the
  * mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
- * pointer is NULL; EPERM the caller doesn't hold the mutex.
+ * pointer is NULL; EPERM the caller doesn't hold the mutex; EOWNERDEAD and ENOTRECOVERABLE with a
+ * robust mutex, as punctual_mutex_lock_until().
  *
  * # Safety
  * As punctual_condvar_wait_until(). */
@@ -1058,7 +1150,8 @@ int punctual_condvar_wait(struct punctual_condvar *condvar,
  *
  * A real-time thread may call it: system calls as punctual_condvar_wait(). -1 with errno:
  * ETIMEDOUT the instant has come, and the mutex is held; EFAULT a pointer is NULL; EINVAL `at` is
- * negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex.
+ * negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex; EOWNERDEAD and
+ * ENOTRECOVERABLE with a robust mutex, as punctual_mutex_lock_until().
  *
  * # Safety
  * `condvar` is NULL or began as 0, `mutex` is NULL or was initialised with the attributes of

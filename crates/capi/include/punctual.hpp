@@ -1,13 +1,16 @@
 // punctual.hpp - punctual.h for C++17: objects that give back what they hold
 //
 // Constructors are for setting up: they throw std::system_error with errno and the words of
-// punctual_last_error(). What a real-time thread calls in its real-time section is noexcept,
-// allocates nothing, and answers false where the C function answers -1.
+// punctual_last_error(). What a real-time thread calls in its real-time section allocates nothing,
+// and is noexcept or throws where the program is wrong alone: a mutex that it holds already, say. It
+// answers false where the C function answers -1. Instants are std::chrono::steady_clock's, which is
+// CLOCK_MONOTONIC.
 #ifndef PUNCTUAL_HPP
 #define PUNCTUAL_HPP
 
 #include <punctual.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -15,11 +18,13 @@
 #include <cxxabi.h>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace punctual {
 
@@ -29,6 +34,14 @@ inline std::system_error last_error(const char *what)
     const int number = errno;
     return std::system_error(number, std::generic_category(),
                              std::string(what) + ": " + punctual_last_error());
+}
+
+// An instant as the C functions have it, not before it.
+template <class Duration>
+timespec instant(std::chrono::time_point<std::chrono::steady_clock, Duration> at) noexcept
+{
+    const auto ns = std::chrono::ceil<std::chrono::nanoseconds>(at.time_since_epoch()).count();
+    return punctual_timespec(ns < 0 ? 0 : static_cast<std::uint64_t>(ns));
 }
 
 // The heap grown and kept, the caller's stack present, all memory locked: first thing in main().
@@ -49,10 +62,25 @@ public:
     }
     // One system call; on the thread that made it.
     std::int64_t late() const noexcept { return punctual_late_faults(&mark_); }
+    // The same by kind, and preemptions. One system call; on the thread that made it.
+    punctual_faults since() const noexcept
+    {
+        punctual_faults found{};
+        found.struct_size = sizeof found;
+        punctual_faults_since(&mark_, &found);
+        return found;
+    }
 
 private:
     punctual_faults mark_{};
 };
+
+// The most bytes that any stack of exactly `size` bytes was seen to use; -1 with errno. No such stack
+// is freed meanwhile.
+inline std::ptrdiff_t stack_high_water_of_class(std::size_t size) noexcept
+{
+    return punctual_stack_high_water_of_class(size);
+}
 
 // A guarded stack, every page of it present.
 class stack {
@@ -101,6 +129,10 @@ public:
     // The first address above.
     void *top() const noexcept { return static_cast<char *>(data_) + size(); }
     std::size_t size() const noexcept { return data_ ? size_ : 0; }
+    // Bytes without access below it, and as many above.
+    std::size_t guard_size() const noexcept { return data_ ? punctual_stack_guard_size(size_) : 0; }
+    // The most bytes of it that were ever in use. Not for real-time threads: it reads the stack.
+    std::ptrdiff_t high_water() const noexcept { return punctual_stack_high_water(data_); }
 
 private:
     void *data_ = nullptr;
@@ -136,7 +168,14 @@ private:
     }
 };
 
-// A thread that is joined when it goes out of scope. An exception that leaves its function ends
+// Makes the calling thread what the attributes say, its stack excepted.
+inline void thread_apply(const punctual_thread_attr &attr)
+{
+    if (punctual_thread_apply(&attr) != 0)
+        throw last_error("thread");
+}
+
+// A thread that is joined when it goes out of scope, unless it was detached. An exception that leaves its function ends
 // the program.
 class thread {
 public:
@@ -145,7 +184,8 @@ public:
     {
         static_assert(std::is_invocable_v<std::decay_t<Function> &>, "called without arguments");
         using Kept = kept<std::decay_t<Function>>;
-        // Kept by this object: the thread itself calls neither new nor delete.
+        // Kept by this object: the thread itself calls neither new nor delete, unless it is
+        // detached.
         auto work = std::make_unique<Kept>(std::forward<Function>(function));
         if (punctual_thread_create(&thread_, &attr, run<Kept>, work.get()) != 0) {
             const std::system_error error = last_error("thread");
@@ -178,16 +218,55 @@ public:
             throw std::system_error(EINVAL, std::generic_category(), "join: no thread");
         if (punctual_thread_join(thread_, nullptr) != 0)
             throw last_error("join");
-        thread_ = nullptr;
-        work_.reset();
+        joined();
+    }
+    // False where it has not ended: one system call. EINVAL where there is none.
+    bool try_join()
+    {
+        return ended(punctual_thread_tryjoin(thread_, nullptr), EBUSY);
+    }
+    // False where it has not ended by then.
+    template <class Duration>
+    bool join_until(std::chrono::time_point<std::chrono::steady_clock, Duration> at)
+    {
+        const timespec until = instant(at);
+        return ended(punctual_thread_timedjoin(thread_, nullptr, &until), ETIMEDOUT);
+    }
+    // Nobody waits for it any more, and it destroys its function itself when it ends.
+    void detach() noexcept
+    {
+        if (!thread_)
+            return;
+        punctual_thread_detach(std::exchange(thread_, nullptr));
+        work_.release()->leave(left_by_its_object);
     }
     pid_t tid() const noexcept { return punctual_thread_tid(thread_); }
     // For pthread_kill() and the like; of a joinable thread.
     pthread_t native_handle() const noexcept { return punctual_thread_pthread(thread_); }
 
 private:
+    enum owner { both, left_by_its_object, left_by_its_thread };
     struct anything {
         virtual ~anything() = default;
+        // The one that leaves last destroys it.
+        void leave(owner who) noexcept
+        {
+            if (left_.exchange(who, std::memory_order_acq_rel) != both)
+                delete this;
+        }
+
+    private:
+        std::atomic<owner> left_{both};
+    };
+    // Also where pthread_exit() or pthread_cancel() unwind.
+    struct leaving {
+        explicit leaving(anything &work) noexcept : work_(work) {}
+        leaving(const leaving &) = delete;
+        leaving &operator=(const leaving &) = delete;
+        ~leaving() { work_.leave(left_by_its_thread); }
+
+    private:
+        anything &work_;
     };
     template <class Function> struct kept final : anything {
         template <class From> explicit kept(From &&from) : function(std::forward<From>(from)) {}
@@ -196,6 +275,7 @@ private:
 
     template <class Kept> static void *run(void *work)
     {
+        const leaving at_end(*static_cast<Kept *>(work));
         try {
             static_cast<Kept *>(work)->function();
 #ifdef __GLIBCXX__
@@ -213,8 +293,24 @@ private:
     {
         if (thread_ && punctual_thread_join(thread_, nullptr) != 0)
             std::terminate();
+        joined();
+    }
+    void joined() noexcept
+    {
         thread_ = nullptr;
         work_.reset();
+    }
+    // What a join answered that needn't succeed.
+    bool ended(int answer, int not_yet)
+    {
+        if (!thread_)
+            throw std::system_error(EINVAL, std::generic_category(), "join: no thread");
+        if (answer != 0 && errno == not_yet)
+            return false;
+        if (answer != 0)
+            throw last_error("join");
+        joined();
+        return true;
     }
 
     punctual_thread *thread_ = nullptr;
@@ -252,44 +348,156 @@ private:
     punctual_loop loop_;
 };
 
+// For mutex: a thread that ends while it holds the mutex leaves it to the next.
+struct robust_t {
+    explicit robust_t() = default;
+};
+inline constexpr robust_t robust{};
+
 // A mutex with priority inheritance, for std::scoped_lock, std::lock_guard and std::unique_lock.
 // No system call without contention.
 class mutex {
 public:
     using native_handle_type = pthread_mutex_t *;
 
-    mutex()
-    {
-        pthread_mutexattr_t attr;
-        if (punctual_mutexattr_init(&attr) != 0)
-            throw last_error("mutex");
-        const int number = pthread_mutex_init(&mutex_, &attr);
-        pthread_mutexattr_destroy(&attr);
-        if (number != 0)
-            throw std::system_error(number, std::generic_category(), "mutex");
-    }
+    mutex() : mutex(false) {}
+    explicit mutex(robust_t) : mutex(true) {}
     mutex(const mutex &) = delete;
     mutex &operator=(const mutex &) = delete;
     ~mutex() { pthread_mutex_destroy(&mutex_); }
 
-    // Throws EDEADLK where the caller has it already.
+    // Throws EDEADLK where the caller has it already, ENOTRECOVERABLE where a robust one was
+    // unlocked before it was made consistent.
     void lock()
     {
         const int number = pthread_mutex_lock(&mutex_);
-        if (number != 0)
+        if (!taken(number))
             throw std::system_error(number, std::generic_category(), "lock");
     }
-    bool try_lock() noexcept { return pthread_mutex_trylock(&mutex_) == 0; }
+    bool try_lock() noexcept { return taken(pthread_mutex_trylock(&mutex_)); }
+    // False where it is not free by then. Throws as lock(), and ENOTSUP where the kernel (before
+    // 5.14) or the C library (before glibc 2.35) can't wait until an instant.
+    template <class Duration>
+    bool try_lock_until(std::chrono::time_point<std::chrono::steady_clock, Duration> at)
+    {
+        const timespec until = instant(at);
+        const int number = punctual_mutex_lock_until(&mutex_, &until) == 0 ? 0 : errno;
+        if (!taken(number) && number != ETIMEDOUT)
+            throw last_error("lock");
+        return number != ETIMEDOUT;
+    }
+    template <class Rep, class Period>
+    bool try_lock_for(std::chrono::duration<Rep, Period> time)
+    {
+        return try_lock_until(std::chrono::steady_clock::now() +
+                              std::chrono::ceil<std::chrono::nanoseconds>(time));
+    }
     // By another than its holder, it ends the program: what it guards is not to be trusted.
     void unlock() noexcept
     {
         if (pthread_mutex_unlock(&mutex_) != 0)
             std::terminate();
     }
+    // Of a robust one, by its holder: whether the thread that had it before ended with it. Once what
+    // it guards is whole again, make_consistent(); without that nobody gets it after the unlock.
+    bool owner_died() const noexcept { return owner_died_; }
+    void make_consistent()
+    {
+        if (punctual_mutex_make_consistent(&mutex_) != 0)
+            throw last_error("mutex");
+        owner_died_ = false;
+    }
     native_handle_type native_handle() noexcept { return &mutex_; }
 
 private:
+    friend class condvar;
+
+    explicit mutex(bool outlives)
+    {
+        pthread_mutexattr_t attr;
+        if ((outlives ? punctual_mutexattr_init_robust(&attr) : punctual_mutexattr_init(&attr)) != 0)
+            throw last_error("mutex");
+        const int number = pthread_mutex_init(&mutex_, &attr);
+        pthread_mutexattr_destroy(&attr);
+        if (number != 0)
+            throw std::system_error(number, std::generic_category(), "mutex");
+    }
+    // Whether it is held after a lock that was answered like this.
+    bool taken(int number) noexcept
+    {
+        if (number == 0 || number == EOWNERDEAD)
+            owner_died_ = number != 0;
+        return number == 0 || number == EOWNERDEAD;
+    }
+
     pthread_mutex_t mutex_;
+    bool owner_died_ = false;
+};
+
+// A condition variable of one mutex; one system call for a wait.
+class condvar {
+public:
+    condvar() noexcept = default;
+    condvar(const condvar &) = delete;
+    condvar &operator=(const condvar &) = delete;
+
+    // It may end without a notification: look at the condition again. Throws EPERM where the
+    // mutex is not held, EOWNERDEAD where a robust one is not consistent, and ENOTRECOVERABLE where
+    // it is lost meanwhile: then it isn't held.
+    void wait(std::unique_lock<mutex> &lock)
+    {
+        held(lock, punctual_condvar_wait(&condvar_, native(lock)));
+    }
+    template <class Condition> void wait(std::unique_lock<mutex> &lock, Condition condition)
+    {
+        while (!condition())
+            wait(lock);
+    }
+    // False at the instant; the mutex is held.
+    template <class Duration>
+    bool wait_until(std::unique_lock<mutex> &lock,
+                    std::chrono::time_point<std::chrono::steady_clock, Duration> at)
+    {
+        const timespec until = instant(at);
+        return held(lock, punctual_condvar_wait_until(&condvar_, native(lock), &until));
+    }
+    // Whether the condition holds, at the instant at the latest.
+    template <class Duration, class Condition>
+    bool wait_until(std::unique_lock<mutex> &lock,
+                    std::chrono::time_point<std::chrono::steady_clock, Duration> at,
+                    Condition condition)
+    {
+        while (!condition())
+            if (!wait_until(lock, at))
+                return condition();
+        return true;
+    }
+    void notify_one() noexcept { punctual_condvar_notify_one(&condvar_); }
+    void notify_all() noexcept { punctual_condvar_notify_all(&condvar_); }
+
+private:
+    static pthread_mutex_t *native(std::unique_lock<mutex> &lock)
+    {
+        if (!lock.owns_lock())
+            throw std::system_error(EPERM, std::generic_category(), "wait: the mutex is not held");
+        // Given up like that, nobody could ever take it again.
+        if (lock.mutex()->owner_died())
+            throw std::system_error(EOWNERDEAD, std::generic_category(), "wait: not consistent");
+        return lock.mutex()->native_handle();
+    }
+    // Whether a wait was notified.
+    static bool held(std::unique_lock<mutex> &lock, int answer)
+    {
+        const int number = answer == 0 ? 0 : errno;
+        if (lock.mutex()->taken(number == ETIMEDOUT ? 0 : number))
+            return number != ETIMEDOUT;
+        const std::system_error error = last_error("wait");
+        // It is not held any more.
+        lock.release();
+        throw error;
+    }
+
+    punctual_condvar condvar_{};
 };
 
 // From one thread to one other; wait-free.
@@ -314,6 +522,12 @@ public:
     {
         return punctual_ring_pop(ring_.get(), std::addressof(record)) == 1;
     }
+    // The oldest records, at most `room` of them, into an array; how many there were.
+    std::size_t drain(Record *records, std::size_t room) noexcept
+    {
+        const ssize_t count = punctual_ring_drain(ring_.get(), records, room);
+        return count < 0 ? 0 : static_cast<std::size_t>(count);
+    }
     std::uint64_t lost() const noexcept { return punctual_ring_lost(ring_.get()); }
 
 private:
@@ -322,6 +536,88 @@ private:
     };
     std::unique_ptr<punctual_ring, destroy> ring_;
 };
+
+// The CPUs that the tasks of a processor set have now, as a list like "0-3,8".
+inline std::string cpuset_cpus(const char *name)
+{
+    for (std::string list(256, '\0');; list.resize(list.size() * 2)) {
+        const ssize_t length = punctual_cpuset_cpus(name, list.data(), list.size());
+        if (length >= 0)
+            return list.resize(static_cast<std::size_t>(length)), list;
+        if (errno != ERANGE)
+            throw last_error("processor set");
+    }
+}
+
+// What steering or restoring interrupts would do; the number -1 is the default of future ones.
+struct irq_plan {
+    struct change {
+        int irq;
+        std::string now, then;
+    };
+    struct skip {
+        int irq;
+        std::string reason;
+    };
+    std::vector<change> changes;
+    std::vector<skip> skipped;
+};
+
+namespace detail {
+
+// No exception may pass through the library.
+struct irq_told {
+    irq_plan plan;
+    bool whole = true;
+
+    template <class Add> void add(Add add) noexcept
+    {
+        try {
+            add();
+        } catch (...) {
+            whole = false;
+        }
+    }
+    irq_plan finished(ssize_t answer)
+    {
+        if (answer < 0)
+            throw last_error("interrupts");
+        if (!whole)
+            throw std::bad_alloc();
+        return std::move(plan);
+    }
+};
+
+extern "C" inline void punctual_hpp_irq_change(int irq, const char *now, const char *then, void *to)
+{
+    irq_told &told = *static_cast<irq_told *>(to);
+    told.add([&] { told.plan.changes.push_back({irq, now, then}); });
+}
+extern "C" inline void punctual_hpp_irq_skip(int irq, const char *reason, void *to)
+{
+    irq_told &told = *static_cast<irq_told *>(to);
+    told.add([&] { told.plan.skipped.push_back({irq, reason}); });
+}
+
+} // namespace detail
+
+// What punctual_irq_steer() would change; no interrupt named means all, future ones too.
+inline irq_plan irq_preview_steer(const std::vector<unsigned> &irqs,
+                                  const std::vector<unsigned> &cpus)
+{
+    detail::irq_told told;
+    return told.finished(punctual_irq_preview_steer(
+        irqs.empty() ? nullptr : irqs.data(), irqs.size(), cpus.data(), cpus.size(),
+        detail::punctual_hpp_irq_change, detail::punctual_hpp_irq_skip, &told));
+}
+
+// What punctual_irq_restore() would put back.
+inline irq_plan irq_preview(const char *journal)
+{
+    detail::irq_told told;
+    return told.finished(punctual_irq_preview(journal, detail::punctual_hpp_irq_change,
+                                              detail::punctual_hpp_irq_skip, &told));
+}
 
 } // namespace punctual
 

@@ -6,7 +6,9 @@ use std::mem::offset_of;
 use libc::timespec;
 use punctual_rt::clock;
 use punctual_rt::periodic::{Fixed, Loop, Overrun};
-use punctual_rt::sync::{fill_condition_attributes, fill_mutex_attributes};
+use punctual_rt::sync::{
+    fill_condition_attributes, fill_mutex_attributes, fill_robust_mutex_attributes,
+};
 use punctual_rt::sys::time;
 
 use crate::errno::{fail, null, number, wrong_size};
@@ -285,17 +287,44 @@ pub unsafe extern "C" fn punctual_loop_cycles(wheel: *const punctual_loop) -> u6
 /// `attr` is NULL or the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_mutexattr_init(attr: *mut libc::pthread_mutexattr_t) -> c_int {
+    // SAFETY: NULL or the caller's, by contract.
+    unsafe { filled(attr, fill_mutex_attributes) }
+}
+
+/// # Safety
+/// `attr` is NULL or the caller's.
+unsafe fn filled(
+    attr: *mut libc::pthread_mutexattr_t,
+    fill: unsafe fn(*mut libc::pthread_mutexattr_t) -> std::io::Result<()>,
+) -> c_int {
     if attr.is_null() {
         return null();
     }
-    // SAFETY: the caller's promise.
-    match unsafe { fill_mutex_attributes(attr) } {
+    // SAFETY: not NULL, so the caller's place.
+    match unsafe { fill(attr) } {
         Ok(()) => 0,
         Err(error) => fail(
             number(&error),
             c"the C library or the kernel has no priority inheritance",
         ),
     }
+}
+
+/// As punctual_mutexattr_init(), and PTHREAD_MUTEX_ROBUST: a thread that ends while it holds the
+/// mutex leaves it to the next one, whose lock answers EOWNERDEAD. That thread holds it then, and
+/// calls punctual_mutex_make_consistent() once what the mutex guards is whole.
+///
+/// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
+/// inheritance.
+///
+/// # Safety
+/// `attr` is NULL or the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_mutexattr_init_robust(
+    attr: *mut libc::pthread_mutexattr_t,
+) -> c_int {
+    // SAFETY: NULL or the caller's, by contract.
+    unsafe { filled(attr, fill_robust_mutex_attributes) }
 }
 
 /// Initialises attributes for pthread_cond_init(): pthread_cond_timedwait() counts on

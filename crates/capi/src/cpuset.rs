@@ -3,8 +3,11 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets};
+use punctual_rt::sys::cancel::hold;
 
+use crate::cpus::{NotCpus, numbers};
 use crate::errno::{fail, null};
+use crate::sched::told;
 
 #[cold]
 fn refused(error: CpusetError) -> c_int {
@@ -59,7 +62,7 @@ unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
 /// Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
 /// doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
 /// name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
-/// not there; EACCES without the right.
+/// not there; EACCES without the right; ENAMETOOLONG; ENOMEM.
 ///
 /// # Safety
 /// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
@@ -71,15 +74,16 @@ pub unsafe extern "C" fn punctual_cpuset_make(
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
-    let mut list = Vec::new();
-    if !cpus.is_null() {
-        // SAFETY: the caller's promise.
-        let cpus = unsafe { std::slice::from_raw_parts(cpus, count) };
-        list.extend(cpus.iter().map(|&cpu| cpu as usize));
-    }
+    let _held = hold();
+    // SAFETY: the caller's promise.
+    let cpus = unsafe { numbers(cpus, count) };
     // SAFETY: the caller's promise.
     let sets = unsafe { sets(name) };
-    let done = sets.and_then(|(sets, name)| sets.create(name, &list).map(drop));
+    let done = sets.and_then(|(sets, name)| match cpus {
+        Ok(cpus) => sets.create(name, &cpus).map(drop),
+        Err(NotCpus::TooLarge(cpu)) => Err(CpusetError::NoSuchCpu(cpu)),
+        Err(NotCpus::NoMemory) => Err(CpusetError::no_memory()),
+    });
     // SAFETY: the caller's promise.
     unsafe { answer(done, reason, room) }
 }
@@ -97,6 +101,7 @@ pub unsafe extern "C" fn punctual_cpuset_state(
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
+    let _held = hold();
     // SAFETY: the caller's promise.
     let set = unsafe { found(name) };
     // SAFETY: the caller's promise.
@@ -112,6 +117,7 @@ pub unsafe extern "C" fn punctual_cpuset_state(
 /// `name` is NULL or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc::pid_t) -> c_int {
+    let _held = hold();
     // SAFETY: the caller's promise.
     let set = unsafe { found(name) };
     let done = set.and_then(|set| set.take(process));
@@ -128,6 +134,7 @@ pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc
 /// `name` is NULL or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
+    let _held = hold();
     // SAFETY: the caller's promise.
     let done = match unsafe { found(name) } {
         Err(CpusetError::System(_, error)) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -153,6 +160,7 @@ pub unsafe extern "C" fn punctual_cpuset_cpus(
     list: *mut c_char,
     size: usize,
 ) -> libc::ssize_t {
+    let _held = hold();
     if list.is_null() {
         return null() as libc::ssize_t;
     }
@@ -161,15 +169,6 @@ pub unsafe extern "C" fn punctual_cpuset_cpus(
         Ok(cpus) => cpus,
         Err(error) => return refused(error) as libc::ssize_t,
     };
-    if cpus.len() >= size {
-        let words = c"the list has no room in that many bytes";
-        return fail(libc::ERANGE, words) as libc::ssize_t;
-    }
-    // SAFETY: the text and the 0 after it have room in `size` bytes, and are apart from them.
-    unsafe { list.copy_from_nonoverlapping(cpus.as_ptr().cast(), cpus.len()) };
-    // SAFETY: the length is below `size`.
-    let end = unsafe { list.add(cpus.len()) };
-    // SAFETY: the last of the bytes with room, seen above.
-    unsafe { end.write(0) };
-    cpus.len() as libc::ssize_t
+    // SAFETY: `size` bytes are the caller's, by contract.
+    unsafe { told(&cpus, list, size) }
 }

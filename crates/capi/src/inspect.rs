@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use punctual_rt::stack::{self, Bounds, Part, StackError};
+use punctual_rt::stack::{self, Bounds, Class, Part, StackError};
 
-use crate::errno::{answer, count, null};
+use crate::errno::{answer, count, no_stack, null};
 
 /// The addresses of a stack, guards not counted.
 #[repr(C)]
@@ -93,6 +93,22 @@ pub unsafe extern "C" fn punctual_stack_setbounds(given: *const punctual_stack_b
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_contains(address: *const c_void) -> c_int {
     c_int::from(stack::contains(address as usize))
+}
+
+/// The bytes without access below a stack of `size` bytes, and as many above it: one page. A
+/// function with a frame that is larger than that can reach over the guard, unless it is compiled with
+/// -fstack-clash-protection, which touches each page of the frame.
+///
+/// A real-time thread may call it: it is arithmetic. 0 with EINVAL: no such size.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_stack_guard_size(size: usize) -> usize {
+    match Class::exact(size) {
+        Some(class) => class.guard_size(),
+        None => {
+            no_stack(StackError::NoSuchClass(size));
+            0
+        }
+    }
 }
 
 /// Which part of a stack an address is in.

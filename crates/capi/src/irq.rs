@@ -5,8 +5,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use punctual_rt::irq::{self, Interrupts, Outcome};
+use punctual_rt::irq::{self, Interrupts, Outcome, Plan, Skipped};
+use punctual_rt::sys::cancel::hold;
 
+use crate::cpus::{NotCpus, numbers};
 use crate::errno::{fail, null, number};
 
 /// Called for each interrupt that was left as it is, with its number, or -1 for the default of
@@ -15,6 +17,15 @@ use crate::errno::{fail, null, number};
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
 pub type punctual_irq_skipped =
     Option<unsafe extern "C" fn(irq: c_int, reason: *const c_char, context: *mut c_void)>;
+
+/// Called for each interrupt whose CPUs would be others: its number, or -1 for the default of
+/// future interrupts, the CPUs that it has now and those that it would have, as the kernel writes
+/// them: lists, of the default masks. The texts are valid during the call, which is made on a
+/// real-time thread only if that thread asks for a preview.
+#[expect(non_camel_case_types, reason = "the name that C programs use")]
+pub type punctual_irq_change = Option<
+    unsafe extern "C" fn(irq: c_int, now: *const c_char, then: *const c_char, context: *mut c_void),
+>;
 
 /// # Safety
 /// `place` is NULL, which means none, or the first of `count`.
@@ -27,6 +38,18 @@ unsafe fn list<'a>(place: *const c_uint, count: usize) -> &'a [c_uint] {
 }
 
 /// # Safety
+/// `cpus` is NULL or has `count` elements.
+unsafe fn onto(cpus: *const c_uint, count: usize) -> Result<Vec<usize>, libc::ssize_t> {
+    // SAFETY: so many elements, by contract.
+    unsafe { numbers(cpus, count) }.map_err(|error| {
+        refused(&io::Error::from_raw_os_error(match error {
+            NotCpus::TooLarge(_) => libc::EINVAL,
+            NotCpus::NoMemory => libc::ENOMEM,
+        }))
+    })
+}
+
+/// # Safety
 /// `skipped` may be called with `context`.
 unsafe fn tell(
     outcome: io::Result<Outcome>,
@@ -35,18 +58,70 @@ unsafe fn tell(
 ) -> libc::ssize_t {
     match outcome {
         Ok(outcome) => {
-            for one in &outcome.skipped {
-                let number = one.irq.and_then(|irq| c_int::try_from(irq).ok());
-                let reason = CString::new(one.reason.as_str()).unwrap_or_default();
-                if let Some(skipped) = skipped {
-                    // SAFETY: the caller's promise.
-                    unsafe { skipped(number.unwrap_or(-1), reason.as_ptr(), context) };
-                }
-            }
+            // SAFETY: it may be called with the context, by contract.
+            unsafe { tell_skipped(&outcome.skipped, skipped, context) };
             outcome.changed.len() as libc::ssize_t
         }
-        Err(error) => fail(number(&error), irq::advice(&error)) as libc::ssize_t,
+        Err(error) => refused(&error),
     }
+}
+
+fn refused(error: &io::Error) -> libc::ssize_t {
+    // Of reading a file, which makes room for its text.
+    let number = match error.kind() {
+        io::ErrorKind::OutOfMemory => libc::ENOMEM,
+        _ => number(error),
+    };
+    let words = match number {
+        libc::ENOMEM => NO_MEMORY,
+        _ => irq::advice(error),
+    };
+    fail(number, words) as libc::ssize_t
+}
+
+const NO_MEMORY: &CStr = c"no memory for the list of interrupts";
+
+/// The number that C programs know an interrupt by.
+fn told(irq: Option<u32>) -> c_int {
+    irq.and_then(|irq| c_int::try_from(irq).ok()).unwrap_or(-1)
+}
+
+/// # Safety
+/// `tell` may be called with `context`.
+unsafe fn tell_skipped(all: &[Skipped], tell: punctual_irq_skipped, context: *mut c_void) {
+    for one in all {
+        let reason = CString::new(one.reason.as_bytes()).unwrap_or_default();
+        if let Some(tell) = tell {
+            // SAFETY: it may be called with the context, by contract.
+            unsafe { tell(told(one.irq), reason.as_ptr(), context) };
+        }
+    }
+}
+
+/// # Safety
+/// `change` and `skipped` may be called with `context`.
+unsafe fn tell_plan(
+    plan: io::Result<Plan>,
+    change: punctual_irq_change,
+    skipped: punctual_irq_skipped,
+    context: *mut c_void,
+) -> libc::ssize_t {
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) => return refused(&error),
+    };
+    let count = plan.changes.len() as libc::ssize_t;
+    for one in plan.changes {
+        let now = CString::new(one.now).unwrap_or_default();
+        let then = CString::new(one.then).unwrap_or_default();
+        if let Some(change) = change {
+            // SAFETY: it may be called with the context, by contract.
+            unsafe { change(told(one.irq), now.as_ptr(), then.as_ptr(), context) };
+        }
+    }
+    // SAFETY: it may be called with the context, by contract.
+    unsafe { tell_skipped(&plan.skipped, skipped, context) };
+    count
 }
 
 /// Makes only the `cpus` serve the interrupts `irqs`, or, where `irqs` is NULL, all interrupts,
@@ -57,7 +132,7 @@ unsafe fn tell(
 ///
 /// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL no CPU, one
 /// that is offline or not there, or a file that is no journal; or what prevents the journal from
-/// being written. Then nothing is changed, and no journal is left that wasn't there before.
+/// being written; ENOMEM. Then nothing is changed, and no journal is left that wasn't there before.
 ///
 /// # Safety
 /// The arrays have as many elements as is said, and `journal` is a string.
@@ -71,6 +146,7 @@ pub unsafe extern "C" fn punctual_irq_steer(
     skipped: punctual_irq_skipped,
     context: *mut c_void,
 ) -> libc::ssize_t {
+    let _held = hold();
     if journal.is_null() {
         return null() as libc::ssize_t;
     }
@@ -80,8 +156,10 @@ pub unsafe extern "C" fn punctual_irq_steer(
     // SAFETY: the caller's promise.
     let journal = unsafe { CStr::from_ptr(journal) };
     // SAFETY: the caller's promise.
-    let cpus = unsafe { list(cpus, cpu_count) };
-    let cpus: Vec<usize> = cpus.iter().map(|&cpu| cpu as usize).collect();
+    let cpus = match unsafe { onto(cpus, cpu_count) } {
+        Ok(cpus) => cpus,
+        Err(failed) => return failed,
+    };
     // SAFETY: the caller's promise.
     let irqs = unsafe { list(irqs, irq_count) };
     let journal = Path::new(OsStr::from_bytes(journal.to_bytes()));
@@ -95,7 +173,7 @@ pub unsafe extern "C" fn punctual_irq_steer(
 /// than the one that steered.
 ///
 /// Not for a real-time thread: it reads and writes files. -1 with errno: EFAULT `journal` is NULL; EINVAL it is no
-/// journal; or what prevents it from being read or removed.
+/// journal; ENOMEM; or what prevents it from being read or removed.
 ///
 /// # Safety
 /// `journal` is NULL or a string.
@@ -105,6 +183,7 @@ pub unsafe extern "C" fn punctual_irq_restore(
     skipped: punctual_irq_skipped,
     context: *mut c_void,
 ) -> libc::ssize_t {
+    let _held = hold();
     if journal.is_null() {
         return null() as libc::ssize_t;
     }
@@ -114,4 +193,69 @@ pub unsafe extern "C" fn punctual_irq_restore(
     let done = Interrupts::of_this_machine().restore(journal);
     // SAFETY: the caller's promise.
     unsafe { tell(done, skipped, context) }
+}
+
+/// What punctual_irq_steer() would change, without changing it: `change`, unless NULL, is called
+/// for each interrupt whose CPUs would be others, and `skipped`, unless NULL, for each that can't be
+/// changed, as far as that is known in advance: before Linux 6.11 the kernel tells which it
+/// manages only when they are steered. Returns how many would have other CPUs.
+///
+/// Not for a real-time thread: it reads files. -1 with errno: EINVAL no CPU, or one that is
+/// offline or not there; ENOMEM; or what prevents /proc/irq from being read.
+///
+/// # Safety
+/// The arrays have as many elements as is said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_irq_preview_steer(
+    irqs: *const c_uint,
+    irq_count: usize,
+    cpus: *const c_uint,
+    cpu_count: usize,
+    change: punctual_irq_change,
+    skipped: punctual_irq_skipped,
+    context: *mut c_void,
+) -> libc::ssize_t {
+    let _held = hold();
+    if !irqs.is_null() && irq_count == 0 {
+        return 0;
+    }
+    // SAFETY: so many elements, by contract.
+    let cpus = match unsafe { onto(cpus, cpu_count) } {
+        Ok(cpus) => cpus,
+        Err(failed) => return failed,
+    };
+    // SAFETY: NULL or so many elements, by contract.
+    let irqs = unsafe { list(irqs, irq_count) };
+    let plan = Interrupts::of_this_machine().preview_steer(irqs, &cpus);
+    // SAFETY: the functions take the context, by contract.
+    unsafe { tell_plan(plan, change, skipped, context) }
+}
+
+/// What punctual_irq_restore() would put back, without doing it: `change`, unless NULL, is called
+/// for each interrupt that has other CPUs than the file `journal` says, and `skipped`, unless NULL,
+/// for each that is gone or can't be changed. Returns how many would be put back; without a
+/// journal 0.
+///
+/// Not for a real-time thread: it reads files. -1 with errno: EFAULT `journal` is NULL; EINVAL it
+/// is no journal; ENOMEM; or what prevents it from being read.
+///
+/// # Safety
+/// `journal` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_irq_preview(
+    journal: *const c_char,
+    change: punctual_irq_change,
+    skipped: punctual_irq_skipped,
+    context: *mut c_void,
+) -> libc::ssize_t {
+    let _held = hold();
+    if journal.is_null() {
+        return null() as libc::ssize_t;
+    }
+    // SAFETY: not NULL, so a string.
+    let journal = unsafe { CStr::from_ptr(journal) };
+    let plan =
+        Interrupts::of_this_machine().preview(Path::new(OsStr::from_bytes(journal.to_bytes())));
+    // SAFETY: the functions take the context, by contract.
+    unsafe { tell_plan(plan, change, skipped, context) }
 }

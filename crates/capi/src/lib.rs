@@ -9,6 +9,7 @@
 
 mod advice;
 mod clock;
+mod cpus;
 mod cpuset;
 mod errno;
 mod inspect;

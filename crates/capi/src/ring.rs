@@ -4,8 +4,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fs::File;
 use std::os::fd::FromRawFd;
 
-use punctual_rt::log::{self, ARGUMENTS, Logger, Writer};
+use punctual_rt::log::{self, ARGUMENTS, Logger, RealTime, Writer};
 use punctual_rt::records::Records;
+use punctual_rt::sys::cancel::hold;
 
 use crate::errno::{fail, no_thread, null, number};
 use crate::reserve::Since;
@@ -137,7 +138,8 @@ const _: () = assert!(PUNCTUAL_LOG_ARGUMENTS == ARGUMENTS);
 ///
 /// Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
 /// punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
-/// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread. A pipe that
+/// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread; EPERM the caller is
+/// a real-time thread, and the writing one may not become an ordinary one. A pipe that
 /// nobody reads any more raises no SIGPIPE: punctual_log_close() answers with EPIPE.
 ///
 /// # Safety
@@ -149,6 +151,7 @@ pub unsafe extern "C" fn punctual_log_open(
     count: usize,
     capacity: usize,
 ) -> *mut punctual_log {
+    let _held = hold();
     let since = Since::now();
     // SAFETY: the caller's promise.
     let opened = unsafe { open(fd, formats, count, capacity) }.map(Box::new);
@@ -216,7 +219,10 @@ unsafe fn open(
     let opened = log::open(capacity, kept, sink);
     let (logger, writer) = opened.map_err(|error| match number(&error) {
         libc::ENOMEM => no_memory(),
-        _ => no_thread(&error),
+        _ => match RealTime::of(&error) {
+            Some(refused) => fail(refused.errno, refused.advice()),
+            None => no_thread(&error),
+        },
     })?;
     Ok(punctual_log { logger, writer })
 }
@@ -278,6 +284,7 @@ pub extern "C" fn punctual_log_double(value: f64) -> u64 {
 /// `log` is NULL, or open and not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
+    let _held = hold();
     if log.is_null() {
         return i64::from(null());
     }

@@ -1,13 +1,14 @@
 //! Scheduling and places of threads.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::fmt::Write;
+use std::io::ErrorKind;
 use std::mem::offset_of;
 
 use punctual_rt::advice::{Attempt, of_list};
 use punctual_rt::affinity;
-use punctual_rt::cpulist::{CpuList, CpuListError, Listed};
+use punctual_rt::cpulist::{CpuList, CpuListError, text};
 use punctual_rt::sched::{self, Policy};
+use punctual_rt::sys::cancel::hold;
 
 use crate::errno::{fail, null, refused, wrong_size};
 use crate::versioned::{self, Versioned};
@@ -206,18 +207,22 @@ pub(crate) unsafe fn chosen(
         CpuList::Except(_) => list.choose(own),
         // Those that it has are there; the others may be.
         CpuList::Only(cpus) if cpus.iter().all(|cpu| own.contains(cpu)) => list.choose(own),
-        _ => list.choose(&online()),
+        _ => list.choose(&online()?),
     }
 }
 
 /// The CPUs that a process may come to: those of its first thread's cpuset are not told, so
 /// this asks the kernel for all that are online.
-fn online() -> Vec<usize> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let list = text.parse::<CpuList>();
+fn online() -> Result<Vec<usize>, CpuListError> {
+    let list = match std::fs::read_to_string("/sys/devices/system/cpu/online") {
+        Ok(text) => text.parse::<CpuList>(),
+        Err(error) if error.kind() == ErrorKind::OutOfMemory => Err(CpuListError::NoMemory),
+        Err(_) => Ok(CpuList::All),
+    };
     match list {
-        Ok(CpuList::Only(cpus)) => cpus,
-        _ => affinity::of(0).unwrap_or_default(),
+        Ok(CpuList::Only(cpus)) => Ok(cpus),
+        Err(CpuListError::NoMemory) => Err(CpuListError::NoMemory),
+        _ => affinity::of(0).map_err(|_| CpuListError::NoMemory),
     }
 }
 
@@ -227,12 +232,13 @@ fn online() -> Vec<usize> {
 /// For setting up: it allocates. -1 with errno, and punctual_last_error() says how to fix it:
 /// EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
 /// use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
-/// little left.
+/// little left; ENOMEM.
 ///
 /// # Safety
 /// `cpus` is NULL or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_char) -> c_int {
+    let _held = hold();
     if cpus.is_null() {
         return null();
     }
@@ -243,7 +249,7 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
     // SAFETY: the caller's promise.
     let chosen = match unsafe { chosen(cpus, &own) } {
         Ok(chosen) => chosen,
-        Err(error) => return fail(libc::EINVAL, of_list(error)),
+        Err(error) => return fail(error.errno(), of_list(error)),
     };
     match affinity::set(tid, &chosen) {
         Ok(()) => 0,
@@ -251,30 +257,11 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
     }
 }
 
-/// A string of a fixed size.
-struct Room<'a> {
-    bytes: &'a mut [u8],
-    used: usize,
-}
-
-impl Write for Room<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let end = self.used + text.len();
-        // One byte is left for the NUL.
-        if end >= self.bytes.len() {
-            return Err(std::fmt::Error);
-        }
-        self.bytes[self.used..end].copy_from_slice(text.as_bytes());
-        self.used = end;
-        Ok(())
-    }
-}
-
 /// Writes the CPUs that the thread `tid` may use, 0 means the caller, as a list like "0-3,8"
 /// into the `size` bytes at `list`. Returns its length.
 ///
 /// For setting up: it allocates. -1 with errno: EFAULT `list` is NULL; ERANGE it doesn't fit,
-/// and nothing is written; ESRCH no such thread.
+/// and nothing is written; ESRCH no such thread; ENOMEM.
 ///
 /// # Safety
 /// `list` is NULL, or `size` bytes are the caller's.
@@ -291,17 +278,28 @@ pub unsafe extern "C" fn punctual_affinity_get(
         Ok(cpus) => cpus,
         Err(error) => return refused(Attempt::Affinity, &error) as libc::ssize_t,
     };
-    let mut text = vec![0; size.min(64 << 10)];
-    let mut room = Room {
-        bytes: &mut text,
-        used: 0,
+    let text = match text(&cpus) {
+        Ok(text) => text,
+        Err(error) => return fail(error.errno(), of_list(error)) as libc::ssize_t,
     };
-    if write!(room, "{}", Listed(&cpus)).is_err() {
+    // SAFETY: `size` bytes are the caller's, by contract.
+    unsafe { told(&text, list, size) }
+}
+
+/// Writes a list and a 0 after it into the caller's room, and returns its length.
+///
+/// # Safety
+/// `size` bytes at `list` are the caller's, and apart from the text.
+pub(crate) unsafe fn told(text: &str, list: *mut c_char, size: usize) -> libc::ssize_t {
+    if text.len() >= size {
         let words = c"the list has no room in that many bytes";
         return fail(libc::ERANGE, words) as libc::ssize_t;
     }
-    let used = room.used;
-    // SAFETY: `used` and the NUL after it are below `size`.
-    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), list.cast::<u8>(), used + 1) };
-    used as libc::ssize_t
+    // SAFETY: the text and the 0 after it have room in `size` bytes, and are apart from them.
+    unsafe { list.copy_from_nonoverlapping(text.as_ptr().cast(), text.len()) };
+    // SAFETY: the length is below `size`.
+    let end = unsafe { list.add(text.len()) };
+    // SAFETY: the last of the bytes with room, seen above.
+    unsafe { end.write(0) };
+    text.len() as libc::ssize_t
 }

@@ -1,9 +1,9 @@
-//! The condition variable that waits with one system call.
+//! The condition variable that waits with one system call, and what POSIX lacks for its mutex.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use libc::{pthread_mutex_t, timespec};
-use punctual_rt::sync::Condvar;
+use punctual_rt::sync::{Condvar, lock_until, make_consistent};
 
 use crate::clock::{MALFORMED, nanoseconds};
 use crate::errno::{fail, null, number};
@@ -45,20 +45,92 @@ unsafe fn wait(condvar: *mut punctual_condvar, mutex: *mut pthread_mutex_t, at_n
         Err(error) => {
             let words = match number(&error) {
                 libc::EPERM => c"the mutex is not held: lock it before the wait",
-                _ => c"the mutex is not one of punctual_mutexattr_init()",
+                _ => of_mutex(number(&error)),
             };
             fail(number(&error), words)
         }
     }
 }
 
+/// What the C library's answer to a lock means.
+fn of_mutex(number: c_int) -> &'static CStr {
+    match number {
+        libc::EOWNERDEAD => {
+            c"its holder ended with the mutex: make what it guards whole, then call \
+              punctual_mutex_make_consistent()"
+        }
+        libc::ENOTRECOVERABLE => {
+            c"the mutex was unlocked before it was made consistent: initialise it anew"
+        }
+        libc::EDEADLK => c"the caller holds the mutex already",
+        libc::ETIMEDOUT => c"the instant came before the mutex was free",
+        libc::ENOTSUP => c"a timed lock with priority inheritance needs Linux 5.14 and glibc 2.35",
+        _ => c"the mutex is not one of punctual_mutexattr_init()",
+    }
+}
+
+/// Locks a mutex as pthread_mutex_lock() does, and waits until the instant `at` of
+/// CLOCK_MONOTONIC at most: pthread_mutex_timedlock() counts on CLOCK_REALTIME, which is set.
+///
+/// A real-time thread may call it: no system call while the mutex is free, else one, and the
+/// holder runs at the caller's priority meanwhile. -1 with errno: ETIMEDOUT the instant has come;
+/// EDEADLK the caller holds it already; EOWNERDEAD its holder ended with it: the caller holds it
+/// now, see punctual_mutex_make_consistent(); ENOTRECOVERABLE it was not made consistent; ENOTSUP
+/// the mutex is held, and the kernel (before 5.14) or the C library (before glibc 2.35) can't wait so;
+/// EFAULT a pointer is NULL; EINVAL `at` is negative, malformed or beyond 584 years.
+///
+/// # Safety
+/// `mutex` is NULL or was initialised with attributes of the library; `at` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_mutex_lock_until(
+    mutex: *mut pthread_mutex_t,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: NULL or readable, by contract.
+    let Some(at) = (unsafe { at.as_ref() }).filter(|_| !mutex.is_null()) else {
+        return null();
+    };
+    let Some(at_ns) = nanoseconds(at) else {
+        return fail(libc::EINVAL, MALFORMED);
+    };
+    // SAFETY: not NULL, so initialised: the caller's promise.
+    match unsafe { lock_until(mutex, at_ns) } {
+        0 => 0,
+        number => fail(number, of_mutex(number)),
+    }
+}
+
+/// Says that what a mutex guards is whole again, after a lock of it answered EOWNERDEAD: it has
+/// attributes of punctual_mutexattr_init_robust(), and the thread that held it has ended. Once it
+/// is unlocked without this, each lock of it is refused with ENOTRECOVERABLE.
+///
+/// A real-time thread may call it: no system call, no lock. -1 with errno: EFAULT `mutex` is NULL;
+/// EINVAL it is not robust, or no holder of it has ended.
+///
+/// # Safety
+/// `mutex` is NULL, or initialised and held by the caller.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_mutex_make_consistent(mutex: *mut pthread_mutex_t) -> c_int {
+    if mutex.is_null() {
+        return null();
+    }
+    // SAFETY: not NULL, so initialised and held: the caller's promise.
+    match unsafe { make_consistent(mutex) } {
+        Ok(()) => 0,
+        Err(error) => fail(
+            number(&error),
+            c"no holder of the mutex has ended with it, or it is not robust",
+        ),
+    }
+}
+
 /// Gives the mutex up, waits until notified, and takes the mutex back. It may end without a
-/// notification, by a signal handler for one: look at the condition again. It is no cancellation
-/// point.
+/// notification, by a signal handler for one: look at the condition again.
 ///
 /// A real-time thread may call it: one system call, and one more where another thread holds the
 /// mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
-/// pointer is NULL; EPERM the caller doesn't hold the mutex.
+/// pointer is NULL; EPERM the caller doesn't hold the mutex; EOWNERDEAD and ENOTRECOVERABLE with a
+/// robust mutex, as punctual_mutex_lock_until().
 ///
 /// # Safety
 /// As punctual_condvar_wait_until().
@@ -75,7 +147,8 @@ pub unsafe extern "C" fn punctual_condvar_wait(
 ///
 /// A real-time thread may call it: system calls as punctual_condvar_wait(). -1 with errno:
 /// ETIMEDOUT the instant has come, and the mutex is held; EFAULT a pointer is NULL; EINVAL `at` is
-/// negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex.
+/// negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex; EOWNERDEAD and
+/// ENOTRECOVERABLE with a robust mutex, as punctual_mutex_lock_until().
 ///
 /// # Safety
 /// `condvar` is NULL or began as 0, `mutex` is NULL or was initialised with the attributes of

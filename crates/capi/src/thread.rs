@@ -5,7 +5,8 @@ use std::mem::offset_of;
 
 use punctual_rt::advice::{Attempt, of_list};
 use punctual_rt::affinity;
-use punctual_rt::thread::{Builder, Gate, Joinable, SpawnError, reap};
+use punctual_rt::sys::cancel::hold;
+use punctual_rt::thread::{Builder, Joinable, Main, SpawnError, Start, reap};
 
 use crate::clock::{MALFORMED, nanoseconds};
 use crate::errno::{fail, no_stack, no_thread, null, number, refused, wrong_size};
@@ -60,34 +61,16 @@ pub struct punctual_thread {
     _opaque: [u8; 0],
 }
 
-type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-
-/// What goes to the new thread.
-struct Start {
-    gate: Gate,
-    builder: Builder,
-    main: Main,
-    argument: *mut c_void,
-}
-
 /// The first function of the thread. The program's runs above a frame without destructors,
 /// since pthread_exit() and pthread_cancel() unwind through it.
 extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
-    match begin(start) {
+    // SAFETY: the start that the thread was made with, which is there until it was joined.
+    let start = unsafe { &*start.cast_const().cast::<Start>() };
+    match start.pass() {
         // SAFETY: the program says that the function takes the argument.
         Some((main, argument)) => unsafe { main(argument) },
         None => std::ptr::null_mut(),
     }
-}
-
-/// Waits until the thread is set up; what it is to call then, unless it was given up.
-fn begin(start: *mut c_void) -> Option<(Main, *mut c_void)> {
-    // SAFETY: the creator handed this box over to this thread alone.
-    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
-    start.gate.pass()?;
-    // The kernel cuts long names, and has no other answer.
-    let _ = start.builder.name_caller();
-    Some((start.main, start.argument))
 }
 
 /// What the caller wants, or the number and the words of what is wrong with it.
@@ -123,15 +106,14 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     if !attr.name.is_null() {
         // SAFETY: the caller's promise: a string.
         let name = unsafe { CStr::from_ptr(attr.name) };
-        // The kernel keeps as much: a long name must not ask for memory.
-        let kept = name.to_bytes().get(..15).unwrap_or(name.to_bytes());
-        builder = builder.name(&String::from_utf8_lossy(kept));
+        builder = builder.name_bytes(name.to_bytes());
     }
     if !attr.cpus.is_null() {
+        let own = affinity::of(0).map_err(|error| refused(Attempt::Affinity, &error))?;
         // SAFETY: the caller's promise: a string.
-        let chosen = unsafe { chosen(attr.cpus, &affinity::of(0).unwrap_or_default()) };
-        let chosen = chosen.map_err(|error| fail(libc::EINVAL, of_list(error)))?;
-        builder = builder.cpus(&chosen);
+        let chosen = unsafe { chosen(attr.cpus, &own) };
+        let chosen = chosen.map_err(|error| fail(error.errno(), of_list(error)))?;
+        builder = builder.cpus_vec(chosen);
     }
     Ok(builder)
 }
@@ -162,6 +144,7 @@ pub unsafe extern "C" fn punctual_thread_create(
     body: Option<extern "C" fn(*mut c_void) -> *mut c_void>,
     argument: *mut c_void,
 ) -> c_int {
+    let _held = hold();
     let Some(main) = body.filter(|_| !out.is_null()) else {
         return null();
     };
@@ -179,16 +162,9 @@ pub unsafe extern "C" fn punctual_thread_create(
     // The two types differ in what may pass through the call, not in how it is made.
     // SAFETY: a pointer to a C function as C calls it, with the unwinding of C++ allowed.
     let main = unsafe { std::mem::transmute::<extern "C" fn(_) -> _, Main>(main) };
-    let start = Box::into_raw(Box::new(Start {
-        gate: Gate::new(),
-        builder: builder.clone(),
-        main,
-        argument,
-    }));
-    let made = Box::<Joinable>::new_uninit();
+    let start = Start::new(builder.thread_name(), main, argument);
+    let unstarted = Joinable::unstarted(stack, start);
     if since.is_short() {
-        // SAFETY: no thread was made, so the box is still ours.
-        drop(unsafe { Box::from_raw(start) });
         return fail(libc::ENOMEM, c"no memory for the thread");
     }
     let entry: extern "C-unwind" fn(*mut c_void) -> *mut c_void = enter;
@@ -199,12 +175,11 @@ pub unsafe extern "C" fn punctual_thread_create(
             extern "C" fn(*mut c_void) -> *mut c_void,
         >(entry)
     };
-    // SAFETY: the box lives until the entry takes it back, behind the gate.
-    let gate = unsafe { &raw const (*start).gate };
-    // SAFETY: the entry takes the box back; the stack is kept until the join.
-    let created = unsafe { builder.create_on(&stack, gate, true, entry, start.cast()) };
-    let (thread, tid) = match created {
-        Ok(created) => created,
+    // SAFETY: the entry passes first; only the functions below join or detach the thread.
+    let made = match unsafe { unstarted.launch(&builder, entry) } {
+        Ok(made) => made,
+        Err(SpawnError::Stack(error)) => return no_stack(error),
+        Err(SpawnError::Thread(error)) => return no_thread(&error),
         Err(SpawnError::Refused(all)) => {
             // Never empty; the first is what the others may come of.
             return match all.first() {
@@ -212,20 +187,9 @@ pub unsafe extern "C" fn punctual_thread_create(
                 None => -1,
             };
         }
-        Err(error) => {
-            // SAFETY: no thread was made, so the box is still ours.
-            drop(unsafe { Box::from_raw(start) });
-            return match error {
-                SpawnError::Stack(error) => no_stack(error),
-                SpawnError::Thread(error) => no_thread(&error),
-                SpawnError::Refused(_) => -1,
-            };
-        }
     };
-    // SAFETY: just made, and only the functions below join or detach it.
-    let made = Box::write(made, unsafe { Joinable::new(thread, tid, stack) });
     // SAFETY: not NULL, so the caller's place.
-    unsafe { out.write(Box::into_raw(made).cast()) };
+    unsafe { out.write(made.as_ptr().cast()) };
     0
 }
 
@@ -243,6 +207,7 @@ pub unsafe extern "C" fn punctual_thread_join(
     thread: *mut punctual_thread,
     result: *mut *mut c_void,
 ) -> c_int {
+    let _held = hold();
     // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
@@ -315,6 +280,7 @@ pub unsafe extern "C" fn punctual_thread_tryjoin(
     thread: *mut punctual_thread,
     result: *mut *mut c_void,
 ) -> c_int {
+    let _held = hold();
     // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
@@ -342,6 +308,7 @@ pub unsafe extern "C" fn punctual_thread_timedjoin(
     result: *mut *mut c_void,
     at: *const libc::timespec,
 ) -> c_int {
+    let _held = hold();
     // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
     let joinable = unsafe { thread.cast::<Joinable>().as_ref() };
     // SAFETY: NULL or readable: the caller's promise.
@@ -372,7 +339,9 @@ fn not_joined(error: &std::io::Error) -> c_int {
 
 /// Lets the thread run on without anybody who waits for it. `thread` is not used any more. What
 /// its function returns is lost. Its stack is taken back by the first punctual_thread_create()
-/// after its end. A thread may detach itself. Don't detach it by pthread_detach().
+/// after its end. A thread may detach itself once it has the pointer: it may run before
+/// punctual_thread_create() has written that to `out`, so its creator hands it over, after which
+/// the creator doesn't use it any more. Don't detach it by pthread_detach().
 ///
 /// A real-time thread may call it: one compare-and-swap, repeated while other threads detach. -1
 /// with EFAULT: `thread` is NULL.
@@ -402,6 +371,7 @@ pub unsafe extern "C" fn punctual_thread_detach(thread: *mut punctual_thread) ->
 /// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_thread_apply(attr: *const punctual_thread_attr) -> c_int {
+    let _held = hold();
     // SAFETY: NULL or readable with its strings, by contract.
     let builder = match unsafe { wanted(attr) } {
         Ok(builder) => builder,

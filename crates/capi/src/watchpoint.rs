@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
+use punctual_rt::sys::cancel::hold;
 use punctual_rt::watchpoint::{Access, Watchpoint, watch};
 
 use crate::errno::{null, set};
@@ -43,6 +44,7 @@ pub extern "C" fn punctual_watchpoint_set(
     length: usize,
     reads: c_int,
 ) -> *mut punctual_watchpoint {
+    let _held = hold();
     let access = if reads == 0 {
         Access::Write
     } else {
@@ -123,6 +125,7 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
 /// As punctual_watchpoint_count(); nobody uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_watchpoint_clear(watched: *mut punctual_watchpoint) {
+    let _held = hold();
     if !watched.is_null() {
         // SAFETY: the caller's promise: it comes from Box::into_raw, and comes here once.
         drop(unsafe { Box::from_raw(watched) });

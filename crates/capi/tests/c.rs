@@ -9,14 +9,15 @@ mod support;
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use support::{Build, C11, CXX17, Linked, succeeds};
+use support::{Build, C11, CXX17, Linked, runs, succeeds};
 
 /// What a program says on standard error is what it could not try here.
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn everywhere(source: &str) {
     for build in Build::all() {
-        let output = succeeds(&mut Command::new(build.compile(source)));
+        let output = runs(&mut Command::new(build.compile(source)));
         for line in String::from_utf8_lossy(&output.stderr).lines() {
             eprintln!("SKIPPED: {line}");
         }
@@ -56,6 +57,42 @@ fn detached_threads_give_their_stacks_back() {
 #[test]
 fn a_condition_variable_loses_no_notification() {
     everywhere("tests/c/condvar.c");
+}
+
+#[test]
+fn mutexes_are_locked_until_an_instant_and_outlive_their_holder() {
+    everywhere("tests/c/mutex.c");
+}
+
+/// A program that never ends is a failure with its name and what it said.
+#[test]
+fn a_program_that_hangs_is_ended_and_told_of() {
+    let source = support::work().join("hangs.c");
+    let text = "#include <stdio.h>
+        #include <unistd.h>
+        int main(void)
+        {
+            printf(\"as far as here\\n\");
+            fflush(stdout);
+            if (fork() == 0) pause();
+            for (;;) pause();
+        }";
+    fs::write(&source, text).expect("written");
+    let program = support::work().join("hangs");
+    let mut compiler = Command::new("gcc");
+    succeeds(compiler.arg(&source).arg("-o").arg(&program));
+    let limit = Duration::from_secs(5);
+    let hung = support::ends_within(&mut Command::new(&program), limit).expect_err("it hangs");
+    assert!(hung.contains("hangs\" did not end within 5 s"), "{hung}");
+    assert!(hung.contains("as far as here"), "{hung}");
+    // One that ends is waited for, whatever it answers.
+    let quick = support::ends_within(&mut Command::new("false"), Duration::from_secs(60));
+    assert_eq!(quick.expect("it ends").status.code(), Some(1));
+}
+
+#[test]
+fn a_cancelled_thread_finishes_the_call_that_it_is_in() {
+    everywhere("tests/c/cancel.c");
 }
 
 #[test]
@@ -121,13 +158,13 @@ fn the_shared_library_exports_what_the_header_declares() {
 #[test]
 fn opened_at_run_time() {
     let program = Build::PLAIN.compile("tests/c/late.c");
-    succeeds(Command::new(program).arg(support::libraries().join("libpunctual.so")));
+    runs(Command::new(program).arg(support::libraries().join("libpunctual.so")));
 }
 
 #[test]
 fn limits() {
     // The limits are the kernel's: one build tells what all would.
-    succeeds(&mut Command::new(Build::PLAIN.compile("tests/c/limits.c")));
+    runs(&mut Command::new(Build::PLAIN.compile("tests/c/limits.c")));
 }
 
 #[test]
@@ -138,7 +175,7 @@ fn out_of_memory_is_an_answer() {
 #[test]
 fn examples() {
     for build in Build::all() {
-        let output = succeeds(&mut Command::new(build.compile("examples/check_stack.c")));
+        let output = runs(&mut Command::new(build.compile("examples/check_stack.c")));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("stack of the library"), "{text}");
         let ours = text.lines().last().expect("a line");
@@ -160,9 +197,9 @@ fn real_time(build: Build, source: &str) -> Option<String> {
                 std::hint::black_box(&mut block);
             }
         });
-        let output = program.arg("1").output();
+        let output = support::ends(program.arg("1"));
         ends.store(true, Ordering::Relaxed);
-        output.expect("the program runs")
+        output
     });
     if output.status.code() == Some(77) {
         let reason = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
@@ -220,7 +257,7 @@ fn address_sanitizer() {
         ..Build::PLAIN
     };
     for source in ["basic", "thread", "loop", "ring"] {
-        succeeds(&mut Command::new(
+        runs(&mut Command::new(
             clang.compile(&format!("tests/c/{source}.c")),
         ));
     }
@@ -228,7 +265,7 @@ fn address_sanitizer() {
         more: &["-fsanitize=address", NO_FAULTS],
         ..Build::PLAIN
     };
-    succeeds(&mut Command::new(gcc.compile("tests/c/storm.c")));
+    runs(&mut Command::new(gcc.compile("tests/c/storm.c")));
 }
 
 #[test]
@@ -241,7 +278,7 @@ fn undefined_behaviour_sanitizer() {
             ..Build::PLAIN
         };
         for source in ["basic", "storm", "thread", "loop", "ring"] {
-            succeeds(&mut Command::new(
+            runs(&mut Command::new(
                 build.compile(&format!("tests/c/{source}.c")),
             ));
         }
@@ -256,9 +293,20 @@ fn thread_sanitizer() {
         "-fsanitize=thread",
         NO_FAULTS,
         "-DCHECK_NO_PREFAULT",
+        "-DCHECK_NO_THREADS_AFTER_FORK",
+        "-DCHECK_NO_WRONG_UNLOCK",
         "-Wno-unused-function",
     ];
-    let usual = ["loop", "ring", "start", "coroutine", "race"];
+    let usual = [
+        "loop",
+        "ring",
+        "start",
+        "coroutine",
+        "race",
+        "detach",
+        "condvar",
+        "mutex",
+    ];
     for (compiler, others) in [("gcc", &[][..]), ("clang", &["basic", "thread"])] {
         for linked in [Linked::Shared, Linked::Static] {
             let build = Build {
@@ -270,10 +318,10 @@ fn thread_sanitizer() {
             for source in usual.iter().chain(others) {
                 let program = build.compile(&format!("tests/c/{source}.c"));
                 let mut command = Command::new(&program);
-                succeeds(command.env_remove("TSAN_OPTIONS"));
+                runs(command.env_remove("TSAN_OPTIONS"));
                 if *source == "race" {
                     // It isn't quiet for being asleep.
-                    let found = command.arg("race").output().expect("the program runs");
+                    let found = support::ends(command.arg("race"));
                     let said = String::from_utf8_lossy(&found.stderr);
                     assert!(said.contains("data race"), "{found:?}");
                 }

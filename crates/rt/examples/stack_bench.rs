@@ -10,6 +10,9 @@
 //! With `lines` after ROUNDS, a line for each figure: name, threads and value, for `make bench`.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
+#[path = "stack_bench/many.rs"]
+mod many;
+
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
@@ -361,6 +364,9 @@ fn print_lines(widths: &[usize]) {
     for (whose, [done, _, faults]) in ["default", "ours"].iter().zip(new_threads()) {
         println!("done-{whose}\t1\t{done}\nfaults-{whose}\t1\t{faults}");
     }
+    for (whose, taken) in ["default", "ours"].iter().zip(many::many_threads()) {
+        println!("many-{whose}\t{}\t{taken}", many::THREADS);
+    }
 }
 
 fn print_table(widths: &[usize], rounds: usize) {
@@ -388,6 +394,9 @@ fn print_table(widths: &[usize], rounds: usize) {
         println!("{:13.1}", medians[0] / reference);
     }
     print_new_threads(new_threads());
+    let [usual, ours] = many::many_threads();
+    let (threads, ratio) = (many::THREADS, usual / ours);
+    println!("{threads} of them at once: glibc's {usual:.0}, ours {ours:.0}, ratio {ratio:.1}x");
 }
 
 fn main() {

@@ -59,6 +59,7 @@ pub fn of_list(error: CpuListError) -> &'static CStr {
         CpuListError::NotAllowed(_) => {
             c"the CPU list names a CPU that is offline, or outside the cpuset of this process"
         }
+        CpuListError::NoMemory => c"no memory for the CPU list",
     }
 }
 

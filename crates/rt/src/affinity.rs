@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::cpulist;
 use crate::sys::task::{self, CPU_MASK_WORDS, CpuMask};
 
 /// The largest number of CPUs that a mask can name.
@@ -42,16 +43,10 @@ pub fn set(tid: i32, cpus: &[usize]) -> io::Result<()> {
 /// Not for a real-time thread: it allocates.
 ///
 /// # Errors
-/// ESRCH for a dead thread.
+/// ESRCH for a dead thread, ENOMEM.
 pub fn of(tid: i32) -> io::Result<Vec<usize>> {
     let mask = task::affinity(tid)?;
-    // Most of the mask is empty: 8,192 looks at a bit would take as long as starting a thread.
-    let words = mask.iter().enumerate().filter(|(_, word)| **word != 0);
-    Ok(words
-        .flat_map(|(at, word)| {
-            (0..64).filter_map(move |bit| (word >> bit & 1 == 1).then_some(at * 64 + bit))
-        })
-        .collect())
+    cpulist::of_mask(&mask).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))
 }
 
 /// How many CPUs a thread (0: the caller) may use. Real-time safe; one system call.

@@ -1,9 +1,10 @@
 //! CPU lists as people and the kernel write them: `3-5,0`, `0-7:2`, `!1-2`, `all`.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use crate::affinity::MAX_CPUS;
+use crate::sys::task::{CPU_MASK_WORDS, CpuMask};
 
 /// A CPU list that is not checked against a machine yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub enum CpuListError {
     NoneLeft,
     /// It names a CPU that may not be used: offline, or outside the cpuset.
     NotAllowed(usize),
+    /// There is no memory for as many CPUs.
+    NoMemory,
 }
 
 impl fmt::Display for CpuListError {
@@ -49,11 +52,23 @@ impl fmt::Display for CpuListError {
                 f,
                 "CPU {cpu} may not be used: it is offline, or outside the cpuset"
             ),
+            Self::NoMemory => write!(f, "no memory for the CPU list"),
         }
     }
 }
 
 impl std::error::Error for CpuListError {}
+
+impl CpuListError {
+    /// The number that the C functions put into `errno`. Real-time safe.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::NoMemory => libc::ENOMEM,
+            _ => libc::EINVAL,
+        }
+    }
+}
 
 /// Why a text is not a CPU list, and the part of it that is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,19 +115,19 @@ impl CpuList {
     /// For setting up: it allocates.
     ///
     /// # Errors
-    /// [`CpuListError::NotAllowed`], [`CpuListError::NoneLeft`].
+    /// [`CpuListError::NotAllowed`], [`CpuListError::NoneLeft`], [`CpuListError::NoMemory`].
     pub fn choose(&self, allowed: &[usize]) -> Result<Vec<usize>, CpuListError> {
         let chosen = match self {
-            Self::All => allowed.to_vec(),
+            Self::All => collected(allowed.len(), allowed.iter().copied())?,
             Self::Only(cpus) => {
                 if let Some(&cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
                     return Err(CpuListError::NotAllowed(cpu));
                 }
-                cpus.clone()
+                collected(cpus.len(), cpus.iter().copied())?
             }
             Self::Except(cpus) => {
                 let left = allowed.iter().filter(|cpu| !cpus.contains(cpu));
-                left.copied().collect()
+                collected(allowed.len(), left.copied())?
             }
         };
         if chosen.is_empty() {
@@ -132,13 +147,13 @@ const MOST: usize = 8 * MAX_CPUS;
 ///
 /// # Errors
 /// [`CpuListError::Malformed`], [`CpuListError::Backwards`], [`CpuListError::TooLarge`],
-/// [`CpuListError::TooLong`].
+/// [`CpuListError::TooLong`], [`CpuListError::NoMemory`].
 pub fn numbers(text: &str) -> Result<Vec<usize>, Refused<'_>> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    let mut named = vec![false; MAX_CPUS];
+    let mut named: CpuMask = [0; CPU_MASK_WORDS];
     let mut passed = 0;
     for part in text.split(',') {
         let part = part.trim();
@@ -148,9 +163,35 @@ pub fn numbers(text: &str) -> Result<Vec<usize>, Refused<'_>> {
         if passed > MOST {
             return Err(refused(CpuListError::TooLong));
         }
-        range.cpus().for_each(|cpu| named[cpu] = true);
+        range
+            .cpus()
+            .for_each(|cpu| named[cpu / 64] |= 1 << (cpu % 64));
     }
-    Ok((0..MAX_CPUS).filter(|&cpu| named[cpu]).collect())
+    of_mask(&named).map_err(|error| Refused { error, part: text })
+}
+
+/// The CPUs of a mask, ascending. For setting up: it allocates.
+///
+/// # Errors
+/// [`CpuListError::NoMemory`].
+pub fn of_mask(mask: &CpuMask) -> Result<Vec<usize>, CpuListError> {
+    let count = mask.iter().map(|word| word.count_ones() as usize).sum();
+    // Most of the mask is empty: 8,192 looks at a bit would take as long as starting a thread.
+    let words = mask.iter().enumerate().filter(|(_, word)| **word != 0);
+    let cpus = words.flat_map(|(at, word)| {
+        (0..64).filter_map(move |bit| (word >> bit & 1 == 1).then_some(at * 64 + bit))
+    });
+    collected(count, cpus)
+}
+
+/// CPUs that are at most `most`: with thousands of them memory is asked for in a way that can be
+/// refused, since a library may not end its program for it.
+fn collected(most: usize, cpus: impl Iterator<Item = usize>) -> Result<Vec<usize>, CpuListError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(most)
+        .map_err(|_| CpuListError::NoMemory)?;
+    all.extend(cpus);
+    Ok(all)
 }
 
 /// One part of a list: `N`, `N-M`, `N-M:STRIDE` or `N-M:USED/GROUP`.
@@ -207,6 +248,32 @@ fn number(text: &str) -> Result<usize, CpuListError> {
         Ok(number) if number < MAX_CPUS => Ok(number),
         _ => Err(CpuListError::TooLarge),
     }
+}
+
+/// Numbers with commas between them, which the kernel takes in any order.
+pub(crate) fn joined(cpus: &[usize]) -> Result<String, CpuListError> {
+    let mut text = String::new();
+    for (at, cpu) in cpus.iter().enumerate() {
+        // A comma and the digits of the largest number.
+        text.try_reserve(21).map_err(|_| CpuListError::NoMemory)?;
+        let comma = if at == 0 { "" } else { "," };
+        // Writing to a string doesn't fail.
+        let _ = write!(text, "{comma}{cpu}");
+    }
+    Ok(text)
+}
+
+/// CPUs, ascending and each once, as the kernel writes them. Not real-time safe (allocates).
+///
+/// # Errors
+/// [`CpuListError::NoMemory`].
+pub fn text(cpus: &[usize]) -> Result<String, CpuListError> {
+    // Four digits and a comma; a number above the last CPU is written, too, and may take more.
+    let mut text = String::new();
+    text.try_reserve(5 * cpus.len())
+        .map_err(|_| CpuListError::NoMemory)?;
+    let _ = write!(text, "{}", Listed(cpus));
+    Ok(text)
 }
 
 /// Writes CPUs, ascending and each once, as the kernel does: `0-3,8`.
@@ -287,6 +354,14 @@ mod tests {
         assert_eq!(choose("!2"), Ok(vec![0, 3]));
         assert_eq!(choose("1-2"), Err(CpuListError::NotAllowed(1)));
         assert_eq!(choose("!0-5"), Err(CpuListError::NoneLeft));
+    }
+
+    #[test]
+    fn every_cpu_there_can_be_is_listed() {
+        let all: Vec<usize> = (0..MAX_CPUS).collect();
+        assert_eq!(numbers("0-8191"), Ok(all.clone()));
+        assert_eq!(of_mask(&[u64::MAX; CPU_MASK_WORDS]), Ok(all));
+        assert_eq!(of_mask(&[0; CPU_MASK_WORDS]), Ok(Vec::new()));
     }
 
     proptest! {

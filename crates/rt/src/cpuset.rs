@@ -20,7 +20,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::cpulist::numbers;
+use crate::cpulist::{CpuListError, joined, numbers};
 
 /// Which version of control groups has the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,13 @@ pub enum CpusetError {
 }
 
 impl CpusetError {
+    /// There is no memory for it (ENOMEM). Not real-time safe.
+    #[must_use]
+    pub fn no_memory() -> Self {
+        let error = io::Error::from_raw_os_error(libc::ENOMEM);
+        Self::System(PathBuf::new(), error)
+    }
+
     /// The number that the C functions put into `errno`. Real-time safe.
     #[must_use]
     pub fn errno(&self) -> i32 {
@@ -55,6 +62,8 @@ impl CpusetError {
             Self::Absent => libc::ENOTSUP,
             Self::Invalid(_) => libc::EBUSY,
             Self::Wrong | Self::NoSuchCpu(_) => libc::EINVAL,
+            // Of reading a file, which makes room for its text.
+            Self::System(_, error) if error.kind() == io::ErrorKind::OutOfMemory => libc::ENOMEM,
             Self::System(_, error) => error.raw_os_error().unwrap_or(libc::EIO),
         }
     }
@@ -72,7 +81,9 @@ impl CpusetError {
             }
             Self::Wrong => c"a set wants a name without slashes and at least one CPU",
             Self::NoSuchCpu(_) => c"a CPU of the set is offline, or is not there",
+            Self::System(..) if self.errno() == libc::ENOMEM => c"no memory for the set",
             Self::System(_, error) => match error.raw_os_error() {
+                Some(libc::ENAMETOOLONG) => c"the name of a set has at most 255 bytes",
                 Some(libc::EEXIST) => c"the name is taken by another set",
                 Some(libc::ENOENT) => c"there is no such set",
                 Some(libc::ESRCH) => c"there is no such process",
@@ -98,6 +109,9 @@ impl fmt::Display for CpusetError {
                 f,
                 "a processor set wants a name without slashes and at least one CPU"
             ),
+            Self::System(..) if self.errno() == libc::ENOMEM => {
+                write!(f, "no memory for the processor set")
+            }
             Self::System(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
@@ -129,7 +143,10 @@ impl Cpusets {
     /// # Errors
     /// [`CpusetError::Absent`].
     pub fn of_this_machine() -> Result<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mounts = match read(Path::new("/proc/self/mounts")) {
+            Err(error) if error.errno() == libc::ENOMEM => return Err(error),
+            mounts => mounts.unwrap_or_default(),
+        };
         let (mut one, mut two) = (None, None);
         for line in mounts.lines() {
             let mut words = line.split(' ').skip(1);
@@ -204,8 +221,12 @@ impl Cpusets {
         // The kernel has several numbers for it: EINVAL, ERANGE, EOVERFLOW. The root's own list lacks
         // the CPUs that other partitions have, or had.
         let there = read(Path::new("/sys/devices/system/cpu/online"));
-        let there = there.ok().and_then(|list| numbers(&list).ok());
-        if let Some(there) = there.filter(|there| !there.is_empty())
+        let there = match there.ok().map(|list| numbers(&list).map_err(|no| no.error)) {
+            Some(Err(CpuListError::NoMemory)) => return Err(CpusetError::no_memory()),
+            Some(Ok(there)) => there,
+            _ => Vec::new(),
+        };
+        if !there.is_empty()
             && let Some(&cpu) = cpus.iter().find(|cpu| !there.contains(cpu))
         {
             return Err(CpusetError::NoSuchCpu(cpu));
@@ -224,6 +245,11 @@ impl Cpusets {
     }
 
     fn named(&self, name: &str) -> Result<Cpuset> {
+        // A longer one would be refused by the kernel, once the path was made of it.
+        if name.len() > 255 {
+            let error = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
+            return Err(CpusetError::System(self.root.clone(), error));
+        }
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\n', '\0']) {
             return Err(CpusetError::Wrong);
         }
@@ -246,7 +272,7 @@ impl Cpuset {
     }
 
     fn isolate(&self, cpus: &[usize]) -> Result<()> {
-        let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+        let list = joined(cpus).map_err(|_| CpusetError::no_memory())?;
         // All of them are there, as was seen: what is left of EINVAL is that.
         let taken = |error| match error {
             CpusetError::System(_, told) if told.raw_os_error() == Some(libc::EINVAL) => {
@@ -254,7 +280,7 @@ impl Cpuset {
             }
             other => other,
         };
-        write(&self.file("cpus"), &list.join(",")).map_err(taken)?;
+        write(&self.file("cpus"), &list).map_err(taken)?;
         match self.sets.version {
             Version::Two => {
                 write(&self.file("cpus.partition"), "isolated")?;
@@ -356,7 +382,10 @@ impl Cpuset {
 
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path)
-        .map(|text| text.trim().to_owned())
+        .map(|mut text| {
+            text.truncate(text.trim_end().len());
+            text
+        })
         .map_err(|error| CpusetError::System(path.to_owned(), error))
 }
 

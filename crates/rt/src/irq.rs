@@ -11,12 +11,21 @@
 //!
 //! Nothing here is for a real-time thread: all of it reads and writes files.
 
+mod plan;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use crate::affinity::MAX_CPUS;
+use crate::cpulist::joined;
+
+pub use plan::{Change, Plan};
 
 /// The interrupts of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +39,7 @@ pub struct Skipped {
     /// Its number; `None` is the default for interrupts to come.
     pub irq: Option<u32>,
     /// Why.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
 }
 
 /// What was done.
@@ -114,15 +123,18 @@ impl Interrupts {
         if onto.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let mut wanted: Vec<Option<u32>> = irqs.iter().copied().map(Some).collect();
-        if irqs.is_empty() {
-            wanted.push(None);
-            wanted.extend(self.numbers()?.into_iter().map(Some));
-        }
+        let wanted = self.wanted(irqs)?;
+        let (list, mask) = (joined(onto).map_err(|_| no_memory())?, mask(onto)?);
         let mut kept = read_journal(journal)?;
         let earlier = kept.clone();
         let mut outcome = Outcome::default();
         let mut todo = Vec::new();
+        let room = todo.try_reserve_exact(wanted.len());
+        room.map_err(|_| no_memory())?;
+        let room = outcome.skipped.try_reserve_exact(wanted.len());
+        room.map_err(|_| no_memory())?;
+        let room = outcome.changed.try_reserve_exact(wanted.len());
+        room.map_err(|_| no_memory())?;
         for irq in wanted {
             match self.read(irq) {
                 Ok(before) => {
@@ -136,15 +148,12 @@ impl Interrupts {
             }
         }
         write_journal(journal, &kept)?;
-        let list: Vec<String> = onto.iter().map(ToString::to_string).collect();
         let mut changed = Vec::new();
+        let room = changed.try_reserve_exact(todo.len());
+        room.map_err(|_| no_memory())?;
         for (irq, before) in todo {
-            let value = if irq.is_some() {
-                list.join(",")
-            } else {
-                mask(onto)
-            };
-            match self.change(irq, &value, &mut outcome) {
+            let value = if irq.is_some() { &list } else { &mask };
+            match self.change(irq, value, &mut outcome) {
                 Ok(true) => changed.push((irq, before)),
                 Ok(false) => {}
                 Err(error) => {
@@ -158,6 +167,23 @@ impl Interrupts {
             let _ = fs::remove_file(journal);
         }
         Ok(outcome)
+    }
+
+    /// Those that are meant: where none are named, the default and all that there are.
+    fn wanted(&self, irqs: &[u32]) -> io::Result<Vec<Option<u32>>> {
+        let mut wanted = Vec::new();
+        let all = match irqs.is_empty() {
+            true => self.numbers()?,
+            false => Vec::new(),
+        };
+        wanted
+            .try_reserve_exact(1 + irqs.len() + all.len())
+            .map_err(|_| no_memory())?;
+        if irqs.is_empty() {
+            wanted.push(None);
+        }
+        wanted.extend(irqs.iter().copied().chain(all).map(Some));
+        Ok(wanted)
     }
 
     /// Takes back what a call has changed before it failed. What can't be taken back stays in
@@ -175,19 +201,6 @@ impl Interrupts {
             true => fs::remove_file(journal),
             false => write_journal(journal, earlier),
         };
-    }
-
-    /// What [`Interrupts::restore`] would put back: each interrupt (`None`: the default),
-    /// and the CPUs that it had. Not for a real-time thread: it reads files.
-    ///
-    /// # Errors
-    /// When the journal can't be read or isn't one.
-    pub fn preview(&self, journal: &Path) -> io::Result<Vec<(Option<u32>, String)>> {
-        let kept = read_journal(journal)?;
-        let differs = |(irq, before): &(Option<u32>, String)| {
-            self.read(*irq).map_or(true, |now| now != *before)
-        };
-        Ok(kept.into_iter().filter(differs).collect())
     }
 
     /// Puts back what the journal holds, and removes it when everything is back. Interrupts
@@ -271,6 +284,7 @@ pub fn advice(error: &io::Error) -> &'static CStr {
     match error.raw_os_error() {
         None => c"the file that was named as the journal is no journal of interrupts",
         Some(libc::EINVAL) => c"no CPU is named, or one that is offline or not there",
+        Some(libc::ENOMEM) => c"no memory for the list of interrupts",
         Some(libc::ENOENT | libc::ENOTDIR) => {
             c"the folder of the journal doesn't exist, or /proc isn't mounted"
         }
@@ -281,32 +295,41 @@ pub fn advice(error: &io::Error) -> &'static CStr {
     }
 }
 
-fn reason(error: &io::Error) -> String {
+const MANAGED: &str = "the kernel manages it (or it belongs to one CPU) and lets nobody steer it";
+
+fn reason(error: &io::Error) -> Cow<'static, str> {
     match error.raw_os_error() {
         // EIO before Linux 6.
-        Some(libc::EPERM | libc::EIO) => {
-            "the kernel manages it (or it belongs to one CPU) and lets nobody steer it".to_owned()
-        }
-        Some(libc::EACCES) => "not permitted: steering interrupts is root's".to_owned(),
-        Some(libc::ENOENT) => "it is there no more".to_owned(),
-        Some(libc::ENOSPC) => "no interrupt vector is left on these CPUs".to_owned(),
-        _ => error.to_string(),
+        Some(libc::EPERM | libc::EIO) => MANAGED.into(),
+        Some(libc::EACCES) => "not permitted: steering interrupts is root's".into(),
+        Some(libc::ENOENT) => "it is there no more".into(),
+        Some(libc::ENOSPC) => "no interrupt vector is left on these CPUs".into(),
+        _ => error.to_string().into(),
     }
 }
 
+fn no_memory() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOMEM)
+}
+
 /// CPUs as the kernel writes masks: 32 bits at a time in hexadecimal, the highest first.
-fn mask(cpus: &[usize]) -> String {
-    let words = cpus.iter().max().map_or(0, |last| last / 32) + 1;
-    let mut mask = vec![0_u32; words];
+fn mask(cpus: &[usize]) -> io::Result<String> {
+    let last = cpus.iter().max().copied().unwrap_or(0);
+    if last >= MAX_CPUS {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut mask = [0_u32; MAX_CPUS / 32];
     for cpu in cpus {
         mask[cpu / 32] |= 1 << (cpu % 32);
     }
-    let words: Vec<String> = mask
-        .iter()
-        .rev()
-        .map(|word| format!("{word:08x}"))
-        .collect();
-    words.join(",")
+    // 8 digits and a comma each: 2,304 bytes at most.
+    let mut text = String::new();
+    for word in mask[..=last / 32].iter().rev() {
+        let comma = if text.is_empty() { "" } else { "," };
+        // Writing to a string doesn't fail.
+        let _ = write!(text, "{comma}{word:08x}");
+    }
+    Ok(text)
 }
 
 type Journal = BTreeMap<Option<u32>, String>;
@@ -388,9 +411,14 @@ mod tests {
 
     #[test]
     fn masks_are_written_as_the_kernel_does() {
-        assert_eq!(mask(&[0]), "00000001");
-        assert_eq!(mask(&[1, 31]), "80000002");
-        assert_eq!(mask(&[0, 33]), "00000002,00000001");
+        for (cpus, expected) in [
+            (&[0][..], "00000001"),
+            (&[1, 31], "80000002"),
+            (&[0, 33], "00000002,00000001"),
+        ] {
+            assert_eq!(mask(cpus).unwrap(), expected);
+        }
+        assert!(mask(&[MAX_CPUS]).is_err());
     }
 
     #[test]

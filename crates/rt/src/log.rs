@@ -4,15 +4,17 @@
 //! One [`Logger`] belongs to one thread. What finds the ring full is lost, and the log says
 //! how much.
 
-use std::fmt::Write as _;
+use std::ffi::CStr;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::clock;
 use crate::ring::{Consumer, Producer, try_ring};
+use crate::sched;
 use crate::sys::futex;
-use crate::thread::{Builder, Handle, SpawnError};
+use crate::thread::{Builder, Handle, Refusal, SpawnError};
 
 /// Numbers that fit in a record.
 pub const ARGUMENTS: usize = 6;
@@ -112,8 +114,14 @@ const TEXT: usize = 64 << 10;
 /// writes to `sink`: a line for each record, its time in seconds and then `formats[id]`. A pipe
 /// that nobody reads any more is an error of the sink, and no SIGPIPE. Not real-time safe.
 ///
+/// The thread that writes is an ordinary one. Where the caller is a real-time thread and the kernel
+/// doesn't let a new thread be an ordinary one, the log is not opened. Where the caller has
+/// SCHED_BATCH or SCHED_IDLE, which a thread may not be allowed to leave, the writing thread has it
+/// then, too.
+///
 /// # Errors
-/// EINVAL when the capacity is above 2^32, ENOMEM, or that of starting a thread.
+/// EINVAL when the capacity is above 2^32, ENOMEM, or that of starting a thread;
+/// [`RealTime`], with the kernel's number in it, where the writing thread would stay a real-time one.
 pub fn open(
     capacity: usize,
     formats: Vec<String>,
@@ -132,23 +140,60 @@ pub fn open(
         lost: 0,
         failed: None,
     };
-    // An ordinary thread where its creator is a real-time one (a background program may not
-    // rise to that, and needn't), and one that takes no signals: SIGPIPE goes to the thread that
-    // writes.
-    let thread = Builder::new()
-        .name("log")
-        .spawn(move |_| write_all(consumer, lines, &told))
-        .map_err(|error| match error {
-            SpawnError::Stack(error) => io::Error::from_raw_os_error(error.errno()),
-            SpawnError::Thread(error) => error,
-            SpawnError::Refused(_) => io::Error::other(error.to_string()),
-        })?;
+    // One that takes no signals: SIGPIPE goes to the thread that writes.
+    let builder = Builder::new().name("log");
+    let work = move || write_all(consumer, lines, &told);
+    // A real-time thread that writes would take the time of those it is there to spare. A background
+    // program may not rise to an ordinary one, and needn't.
+    let thread = match sched::is_real_time(0) {
+        Ok(false) => builder.spawn(move |_| work()),
+        _ => builder.start(work),
+    };
+    let thread = thread.map_err(|error| match error {
+        SpawnError::Stack(error) => io::Error::from_raw_os_error(error.errno()),
+        SpawnError::Thread(error) => error,
+        SpawnError::Refused(refused) => {
+            let errno = refused.first().map_or(libc::EPERM, Refusal::errno);
+            io::Error::other(RealTime { errno })
+        }
+    })?;
     let writer = Writer {
         thread: Some(thread),
         ends,
     };
     Ok((Logger { ring: producer }, writer))
 }
+
+/// Why no log was opened: the thread that writes it would be a real-time one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RealTime {
+    /// What the kernel said when the thread was to become an ordinary one.
+    pub errno: i32,
+}
+
+impl RealTime {
+    /// Itself in what [`open`] failed with, if that is why. Real-time safe.
+    #[must_use]
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+
+    /// What it means, and how to fix it. Real-time safe.
+    #[must_use]
+    pub fn advice(self) -> &'static CStr {
+        c"the thread that writes the log may not become an ordinary one (seccomp?): open the log \
+          in a thread that is not a real-time one"
+    }
+}
+
+impl fmt::Display for RealTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = io::Error::from_raw_os_error(self.errno);
+        write!(f, "{} ({error})", self.advice().to_string_lossy())
+    }
+}
+
+impl std::error::Error for RealTime {}
 
 /// The text on its way to the sink.
 struct Lines<W> {

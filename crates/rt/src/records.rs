@@ -324,21 +324,65 @@ impl Records {
 #[inline]
 unsafe fn put(to: *mut u8, from: *const u8, size: usize) {
     const FEW: usize = 128;
-    if size > FEW || !size.is_multiple_of(8) || !from.addr().is_multiple_of(8) {
-        // SAFETY: the caller's promise.
-        unsafe { to.copy_from_nonoverlapping(from, size) };
-        return;
-    }
-    let (to, from) = (to.cast::<u64>(), from.cast::<u64>());
+    let aligned = from.addr().is_multiple_of(8);
+    let (words, source) = (to.cast::<u64>(), from.cast::<u64>());
     // A constant number of words needs no loop.
     match size {
         // SAFETY: so many words, and aligned: seen above, and the caller's promise.
-        64 => unsafe { put_words(to, from, 8) },
+        64 if aligned => unsafe { put_pairs(words, source, 4) },
         // SAFETY: so many words, aligned as above.
-        32 => unsafe { put_words(to, from, 4) },
-        // SAFETY: so many words, aligned as above.
-        _ => unsafe { put_words(to, from, size / 8) },
+        32 if aligned => unsafe { put_pairs(words, source, 2) },
+        few if aligned && few <= FEW && few.is_multiple_of(8) => {
+            // SAFETY: so many words, aligned as above.
+            unsafe { put_words(words, source, few / 8) }
+        }
+        // SAFETY: so many bytes each, apart from each other: the caller's promise.
+        _ => unsafe { to.copy_from_nonoverlapping(from, size) },
     }
+}
+
+/// As [`put_words`], two words by one store: it is the stores that a push waits for, once the
+/// slots are further away than the nearest cache.
+///
+/// # Safety
+/// Both places have so many pairs of words, aligned to a word, apart from each other.
+#[inline(always)]
+unsafe fn put_pairs(to: *mut u64, from: *const u64, pairs: usize) {
+    for pair in 0..pairs {
+        // SAFETY: within the caller's words.
+        let place = unsafe { from.add(2 * pair) };
+        // SAFETY: readable and aligned: the caller's promise.
+        let low = unsafe { place.read_volatile() };
+        // SAFETY: within the caller's words.
+        let place = unsafe { place.add(1) };
+        // SAFETY: readable and aligned: the caller's promise.
+        let high = unsafe { place.read_volatile() };
+        // SAFETY: within the caller's words.
+        let place = unsafe { to.add(2 * pair) };
+        // SAFETY: two writable words, aligned.
+        unsafe { put_pair(place, low, high) };
+    }
+}
+
+/// # Safety
+/// `to` is two writable words, aligned to one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn put_pair(to: *mut u64, low: u64, high: u64) {
+    use std::arch::x86_64::{_mm_set_epi64x, _mm_storeu_si128};
+    // SAFETY: SSE2 is part of the architecture.
+    let both = unsafe { _mm_set_epi64x(high.cast_signed(), low.cast_signed()) };
+    // SAFETY: 16 writable bytes, of any alignment.
+    unsafe { _mm_storeu_si128(to.cast(), both) };
+}
+
+/// # Safety
+/// `to` is two writable words, aligned to one.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn put_pair(to: *mut u64, low: u64, high: u64) {
+    // SAFETY: two writable words, aligned.
+    unsafe { to.cast::<[u64; 2]>().write([low, high]) };
 }
 
 /// # Safety

@@ -5,15 +5,18 @@
 //! C library's, made with PTHREAD_PRIO_INHERIT.
 
 mod condvar;
+mod robust;
 
 use std::cell::UnsafeCell;
+use std::ffi::c_int;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use crate::sys::{check_returned, zeroed_boxed};
+use crate::sys::{cancel, check_returned, time, tsan, zeroed_boxed};
 
 pub use condvar::{Condvar, Futex, Notices};
+pub use robust::{fill_robust_mutex_attributes, make_consistent};
 
 /// Initialises mutex attributes with PTHREAD_PRIO_INHERIT and PTHREAD_MUTEX_ERRORCHECK. No
 /// system call; for setting up.
@@ -55,6 +58,55 @@ pub unsafe fn fill_condition_attributes(
     check_returned(unsafe { libc::pthread_condattr_setclock(attributes, libc::CLOCK_MONOTONIC) })
 }
 
+unsafe extern "C" {
+    /// Since glibc 2.30; the libc crate doesn't declare it.
+    fn pthread_mutex_clocklock(
+        mutex: *mut libc::pthread_mutex_t,
+        clock: libc::clockid_t,
+        until: *const libc::timespec,
+    ) -> c_int;
+}
+
+/// Locks a mutex of the C library and waits until an instant of CLOCK_MONOTONIC at most, in ns:
+/// what the C library returned, and ENOTSUP where it can't wait so. Real-time safe as
+/// [`PiMutex::lock_until`].
+///
+/// # Safety
+/// `mutex` is initialised.
+#[must_use = "the mutex may not be held"]
+pub unsafe fn lock_until(mutex: *mut libc::pthread_mutex_t, at_ns: u64) -> c_int {
+    if tsan::watches() {
+        // SAFETY: initialised, by contract.
+        return unsafe { lock_by_looking(mutex, at_ns) };
+    }
+    let until = time::timespec(at_ns);
+    // SAFETY: initialised, by contract; the time is a live local.
+    match unsafe { pthread_mutex_clocklock(mutex, libc::CLOCK_MONOTONIC, &until) } {
+        // The time is well-formed, so it is the clock that is refused: FUTEX_LOCK_PI knows
+        // CLOCK_REALTIME alone, and FUTEX_LOCK_PI2 is Linux 5.14's.
+        libc::EINVAL | libc::ENOSYS => libc::ENOTSUP,
+        returned => returned,
+    }
+}
+
+/// [`lock_until`] by calls that ThreadSanitizer knows: gcc 12's and clang 14's don't know
+/// `pthread_mutex_clocklock`, and report each unlock after it. The holder inherits nothing.
+///
+/// # Safety
+/// `mutex` is initialised.
+#[cold]
+unsafe fn lock_by_looking(mutex: *mut libc::pthread_mutex_t, at_ns: u64) -> c_int {
+    let _held = cancel::hold();
+    loop {
+        // SAFETY: initialised, by contract.
+        match unsafe { libc::pthread_mutex_trylock(mutex) } {
+            libc::EBUSY if time::monotonic_now() >= at_ns => return libc::ETIMEDOUT,
+            libc::EBUSY => std::thread::sleep(std::time::Duration::from_millis(1)),
+            returned => return returned,
+        }
+    }
+}
+
 /// A mutex whose holder inherits the priority of the highest thread that waits.
 ///
 /// A panic of the holder unlocks it, and it isn't poisoned as `std::sync::Mutex` is: the next
@@ -73,15 +125,22 @@ unsafe impl<T: ?Sized + Send> Sync for PiMutex<T> {}
 // it isn't locked while it can be moved.
 unsafe impl<T: ?Sized + Send> Send for PiMutex<T> {}
 
+/// What fills attributes in.
+type Fill = unsafe fn(*mut libc::pthread_mutexattr_t) -> io::Result<()>;
+
 impl<T> PiMutex<T> {
     /// Makes an unlocked mutex. Not real-time safe (allocates).
     ///
     /// # Errors
     /// ENOTSUP where the kernel has no priority inheritance.
     pub fn new(value: T) -> io::Result<Self> {
+        Self::with(fill_mutex_attributes, value)
+    }
+
+    fn with(fill: Fill, value: T) -> io::Result<Self> {
         let mut attributes = zeroed_boxed::<libc::pthread_mutexattr_t>();
-        // SAFETY: the box is live and writable.
-        unsafe { fill_mutex_attributes(&mut *attributes) }?;
+        // SAFETY: the box is live and writable, and holds no attributes yet.
+        unsafe { fill(&mut *attributes) }?;
         let raw = zeroed_boxed::<UnsafeCell<libc::pthread_mutex_t>>();
         // SAFETY: the mutex lies in its final place and is initialised once.
         check_returned(unsafe { libc::pthread_mutex_init(raw.get(), &*attributes) })?;
@@ -103,15 +162,39 @@ impl<T: ?Sized> PiMutex<T> {
     #[inline]
     pub fn lock(&self) -> io::Result<PiGuard<'_, T>> {
         // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
-        check_returned(unsafe { libc::pthread_mutex_lock(self.raw.get()) })?;
+        self.guard(unsafe { libc::pthread_mutex_lock(self.raw.get()) })
+    }
+
+    /// The guard of a lock that the C library answered like this.
+    #[inline]
+    fn guard(&self, returned: c_int) -> io::Result<PiGuard<'_, T>> {
+        let owner_died = returned == libc::EOWNERDEAD;
+        if !owner_died {
+            check_returned(returned)?;
+        }
         Ok(PiGuard {
             mutex: self,
+            owner_died,
             not_send: PhantomData,
         })
     }
-}
 
-impl<T: ?Sized> PiMutex<T> {
+    /// As [`PiMutex::lock`], and waits until an instant of CLOCK_MONOTONIC at most, in ns; `None`
+    /// at the instant. Real-time safe in the same way.
+    ///
+    /// # Errors
+    /// As [`PiMutex::lock`]; ENOTSUP where the mutex is held and the kernel (before 5.14) or the C
+    /// library (glibc before 2.35) can't count on CLOCK_MONOTONIC for one with priority
+    /// inheritance.
+    #[inline]
+    pub fn lock_until(&self, at_ns: u64) -> io::Result<Option<PiGuard<'_, T>>> {
+        // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
+        match unsafe { lock_until(self.raw.get(), at_ns) } {
+            libc::ETIMEDOUT => Ok(None),
+            returned => self.guard(returned).map(Some),
+        }
+    }
+
     /// Locks if no thread holds it; `None` when one does, the caller too. Real-time safe: no
     /// system call.
     ///
@@ -123,13 +206,7 @@ impl<T: ?Sized> PiMutex<T> {
         match unsafe { libc::pthread_mutex_trylock(self.raw.get()) } {
             // EDEADLK is glibc's answer where the caller holds one with ERRORCHECK.
             libc::EBUSY | libc::EDEADLK => Ok(None),
-            returned => {
-                check_returned(returned)?;
-                Ok(Some(PiGuard {
-                    mutex: self,
-                    not_send: PhantomData,
-                }))
-            }
+            returned => self.guard(returned).map(Some),
         }
     }
 }
@@ -144,6 +221,9 @@ impl<T: ?Sized> Drop for PiMutex<T> {
 /// Access to the value of a locked [`PiMutex`]; unlocks when dropped.
 pub struct PiGuard<'a, T: ?Sized> {
     mutex: &'a PiMutex<T>,
+    /// Whether the thread that held it before ended with it, and nobody has said since that the
+    /// value is whole.
+    owner_died: bool,
     /// A priority-inheriting mutex is unlocked by the thread that locked it.
     not_send: PhantomData<*const ()>,
 }
@@ -158,10 +238,11 @@ impl<T: ?Sized> PiGuard<'_, T> {
         unsafe { libc::pthread_mutex_unlock(raw) };
         let result = between();
         // SAFETY: the mutex was initialised in `new` and outlives the guard.
-        let taken = unsafe { libc::pthread_mutex_lock(raw) };
-        if taken != 0 {
-            // The guard would be one without its mutex. No rule of pthread allows it.
-            std::process::abort();
+        match unsafe { libc::pthread_mutex_lock(raw) } {
+            0 => self.owner_died = false,
+            libc::EOWNERDEAD => self.owner_died = true,
+            // The guard would be one without its mutex: a robust one that was given up.
+            _ => std::process::abort(),
         }
         result
     }
@@ -196,6 +277,7 @@ impl<T: ?Sized> Drop for PiGuard<'_, T> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::clock;
 
     #[test]
     fn the_value_is_seen_by_one_thread_at_a_time() {
@@ -236,6 +318,35 @@ mod tests {
         });
         drop(held);
         assert_eq!(*mutex.try_lock().unwrap().expect("nobody holds it"), 5);
+    }
+
+    #[test]
+    fn a_timed_lock_ends_at_its_instant_and_not_before() {
+        let mutex = PiMutex::new(7).unwrap();
+        let at = || clock::now_ns() + 2_000_000;
+        {
+            // In the past is soon enough where nobody holds it.
+            let held = mutex.lock_until(1).unwrap().expect("nobody holds it");
+            let again = mutex.lock_until(at()).map(drop);
+            assert_eq!(again.unwrap_err().raw_os_error(), Some(libc::EDEADLK));
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| {
+                    let at = at();
+                    let taken = mutex.lock_until(at).unwrap().is_some();
+                    (taken, clock::now_ns() >= at)
+                });
+                assert_eq!(other.join().unwrap(), (false, true));
+            });
+            assert_eq!(*held, 7);
+        }
+        std::thread::scope(|scope| {
+            let held = mutex.lock().unwrap();
+            let far = clock::now_ns() + 20_000_000_000;
+            let mutex = &mutex;
+            let other = scope.spawn(move || mutex.lock_until(far).unwrap().is_some());
+            drop(held);
+            assert!(other.join().unwrap());
+        });
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_rt::irq::Interrupts;
+use punctual_rt::irq::{Change, Interrupts};
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -37,7 +37,18 @@ fn all_are_steered_and_all_come_back() {
     assert_eq!(interrupts.affinity(9).expect("read"), "0,1");
     // A second change keeps what was before the first.
     interrupts.steer(&[9], &[3], &journal).expect("steered");
-    assert_eq!(interrupts.preview(&journal).expect("a journal").len(), 4);
+    let plan = interrupts.preview(&journal).expect("a journal");
+    let back = |change: &Change| (change.irq, change.now.clone(), change.then.clone());
+    let of = |irq, now: &str, then: &str| (irq, now.to_owned(), then.to_owned());
+    assert_eq!(
+        plan.changes.iter().map(back).collect::<Vec<_>>(),
+        [
+            of(None, "00000003", "f"),
+            of(Some(1), "0,1", "0-3"),
+            of(Some(9), "3", "2"),
+            of(Some(40), "0,1", "0-1,3"),
+        ]
+    );
     let back = interrupts.restore(&journal).expect("restored");
     assert_eq!(back.changed, [1, 9, 40]);
     assert_eq!(interrupts.affinity(9).expect("read"), "2");
@@ -49,6 +60,62 @@ fn all_are_steered_and_all_come_back() {
         interrupts.restore(&journal).expect("again"),
         Default::default()
     );
+}
+
+/// The oracle is the steering itself: what differs afterwards was foretold, and nothing else.
+#[test]
+fn steering_is_foretold_without_a_change() {
+    let (folder, interrupts) = made_up("foretold");
+    let files = || -> Vec<String> {
+        let names = ["1", "9", "40"].map(|irq| format!("{irq}/smp_affinity_list"));
+        let names = names.into_iter().chain(["default_smp_affinity".to_owned()]);
+        names
+            .map(|name| fs::read_to_string(folder.join(name)).expect("read"))
+            .collect()
+    };
+    fs::write(folder.join("9/smp_affinity_list"), "0\n").expect("written");
+    let before = files();
+    let plan = interrupts.preview_steer(&[], &[0]).expect("a plan");
+    assert_eq!(files(), before);
+    let named: Vec<_> = plan.changes.iter().map(|change| change.irq).collect();
+    assert_eq!(named, [None, Some(1), Some(40)]);
+    assert!(plan.skipped.is_empty());
+    interrupts
+        .steer(&[], &[0], &folder.join("journal"))
+        .expect("steered");
+    let after = files();
+    for (at, irq) in [Some(1), Some(9), Some(40), None].into_iter().enumerate() {
+        let change = plan.changes.iter().find(|change| change.irq == irq);
+        assert_eq!(change.is_some(), before[at].trim() != after[at].trim());
+        if let Some(change) = change {
+            assert_eq!(
+                (&*change.now, &*change.then),
+                (before[at].trim(), &*after[at])
+            );
+        }
+    }
+    // Steered there already: nothing is left.
+    let plan = interrupts.preview_steer(&[1, 9, 40], &[0]).expect("a plan");
+    assert!(plan.changes.is_empty() && plan.skipped.is_empty());
+    let plan = interrupts.preview_steer(&[1, 1000], &[0]).expect("a plan");
+    assert_eq!(plan.skipped.len(), 1);
+    assert_eq!(plan.skipped[0].irq, Some(1000));
+    for onto in [&[][..], &[8191]] {
+        let refused = interrupts.preview_steer(&[], onto).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
+    }
+}
+
+#[test]
+fn one_that_the_kernel_manages_is_foretold_as_skipped() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, interrupts) = made_up("managed");
+    let file = folder.join("9/smp_affinity_list");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).expect("a mode");
+    let plan = interrupts.preview_steer(&[1, 9], &[0]).expect("a plan");
+    assert_eq!(plan.changes.len(), 1);
+    assert_eq!(plan.skipped[0].irq, Some(9));
+    assert!(plan.skipped[0].reason.contains("the kernel manages it"));
 }
 
 #[test]

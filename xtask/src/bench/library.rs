@@ -15,6 +15,8 @@ const ROUNDS: usize = 15;
 const PAIR_SHARE: f64 = 20.0 / 28.0;
 /// A new thread is done at least four times as fast.
 const DONE_SHARE: f64 = 1.0 / 4.0;
+/// Many new threads at once are done in half the time.
+const MANY_SHARE: f64 = 1.0 / 2.0;
 /// As flat as a shared machine can show it.
 const FLAT: f64 = 1.1;
 
@@ -179,6 +181,16 @@ pub fn stacks(tools: &Tools) -> Result<Vec<Row>, String> {
         "4 times as fast",
     ));
     rows.push(faults(&figures, ("faults-ours", "faults-default"))?);
+    let many = figures.most("many-ours");
+    rows.push(at_most(
+        figures.against(
+            format!("{many} threads that touch 200 KB"),
+            ("many-ours", many),
+            ("many-default", many, "glibc"),
+        )?,
+        MANY_SHARE,
+        "half the time",
+    ));
     Ok(rows)
 }
 

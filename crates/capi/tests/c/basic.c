@@ -32,6 +32,10 @@ static void sizes(void)
     free(again);
 
     CHECK(punctual_stack_class(0) == 32768);
+    CHECK(punctual_stack_guard_size(32768) == (size_t)sysconf(_SC_PAGESIZE));
+    CHECK(punctual_stack_guard_size(2097152) == punctual_stack_guard_size(32768));
+    errno = 0;
+    CHECK(punctual_stack_guard_size(0) == 0 && errno == EINVAL);
     CHECK(punctual_stack_class(32769) == 65536);
     CHECK(punctual_stack_class(2097152) == 2097152);
     errno = 0;
@@ -102,6 +106,7 @@ static void *on_stack(void *argument)
     struct task *task = (struct task *)argument;
     struct punctual_stack_bounds bounds;
     struct punctual_stack_place place;
+    const size_t guard = punctual_stack_guard_size(task->size);
     volatile char room[100 * 1024];
     long before;
     size_t i;
@@ -119,6 +124,10 @@ static void *on_stack(void *argument)
     CHECK(punctual_stack_contains(&before) == 1);
     CHECK(punctual_stack_contains(&task->size) == 0);
     CHECK(punctual_stack_locate((char *)task->stack - 1, &place) == 1 && place.part == -1);
+    CHECK(punctual_stack_locate((char *)task->stack - guard, &place) == 1 && place.part == -1);
+    /* What lies below is another stack's, or nobody's. */
+    if (punctual_stack_locate((char *)task->stack - guard - 1, &place) == 1)
+        CHECK(place.bounds.low != task->stack);
     CHECK(punctual_stack_locate(bounds.high, &place) == 1 && place.part == 1);
     CHECK(punctual_stack_locate(&before, &place) == 1 && place.part == 0 && place.in_use == 1);
     CHECK(place.bounds.low == task->stack);

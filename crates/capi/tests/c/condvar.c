@@ -117,8 +117,11 @@ static void errors(void)
     FAILS(punctual_condvar_wait_until(&condvar, &mutex, &wrong), EINVAL);
     FAILS(punctual_condvar_notify_one(NULL), EFAULT);
     FAILS(punctual_condvar_notify_all(NULL), EFAULT);
+#ifndef CHECK_NO_WRONG_UNLOCK
+    /* ThreadSanitizer complains of that, and is right. */
     FAILS(punctual_condvar_wait(&condvar, &mutex), EPERM);
     CHECK(strstr(punctual_last_error(), "not held") != NULL && condvar.waiting == 0);
+#endif
     CHECK(pthread_mutex_lock(&mutex) == 0);
     errno = 0;
     while (punctual_condvar_wait_until(&condvar, &mutex, &soon) == 0)

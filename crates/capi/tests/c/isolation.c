@@ -108,6 +108,75 @@ static void count_skipped(int irq, const char *reason, void *context)
     ++*(int *)context;
 }
 
+struct plan {
+    int changes, skipped;
+};
+
+static void foresee(int irq, const char *now, const char *then, void *plan)
+{
+    CHECK(irq >= -1 && strlen(now) > 0 && strlen(then) > 0 && strcmp(now, then) != 0);
+    ((struct plan *)plan)->changes++;
+}
+
+static void foresee_skipped(int irq, const char *reason, void *plan)
+{
+    CHECK(irq >= -1 && strlen(reason) > 0);
+    ((struct plan *)plan)->skipped++;
+}
+
+static size_t affinity(unsigned irq, char *text, size_t size)
+{
+    char name[64];
+    size_t length;
+    FILE *file;
+
+    snprintf(name, sizeof name, "/proc/irq/%u/smp_affinity_list", irq);
+    file = fopen(name, "r");
+    if (file == NULL)
+        return 0;
+    length = fread(text, 1, size - 1, file);
+    text[length] = 0;
+    fclose(file);
+    return length;
+}
+
+/* Nothing is changed by a preview, and none but what it names is changed by the steering. */
+static void foretold(const unsigned *irqs, size_t count, unsigned cpu)
+{
+    static char before[1024][64], after[64];
+    char journal[128];
+    struct plan plan = {0, 0}, back = {0, 0};
+    ssize_t changes;
+    size_t i;
+    int differ = 0;
+
+    for (i = 0; i < count; i++)
+        affinity(irqs[i], before[i], sizeof before[i]);
+    changes = punctual_irq_preview_steer(irqs, count, &cpu, 1, foresee, foresee_skipped, &plan);
+    CHECK(changes >= 0 && changes == plan.changes);
+    CHECK(punctual_irq_preview_steer(irqs, count, &cpu, 1, NULL, NULL, NULL) == changes);
+    for (i = 0; i < count; i++) {
+        affinity(irqs[i], after, sizeof after);
+        CHECK(strcmp(before[i], after) == 0);
+    }
+    snprintf(journal, sizeof journal, "/tmp/punctual-c-%d.foretold", (int)getpid());
+    CHECK(punctual_irq_steer(irqs, count, &cpu, 1, journal, NULL, NULL) >= 0);
+    for (i = 0; i < count; i++) {
+        affinity(irqs[i], after, sizeof after);
+        differ += strcmp(before[i], after) != 0;
+    }
+    /* The kernel may refuse what it did not say in advance. */
+    CHECK(differ <= plan.changes && (differ == plan.changes || plan.skipped == 0));
+    CHECK(punctual_irq_preview(journal, foresee, foresee_skipped, &back) == back.changes);
+    CHECK(back.changes == differ);
+    CHECK(punctual_irq_restore(journal, NULL, NULL) >= 0);
+    for (i = 0; i < count; i++) {
+        affinity(irqs[i], after, sizeof after);
+        CHECK(strcmp(before[i], after) == 0);
+    }
+    CHECK(punctual_irq_preview(journal, foresee, NULL, NULL) == 0);
+}
+
 /* All interrupts of the machine to where the first of them may go anyway, and back. Those that
    the kernel manages are told, and no error. */
 static void every_interrupt(void)
@@ -128,6 +197,7 @@ static void every_interrupt(void)
         fprintf(stderr, "isolation.c: no interrupts to steer\n");
         return;
     }
+    foretold(irqs, count, cpu);
     snprintf(journal, sizeof journal, "/tmp/punctual-c-%d.journal", (int)getpid());
     changed = punctual_irq_steer(irqs, count, &cpu, 1, journal, count_skipped, &skipped);
     CHECK(changed >= 0 && (size_t)(changed + skipped) == count);
@@ -144,6 +214,14 @@ static void interrupts(void)
     CHECK(punctual_irq_steer(&cpu, 1, &cpu, 1, "/no/such/journal", NULL, NULL) == -1 && errno == ENOENT);
     CHECK(punctual_irq_restore("/no/such/journal", NULL, NULL) == 0);
     CHECK(punctual_irq_restore(NULL, NULL, NULL) == -1 && errno == EFAULT);
+    CHECK(punctual_irq_preview(NULL, NULL, NULL, NULL) == -1 && errno == EFAULT);
+    CHECK(punctual_irq_preview("/no/such/journal", NULL, NULL, NULL) == 0);
+    CHECK(punctual_irq_preview("/dev/null", NULL, NULL, NULL) == -1 && errno == EINVAL);
+    CHECK(punctual_irq_preview_steer(NULL, 0, NULL, 0, NULL, NULL, NULL) == -1 && errno == EINVAL);
+    cpu = 8191;
+    CHECK(punctual_irq_preview_steer(NULL, 0, &cpu, 1, NULL, NULL, NULL) == -1 && errno == EINVAL);
+    cpu = 8192;
+    CHECK(punctual_irq_preview_steer(NULL, 0, &cpu, 1, NULL, NULL, NULL) == -1 && errno == EINVAL);
 }
 
 int main(void)

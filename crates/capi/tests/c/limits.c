@@ -1,8 +1,15 @@
 /* What the limits of the process and of the kernel answer: ENOMEM and EAGAIN. */
 #define _GNU_SOURCE 1
+#include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,9 +56,64 @@ static int ended(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/* Setting a policy is refused, as by a container's seccomp filter. */
+static void refuse_policies(void)
+{
+    static struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setscheduler, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setattr, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* The thread that writes a log is no real-time thread, or there is no log. */
+static void logs(int policy)
+{
+    struct sched_param parameters = {policy == SCHED_FIFO ? 1 : 0};
+    struct punctual_log *log;
+    int file = open("/dev/null", O_WRONLY);
+
+    CHECK(file >= 0);
+    if (sched_setscheduler(0, policy, &parameters) != 0)
+        _exit(77);
+    refuse_policies();
+    errno = 0;
+    log = punctual_log_open(file, NULL, 0, 16);
+    if (policy == SCHED_FIFO) {
+        CHECK(log == NULL && errno == EPERM);
+        CHECK(strstr(punctual_last_error(), "ordinary") != NULL);
+    } else {
+        CHECK(log != NULL && punctual_log_close(log) == 0);
+    }
+    _exit(0);
+}
+
 int main(void)
 {
+    static const int policies[] = {SCHED_OTHER, SCHED_IDLE, SCHED_FIFO};
     pid_t child;
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        child = fork();
+        if (child == 0)
+            logs(policies[i]);
+        switch (ended(child)) {
+        case 0:
+            break;
+        case 77:
+            fprintf(stderr, "limits.c: no right to SCHED_FIFO\n");
+            break;
+        default:
+            return 1;
+        }
+    }
 
     CHECK(punctual_stack_reserve(32768, 1) == 0);
     child = fork();

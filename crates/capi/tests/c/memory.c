@@ -108,6 +108,92 @@ static int heap(void)
     return punctual_heap_keep(8 << 20) == 0;
 }
 
+/* Lists of CPUs and of interrupts are as long as the program likes. That they name what isn't there
+ * is not what this is about. */
+enum { CPUS = 8192, IRQS = 3000 };
+static unsigned cpus[2 * CPUS], irqs[IRQS];
+
+static void lists(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 2 * CPUS; i++)
+        cpus[i] = i % CPUS;
+    for (i = 0; i < IRQS; i++)
+        irqs[i] = 1000000 + i;
+}
+
+static int found_out(ssize_t answer)
+{
+    return answer >= 0 || errno != ENOMEM;
+}
+
+static int affinity_set(void)
+{
+    return found_out(punctual_affinity_set(0, "0-8191"));
+}
+
+static int affinity_get(void)
+{
+    static char list[65536];
+
+    return punctual_affinity_get(0, list, sizeof list) > 0;
+}
+
+static int thread_on_all(void)
+{
+    struct punctual_thread_attr attr;
+    struct punctual_thread *made;
+
+    memset(&attr, 0, sizeof attr);
+    attr.struct_size = sizeof attr;
+    attr.cpus = "0-8191";
+    if (punctual_thread_create(&made, &attr, nothing, NULL) != 0)
+        return found_out(-1);
+    return punctual_thread_join(made, NULL) == 0;
+}
+
+static int apply_all(void)
+{
+    struct punctual_thread_attr attr;
+
+    memset(&attr, 0, sizeof attr);
+    attr.struct_size = sizeof attr;
+    attr.flags = PUNCTUAL_THREAD_SIGNALS;
+    attr.cpus = "0-8190";
+    return found_out(punctual_thread_apply(&attr));
+}
+
+static int cpuset(void)
+{
+    char reason[64] = "";
+
+    return found_out(punctual_cpuset_make("a/b", cpus, 2 * CPUS, reason, sizeof reason)) ||
+           strlen(reason) == 0;
+}
+
+static int cpuset_name(void)
+{
+    static char name[1 << 20];
+
+    memset(name, 'n', sizeof name - 1);
+    errno = 0;
+    CHECK(punctual_cpuset_state(name, NULL, 0) == -1);
+    return errno == ENAMETOOLONG || errno == ENOTSUP;
+}
+
+static int irq_preview(void)
+{
+    unsigned cpu = 0;
+
+    return found_out(punctual_irq_preview_steer(irqs, IRQS, &cpu, 1, NULL, NULL, NULL));
+}
+
+static int irq_steer(void)
+{
+    return found_out(punctual_irq_steer(irqs, IRQS, cpus, CPUS, "/no/such/journal", NULL, NULL));
+}
+
 static const struct {
     const char *name;
     int (*works)(void);
@@ -118,7 +204,17 @@ static const struct {
     {"thread", thread, 1 << 20},           {"stack", stack, 3 << 20},
     {"reserve", reserve, 4 << 20},         {"sizes", sizes, 128 << 10},
     {"watchpoint", watchpoint, 128 << 10}, {"heap", heap, 12 << 20},
+    {"affinity_set", affinity_set, 512 << 10}, {"affinity_get", affinity_get, 64 << 10},
+    {"thread_on_all", thread_on_all, 512 << 10}, {"apply_all", apply_all, 512 << 10},
+    {"cpuset", cpuset, 512 << 10}, {"cpuset_name", cpuset_name, 64 << 10},
+    {"irq_preview", irq_preview, 512 << 10}, {"irq_steer", irq_steer, 512 << 10},
 };
+
+/* What a little memory is kept for, or none is taken worth the name. */
+static int always_works(int (*works)(void))
+{
+    return works == watchpoint || works == affinity_get || works == cpuset_name;
+}
 
 /* Address space that the process has. */
 static size_t taken(void)
@@ -215,6 +311,7 @@ int main(void)
 {
     size_t which, spare;
 
+    lists();
     /* What glibc needs to cancel threads is loaded once, and is not the matter here. */
     CHECK((null = open("/dev/null", O_WRONLY)) >= 0);
     CHECK(thread());
@@ -225,8 +322,7 @@ int main(void)
         tried(which, 0);
         for (spare = 4096; spare <= constructors[which].most; spare = spare * 3 / 2 / 4096 * 4096 + 4096)
             tried(which, spare);
-        /* The watchpoint may take no memory worth the name. */
-        CHECK(refused > before || constructors[which].works == watchpoint);
+        CHECK(refused > before || always_works(constructors[which].works));
     }
     others_make_room();
     return 0;

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <sched.h>
+#include <unistd.h>
 #include <type_traits>
 #include <vector>
 
@@ -20,6 +22,9 @@ static_assert(std::is_nothrow_move_constructible_v<punctual::stack>);
 static_assert(std::is_nothrow_move_assignable_v<punctual::thread>);
 static_assert(noexcept(std::declval<punctual::ring<int> &>().push(1)));
 static_assert(noexcept(std::declval<punctual::loop &>().wait()));
+static_assert(!std::is_copy_constructible_v<punctual::condvar>);
+static_assert(noexcept(std::declval<punctual::condvar &>().notify_one()));
+static_assert(noexcept(std::declval<punctual::ring<int> &>().drain(nullptr, 0)));
 
 namespace {
 
@@ -141,6 +146,204 @@ void mutexes()
 #endif
 }
 
+// A queue of one place: a notification that is lost leaves a thread waiting for 20 s.
+void condition_variables()
+{
+    constexpr int each = 3000;
+    punctual::mutex guard;
+    punctual::condvar filled, emptied;
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    int place = 0;
+    long sum = 0;
+    {
+        punctual::thread producer(punctual::attributes(), [&] {
+            for (int i = 1; i <= each; i++) {
+                std::unique_lock held(guard);
+                CHECK(emptied.wait_until(held, limit, [&] { return place == 0; }));
+                place = i;
+                held.unlock();
+                filled.notify_one();
+            }
+        });
+        for (int i = 1; i <= each; i++) {
+            std::unique_lock held(guard);
+            filled.wait(held, [&] { return place != 0; });
+            sum += place;
+            place = 0;
+            emptied.notify_all();
+        }
+    }
+    CHECK(sum == long{each} * (each + 1) / 2);
+
+    std::unique_lock held(guard);
+    const auto soon = std::chrono::steady_clock::now() + 2ms;
+    while (filled.wait_until(held, soon))
+        ;
+    CHECK(std::chrono::steady_clock::now() >= soon && held.owns_lock());
+    CHECK(!filled.wait_until(held, soon, [] { return false; }));
+    held.unlock();
+    CHECK(refused([&] { filled.wait(held); }) == EPERM);
+}
+
+void timed_locks()
+{
+    punctual::mutex timed;
+    const auto past = std::chrono::steady_clock::time_point(1ns);
+    const auto before_all = std::chrono::steady_clock::time_point(-1s);
+    std::unique_lock held(timed, past); // A free one is locked whatever the time.
+    CHECK(held.owns_lock());
+    CHECK(refused([&] { (void)timed.try_lock_until(past); }) == EDEADLK);
+    {
+        punctual::thread other(punctual::attributes(), [&] {
+            const auto soon = std::chrono::steady_clock::now() + 2ms;
+            CHECK(!timed.try_lock_until(soon) && std::chrono::steady_clock::now() >= soon);
+            CHECK(!timed.try_lock_until(before_all) && !timed.try_lock_for(1.5ms));
+            CHECK(!std::unique_lock(timed, 1ms).owns_lock());
+        });
+    }
+    std::atomic<bool> waits{false};
+    punctual::thread other(punctual::attributes(), [&] {
+        waits = true;
+        CHECK(timed.try_lock_for(20s));
+        timed.unlock();
+    });
+    while (!waits)
+        sched_yield();
+    held.unlock();
+    other.join();
+}
+
+void robust_mutexes()
+{
+    punctual::mutex left(punctual::robust);
+    const auto leave = [&] { punctual::thread(punctual::attributes(), [&] { left.lock(); }); };
+    leave();
+    {
+        std::unique_lock held(left);
+        CHECK(left.owner_died());
+        punctual::condvar nobody;
+        CHECK(refused([&] { nobody.wait(held); }) == EOWNERDEAD && held.owns_lock());
+        left.make_consistent();
+        CHECK(!left.owner_died());
+        const auto soon = std::chrono::steady_clock::now() + 1ms;
+        while (nobody.wait_until(held, soon))
+            ;
+        CHECK(held.owns_lock() && !left.owner_died());
+        CHECK(refused([&] { left.make_consistent(); }) == EINVAL);
+    }
+    leave();
+    CHECK(left.try_lock() && left.owner_died());
+    left.unlock();
+    CHECK(refused([&] { left.lock(); }) == ENOTRECOVERABLE);
+    CHECK(!left.try_lock());
+}
+
+struct counted {
+    explicit counted(std::atomic<int> &living) : living_(&living) { ++living; }
+    counted(counted &&other) noexcept : living_(std::exchange(other.living_, nullptr)) {}
+    ~counted()
+    {
+        if (living_)
+            --*living_;
+    }
+
+private:
+    std::atomic<int> *living_;
+};
+
+// A thread without its object keeps its function until its end, and destroys it then.
+void detached_threads()
+{
+    static std::atomic<int> living{0}, ran{0};
+    static std::atomic<bool> go{false};
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    constexpr int many = 20;
+    for (int i = 0; i < many; i++) {
+        punctual::thread one(punctual::attributes(), [kept = counted(living), i] {
+            while (!go)
+                sched_yield();
+            ++ran;
+            if (i % 2 == 0)
+                pthread_exit(nullptr);
+        });
+        one.detach();
+        CHECK(!one.joinable());
+        one.detach();
+    }
+    CHECK(living == many);
+    go = true;
+    while (living != 0)
+        CHECK(std::chrono::steady_clock::now() < limit);
+    CHECK(ran == many);
+    // Ended before it is detached.
+    for (int i = 0; i < many; i++) {
+        std::atomic<bool> ended{false};
+        punctual::thread one(punctual::attributes(), [&, kept = counted(living)] { ended = true; });
+        while (!ended)
+            sched_yield();
+        one.detach();
+    }
+    while (living != 0)
+        CHECK(std::chrono::steady_clock::now() < limit);
+
+    std::atomic<bool> free{false};
+    punctual::thread one(punctual::attributes(), [&free] {
+        while (!free)
+            sched_yield();
+    });
+    CHECK(!one.try_join() && one.joinable());
+    CHECK(!one.join_until(std::chrono::steady_clock::now() + 1ms) && one.joinable());
+    free = true;
+    CHECK(one.join_until(limit) && !one.joinable());
+    CHECK(refused([&] { (void)one.try_join(); }) == EINVAL);
+    CHECK(refused([&] { (void)one.join_until(limit); }) == EINVAL);
+    punctual::thread two(punctual::attributes(), [] {});
+    while (!two.try_join())
+        CHECK(std::chrono::steady_clock::now() < limit);
+}
+
+// The other functions that a thread of control has.
+void small_ones()
+{
+    {
+        const punctual::fault_mark mark;
+        const auto since = mark.since();
+        CHECK(since.struct_size == sizeof since && since.minor + since.major <= 1000);
+    }
+    punctual::stack stack(65536);
+    CHECK(stack.guard_size() == static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+    static_cast<char *>(stack.top())[-30000] = 1;
+    CHECK(stack.high_water() >= 30000);
+    CHECK(punctual::stack_high_water_of_class(65536) >= stack.high_water());
+    CHECK(punctual::stack_high_water_of_class(7) == -1 && errno == EINVAL);
+    punctual::thread applied(punctual::attributes(), [] {
+        char name[16] = "";
+        punctual::thread_apply(punctual::attributes().named("applied"));
+        CHECK(pthread_getname_np(pthread_self(), name, sizeof name) == 0);
+        CHECK(!std::strcmp(name, "applied"));
+        CHECK(refused([] { punctual::thread_apply(punctual::attributes().fifo(100)); }) == EINVAL);
+    });
+    applied.join();
+    const int number = refused([] { punctual::cpuset_cpus("no-such-set"); });
+    CHECK(number == ENOENT || number == ENOTSUP);
+    CHECK(refused([] { punctual::irq_preview_steer({}, {}); }) == EINVAL);
+    CHECK(punctual::irq_preview("/no/such/journal").changes.empty());
+    const auto plan = punctual::irq_preview_steer({4000000}, {0});
+    CHECK(plan.changes.empty() && plan.skipped.size() == 1 && plan.skipped[0].irq == 4000000);
+    CHECK(plan.skipped[0].reason == "it is there no more");
+}
+
+void drained_rings()
+{
+    punctual::ring<std::uint64_t> ring(8);
+    std::uint64_t records[8] = {};
+    CHECK(ring.drain(records, 8) == 0);
+    for (std::uint64_t i = 0; i < 8; i++)
+        CHECK(ring.push(i));
+    CHECK(ring.drain(records, 3) == 3 && records[2] == 2 && records[3] == 0);
+    CHECK(ring.drain(records, 8) == 5 && records[0] == 3 && records[4] == 7);
+}
+
 void loops_and_rings()
 {
     struct sample {
@@ -189,6 +392,12 @@ int main(int count, char **words)
     stacks();
     threads();
     mutexes();
+    timed_locks();
+    robust_mutexes();
+    condition_variables();
+    detached_threads();
+    small_ones();
+    drained_rings();
     loops_and_rings();
     return 0;
 }

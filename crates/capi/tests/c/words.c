@@ -52,6 +52,7 @@ static void stacks(void)
     stats.struct_size = sizeof stats;
     REFUSED(punctual_stack_alloc(5) == NULL, EINVAL, "32 KB to 2 MB");
     REFUSED(punctual_stack_class((2 << 20) + 1) == 0, EINVAL, "32 KB to 2 MB");
+    REFUSED(punctual_stack_guard_size(7) == 0, EINVAL, "32 KB to 2 MB");
     REFUSED(punctual_stack_free(stack, 65536) == -1, EINVAL, "another size");
     REFUSED(punctual_stack_free(NULL, 65536) == -1, EINVAL, "not a stack");
     REFUSED(punctual_stack_free(&word, 32768) == -1, EINVAL, "not a stack");
@@ -241,6 +242,9 @@ static void isolation(void)
             ENOENT, "journal");
     REFUSED(punctual_irq_restore(NULL, NULL, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_irq_restore("/proc/self/status", NULL, NULL) == -1, EINVAL, "journal");
+    REFUSED(punctual_irq_preview(NULL, NULL, NULL, NULL) == -1, EFAULT, "NULL");
+    REFUSED(punctual_irq_preview("/proc/self/status", NULL, NULL, NULL) == -1, EINVAL, "journal");
+    REFUSED(punctual_irq_preview_steer(NULL, 0, NULL, 0, NULL, NULL, NULL) == -1, EINVAL, "CPU");
     snprintf(name, sizeof name, "punctual-words-%d", (int)getpid());
     snprintf(other, sizeof other, "punctual-other-%d", (int)getpid());
     cpu = 900;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
 
-use crate::support::{Build, Linked, succeeds};
+use crate::support::{self, Build, Linked, succeeds};
 
 /// A program of the C tests, compiled once with either library; without -rdynamic, for names come
 /// out of the files.
@@ -42,11 +42,8 @@ static WRONG: Program = Program::new("tests/c/wrong.c");
 
 /// How a program with a debug setting ended, and what it said.
 fn ran(program: &PathBuf, what: &str, debug: &str) -> (ExitStatus, String) {
-    let output = Command::new(program)
-        .arg(what)
-        .env("PUNCTUAL_STACK_DEBUG", debug)
-        .output()
-        .expect("the program runs");
+    let mut command = Command::new(program);
+    let output = support::ends(command.arg(what).env("PUNCTUAL_STACK_DEBUG", debug));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status, text)
 }
@@ -404,7 +401,7 @@ fn settings_of_a_lesser_user_are_ignored() {
             .env("PUNCTUAL_STACK_DEBUG", "audit")
             .uid(65534)
             .gid(65534);
-        command.output().expect("the program runs").status.success()
+        support::ends(&mut command).status.success()
     };
     let (usual, set_uid) = (run(0o755), run(0o4755));
     fs::remove_file(&program).expect("removed");

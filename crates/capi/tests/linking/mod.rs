@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::packaging::symbols;
-use crate::support::{here, libraries, succeeds, work};
+use crate::support::{here, libraries, runs, rustc, succeeds, work};
 
 /// A static library that somebody else made with Rust, standard library and all.
 fn another_library() -> PathBuf {
@@ -20,7 +20,7 @@ fn another_library() -> PathBuf {
     fs::write(&source, text).expect("written");
     let library = work().join("libother.a");
     succeeds(
-        Command::new("rustc")
+        Command::new(rustc())
             .args(["--edition", "2024", "--crate-type", "staticlib", "-O"])
             .args(["-C", "target-feature=-crt-static"])
             .arg(&source)
@@ -68,7 +68,7 @@ fn it_stands_beside_another_library_of_rust() {
                         .args(["-lpthread", "-lrt", "-lm", "-ldl", "-o"])
                         .arg(&binary),
                 );
-                succeeds(&mut Command::new(&binary));
+                runs(&mut Command::new(&binary));
             }
         }
     }
@@ -132,7 +132,7 @@ fn pkg_config_names_what_there_is() {
                 .arg("-o")
                 .arg(&binary),
         );
-        succeeds(&mut Command::new(&binary));
+        runs(&mut Command::new(&binary));
         succeeds(
             Command::new(compiler)
                 .arg(&source)
@@ -147,6 +147,6 @@ fn pkg_config_names_what_there_is() {
             library.join("libpunctual.so.0"),
         )
         .expect("copied");
-        succeeds(Command::new(&binary).env("LD_LIBRARY_PATH", &library));
+        runs(Command::new(&binary).env("LD_LIBRARY_PATH", &library));
     }
 }

@@ -1,9 +1,14 @@
 //! Builds the library as its users get it, and C programs with it.
 
+use std::io::Read;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The folder of this crate.
 pub fn here() -> &'static Path {
@@ -53,6 +58,20 @@ pub fn libraries() -> &'static Path {
     })
 }
 
+/// The compiler that cargo uses: $RUSTC, or the one beside cargo itself, which is the toolchain's
+/// own where a chooser of toolchains stands before it.
+pub fn rustc() -> PathBuf {
+    if let Some(chosen) = std::env::var_os("RUSTC").filter(|name| !name.is_empty()) {
+        return PathBuf::from(chosen);
+    }
+    let beside = Path::new(env!("CARGO")).with_file_name("rustc");
+    if beside.exists() {
+        beside
+    } else {
+        PathBuf::from("rustc")
+    }
+}
+
 /// A folder for what the tests make.
 pub fn work() -> PathBuf {
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
@@ -60,12 +79,100 @@ pub fn work() -> PathBuf {
     work
 }
 
-/// Runs a command that must succeed.
+/// The longest that a test program takes: some minutes on a busy machine under a sanitizer.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Runs a test program, which must succeed, and within the limit.
+#[track_caller]
+pub fn runs(command: &mut Command) -> Output {
+    let output = ends_within(command, LIMIT).unwrap_or_else(|hung| panic!("{hung}"));
+    succeeded(command, output)
+}
+
+/// Runs a program to its end, whatever that is.
+#[track_caller]
+pub fn ends(command: &mut Command) -> Output {
+    ends_within(command, LIMIT).unwrap_or_else(|hung| panic!("{hung}"))
+}
+
+/// Runs a program to its end; one that takes longer than the limit is ended, and what it said so
+/// far is told.
+///
+/// # Errors
+/// The program, the limit and its output.
+pub fn ends_within(command: &mut Command, limit: Duration) -> Result<Output, String> {
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own, which its children belong to: they have its pipes.
+    command.process_group(0);
+    let mut child = command
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (tell, told) = mpsc::channel();
+    let read = |mut from: Box<dyn Read + Send>, which: bool| {
+        let tell = tell.clone();
+        thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(count @ 1..) = from.read(&mut part) {
+                if tell.send((which, part[..count].to_vec())).is_err() {
+                    return;
+                }
+            }
+        });
+    };
+    read(Box::new(child.stdout.take().expect("piped")), true);
+    read(Box::new(child.stderr.take().expect("piped")), false);
+    drop(tell);
+    let end = Instant::now() + limit;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let hung = loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match told.recv_timeout(left) {
+            Ok((true, part)) => stdout.extend(part),
+            Ok((false, part)) => stderr.extend(part),
+            // Both ends are closed: it has ended, or is about to.
+            Err(RecvTimeoutError::Disconnected) => break false,
+            Err(RecvTimeoutError::Timeout) => break true,
+        }
+    };
+    let mut ended = false;
+    while !hung && !ended && Instant::now() < end {
+        ended = child.try_wait().expect("a child of this process").is_some();
+        if !ended {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    if !ended {
+        // SAFETY: the group is the child's own, and the child was not waited for.
+        unsafe { libc::kill(-child.id().cast_signed(), libc::SIGKILL) };
+    }
+    let status = child.wait().expect("a child of this process");
+    if ended {
+        return Ok(Output {
+            status,
+            stdout,
+            stderr,
+        });
+    }
+    Err(format!(
+        "{command:?} did not end within {} s; it said so far:\n{}{}",
+        limit.as_secs(),
+        String::from_utf8_lossy(&stdout),
+        String::from_utf8_lossy(&stderr)
+    ))
+}
+
+/// Runs a command that must succeed, for as long as it takes: a compiler.
 #[track_caller]
 pub fn succeeds(command: &mut Command) -> Output {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    succeeded(command, output)
+}
+
+#[track_caller]
+fn succeeded(command: &Command, output: Output) -> Output {
     assert!(
         output.status.success(),
         "{command:?}: {}\n{}{}",

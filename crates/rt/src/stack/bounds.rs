@@ -11,6 +11,7 @@ use super::cache;
 use super::error::StackError;
 use super::inspect::locate;
 use super::word::Word;
+use crate::sys::cancel;
 use crate::sys::map::page_size;
 use crate::sys::maps::around;
 
@@ -205,6 +206,7 @@ pub fn bounds_of(tid: libc::pid_t) -> Result<Bounds, StackError> {
     if tid <= 0 {
         return Err(StackError::NoSuchThread(tid));
     }
+    let _held = cancel::hold();
     for _ in 0..20 {
         let text = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).map_err(system)?;
         if let Some(pointer) = stack_pointer_in(&text) {

@@ -70,6 +70,13 @@ impl Class {
     pub fn size(self) -> usize {
         SIZES[0] << self.0
     }
+
+    /// The bytes without access below a stack of this class, and as many above it: one page,
+    /// whatever its size. Real-time safe.
+    #[inline]
+    pub fn guard_size(self) -> usize {
+        page_size()
+    }
 }
 
 /// The size in bytes of the smallest class that holds `size` bytes; `None` above 2 MB.

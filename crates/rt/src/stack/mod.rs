@@ -73,7 +73,7 @@ pub use inspect::{
 pub use options::DebugOptions;
 pub use stats::Stats;
 
-use crate::sys::tsan;
+use crate::sys::{cancel, tsan};
 use word::State;
 
 /// The parts of the allocator that a model checker runs; not for programs.
@@ -179,6 +179,7 @@ pub fn set_live(address: usize, live: bool) -> bool {
 ///
 /// Not for a real-time thread: it writes to a file.
 pub fn debug_leaks(fd: c_int) -> usize {
+    let _held = cancel::hold();
     debug::leaks(fd)
 }
 
@@ -191,6 +192,7 @@ pub fn debug_leaks(fd: c_int) -> usize {
 /// # Errors
 /// [`StackError::NotWatched`] without `PUNCTUAL_STACK_DEBUG=guards`.
 pub fn debug_check(fd: c_int) -> Result<usize, StackError> {
+    let _held = cancel::hold();
     setup::set_up();
     debug::check(fd)
 }
@@ -203,6 +205,7 @@ pub fn debug_check(fd: c_int) -> Result<usize, StackError> {
 ///
 /// Not for a real-time thread: it reads files and writes to one. A handler of SIGSEGV may call it.
 pub fn debug_report(address: usize, fd: c_int) -> bool {
+    let _held = cancel::hold();
     explain::report(address, fd)
 }
 
@@ -245,6 +248,11 @@ impl Stack {
     #[expect(clippy::len_without_is_empty, reason = "a stack is never empty")]
     pub fn len(&self) -> usize {
         self.class.size()
+    }
+
+    /// The bytes without access below the stack, and as many above it. Real-time safe.
+    pub fn guard_size(&self) -> usize {
+        self.class.guard_size()
     }
 
     /// The addresses of the stack. Real-time safe.

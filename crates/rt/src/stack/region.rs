@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use super::class::Class;
 use super::error::StackError;
-use crate::sys::map::{self, Access, page_size};
+use crate::sys::map::{self, Access};
 
 /// Maps a stack: its pages present and writable, a page without access on each side.
 ///
@@ -14,7 +14,7 @@ use crate::sys::map::{self, Access, page_size};
 /// # Errors
 /// [`StackError::NoMemory`] and [`StackError::LockLimit`]; nothing stays mapped.
 pub(crate) fn map_stack(class: Class) -> Result<NonNull<u8>, StackError> {
-    let guard = page_size();
+    let guard = class.guard_size();
     let whole = map::reserve(class.size() + 2 * guard).map_err(StackError::of_mapping)?;
     // SAFETY: the mapping is longer than one page.
     let base = unsafe { whole.add(guard) };
@@ -40,7 +40,7 @@ pub(crate) fn map_stack(class: Class) -> Result<NonNull<u8>, StackError> {
 /// [`StackError::NoMemory`]: the guards of neighbours are one mapping, and splitting it may
 /// exceed `vm.max_map_count`. The stack is then still there, whole.
 pub(crate) fn unmap_stack(base: NonNull<u8>, class: Class) -> Result<(), StackError> {
-    let guard = page_size();
+    let guard = class.guard_size();
     // SAFETY: map_stack put a guard of one page below the base.
     let whole = unsafe { base.sub(guard) };
     // SAFETY: guard, stack and guard are the mapping that map_stack made, and its owner

@@ -17,6 +17,7 @@ use super::names;
 use super::options::{self, DebugOptions};
 use super::pool::SHARED;
 use super::view;
+use crate::sys::cancel;
 
 /// Nobody has begun.
 const NOT_YET: i32 = 0;
@@ -35,6 +36,7 @@ pub(super) fn set_up() {
 
 #[cold]
 fn set_up_once() {
+    let _held = cancel::hold();
     let process = std::process::id().cast_signed();
     loop {
         let state = STATE.load(Ordering::Acquire);

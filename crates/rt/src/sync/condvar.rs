@@ -140,13 +140,18 @@ impl Condvar {
     /// when it is taken back, or waits for it when it is given up.
     ///
     /// # Errors
-    /// None in practice; the mutex is held all the same.
+    /// EOWNERDEAD, and nothing was done: the mutex is robust, and its value not made whole yet.
+    /// Else none in practice; the mutex is held all the same.
     #[inline]
     pub fn wait_until<T: ?Sized>(
         &self,
         guard: &mut PiGuard<'_, T>,
         at_ns: u64,
     ) -> io::Result<bool> {
+        if guard.owner_died() {
+            // Given up like that, no thread could ever take it again.
+            return Err(io::Error::from_raw_os_error(libc::EOWNERDEAD));
+        }
         let seen = self.notices.enlist();
         let slept = guard.without(|| self.notices.sleep(seen, at_ns));
         notified(slept)
@@ -155,7 +160,7 @@ impl Condvar {
     /// As [`Condvar::wait_until`], for as long as it takes. Real-time safe in the same way.
     ///
     /// # Errors
-    /// None in practice; the mutex is held all the same.
+    /// As [`Condvar::wait_until`].
     #[inline]
     pub fn wait<T: ?Sized>(&self, guard: &mut PiGuard<'_, T>) -> io::Result<()> {
         self.wait_until(guard, u64::MAX).map(drop)
@@ -168,8 +173,8 @@ impl Condvar {
     /// `mutex` is an initialised one of the type PTHREAD_MUTEX_ERRORCHECK.
     ///
     /// # Errors
-    /// EPERM, and nothing was done: the caller doesn't hold the mutex. What taking it back
-    /// failed with: then it isn't held.
+    /// EPERM, and nothing was done: the caller doesn't hold the mutex. EOWNERDEAD: it is robust,
+    /// is held, and is to be made consistent. What taking it back failed with: then it isn't held.
     pub unsafe fn wait_with(
         &self,
         mutex: *mut libc::pthread_mutex_t,

@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::cancel;
+
 /// The names of one version's files.
 struct Names {
     limit: &'static str,
@@ -30,6 +32,7 @@ const ONE: Names = Names {
 /// it reads files.
 #[must_use]
 pub fn memory_left() -> Option<u64> {
+    let _held = cancel::hold();
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let of_version = |names: &Names, kind: &str, option: &str, controllers: &str| {

@@ -6,6 +6,7 @@
 use std::ffi::c_int;
 use std::ops::ControlFlow;
 
+use super::cancel;
 use super::map::{Errno, errno};
 
 /// One mapping.
@@ -45,6 +46,7 @@ pub fn each_named<R>(
     path: Path<'_>,
     mut see: impl FnMut(Mapping, &[u8]) -> ControlFlow<R>,
 ) -> Result<Option<R>, Errno> {
+    let _held = cancel::hold();
     let list = c"/proc/self/maps";
     // SAFETY: the path is a C string.
     let file = unsafe { libc::open(list.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };

@@ -2,7 +2,8 @@
 //!
 //! For the C library `clock_nanosleep` is a cancellation point: each call takes
 //! some 60 instructions of preparation, as many as all else in a loop. One seam
-//! per architecture; where there is none, the C library makes the call.
+//! per architecture; where there is none, the C library's `syscall` makes the call, which is no
+//! cancellation point either.
 
 /// Sleeps until an absolute time on a clock; the kernel's answer, an errno or 0.
 #[inline]
@@ -80,7 +81,19 @@ mod arch {
         at: &libc::timespec,
     ) -> libc::c_int {
         // SAFETY: `at` outlives the call; a null remainder is allowed for absolute sleeps.
-        unsafe { libc::clock_nanosleep(clock, libc::TIMER_ABSTIME, at, std::ptr::null_mut()) }
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_clock_nanosleep,
+                clock,
+                libc::TIMER_ABSTIME,
+                std::ptr::from_ref(at),
+                std::ptr::null_mut::<libc::timespec>(),
+            )
+        };
+        match result {
+            0 => 0,
+            _ => std::io::Error::last_os_error().raw_os_error().unwrap_or(0),
+        }
     }
 }
 

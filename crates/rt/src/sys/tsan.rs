@@ -26,6 +26,13 @@ pub fn acquire(address: usize) {
     }
 }
 
+/// Whether the program runs under the sanitizer. Real-time safe; one load.
+#[inline]
+#[must_use]
+pub fn watches() -> bool {
+    runtime::release().is_some()
+}
+
 type Annotation = Option<unsafe extern "C" fn(*mut c_void)>;
 
 #[cfg(all(target_pointer_width = "64", not(miri)))]
@@ -84,6 +91,7 @@ mod tests {
     fn nothing_happens_without_the_sanitizer() {
         assert!(super::runtime::acquire().is_none());
         assert!(super::runtime::release().is_none());
+        assert!(!super::watches());
         super::release(1);
         super::acquire(1);
     }

@@ -6,9 +6,10 @@
 
 use std::ffi::c_void;
 use std::io;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::{Builder, Gate, Name, SpawnError};
 use crate::stack::Stack;
 use crate::sys::task;
 
@@ -22,10 +23,47 @@ pub struct Joinable {
     process: u32,
     /// The next one of the list of detached threads.
     next: *mut Self,
+    start: Start,
 }
 
-// SAFETY: pthread_t is valid in the whole process, and `next` is null or owned by this.
+// SAFETY: pthread_t is valid in the whole process, `next` is null or owned by this, and the start
+// is the thread's, which gets it in any case.
 unsafe impl Send for Joinable {}
+
+/// The function of a thread of C, through which `pthread_exit` and `pthread_cancel` unwind.
+pub type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// What a thread of C finds at its start. It is freed with the rest after the join: the thread
+/// calls no `free`, which would give it a heap of its own, by system calls, before its first line.
+#[derive(Debug, Default)]
+pub struct Start {
+    gate: Gate,
+    name: Name,
+    main: Option<Main>,
+    argument: *mut c_void,
+}
+
+impl Start {
+    /// Of a thread that calls `main(argument)` by this name. Real-time safe.
+    #[must_use]
+    pub fn new(name: Name, main: Main, argument: *mut c_void) -> Self {
+        Self {
+            gate: Gate::new(),
+            name,
+            main: Some(main),
+            argument,
+        }
+    }
+
+    /// Waits until the calling thread is set up, and names it; what it is to call then, unless it was
+    /// given up. Real-time safe; at most two system calls.
+    pub fn pass(&self) -> Option<(Main, *mut c_void)> {
+        self.gate.pass()?;
+        // The kernel cuts long names, and has no other answer.
+        let _ = self.name.give_caller();
+        Some((self.main?, self.argument))
+    }
+}
 
 /// Detached threads: pushed one by one, taken all at once, so no lock is held across a fork.
 static DETACHED: AtomicPtr<Joinable> = AtomicPtr::new(null_mut());
@@ -43,6 +81,63 @@ impl Joinable {
             stack,
             process: std::process::id(),
             next: null_mut(),
+            start: Start::default(),
+        }
+    }
+
+    /// For [`Joinable::launch`]. Not real-time safe: it allocates.
+    #[must_use]
+    pub fn unstarted(stack: Stack, start: Start) -> Box<Self> {
+        Box::new(Self {
+            thread: 0,
+            tid: 0,
+            stack,
+            process: std::process::id(),
+            next: null_mut(),
+            start,
+        })
+    }
+
+    /// Starts the thread on the stack that this has, as the builder says or not at all: it calls
+    /// `entry` with a pointer to the [`Start`]. What is returned is a box again after the join, or
+    /// to be detached. Not real-time safe.
+    ///
+    /// # Safety
+    /// This is [`Joinable::unstarted`]. `entry` may be called with a pointer to the start on another
+    /// thread, and does first what [`Start::pass`] does. Nobody else joins or detaches the thread.
+    ///
+    /// # Errors
+    /// Those of [`Builder::create_on`].
+    pub unsafe fn launch(
+        self: Box<Self>,
+        builder: &Builder,
+        entry: extern "C" fn(*mut c_void) -> *mut c_void,
+    ) -> Result<NonNull<Self>, SpawnError> {
+        // The thread looks at its start while this thread writes the rest: no reference to all of it.
+        let this = Box::into_raw(self);
+        // SAFETY: just made of a box, and nothing writes to the stack's fields.
+        let stack = unsafe { &(*this).stack };
+        // SAFETY: as for the stack.
+        let gate = unsafe { &raw const (*this).start.gate };
+        // SAFETY: as for the stack.
+        let start = unsafe { &raw mut (*this).start };
+        // SAFETY: what the caller promises of the entry; gate and stack live until the join.
+        let created = unsafe { builder.create_on(stack, gate, true, entry, start.cast()) };
+        match created {
+            Ok((thread, tid)) => {
+                // SAFETY: ours alone, like the number below: the thread looks at the start.
+                unsafe { (*this).thread = thread };
+                // SAFETY: as for the thread.
+                unsafe { (*this).tid = tid };
+                // No box before the join: that would be said to be this thread's alone.
+                // SAFETY: from the box above.
+                Ok(unsafe { NonNull::new_unchecked(this) })
+            }
+            Err(error) => {
+                // SAFETY: from the box above; there is no thread, or it was joined.
+                drop(unsafe { Box::from_raw(this) });
+                Err(error)
+            }
         }
     }
 

@@ -103,7 +103,7 @@ impl Builder {
     /// Starts a thread on `stack`, which is marked live (after the join comes
     /// [`Stack::mark_idle`]), and sets it up as the builder says: what was refused is told, and
     /// the thread runs all the same unless `all_or_nothing`. It calls `entry(argument)`, whose
-    /// first line is [`Gate::pass`] and whose second [`Builder::name_caller`]. Not real-time
+    /// first line is [`Gate::pass`] and whose second [`super::Name::give_caller`]. Not real-time
     /// safe.
     ///
     /// The creator doesn't wait for the thread: it may be of lower priority.
@@ -198,17 +198,6 @@ impl Builder {
             attempt: Attempt::Policy(self.policy),
         }));
         refused
-    }
-
-    /// Names the calling thread as the builder says. Real-time safe; one system call.
-    ///
-    /// # Errors
-    /// None in practice.
-    pub fn name_caller(&self) -> io::Result<()> {
-        if self.name.is_empty() {
-            return Ok(());
-        }
-        task::name_current_thread(&self.name)
     }
 }
 

@@ -14,7 +14,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use joinable::{Joinable, reap};
+pub use joinable::{Joinable, Main, Start, reap};
 pub use launch::{Gate, explicit_sched};
 
 use crate::advice::{Attempt, advice};
@@ -26,11 +26,35 @@ use crate::{affinity, sched};
 /// What a new thread is to be.
 #[derive(Debug, Clone)]
 pub struct Builder {
-    name: String,
+    name: Name,
     stack_size: usize,
     policy: Policy,
     cpus: Vec<usize>,
     block_signals: bool,
+}
+
+/// The name of a thread, as much of it as the kernel keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Name([u8; 16]);
+
+impl Name {
+    /// Up to the first byte that is 0, 15 bytes at most. Real-time safe.
+    #[must_use]
+    pub fn new(name: &[u8]) -> Self {
+        Self(task::kept_name(name))
+    }
+
+    /// Names the calling thread; an empty name leaves the one that it has. Real-time safe; one
+    /// system call.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn give_caller(self) -> io::Result<()> {
+        match self.0[0] {
+            0 => Ok(()),
+            _ => task::give_name(&self.0),
+        }
+    }
 }
 
 impl Default for Builder {
@@ -46,7 +70,7 @@ impl Builder {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            name: String::new(),
+            name: Name::default(),
             stack_size: 0,
             policy: Policy::Other,
             cpus: Vec::new(),
@@ -54,11 +78,23 @@ impl Builder {
         }
     }
 
-    /// Names it; the kernel keeps 15 bytes. For setting up: it allocates.
+    /// Names it; the kernel keeps 15 bytes. Real-time safe.
     #[must_use]
-    pub fn name(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.name);
+    pub fn name(self, name: &str) -> Self {
+        self.name_bytes(name.as_bytes())
+    }
+
+    /// As [`Builder::name`], with a name that needn't be UTF-8. Real-time safe.
+    #[must_use]
+    pub fn name_bytes(mut self, name: &[u8]) -> Self {
+        self.name = Name::new(name);
         self
+    }
+
+    /// The name that it gives. Real-time safe.
+    #[must_use]
+    pub fn thread_name(&self) -> Name {
+        self.name
     }
 
     /// Bytes of stack, at most 2 MB, rounded up to a class of [`crate::stack`]; 0 is the default
@@ -79,8 +115,14 @@ impl Builder {
 
     /// The CPUs it may use; an empty list leaves its creator's. For setting up: it allocates.
     #[must_use]
-    pub fn cpus(mut self, cpus: &[usize]) -> Self {
-        self.cpus = cpus.to_vec();
+    pub fn cpus(self, cpus: &[usize]) -> Self {
+        self.cpus_vec(cpus.to_vec())
+    }
+
+    /// As [`Builder::cpus`], and allocates nothing. Not real-time safe: it frees the list before.
+    #[must_use]
+    pub fn cpus_vec(mut self, cpus: Vec<usize>) -> Self {
+        self.cpus = cpus;
         self
     }
 
@@ -127,9 +169,9 @@ impl Builder {
         let stack = self.stack().map_err(SpawnError::Stack)?;
         let result = Arc::new(Mutex::new(None));
         let told = Arc::clone(&result);
-        let builder = self.clone();
-        let main: Main = Box::new(move |mut setup| {
-            if let Err(error) = builder.name_caller() {
+        let name = self.name;
+        let main: Body = Box::new(move |mut setup| {
+            if let Err(error) = name.give_caller() {
                 setup.refused.push(Refusal {
                     step: "name",
                     error,
@@ -140,7 +182,7 @@ impl Builder {
             let outcome = catch_unwind(AssertUnwindSafe(|| body(setup)));
             *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         });
-        let start = Box::into_raw(Box::new(Start {
+        let start = Box::into_raw(Box::new(Launch {
             gate: Gate::new(),
             main,
         }));
@@ -186,7 +228,7 @@ impl Builder {
             let blocked = time::block_asynchronous_signals().map(drop);
             note("signals", Attempt::Thread, blocked);
         }
-        note("name", Attempt::Thread, self.name_caller());
+        note("name", Attempt::Thread, self.name.give_caller());
         let place = || match self.cpus.is_empty() {
             true => Ok(()),
             false => affinity::set_current(&self.cpus),
@@ -397,17 +439,17 @@ impl<R> Drop for Handle<R> {
     }
 }
 
-type Main = Box<dyn FnOnce(Setup) + Send>;
+type Body = Box<dyn FnOnce(Setup) + Send>;
 
-/// What a new thread gets from its creator.
-struct Start {
+/// What a new thread of Rust's gets from its creator.
+struct Launch {
     gate: Gate,
-    main: Main,
+    main: Body,
 }
 
 extern "C" fn enter(start: *mut c_void) -> *mut c_void {
     // SAFETY: `launch` made this pointer from a box and gave it to this thread alone.
-    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    let start = unsafe { Box::from_raw(start.cast::<Launch>()) };
     if let Some(setup) = start.gate.pass() {
         (start.main)(setup);
     }

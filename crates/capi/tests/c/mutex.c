@@ -1,0 +1,166 @@
+/* Mutexes with priority inheritance: locked until an instant, and left by a holder that ended. */
+#define _GNU_SOURCE 1
+#include <pthread.h>
+
+#include "check.h"
+#include "punctual.h"
+
+static const uint64_t S = 1000000000;
+static pthread_mutex_t mutex;
+
+static struct timespec in(uint64_t ns)
+{
+    return punctual_timespec(punctual_now_ns() + ns);
+}
+
+static void make(int (*fill)(pthread_mutexattr_t *))
+{
+    pthread_mutexattr_t attr;
+    int protocol = -1;
+
+    FAILS(fill(NULL), EFAULT);
+    CHECK(fill(&attr) == 0);
+    CHECK(pthread_mutexattr_getprotocol(&attr, &protocol) == 0);
+    CHECK(protocol == PTHREAD_PRIO_INHERIT);
+    CHECK(pthread_mutex_init(&mutex, &attr) == 0 && pthread_mutexattr_destroy(&attr) == 0);
+}
+
+static void *runs_into_it(void *seen)
+{
+    struct timespec soon = in(2000000), past = {0, 1};
+
+    FAILS(punctual_mutex_lock_until(&mutex, &soon), ETIMEDOUT);
+    CHECK(punctual_now_ns() >= punctual_ns(&soon));
+    CHECK(strstr(punctual_last_error(), "instant") != NULL);
+    FAILS(punctual_mutex_lock_until(&mutex, &past), ETIMEDOUT);
+    return seen;
+}
+
+static void *gets_it(void *waits)
+{
+    struct timespec far = in(20 * S);
+
+    __atomic_store_n((int *)waits, 1, __ATOMIC_SEQ_CST);
+    CHECK(punctual_mutex_lock_until(&mutex, &far) == 0);
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+    return waits;
+}
+
+static void until(void)
+{
+    struct timespec far = in(20 * S), past = {0, 1}, wrong = {0, 1000000000};
+    pthread_t thread;
+    int waits = 0;
+
+    FAILS(punctual_mutex_lock_until(NULL, &far), EFAULT);
+    FAILS(punctual_mutex_lock_until(&mutex, NULL), EFAULT);
+    FAILS(punctual_mutex_lock_until(&mutex, &wrong), EINVAL);
+    /* A free one is locked whatever the time. */
+    CHECK(punctual_mutex_lock_until(&mutex, &past) == 0);
+    FAILS(punctual_mutex_lock_until(&mutex, &far), EDEADLK);
+    CHECK(pthread_create(&thread, NULL, runs_into_it, &waits) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, gets_it, &waits) == 0);
+    while (__atomic_load_n(&waits, __ATOMIC_SEQ_CST) == 0)
+        sched_yield();
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    /* Not robust: nothing to make consistent. */
+    CHECK(pthread_mutex_lock(&mutex) == 0);
+    FAILS(punctual_mutex_make_consistent(&mutex), EINVAL);
+    FAILS(punctual_mutex_make_consistent(NULL), EFAULT);
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+}
+
+static void *ends_with_it(void *unused)
+{
+    CHECK(pthread_mutex_lock(&mutex) == 0);
+    return unused;
+}
+
+/* A thread that ends while it holds the mutex. */
+static void leave(void)
+{
+    struct punctual_thread *thread;
+
+    CHECK(punctual_thread_create(&thread, NULL, ends_with_it, NULL) == 0);
+    CHECK(punctual_thread_join(thread, NULL) == 0);
+}
+
+static struct punctual_condvar condvar;
+static int waiting;
+
+static void *waits_and_is_told(void *answer)
+{
+    struct timespec far = in(20 * S);
+
+    CHECK(pthread_mutex_lock(&mutex) == 0);
+    waiting = 1;
+    errno = 0;
+    *(int *)answer = punctual_condvar_wait_until(&condvar, &mutex, &far) == 0 ? 0 : errno;
+    if (*(int *)answer == EOWNERDEAD) {
+        /* It is held all the same. */
+        CHECK(punctual_mutex_make_consistent(&mutex) == 0);
+        CHECK(pthread_mutex_unlock(&mutex) == 0);
+    }
+    return NULL;
+}
+
+static void *notifies_and_ends(void *unused)
+{
+    for (;;) {
+        CHECK(pthread_mutex_lock(&mutex) == 0);
+        if (waiting)
+            break;
+        CHECK(pthread_mutex_unlock(&mutex) == 0);
+        sched_yield();
+    }
+    CHECK(punctual_condvar_notify_one(&condvar) == 0);
+    return unused;
+}
+
+static void robust(void)
+{
+    struct timespec far = in(20 * S);
+    pthread_t waits, ends;
+    int answer = -1;
+
+    leave();
+    CHECK(pthread_mutex_lock(&mutex) == EOWNERDEAD);
+    CHECK(punctual_mutex_make_consistent(&mutex) == 0);
+    FAILS(punctual_mutex_make_consistent(&mutex), EINVAL);
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+    CHECK(pthread_mutex_lock(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
+
+    leave();
+    FAILS(punctual_mutex_lock_until(&mutex, &far), EOWNERDEAD);
+    CHECK(strstr(punctual_last_error(), "punctual_mutex_make_consistent") != NULL);
+    CHECK(punctual_mutex_make_consistent(&mutex) == 0);
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+
+    /* A thread that waits at a condition variable takes it back from one that has ended. */
+    CHECK(pthread_create(&waits, NULL, waits_and_is_told, &answer) == 0);
+    CHECK(pthread_create(&ends, NULL, notifies_and_ends, NULL) == 0);
+    CHECK(pthread_join(ends, NULL) == 0 && pthread_join(waits, NULL) == 0);
+    CHECK(answer == EOWNERDEAD);
+
+    /* Unlocked as it was, nobody gets it any more. */
+    leave();
+    CHECK(pthread_mutex_lock(&mutex) == EOWNERDEAD);
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+    CHECK(pthread_mutex_lock(&mutex) == ENOTRECOVERABLE);
+    FAILS(punctual_mutex_lock_until(&mutex, &far), ENOTRECOVERABLE);
+    CHECK(strstr(punctual_last_error(), "before it was made consistent") != NULL);
+}
+
+int main(void)
+{
+    make(punctual_mutexattr_init);
+    until();
+    CHECK(pthread_mutex_destroy(&mutex) == 0);
+    make(punctual_mutexattr_init_robust);
+    until();
+    robust();
+    CHECK(pthread_mutex_destroy(&mutex) == 0);
+    return 0;
+}
