@@ -344,7 +344,7 @@ fn a_report_says_all_that_is_known_of_an_address() {
 /// Where a file has no names, or can't be read, the address is there all the same.
 #[test]
 fn a_stripped_program_and_one_that_was_replaced_leave_the_addresses() {
-    let program = crate::support::work().join("wrong-stripped");
+    let program = support::work().join("wrong-stripped");
     let original = WRONG.linked(Linked::Shared);
     succeeds(Command::new("strip").arg(&original).arg("-o").arg(&program));
     let (_, text) = ran(&program, "double", "audit");
@@ -365,7 +365,7 @@ fn a_stripped_program_and_one_that_was_replaced_leave_the_addresses() {
     );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("allocated_here\n"));
 
-    let replaced = crate::support::work().join("wrong-replaced");
+    let replaced = support::work().join("wrong-replaced");
     // It leaves another file there.
     let mut copy = Command::new("cp");
     succeeds(
