@@ -125,6 +125,12 @@ impl Tracer {
                 lock(&self.capture).drain();
                 drained = Instant::now();
             }
+            // A later thread of its number has groups of its own.
+            if self.followed.is_some()
+                && let Some(here) = self.numbers.in_proc(wake.tid)
+            {
+                self.groups.meet(wake.tid, here);
+            }
             let (window, mut bill) = self.made(&wake);
             let forgotten = lock(&self.capture).has_forgotten(wake.at, wake.due_ns);
             let latency_ns = bill.as_ref().map(|bill| bill.latency_ns);
@@ -206,8 +212,7 @@ impl Tracer {
             if followed.len() < FOLLOWED && followed.insert(wake.tid) {
                 self.numbers.meet(wake.tid);
                 if let Some(here) = self.numbers.in_proc(wake.tid) {
-                    let file = format!("/proc/{here}/cgroup");
-                    self.groups.add(&[wake.tid], &file);
+                    self.groups.meet(wake.tid, here);
                 }
                 // One that has ended already needs no place.
                 let _ = lock(&self.capture).follow(wake.tid);
@@ -262,11 +267,6 @@ impl Tracer {
                 .add_missing("outliers that came faster than they could be explained");
         }
         account.waits.take(samples, &capture, &self.numbers);
-        if account.waits.full {
-            account
-                .ledger
-                .add_missing("waits of more kinds (thread, system call, waker) than are kept");
-        }
         account.events = capture.events();
         account.lost = capture.lost();
     }
