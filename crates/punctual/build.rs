@@ -21,14 +21,21 @@ fn main() {
     if env::var_os("CARGO_FEATURE_TRACE").is_some() {
         let folder = Path::new("src/trace/capture/bpf");
         println!("cargo::rerun-if-changed={}", folder.display());
-        for program in ["recorder", "watch", "wakeups", "marks", "numbers"] {
-            in_kernel(folder, &folder.join(format!("{program}.bpf.c")), &out);
+        for program in ["recorder", "wakeups", "marks", "numbers"] {
+            let source = folder.join(format!("{program}.bpf.c"));
+            in_kernel(folder, &source, &out.join(format!("{program}.bpf.o")), &[]);
+        }
+        // The depth of stacks is a part of a map's type: trace/watch/away.rs chooses.
+        for frames in [0, 16, 64] {
+            let object = out.join(format!("watch_{frames}.bpf.o"));
+            let defined = format!("-DAWAY_FRAMES={frames}");
+            in_kernel(folder, &folder.join("watch.bpf.c"), &object, &[&defined]);
         }
         // What tests hold the bills against. A copy of the sources may come without it.
         let injector = Path::new("examples/truth/injector.bpf.c");
         if injector.exists() {
             println!("cargo::rerun-if-changed={}", injector.display());
-            in_kernel(folder, injector, &out);
+            in_kernel(folder, injector, &out.join("injector.bpf.o"), &[]);
         }
     }
     let embedded = out.join("preload.so");
@@ -76,13 +83,11 @@ fn observer(embedded: &Path) {
     );
 }
 
-/// Compiles what runs in the kernel: `name.bpf.c` to `name.bpf.o`. It fits any kernel: the loader
+/// Compiles what runs in the kernel: C to an object. It fits any kernel: the loader
 /// adapts it.
 #[allow(clippy::print_stderr, reason = "what cargo shows when a build fails")]
-fn in_kernel(headers: &Path, source: &Path, out: &Path) {
+fn in_kernel(headers: &Path, source: &Path, object: &Path, defined: &[&str]) {
     println!("cargo::rerun-if-env-changed=CLANG");
-    let object = source.with_extension("o");
-    let name = object.file_name().expect("a file's name");
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let done = Command::new(&clang)
         .args([
@@ -90,11 +95,12 @@ fn in_kernel(headers: &Path, source: &Path, out: &Path) {
         ])
         // What is built is the same wherever it is built.
         .arg("-ffile-compilation-dir=.")
+        .args(defined)
         .arg("-I")
         .arg(headers)
         .arg(source)
         .arg("-o")
-        .arg(out.join(name))
+        .arg(object)
         .output();
     let why = match done {
         Ok(output) if output.status.success() => return,

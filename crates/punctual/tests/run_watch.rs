@@ -264,6 +264,43 @@ fn waits_for_a_cpu_are_counted_of_a_program_and_of_the_system() {
     exact::waits_for_a_cpu_are_counted(0, true);
 }
 
+/// Programs that end between two readings of the counts, and have one number, one after the other.
+#[test]
+fn waits_of_threads_whose_number_another_one_gets_are_counted_or_lost_and_said_to_be() {
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    needed!();
+    let _alone = alone();
+    let place = Place::new();
+    let going = watch(&place, &["--system", "-q", "--run-queue"]);
+    let run = || {
+        let mut child = Command::new("true").spawn().expect("true");
+        child.wait().expect("it ends");
+        child.id()
+    };
+    let number = run();
+    let again = |_: &u32| {
+        let before = number - 1;
+        fs::write(LAST, before.to_string()).is_ok() && run() == number
+    };
+    let reused = (0..60_u32).filter(again).count() as u64;
+    going.signal(libc::SIGINT);
+    going.end();
+    if reused < 40 {
+        skip!("a number is not given out again here: {reused} of 60 times");
+    }
+    let run = place.run_of();
+    let queue = run.watch.as_ref().and_then(|it| it.run_queue.as_ref());
+    let queue = queue.expect("run queues");
+    let own = queue.threads.iter().filter(|it| it.task.name == "true");
+    let kept: u64 = own.map(|it| it.woken.lengths.count).sum();
+    // Each one waited for its CPU at least once, when it was made.
+    assert!(
+        kept + queue.lost >= reused,
+        "{kept} kept, {} lost of {reused}",
+        queue.lost
+    );
+}
+
 #[test]
 fn what_can_not_be_watched_is_said_in_one_line() {
     let place = Place::new();

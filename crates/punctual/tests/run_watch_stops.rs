@@ -18,6 +18,7 @@ use common::stops::{FREEZERS, Freezer, trace};
 use common::{Place, skip, until};
 use exact::thread;
 use known::{Known, watch, watched};
+use punctual::record::watch::{OffCpuPlace, OffCpuWhy};
 use punctual::record::{Run, Stop, StopCause, Stops};
 use punctual_stats::verdict::Outcome;
 
@@ -211,7 +212,7 @@ fn a_program_whose_control_group_is_frozen_is_not_late() {
         let (run, did, held) = watched_while(
             &place,
             &["cycles", "2000"],
-            &["--deadline", "100ms", "--miss", "1e-2"],
+            &["--deadline", "100ms", "--miss", "1e-2", "--off-cpu"],
             |pid, _| {
                 group.add(pid);
                 let begun = Instant::now();
@@ -226,6 +227,18 @@ fn a_program_whose_control_group_is_frozen_is_not_late() {
         );
         let (_, stopped) = the_stop(&run, &held);
         assert_eq!(stopped.cause, StopCause::Freezer);
+        // Off the CPU it was frozen for so long, and asleep up to then.
+        let watch = run.watch.as_ref().expect("a watch");
+        let places = &watch.off_cpu.as_ref().expect("places").places;
+        let of_loop = |why: OffCpuWhy| {
+            let named = |at: u32| &*watch.threads[at as usize].task.name == "rt-loop";
+            let own = |it: &&OffCpuPlace| named(it.thread);
+            let own = places.iter().filter(own).filter(move |it| it.why == why);
+            own.map(|it| it.longest_ns).max().unwrap_or(0)
+        };
+        let (frozen_ns, asleep_ns) = (of_loop(OffCpuWhy::Stopped), of_loop(OffCpuWhy::Asleep));
+        assert!(frozen_ns >= ns(held.0).saturating_sub(2 * MS), "{places:?}");
+        assert!(asleep_ns < ns(STOP) / 2, "{places:?}");
         no_cycle_is_lost(&run, 2000 + did["skipped"]);
         frozen += 1;
     }

@@ -26,6 +26,8 @@ pub struct Kind {
     pub injected: u64,
     /// Times at which something was not seen.
     pub blind: u64,
+    /// Times that the bill says who is likely, and that it can't be known.
+    pub likely: u64,
     pub named: u64,
     pub timed: u64,
     /// Bills whose rows sum to the latency.
@@ -114,6 +116,7 @@ fn found(text: &str) -> Found {
             culprit: name(),
             injected: count("injected"),
             blind: count("blind"),
+            likely: count("likely"),
             named: count("named"),
             timed: count("timed"),
             summed: count("summed"),
@@ -177,13 +180,17 @@ impl Kind {
         let numbered = self
             .numbered
             .map_or_else(String::new, |numbered| format!(", thread of {numbered}"));
+        let likely = match self.likely {
+            0 => String::new(),
+            likely => format!(", {likely} likely and not known"),
+        };
         let enough = |part: u64, whole: u64| part as f64 >= whole as f64 * NAMED / 100.0;
         let met = enough(self.named, self.injected)
             && self.summed == self.injected
             && self.numbered.is_none_or(|it| enough(it, self.named));
         Row {
             ours: format!(
-                "{} of {} named{numbered}, {} durations, {} sums; {} not seen",
+                "{} of {} named{numbered}, {} durations, {} sums; {} not seen{likely}",
                 self.named, self.injected, self.timed, self.summed, self.blind
             ),
             target: format!("{NAMED:.0} % named, all sum"),
@@ -239,6 +246,7 @@ mod tests {
             culprit: "hog".to_owned(),
             injected: 100,
             blind: 0,
+            likely: 0,
             named: 99,
             timed: 90,
             summed: 100,

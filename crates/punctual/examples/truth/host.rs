@@ -10,7 +10,8 @@ use std::time::Duration;
 use punctual::lab::Qemu;
 use punctual::lab::initramfs::Initramfs;
 use punctual::lab::kernel::{self, Cache};
-use punctual::record::explanation::Cause;
+use punctual::record::explanation::{BillRow, Cause};
+use punctual::trace::attribute::host::LIKELY;
 use punctual::trace::attribute::{self, event::Window};
 use punctual_rt::clock;
 use punctual_rt::sched::Policy;
@@ -46,6 +47,8 @@ struct Late {
     /// What the host has of it, and with all CPUs.
     host_ns: u64,
     cpus: Vec<u32>,
+    /// What is likely the host's, and can't be known: all CPUs were in the kernel.
+    likely_ns: u64,
     /// The longest row, in words.
     most: String,
     /// All that was seen, where the host hasn't most of it.
@@ -98,6 +101,10 @@ pub fn play(kernel: &str, count: u64) -> Result<(Score, Vec<Window>), String> {
         // Stopped before the probe had armed its timer, or after its last wake-up.
         if least_ns < STOP_NS / 2 {
             score.blind += 1;
+            continue;
+        }
+        if late.likely_ns * 10 >= least_ns * 9 {
+            score.likely += 1;
             continue;
         }
         let most_ns = stop.last_ns - stop.first_ns;
@@ -318,6 +325,11 @@ fn recorded(record_ms: u64) -> Result<Vec<String>, String> {
             _ => None,
         });
         let host: Vec<(u64, Vec<u32>)> = host.collect();
+        let is_likely = |row: &&BillRow| {
+            let note = row.note.as_ref();
+            note.is_some_and(|it| it.starts_with(LIKELY))
+        };
+        let likely = bill.rows.iter().filter(is_likely);
         let most = bill.rows.iter().max_by_key(|row| row.ns);
         let host_ns = host.iter().map(|(ns, _)| ns).sum();
         let latency_ns = window.woken_ns - window.due_ns;
@@ -329,6 +341,7 @@ fn recorded(record_ms: u64) -> Result<Vec<String>, String> {
             is_explained: bill.is_explained(),
             host_ns,
             window: (host_ns * 10 < latency_ns * 9).then(|| window.clone()),
+            likely_ns: likely.map(|row| row.ns).sum(),
             cpus: host
                 .first()
                 .map(|(_, cpus)| cpus.clone())

@@ -22,6 +22,10 @@ pub struct Score {
     /// hypervisor's agent on some), or that more ran over it than it could note: nothing is said of
     /// these.
     pub blind: usize,
+    /// Times that the bill says that the host is likely and that it can't be known: nothing is said
+    /// of these either.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub likely: usize,
     /// Times that it was named.
     pub named: usize,
     /// Times that its duration was right by 2 % or 5 µs.
@@ -49,6 +53,10 @@ pub struct Score {
     pub residue_ns: u64,
     /// What was billed in its place, in words; the first of them.
     pub instead: Vec<String>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Score {

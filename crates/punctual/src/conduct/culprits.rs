@@ -3,7 +3,7 @@
 
 use crate::record::explanation::{Bill, BillRow, Cause, Culprit};
 use crate::system::Root;
-use crate::system::whose::whose;
+use crate::system::whose::{since_boot_ns, whose};
 use crate::trace::capture::numbers::Numbers;
 
 /// Threads of one bill that are looked up: the dearest. Each takes some 50 µs.
@@ -23,25 +23,27 @@ pub(super) fn look_up(bill: &mut Bill, numbers: &Numbers) {
         })
         .collect();
     all.sort_by_key(|(_, culprit)| std::cmp::Reverse(culprit.ns));
-    complete(all, numbers);
+    let until_ns = bill.due_ns.saturating_add(bill.latency_ns);
+    complete(all, until_ns, numbers);
 }
 
-/// Completes threads that have their names, the dearest first.
-pub(super) fn look_up_threads(threads: Vec<&mut Culprit>, numbers: &Numbers) {
+/// Completes threads that have their names and were there up to an instant, the dearest first.
+pub(super) fn look_up_threads(threads: Vec<&mut Culprit>, until_ns: u64, numbers: &Numbers) {
     let named = threads.into_iter();
     let named = named.filter_map(|thread| Some((thread.name.clone()?, thread)));
-    complete(named.collect(), numbers);
+    complete(named.collect(), until_ns, numbers);
 }
 
-fn complete(all: Vec<(String, &mut Culprit)>, numbers: &Numbers) {
+fn complete(all: Vec<(String, &mut Culprit)>, until_ns: u64, numbers: &Numbers) {
     let root = Root::live();
+    let until_ns = since_boot_ns(&root, until_ns).unwrap_or(u64::MAX);
     for (task, culprit) in all.into_iter().take(MOST) {
         // One outside of our PID namespace can't be seen.
         let Some(tid) = numbers.in_proc(culprit.tid) else {
             continue;
         };
         match whose(&root, tid) {
-            Some(whose) if is_same(&task, &whose.name) => {
+            Some(whose) if is_same(&task, &whose.name) && !whose.is_later_than(until_ns) => {
                 culprit.pid = Some(whose.pid);
                 culprit.command = whose.command;
                 culprit.group = whose.group;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::cgroup;
 use super::root::{Reader, Root};
+use super::stat::Stat;
 use crate::record::explanation::{GroupLimit, GroupThrottling};
 
 /// Readings that are kept: at twenty a second they reach back a quarter of a minute.
@@ -21,6 +22,8 @@ pub struct GroupLimits {
     limits: Vec<GroupLimit>,
     /// Which limits hold for a thread, the nearest first.
     of: BTreeMap<u32, Vec<usize>>,
+    /// When a thread began: a later one of its number may be in other groups.
+    began: BTreeMap<u32, u64>,
     /// What was counted when a limit was first seen.
     first: Vec<Option<GroupThrottling>>,
     /// What was counted when, of each limit.
@@ -35,6 +38,7 @@ impl GroupLimits {
             root: root.clone(),
             limits: Vec::new(),
             of: BTreeMap::new(),
+            began: BTreeMap::new(),
             first: Vec::new(),
             readings: VecDeque::new(),
         }
@@ -61,6 +65,22 @@ impl GroupLimits {
             if self.of.len() < THREADS && !indices.is_empty() {
                 self.of.insert(*thread, indices.clone());
             }
+        }
+    }
+
+    /// Adds a thread that has this number in `/proc`, if it is not known yet. A later one of its number
+    /// takes its place.
+    pub fn meet(&mut self, thread: u32, here: u32) {
+        let stat = self.root.text(&format!("/proc/{here}/stat"));
+        let began = stat.ok().and_then(|stat| Stat::parse(&stat)?.count(22));
+        // One that has ended keeps what was known of it.
+        let Some(began) = began.filter(|it| self.began.get(&thread) != Some(it)) else {
+            return;
+        };
+        self.of.remove(&thread);
+        if self.began.len() < THREADS || self.began.contains_key(&thread) {
+            self.began.insert(thread, began);
+            self.add(&[thread], &format!("/proc/{here}/cgroup"));
         }
     }
 
@@ -124,5 +144,52 @@ fn since((first, last): (GroupThrottling, GroupThrottling)) -> GroupThrottling {
     GroupThrottling {
         periods: last.periods.saturating_sub(first.periods),
         ns: last.ns.saturating_sub(first.ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_thread_of_a_number_has_the_limits_of_its_own_groups() {
+        let place = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, text: &str| {
+            let path = place.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        };
+        let mount = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        file("proc/self/mountinfo", mount);
+        file("proc/self/cgroup", "0::/\n");
+        for (group, quota) in [("first", 1000), ("second", 2000)] {
+            let limit = format!("{quota} 10000\n");
+            file(&format!("sys/fs/cgroup/{group}/cpu.max"), &limit);
+        }
+        let thread = |began: u64, group: &str| {
+            let stat = format!("77 (one) S 1 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {began} 0\n");
+            file("proc/77/stat", &stat);
+            file("proc/77/cgroup", &format!("0::/{group}\n"));
+        };
+        let mut limits = GroupLimits::new(&Root::recorded(place.path()));
+        let groups = |limits: &GroupLimits| {
+            let around = limits.around(77, 0, 1).into_iter();
+            around.map(|it| it.runtime_us).collect::<Vec<_>>()
+        };
+        thread(500, "first");
+        limits.meet(77, 77);
+        assert_eq!(groups(&limits), [1000]);
+        thread(900, "second");
+        limits.meet(77, 77);
+        assert_eq!(groups(&limits), [2000]);
+        // In no group with a limit it has none; and one that has ended keeps what it had.
+        thread(950, "");
+        limits.meet(77, 77);
+        assert!(groups(&limits).is_empty());
+        thread(960, "first");
+        limits.meet(77, 77);
+        std::fs::remove_file(place.path().join("proc/77/stat")).expect("it is there");
+        limits.meet(77, 77);
+        assert_eq!(groups(&limits), [1000]);
     }
 }

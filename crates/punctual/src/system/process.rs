@@ -119,8 +119,10 @@ fn by_number(root: &Root, pid: u32) -> Result<Process, String> {
 pub fn read(root: &Root, pid: u32) -> Option<Process> {
     let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
     let stat = Stat::parse(&stat)?;
-    // One that has ended, and waits for its parent to notice, runs no more.
-    if matches!(stat.field(3)?, "Z" | "X") {
+    // One that has ended, and waits for its parent to notice, runs no more. Its main thread may end
+    // before the others: it stays as one that has ended until they do.
+    let others = stat.count(20).is_some_and(|threads| threads > 1);
+    if matches!(stat.field(3)?, "Z" | "X") && !others {
         return None;
     }
     let command = root
@@ -173,6 +175,23 @@ mod tests {
             ..own
         };
         assert!(!other.runs(&root), "a number that was given out again");
+    }
+
+    #[test]
+    fn a_program_whose_main_thread_has_ended_runs_while_others_do() {
+        let place = tempfile::tempdir().expect("a folder");
+        let root = Root::recorded(place.path());
+        let of = |threads: u32| {
+            let stat =
+                format!("77 (left) Z 1 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 500 0\n");
+            std::fs::create_dir_all(place.path().join("proc/77")).expect("a folder");
+            std::fs::write(place.path().join("proc/77/stat"), stat).expect("a file");
+            read(&root, 77)
+        };
+        let left = of(3).expect("it runs");
+        assert_eq!((&*left.name, left.started), ("left", 500));
+        assert!(left.runs(&root));
+        assert_eq!(of(1), None);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Whose a thread is: its process, command line and control group, while it lives.
 
+use punctual_rt::clock;
+
 use super::root::Root;
+use super::stat::Stat;
 
 /// Letters of a command line that are kept.
 const COMMAND: usize = 256;
@@ -18,6 +21,30 @@ pub struct Whose {
     /// Its control group: of the CPU controller, else of version 2, else the longest path; absent
     /// where all are at the root.
     pub group: Option<String>,
+    /// When it began, since boot, to 10 ms.
+    pub began_ns: Option<u64>,
+}
+
+/// What `/proc/PID/stat` counts a thread's beginning in: USER_HZ is 100.
+const TICK_NS: u64 = 10_000_000;
+
+impl Whose {
+    /// Whether it began after an instant: then it only has the number of a thread that was there.
+    #[must_use]
+    pub fn is_later_than(&self, since_boot_ns: u64) -> bool {
+        self.began_ns
+            .is_some_and(|began| began > since_boot_ns.saturating_add(2 * TICK_NS))
+    }
+}
+
+/// The time since boot at an instant of CLOCK_MONOTONIC, to 10 ms; nothing where `/proc` does not
+/// tell.
+#[must_use]
+pub fn since_boot_ns(root: &Root, monotonic_ns: u64) -> Option<u64> {
+    let uptime = root.text("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let ago_ns = clock::now_ns().saturating_sub(monotonic_ns);
+    Some(((uptime * 1e9) as u64).saturating_sub(ago_ns))
 }
 
 /// Reads it; nothing where the thread has ended or can't be seen.
@@ -43,6 +70,9 @@ pub fn whose(root: &Root, tid: u32) -> Option<Whose> {
         pid: value("Tgid:")?.parse().ok()?,
         command: has_command.then_some(command),
         group: group(&groups),
+        began_ns: Stat::parse(&stat)
+            .and_then(|stat| stat.count(22))
+            .map(|ticks| ticks.saturating_mul(TICK_NS)),
     })
 }
 
@@ -72,7 +102,9 @@ fn group(groups: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{group, is_of_kernel, whose};
+    use punctual_rt::clock;
+
+    use super::{group, is_of_kernel, since_boot_ns, whose};
     use crate::system::Root;
 
     #[test]
@@ -90,6 +122,24 @@ mod tests {
         let ended = whose(&Root::live(), child.id()).unwrap();
         assert_eq!((&*ended.name, ended.command), ("true", None));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_began_after_an_instant_is_not_the_one_that_was_there() {
+        let root = Root::live();
+        let before = since_boot_ns(&root, clock::now_ns()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let mut child = std::process::Command::new("sleep")
+            .arg("9")
+            .spawn()
+            .unwrap();
+        let own = whose(&root, std::process::id()).unwrap();
+        let later = whose(&root, child.id()).unwrap();
+        let after = since_boot_ns(&root, clock::now_ns()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(later.is_later_than(before), "{later:?} {before}");
+        assert!(!later.is_later_than(after) && !own.is_later_than(before));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use punctual::record::explanation::{Cause, Lane};
 use punctual::trace::attribute::event::{Stall, Task, Vector, What};
+use punctual::trace::attribute::host::LIKELY;
 
 use super::build::{CPU, DUE, Made, USER, asleep, hog, idle, probe, task};
 
@@ -13,7 +14,14 @@ fn stood_still(made: &mut Made, from: i64, to: i64) {
         cpu: 0,
         from_ns: DUE.checked_add_signed(from).expect("small"),
         to_ns: DUE.checked_add_signed(to).expect("small"),
+        in_kernel: false,
     });
+}
+
+/// As it was found where kernel code may have held the other CPU up.
+fn stood_still_in_kernel(made: &mut Made, from: i64, to: i64) {
+    stood_still(made, from, to);
+    made.window.stalls.last_mut().expect("pushed").in_kernel = true;
 }
 
 fn sum(made: &Made, is: impl Fn(&Cause) -> bool) -> u64 {
@@ -250,4 +258,71 @@ fn a_system_management_interrupt_is_not_the_hosts() {
         .at(9_950_000, What::SmiCount { total: 42 });
     assert_eq!(of_host(&made), 0);
     assert!(sum(&made, |cause| *cause == Cause::Smi) > 9 * MS as u64);
+}
+
+/// The timer of a probe on an idle CPU comes 30 ms late: no kernel code does that. The other CPU was
+/// in the kernel for as long, and up to then.
+#[test]
+fn a_late_timer_over_an_idle_cpu_shows_that_the_other_ones_standstill_is_the_hosts() {
+    let idle_for = |from: i64, to: i64| {
+        let mut made = asleep(&idle(), 30 * MS as u64 + 200_000);
+        made.at(-900_000, What::Idle { state: Some(1) })
+            .timer(30 * MS, 30 * MS + 30_000, None)
+            .switch(30 * MS + 80_000, &idle(), &probe());
+        stood_still_in_kernel(&mut made, from, to);
+        of_host(&made)
+    };
+    assert_eq!(idle_for(-600_000, 29_500_000), 30 * MS as u64);
+    assert_eq!(idle_for(3_500_000, 29_500_000), 26_500_000);
+    // Kernel code that ends at the time by chance is no standstill of the host's.
+    assert_eq!(idle_for(16 * MS, 29_500_000), 0);
+    assert_eq!(idle_for(-600_000, 25 * MS), 0);
+}
+
+/// An idle CPU is on its way to the probe, which its interrupt has woken, and nothing is seen of it
+/// for 29 ms.
+fn on_its_way(rests: bool) -> Made {
+    let mut made = asleep(&idle(), 30 * MS as u64 + 50_000);
+    made.timer(860_000, 870_000, None);
+    if rests {
+        made.at(875_000, What::Idle { state: Some(1) });
+    }
+    made.switch(30 * MS, &idle(), &probe());
+    made
+}
+
+#[test]
+fn a_cpu_on_its_way_to_the_probe_stood_still_where_another_surely_did() {
+    let mut both = on_its_way(false);
+    stood_still(&mut both, 1_060_000, 31 * MS);
+    assert_eq!(of_host(&both), 30 * MS as u64 - 1_060_000);
+    let mut alone = on_its_way(false);
+    stood_still(&mut alone, 1_060_000, 12 * MS);
+    assert_eq!(of_host(&alone), 0);
+    // It went to sleep, and was asked to go on by another CPU.
+    let mut rests = on_its_way(true);
+    stood_still(&mut rests, 1_060_000, 31 * MS);
+    assert_eq!(of_host(&rests), 0);
+}
+
+/// Both CPUs were in the kernel: one may have waited for the other with interrupts disabled. Nobody is
+/// accused, and the row says what is likely.
+#[test]
+fn where_both_were_in_the_kernel_nobody_is_accused() {
+    let mut made = in_a_callback(None);
+    stood_still_in_kernel(&mut made, 40_000, 9_820_000);
+    assert_eq!((of_host(&made), callback(&made)), (0, 40_000 - 2_500));
+    let unexplained = sum(&made, |cause| *cause == Cause::Unexplained);
+    assert_eq!(unexplained, 9_850_000 - 40_000);
+    let bill = made.bill();
+    let row = bill.rows.iter().max_by_key(|row| row.ns).expect("rows");
+    let note = row.note.as_deref().expect("a note");
+    assert!(
+        note.starts_with(LIKELY) && note.contains("CPUs 0, 1"),
+        "{note}"
+    );
+    // Kernel code that is seen to end long before has nothing to do with it.
+    let mut other = in_a_callback(None);
+    stood_still_in_kernel(&mut other, 40_000, 8 * MS);
+    assert_eq!(callback(&other), 9_847_500);
 }

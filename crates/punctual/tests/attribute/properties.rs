@@ -123,10 +123,12 @@ fn limits() -> impl Strategy<Value = Vec<GroupLimit>> {
 
 fn stalls() -> impl Strategy<Value = Vec<Stall>> {
     let at = || prop_oneof![20 => 0u64..3_000_000, 1 => any::<u64>()];
-    let stall = (0u32..3, at(), at()).prop_map(|(cpu, from_ns, to_ns)| Stall {
+    let stall = (0u32..3, at(), at(), any::<bool>());
+    let stall = stall.prop_map(|(cpu, from_ns, to_ns, in_kernel)| Stall {
         cpu,
         from_ns,
         to_ns,
+        in_kernel,
     });
     proptest::collection::vec(stall, 0..3)
 }

@@ -25,6 +25,7 @@ use crate::system::Root;
 use crate::system::group_limits::GroupLimits;
 use crate::trace::attribute::event::Window;
 use crate::trace::capture::numbers::Numbers;
+use crate::trace::capture::symbols::Symbols;
 use crate::trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
@@ -161,11 +162,19 @@ impl Explaining {
     pub fn explanation(&self) -> Explanation {
         let account = lock(&self.account);
         let counts = account.outliers.counts();
-        Explanation {
-            kept: (counts.windows + counts.dropped > 0).then_some(counts),
-            waits: account.waits.to_record(),
-            ..account.ledger.to_record()
-        }
+        let mut explanation = account.ledger.to_record();
+        explanation.kept = (counts.windows + counts.dropped > 0).then_some(counts);
+        explanation.waits = account.waits.to_record();
+        explanation.missing.extend(account.waits.missing());
+        explanation
+    }
+
+    /// The kernel's names, or why there are none.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn symbols(&self) -> Result<Arc<Symbols>, String> {
+        lock(&self.capture).symbols()
     }
 
     /// System management interrupts of a CPU so far, where the processor counts them.

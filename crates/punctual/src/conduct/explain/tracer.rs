@@ -14,7 +14,7 @@ use super::lock;
 use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
-use crate::record::explanation::{Bill, Cause, Explanation, Ledger, MORE_WAITS, Stage, StageTimes};
+use crate::record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageTimes};
 use crate::system::group_limits::GroupLimits;
 use crate::trace::attribute;
 use crate::trace::attribute::event::{Task, Window};
@@ -125,6 +125,12 @@ impl Tracer {
                 lock(&self.capture).drain();
                 drained = Instant::now();
             }
+            // A later thread of its number has groups of its own.
+            if self.followed.is_some()
+                && let Some(here) = self.numbers.in_proc(wake.tid)
+            {
+                self.groups.meet(wake.tid, here);
+            }
             let (window, mut bill) = self.made(&wake);
             let forgotten = lock(&self.capture).has_forgotten(wake.at, wake.due_ns);
             let latency_ns = bill.as_ref().map(|bill| bill.latency_ns);
@@ -206,8 +212,7 @@ impl Tracer {
             if followed.len() < FOLLOWED && followed.insert(wake.tid) {
                 self.numbers.meet(wake.tid);
                 if let Some(here) = self.numbers.in_proc(wake.tid) {
-                    let file = format!("/proc/{here}/cgroup");
-                    self.groups.add(&[wake.tid], &file);
+                    self.groups.meet(wake.tid, here);
                 }
                 // One that has ended already needs no place.
                 let _ = lock(&self.capture).follow(wake.tid);
@@ -262,9 +267,6 @@ impl Tracer {
                 .add_missing("outliers that came faster than they could be explained");
         }
         account.waits.take(samples, &capture, &self.numbers);
-        if account.waits.full {
-            account.ledger.add_missing(MORE_WAITS);
-        }
         account.events = capture.events();
         account.lost = capture.lost();
     }

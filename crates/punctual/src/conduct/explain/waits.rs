@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::feed::Wake;
 use crate::conduct::culprits;
-use crate::record::explanation::{Explanation, Wait};
+use crate::record::explanation::{Explanation, Wait, general_name};
 use crate::trace::attribute::waits::chain;
 use crate::trace::calls;
 use crate::trace::capture::Capture;
@@ -14,17 +14,30 @@ use crate::trace::capture::numbers::Numbers;
 /// Chains that are made after each nap: one of a busy machine takes some ms. The others wait.
 const AT_ONCE: usize = 8;
 
-/// A thread, a system call, and the name of who ended it.
+/// Kinds that are kept.
+const MOST: usize = Wait::KINDS;
+
+/// A thread, a system call, and the name of who ended it; the kernel's workers are one.
 type Key = (u32, u32, String);
+
+/// A kind of waits, and the longest that there was of it, followed or not.
+#[derive(Debug, Default)]
+struct Kind {
+    wait: Wait,
+    longest_ns: u64,
+}
 
 /// What is known so far.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    kept: BTreeMap<Key, Wait>,
+    kept: BTreeMap<Key, Kind>,
     /// Those that there was no time for.
     pending: Vec<(Key, u64, Wake)>,
-    /// Whether some were not kept.
-    pub(super) full: bool,
+    /// No kind that is kept has a shorter longest wait; it may lag behind.
+    floor_ns: u64,
+    /// Waits of kinds that had to make room, or found none, and the longest of these.
+    dropped: u64,
+    dropped_most_ns: u64,
 }
 
 impl Waits {
@@ -40,7 +53,11 @@ impl Waits {
                 continue;
             };
             let waker = capture.waker(wake.tid, wake.due_ns, wake.at.waking);
-            let key = (wake.tid, call, waker.map_or_else(String::new, |it| it.name));
+            let key = (
+                wake.tid,
+                call,
+                waker.map_or_else(String::new, |it| general_name(&it.name)),
+            );
             let wait_ns = wake.woken_ns.saturating_sub(from_ns);
             let Some(known) = self.count(&key, wait_ns) else {
                 continue;
@@ -58,36 +75,75 @@ impl Waits {
         self.pending = longest.split_off(longest.len().min(AT_ONCE));
         for (key, wait_ns, wake) in longest {
             self.follow(&key, &wake, capture, numbers);
-            if let Some(kept) = self.kept.get_mut(&key) {
+            if let Some(Kind { wait: kept, .. }) = self.kept.get_mut(&key) {
                 // As the switches say it, of which the sum is made too.
                 kept.total_ns = (kept.total_ns - wait_ns).saturating_add(kept.wait_ns);
             }
         }
     }
 
-    /// Counts a wait of a kind; how long the longest is that is kept of it.
+    /// Counts a wait of a kind; how long the longest is that was followed of it. Where there are too
+    /// many kinds, those with the longest waits are kept.
     fn count(&mut self, key: &Key, wait_ns: u64) -> Option<u64> {
         if !self.kept.contains_key(key) {
-            if self.kept.len() >= Wait::KINDS {
-                self.full = true;
+            if self.kept.len() >= MOST && !self.make_room(wait_ns) {
+                self.drop_kind(1, wait_ns);
                 return None;
             }
             let call = calls::name(key.1);
-            let kept = Wait {
+            let wait = Wait {
                 call: call.to_string(),
                 ended_by: key.2.clone(),
                 ..Wait::default()
             };
-            self.kept.insert(key.clone(), kept);
+            let longest_ns = 0;
+            self.kept.insert(key.clone(), Kind { wait, longest_ns });
         }
-        let kept = self.kept.get_mut(key)?;
-        kept.count += 1;
-        kept.total_ns = kept.total_ns.saturating_add(wait_ns);
-        Some(kept.wait_ns)
+        let Kind { wait, longest_ns } = self.kept.get_mut(key)?;
+        *longest_ns = wait_ns.max(*longest_ns);
+        wait.count += 1;
+        wait.total_ns = wait.total_ns.saturating_add(wait_ns);
+        Some(wait.wait_ns)
+    }
+
+    /// Drops the kind whose longest wait is the shortest, if that is shorter than this.
+    fn make_room(&mut self, wait_ns: u64) -> bool {
+        if wait_ns <= self.floor_ns {
+            return false;
+        }
+        let least = self.kept.iter().min_by_key(|(_, kind)| kind.longest_ns);
+        let Some((key, kind)) = least.map(|(key, kind)| (key.clone(), kind)) else {
+            return false;
+        };
+        self.floor_ns = kind.longest_ns;
+        if wait_ns <= self.floor_ns {
+            return false;
+        }
+        self.drop_kind(kind.wait.count, kind.longest_ns);
+        self.kept.remove(&key);
+        self.pending.retain(|(pending, ..)| *pending != key);
+        true
+    }
+
+    fn drop_kind(&mut self, count: u64, longest_ns: u64) {
+        self.dropped = self.dropped.saturating_add(count);
+        self.dropped_most_ns = self.dropped_most_ns.max(longest_ns);
+    }
+
+    /// What is missing, in words.
+    pub(super) fn missing(&self) -> Option<String> {
+        (self.dropped > 0).then(|| {
+            format!(
+                "{} waits of at most {}, of more kinds (thread, system call, waker) than the {MOST} \
+                 that are kept",
+                self.dropped,
+                punctual_stats::format::duration(self.dropped_most_ns)
+            )
+        })
     }
 
     fn follow(&mut self, key: &Key, wake: &Wake, capture: &Capture, numbers: &Numbers) {
-        let Some(kept) = self.kept.get_mut(key) else {
+        let Some(Kind { wait: kept, .. }) = self.kept.get_mut(key) else {
             return;
         };
         let from_ns = wake.waiting_ns.unwrap_or(wake.due_ns);
@@ -99,15 +155,50 @@ impl Waits {
         kept.thread = chain.waiter;
         (kept.from_ns, kept.wait_ns) = (chain.from_ns, chain.to_ns - chain.from_ns);
         kept.rows = chain.rows;
-        culprits::look_up_threads(kept.threads(), numbers);
+        culprits::look_up_threads(kept.threads(), chain.to_ns, numbers);
     }
 
     /// For the record: those in which others had most to do.
     pub(super) fn to_record(&self) -> Vec<Wait> {
-        let followed = self.kept.values().filter(|wait| !wait.rows.is_empty());
+        let followed = self.kept.values().map(|kind| &kind.wait);
+        let followed = followed.filter(|wait| !wait.rows.is_empty());
         let mut waits: Vec<Wait> = followed.cloned().collect();
         waits.sort_by_key(|wait| Reverse(wait.worked_ns()));
         waits.truncate(Explanation::WAITS);
         waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u32) -> Key {
+        (number, 0, "waker".to_owned())
+    }
+
+    #[test]
+    fn the_kinds_with_the_longest_waits_are_kept_and_the_others_counted() {
+        let mut waits = Waits::default();
+        let most = MOST as u32;
+        for number in 0..most {
+            assert!(
+                waits
+                    .count(&key(number), 1_000 + u64::from(number))
+                    .is_some()
+            );
+        }
+        assert_eq!(waits.missing(), None);
+        // Shorter than all: it is not kept. Longer: the shortest makes room, with all its waits.
+        assert_eq!(waits.count(&key(most), 999), None);
+        waits.count(&key(0), 10).expect("it is kept");
+        assert_eq!(waits.count(&key(most), 5_000), Some(0));
+        assert_eq!(waits.kept.len(), MOST);
+        assert!(!waits.kept.contains_key(&key(0)) && waits.kept.contains_key(&key(1)));
+        assert_eq!((waits.dropped, waits.dropped_most_ns), (3, 1_000));
+        let missing = waits.missing().expect("three waits");
+        assert!(missing.starts_with("3 waits of at most 1 µs"), "{missing}");
+        let kept: u64 = waits.kept.values().map(|kind| kind.wait.count).sum();
+        assert_eq!(kept + waits.dropped, u64::from(most) + 3);
     }
 }

@@ -1,6 +1,7 @@
 //! Where the threads of a program are while they are off the CPU: the kernel's sums, with names.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::followed::Followed;
 use crate::record::Event;
@@ -9,7 +10,7 @@ use crate::trace::capture::numbers::Numbers;
 use crate::trace::capture::stacks;
 use crate::trace::capture::symbols::Symbols;
 use crate::trace::watch::user_symbols::UserSymbols;
-use crate::trace::watch::{Away, AwayLost, Watching, Why};
+use crate::trace::watch::{AWAY_FRAMES, Away, AwayLost, Watching, Why};
 
 /// Places that are kept, those of threads that have ended included.
 const MOST: usize = 32768;
@@ -20,7 +21,7 @@ type Key = (usize, Why, Option<u32>, Option<u32>);
 /// All that is known of it.
 pub(super) struct Aways {
     /// Without it the kernel's functions are addresses.
-    kernel: Symbols,
+    kernel: Arc<Symbols>,
     user: UserSymbols,
     places: BTreeMap<Key, Away>,
     /// Stacks in words: the kernel's by number, a program's by that too.
@@ -32,15 +33,22 @@ pub(super) struct Aways {
 }
 
 impl Aways {
-    pub fn new(events: &mut Vec<Event>) -> Self {
-        let kernel = Symbols::load().unwrap_or_else(|why| {
+    /// With the kernel's names, where these are known already.
+    pub fn new(
+        known: Option<Result<Arc<Symbols>, String>>,
+        frames: u32,
+        events: &mut Vec<Event>,
+    ) -> Self {
+        events.extend(shallow(frames));
+        let known = known.unwrap_or_else(|| Symbols::load().map(Arc::new));
+        let kernel = known.unwrap_or_else(|why| {
             events.push(Event {
                 at_ns: 0,
                 kind: "off-cpu-names".to_owned(),
                 text: format!("--off-cpu: functions of the kernel have no names: {why}"),
                 invalidates: false,
             });
-            Symbols::default()
+            Arc::default()
         });
         Self {
             kernel,
@@ -161,6 +169,24 @@ fn consistent(away: Away) -> Option<Away> {
     Some(Away { total_ns, ..away })
 }
 
+/// What is said where the kernel takes less deep stacks than there is room for.
+fn shallow(frames: u32) -> Option<Event> {
+    let have = match frames {
+        AWAY_FRAMES.. => return None,
+        0 => "there are no stacks".to_owned(),
+        frames => format!("stacks have at most {frames} functions"),
+    };
+    Some(Event {
+        at_ns: 0,
+        kind: "off-cpu-stacks".to_owned(),
+        text: format!(
+            "--off-cpu: {have}: kernel.perf_event_max_stack is below {AWAY_FRAMES}; \
+             sysctl kernel.perf_event_max_stack=127, while nothing profiles"
+        ),
+        invalidates: false,
+    })
+}
+
 /// A frame without a name, as other tools write it.
 const UNKNOWN: &str = "[unknown]";
 
@@ -198,5 +224,13 @@ mod tests {
         assert_eq!(read(away(1, 915, 15, 7)), Some((1, 15, 15)));
         assert_eq!(read(away(1, 15, 15, 0)), None);
         assert_eq!(read(away(0, 0, 0, 0)), None);
+    }
+
+    #[test]
+    fn stacks_that_are_less_deep_are_spoken_of() {
+        assert_eq!(shallow(64), None);
+        let text = |frames: u32| shallow(frames).expect("said").text;
+        assert!(text(16).starts_with("--off-cpu: stacks have at most 16 functions: kernel.perf"));
+        assert!(text(0).starts_with("--off-cpu: there are no stacks: "));
     }
 }

@@ -80,6 +80,10 @@ impl<'a> Program<'a> {
         let marked = target.program();
         let marks = marked.and_then(|it| Marks::begin(plan, it.pid, &numbers, &mut run.events));
         let start_ns = punctual_rt::clock::now_ns();
+        let symbols = explaining.as_ref().map(Explaining::symbols);
+        let aways = plan
+            .off_cpu
+            .then(|| Aways::new(symbols, watching.away_frames(), &mut run.events));
         let mut program = Self {
             plan,
             target,
@@ -94,7 +98,7 @@ impl<'a> Program<'a> {
             explaining,
             feed,
             breach: None,
-            aways: plan.off_cpu.then(|| Aways::new(&mut run.events)),
+            aways,
             queues: plan.run_queue.then(|| Queues::new(Apart::Threads)),
             stops: ProgramStops::new(start_ns),
             start_ns,
@@ -208,9 +212,7 @@ impl<'a> Program<'a> {
             aways.look(&self.watching, &self.threads, &self.numbers);
         }
         if let Some(queues) = &mut self.queues {
-            for tid in queues.take(self.watching.queues(), self.watching.queues_lost()) {
-                self.watching.forget_queue(tid);
-            }
+            queues.look(self.watching.run_queues());
         }
         // Who has ended counts no more, and makes room once its last wake-ups have come.
         for thread in &mut self.threads {

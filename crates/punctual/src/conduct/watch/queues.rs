@@ -8,7 +8,7 @@ use super::compose;
 use crate::record::explanation::general_name;
 use crate::record::watch::{QueueTimes as Recorded, RunQueue, RunQueueThread};
 use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{Other, QueueTimes, QueuedThread};
+use crate::trace::watch::{Other, QueueTimes, QueuedThread, RunQueues};
 
 /// Threads that have ended, or names of such, that are kept.
 const MOST: usize = 4096;
@@ -52,7 +52,9 @@ pub(super) struct Queues {
     alive: Vec<QueuedThread>,
     /// Threads that ended and found no room.
     beyond: u64,
+    /// Times that the kernel's side has lost, and those of them that were read before.
     lost: u64,
+    replaced: u64,
 }
 
 impl Queues {
@@ -63,23 +65,49 @@ impl Queues {
             alive: Vec::new(),
             beyond: 0,
             lost: 0,
+            replaced: 0,
+        }
+    }
+
+    /// Reads what the kernel has counted, and makes room there.
+    pub fn look(&mut self, mut kernel: RunQueues<'_>) {
+        let seen = kernel.read();
+        for ended in self.take(seen, kernel.lost()) {
+            if !kernel.forget(ended.task.tid, ended.started_ns) {
+                self.replaced += times(&ended);
+            }
         }
     }
 
     /// Takes what was read, and returns who has ended: those need their room no more.
-    pub fn take(&mut self, seen: Vec<QueuedThread>, lost: u64) -> Vec<u32> {
+    fn take(&mut self, seen: Vec<QueuedThread>, lost: u64) -> Vec<QueuedThread> {
         self.lost = lost;
-        let (ended, alive): (Vec<_>, Vec<_>) = seen.into_iter().partition(|it| it.ended);
-        self.alive = alive;
-        for thread in &ended {
-            let key = key(self.apart, thread);
-            if self.ended.len() >= MOST && !self.ended.contains_key(&key) {
-                self.beyond += 1;
-            } else {
-                add(&mut self.ended, key, thread);
+        let one = |it: QueuedThread| ((it.task.tid, it.started_ns), it);
+        let seen: BTreeMap<(u32, u64), QueuedThread> = seen.into_iter().map(one).collect();
+        let gone = |it: &QueuedThread| !seen.contains_key(&(it.task.tid, it.started_ns));
+        for thread in std::mem::take(&mut self.alive) {
+            // Another one of its number has its place: what was read of it before stays.
+            if gone(&thread) {
+                self.replaced += times(&thread);
+                self.keep(&thread);
             }
         }
-        ended.iter().map(|it| it.task.tid).collect()
+        let (ended, alive): (Vec<_>, Vec<_>) = seen.into_values().partition(|it| it.ended);
+        self.alive = alive;
+        for thread in &ended {
+            self.keep(thread);
+        }
+        ended
+    }
+
+    /// Keeps the times of a thread that has ended.
+    fn keep(&mut self, thread: &QueuedThread) {
+        let key = key(self.apart, thread);
+        if self.ended.len() >= MOST && !self.ended.contains_key(&key) {
+            self.beyond += 1;
+        } else {
+            add(&mut self.ended, key, thread);
+        }
     }
 
     pub fn to_record(&self, numbers: &Numbers) -> RunQueue {
@@ -93,12 +121,17 @@ impl Queues {
         let mut record = RunQueue {
             threads: ran.map(|sum| recorded(self.apart, &sum, numbers)).collect(),
             beyond: self.beyond,
-            lost: self.lost,
+            lost: self.lost.saturating_sub(self.replaced),
             runs: 0,
         };
         record.settle();
         record
     }
+}
+
+/// How many times a thread waited.
+fn times(thread: &QueuedThread) -> u64 {
+    thread.woken.count.saturating_add(thread.preempted.count)
 }
 
 fn key(apart: Apart, thread: &QueuedThread) -> Key {
@@ -221,14 +254,14 @@ mod tests {
             thread(2, "cc1", false, 300),
             thread(3, "kworker/0:1", false, 100),
         ];
-        assert_eq!(queues.take(seen, 0), [1]);
+        assert_eq!(numbers(queues.take(seen, 0)), [1]);
         // What lives is read anew, with all that it had.
         let seen = vec![
             thread(2, "cc1", false, 300),
             thread(4, "kworker/1:2-events", false, 200),
             thread(3, "kworker/0:1", false, 100),
         ];
-        assert_eq!(queues.take(seen, 7), Vec::<u32>::new());
+        assert!(numbers(queues.take(seen, 7)).is_empty());
         let record = queues.to_record(&Numbers::default());
         assert_eq!(
             (record.threads.len(), record.beyond, record.lost),
@@ -250,6 +283,40 @@ mod tests {
         assert_eq!(first.unseen, 2);
         assert_eq!((&*second.task.name, second.threads), ("kworker", 2));
         assert_eq!(second.woken.longest_at_ns, 400);
+    }
+
+    fn numbers(threads: Vec<QueuedThread>) -> Vec<u32> {
+        threads.into_iter().map(|it| it.task.tid).collect()
+    }
+
+    /// The kernel's side gives the place of a thread to the next of its number, and counts its times as
+    /// lost: those that were read before are not, and those after the last reading are.
+    #[test]
+    fn times_of_a_thread_whose_number_another_one_has_are_kept_or_counted() {
+        let mut queues = Queues::new(Apart::Threads);
+        queues.take(vec![thread(1, "first", false, 500)], 0);
+        let next = || QueuedThread {
+            started_ns: 9,
+            ..thread(1, "next", false, 300)
+        };
+        // Three times that were read, two that were not.
+        queues.take(vec![next(), next()], 3 + 2);
+        let record = queues.to_record(&Numbers::default());
+        assert_eq!(record.lost, 2);
+        let counts = record.threads.iter().map(|it| it.woken.lengths.count);
+        assert_eq!(counts.collect::<Vec<_>>(), [3, 3]);
+        // One that had ended, and was read, is not forgotten in time: nothing of it is lost.
+        let ended = || QueuedThread {
+            ended: true,
+            ..next()
+        };
+        let [ended] = &queues.take(vec![ended()], 5)[..] else {
+            panic!("it has ended");
+        };
+        queues.replaced += times(ended);
+        queues.take(Vec::new(), 3 + 2 + 3);
+        let record = queues.to_record(&Numbers::default());
+        assert_eq!((record.threads.len(), record.lost), (2, 2));
     }
 
     #[test]

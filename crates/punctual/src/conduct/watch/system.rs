@@ -87,9 +87,7 @@ impl<'a> System<'a> {
         let Some(queues) = &mut self.queues else {
             return;
         };
-        for tid in queues.take(self.watching.queues(), self.watching.queues_lost()) {
-            self.watching.forget_queue(tid);
-        }
+        queues.look(self.watching.run_queues());
     }
 
     /// The first wake-up above the break value, if there was one.

@@ -154,7 +154,11 @@ impl OffCpu {
     pub(super) fn add(&mut self, other: &Self, threads: &[usize]) {
         for place in &other.places {
             let thread = threads.get(place.thread as usize).copied();
-            let thread = thread.and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
+            let Some(thread) = thread.and_then(|at| u32::try_from(at).ok()) else {
+                // Of a thread that the record has not: nobody else was there.
+                self.beyond.add(place.count, place.total_ns);
+                continue;
+            };
             let same = |it: &&mut OffCpuPlace| {
                 (it.thread, it.why) == (thread, place.why)
                     && it.kernel == place.kernel
@@ -283,5 +287,33 @@ pub(super) fn of_runs(watch: &mut Watch, runs: u64) {
     let run_queue = watch.run_queue.iter_mut().map(|it| &mut it.runs);
     for stated in off_cpu.chain(run_queue).filter(|it| **it == 0) {
         *stated = runs;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_a_thread_that_is_not_in_the_record_is_put_down_to_no_other() {
+        let place = |thread: u32| OffCpuPlace {
+            thread,
+            why: OffCpuWhy::Asleep,
+            kernel: Vec::new(),
+            user: Vec::new(),
+            count: 1,
+            total_ns: 100,
+            longest_ns: 100,
+            longest_at_ns: 5,
+        };
+        let other = OffCpu {
+            places: vec![place(0), place(1)],
+            ..OffCpu::default()
+        };
+        let mut sum = OffCpu::default();
+        sum.add(&other, &[7]);
+        let threads: Vec<u32> = sum.places.iter().map(|it| it.thread).collect();
+        assert_eq!((threads, sum.places[0].total_ns), (vec![7], 100));
+        assert_eq!((sum.beyond.count, sum.beyond.total_ns), (1, 100));
     }
 }

@@ -43,11 +43,17 @@ fn move_all(devices: &[(u32, &str)], what: &str, places: &Places) -> String {
              directory below /proc/irq, whose smp_affinity_list takes {elsewhere}"
         );
     }
-    let each: Vec<String> = devices
-        .iter()
-        .map(|(irq, name)| format!("echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list ({name})"))
-        .collect();
-    format!("move the interrupts in these bills: {}", each.join("; "))
+    let each = devices.iter().map(|(irq, name)| {
+        let command = format!("echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list");
+        (format!("{irq} {name}"), command)
+    });
+    // The names before the commands, which a shell takes as they stand.
+    let (names, commands): (Vec<String>, Vec<String>) = each.unzip();
+    format!(
+        "move the interrupts in these bills ({}): {}",
+        names.join(", "),
+        commands.join("; ")
+    )
 }
 
 pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
@@ -158,5 +164,27 @@ pub(super) fn vector(vector: &str, places: &Places) -> String {
             "other CPUs interrupt CPU {hit} less often with isolcpus={probed} nohz_full={probed} \
              rcu_nocbs={probed}"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_move_interrupts_stand_without_the_names() {
+        let places = Places {
+            hit: "2".to_owned(),
+            probed: "2-3".to_owned(),
+            elsewhere: "0-1".to_owned(),
+            mask: "3".to_owned(),
+            own_priority: 80,
+        };
+        let text = move_all(&[(36, "virtio0"), (24, "eth0")], "it", &places);
+        assert_eq!(
+            text,
+            "move the interrupts in these bills (36 virtio0, 24 eth0): \
+             echo 0-1 > /proc/irq/36/smp_affinity_list; echo 0-1 > /proc/irq/24/smp_affinity_list"
+        );
     }
 }

@@ -40,7 +40,7 @@ pub struct Window {
     /// first, with what the kernel counted between two readings around the wake-up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<GroupLimit>,
-    /// When other CPUs stood still: their timers came late over a program or an idle CPU.
+    /// When CPUs stood still. Those of the window's own CPU are found in its events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
     /// What happened, on any CPU, in any order.
@@ -50,15 +50,19 @@ pub struct Window {
     pub symbols: BTreeMap<u64, String>,
 }
 
-/// A stretch in which nothing was seen of a CPU, and at whose end its timer came late.
+/// A stretch in which nothing was seen of a CPU, and that this CPU ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     /// Which.
     pub cpu: u32,
     /// From its last event, or from when its timer was to expire.
     pub from_ns: u64,
-    /// To its timer's interrupt.
+    /// To the first event after that.
     pub to_ns: u64,
+    /// Whether kernel code may have held it up; else its timer came late over a program or an idle
+    /// CPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_kernel: bool,
 }
 
 /// A thread at one moment.

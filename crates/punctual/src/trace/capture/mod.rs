@@ -31,6 +31,7 @@ mod waits;
 mod recorder;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use punctual_rt::clock;
 
@@ -111,7 +112,7 @@ pub struct Capture {
     names: Names,
     own: Own,
     stacks: Stacks,
-    symbols: Result<Symbols, String>,
+    symbols: Result<Arc<Symbols>, String>,
     smi: Option<SmiCounts>,
     /// The hypervisor's account of each CPU: at the start, and last.
     stolen: BTreeMap<u32, (u64, u64)>,
@@ -131,7 +132,7 @@ impl Capture {
         // Before the recorder, whose rings a flood fills meanwhile; and not when the first window
         // is cut: the kernel can't be preempted while it prints a part of its table, for 0.2 ms
         // on some.
-        let symbols = Symbols::load();
+        let symbols = Symbols::load().map(Arc::new);
         let recorder = Recorder::start(options)?;
         let mut smi = SmiCounts::open(&options.cpus);
         if let Some(smi) = &mut smi {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::sync::Arc;
 
 /// The kernel's functions by address.
 #[derive(Debug, Default)]
@@ -14,6 +15,16 @@ pub struct Symbols {
 
 /// What is farther from a function's beginning is not in it.
 const FAR: u64 = 1 << 20;
+
+impl super::Capture {
+    /// The kernel's names, which take some ms to read: read once for all.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    pub fn symbols(&self) -> Result<Arc<Symbols>, String> {
+        self.symbols.clone()
+    }
+}
 
 impl Symbols {
     /// Reads the running kernel's table.

@@ -5,8 +5,7 @@ use std::fs;
 use aya::maps::{Array, HashMap, MapData, StackTraceMap};
 use aya::{Ebpf, EbpfLoader};
 
-use super::{Away, AwayLost, Why};
-use crate::trace::capture::unavailable::Unavailable;
+use super::{AWAY_FRAMES, Away, AwayLost, Why};
 
 /// Places of threads off the CPU, and stacks, that are told apart.
 const MOST: u32 = 16384;
@@ -16,23 +15,37 @@ type Key = [u32; 4];
 type Counted = [u64; 4];
 type Lost = [u64; 3];
 
-/// Functions of a stack: `AWAY_FRAMES`. The kernel makes no room for deeper ones than it takes.
-const FRAMES: u32 = 64;
+/// The compiled program, by how many functions a stack has at most: `AWAY_FRAMES`.
+static OBJECTS: [(u32, &[u8]); 3] = [
+    (
+        AWAY_FRAMES,
+        aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch_64.bpf.o")),
+    ),
+    (
+        16,
+        aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch_16.bpf.o")),
+    ),
+    (
+        0,
+        aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch_0.bpf.o")),
+    ),
+];
 
-/// Whether there may be such stacks here.
-///
-/// # Errors
-/// What to change.
-pub(super) fn check() -> Result<(), Unavailable> {
+/// The program for the deepest stacks that this kernel makes room for, and how deep these are; for
+/// none, where nobody asked.
+pub(super) fn object(asked: bool) -> (u32, &'static [u8]) {
     let most = fs::read_to_string("/proc/sys/kernel/perf_event_max_stack");
     let most = most.ok().and_then(|text| text.trim().parse::<u32>().ok());
-    match most {
-        Some(most) if most < FRAMES => Err(Unavailable::new(
-            format!("kernel.perf_event_max_stack is {most}: expected {FRAMES} or more"),
-            "sysctl kernel.perf_event_max_stack=127, while nothing profiles",
-        )),
-        _ => Ok(()),
-    }
+    within(if asked {
+        most.unwrap_or(AWAY_FRAMES)
+    } else {
+        0
+    })
+}
+
+fn within(most: u32) -> (u32, &'static [u8]) {
+    let mut objects = OBJECTS.iter().filter(|(frames, _)| *frames <= most);
+    *objects.next().unwrap_or(&OBJECTS[2])
 }
 
 /// Asks for it, or not, before the program is loaded.
@@ -107,5 +120,17 @@ pub(super) fn lost(programs: &Ebpf) -> AwayLost {
         count,
         total_ns,
         stackless,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_as_deep_as_the_kernel_allows() {
+        let frames = |most: u32| within(most).0;
+        assert_eq!([127, 64, 63, 16, 15, 0].map(frames), [64, 64, 16, 16, 0, 0]);
+        assert_eq!(object(false).0, 0);
     }
 }

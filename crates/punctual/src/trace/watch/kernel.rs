@@ -4,8 +4,8 @@ use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::{
-    Away, AwayLost, Call, Happened, Job, MOST_PROGRAMS, Options, Other, Programs, QueuedThread,
-    Reservation, Sleeper, StoppedThread, Timer, Wake, away, queue,
+    Away, AwayLost, Call, Happened, Job, MOST_PROGRAMS, Options, Other, Programs, Reservation,
+    RunQueues, Sleeper, StoppedThread, Timer, Wake, away, queue,
 };
 use crate::record::StopCause;
 use crate::trace::calls;
@@ -13,9 +13,6 @@ use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
 use crate::trace::capture::rings::{Plan, Rings};
 use crate::trace::capture::slot::{Slot, text};
 use crate::trace::capture::unavailable::{self, Unavailable};
-
-/// The compiled program.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
 
 /// Beside the switches, all of them needed.
 const TRACEPOINTS: &[&str] = &[
@@ -61,6 +58,7 @@ pub struct Watching {
     // Holds programs, links and maps by descriptors: however this process ends, they end.
     programs: Ebpf,
     rings: Rings,
+    away_frames: u32,
     /// Taken out, but what another CPU's ring will hand over may come before it.
     fresh: Vec<Happened>,
     /// Programs that were told of.
@@ -74,7 +72,6 @@ impl Watching {
     /// What is missing here, and what to do.
     pub fn start(options: &Options) -> Result<Self, Unavailable> {
         unavailable::check()?;
-        away::check()?;
         let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
         let cpus = possible_cpus();
         let all: Vec<u32> = (0..cpus).collect();
@@ -114,8 +111,9 @@ impl Watching {
             }
         }
         plan.size(&mut loader);
+        let (away_frames, object) = away::object(options.off_cpu);
         let mut programs = loader
-            .load(OBJECT)
+            .load(object)
             .map_err(|error| refused("taking the maps of the watch", &error))?;
         let rings = plan.map(&programs)?;
         for tracepoint in TRACEPOINTS.iter().chain(&coming) {
@@ -131,6 +129,7 @@ impl Watching {
         Ok(Self {
             programs,
             rings,
+            away_frames,
             fresh: Vec::new(),
             told: 0,
         })
@@ -177,6 +176,13 @@ impl Watching {
         away::read(&self.programs)
     }
 
+    /// How many functions their stacks have at most: [`AWAY_FRAMES`](super::AWAY_FRAMES), or less where
+    /// this kernel takes no deeper ones.
+    #[must_use]
+    pub fn away_frames(&self) -> u32 {
+        self.away_frames
+    }
+
     /// A stack of theirs, innermost first.
     #[must_use]
     pub fn away_stack(&self, number: u32) -> Vec<u64> {
@@ -189,21 +195,9 @@ impl Watching {
         away::lost(&self.programs)
     }
 
-    /// How long they waited for a CPU, where that was asked for.
-    #[must_use]
-    pub fn queues(&self) -> Vec<QueuedThread> {
-        queue::read(&self.programs)
-    }
-
-    /// Makes room: a thread has ended, and its times were read.
-    pub fn forget_queue(&mut self, tid: u32) {
-        queue::forget(&mut self.programs, tid);
-    }
-
-    /// Times on a run queue that there was no room for.
-    #[must_use]
-    pub fn queues_lost(&self) -> u64 {
-        queue::lost(&self.programs)
+    /// How long threads waited for a CPU, where that was asked for.
+    pub fn run_queues(&mut self) -> RunQueues<'_> {
+        RunQueues::of(&mut self.programs)
     }
 
     /// Switches of threads that there was no room for.

@@ -14,6 +14,29 @@ mod mappings;
 pub mod marks;
 #[cfg(feature = "trace")]
 mod queue;
+#[cfg(not(feature = "trace"))]
+mod queue {
+    //! A program that was built without tracing.
+    use std::convert::Infallible;
+    use std::marker::PhantomData;
+
+    use super::QueuedThread;
+
+    /// There are none.
+    pub struct RunQueues<'p>(Infallible, PhantomData<&'p ()>);
+
+    impl RunQueues<'_> {
+        pub fn read(&self) -> Vec<QueuedThread> {
+            match self.0 {}
+        }
+        pub fn forget(&mut self, _: u32, _: u64) -> bool {
+            match self.0 {}
+        }
+        pub fn lost(&self) -> u64 {
+            match self.0 {}
+        }
+    }
+}
 pub mod rhythm;
 pub mod user_symbols;
 mod waits;
@@ -23,7 +46,7 @@ mod wakeups;
 #[cfg(not(feature = "trace"))]
 mod wakeups {
     //! A program that was built without tracing.
-    use super::{CpuWakeUps, QueuedThread, SystemWorst, Taken};
+    use super::{CpuWakeUps, RunQueues, SystemWorst, Taken};
     use crate::trace::capture::Unavailable;
 
     /// There is none.
@@ -42,13 +65,7 @@ mod wakeups {
         pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
             match *self {}
         }
-        pub fn queues(&self) -> Vec<QueuedThread> {
-            match *self {}
-        }
-        pub fn forget_queue(&mut self, _: u32) {
-            match *self {}
-        }
-        pub fn queues_lost(&self) -> u64 {
+        pub fn run_queues(&mut self) -> RunQueues<'_> {
             match *self {}
         }
         pub fn measure_cost(&mut self) {
@@ -71,7 +88,7 @@ fn built_without() -> crate::trace::capture::Unavailable {
 #[cfg(not(feature = "trace"))]
 mod kernel {
     //! A program that was built without tracing.
-    use super::{Away, AwayLost, Call, Happened, Options, QueuedThread, Sleeper};
+    use super::{Away, AwayLost, Call, Happened, Options, RunQueues, Sleeper};
     use crate::trace::capture::Unavailable;
 
     /// There is none.
@@ -93,19 +110,16 @@ mod kernel {
         pub fn aways(&self) -> Vec<Away> {
             match *self {}
         }
+        pub fn away_frames(&self) -> u32 {
+            match *self {}
+        }
         pub fn away_stack(&self, _: u32) -> Vec<u64> {
             match *self {}
         }
         pub fn away_lost(&self) -> AwayLost {
             match *self {}
         }
-        pub fn queues(&self) -> Vec<QueuedThread> {
-            match *self {}
-        }
-        pub fn forget_queue(&mut self, _: u32) {
-            match *self {}
-        }
-        pub fn queues_lost(&self) -> u64 {
+        pub fn run_queues(&mut self) -> RunQueues<'_> {
             match *self {}
         }
         pub fn forget(&mut self, _: u32) {
@@ -131,7 +145,8 @@ mod kernel {
 
 use crate::record::StopCause;
 pub use kernel::Watching;
-pub use waits::{Away, AwayLost, QueueTimes, QueuedThread, Why};
+pub use queue::RunQueues;
+pub use waits::{AWAY_FRAMES, Away, AwayLost, QueueTimes, QueuedThread, Why};
 pub use wakeups::SystemWatching;
 
 /// What to watch.

@@ -28,28 +28,42 @@ pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
     }
 }
 
-/// All threads that ran, with their times since each was seen first.
-pub(super) fn read(programs: &Ebpf) -> Vec<QueuedThread> {
-    let map = programs.map("queued");
-    let map = map.and_then(|map| HashMap::<&MapData, u32, Words>::try_from(map).ok());
-    let entries = map.iter().flat_map(|map| map.iter().filter_map(Result::ok));
-    entries.map(|(tid, words)| queued(tid, &words)).collect()
-}
+/// The times on run queues that a program in the kernel has counted.
+pub struct RunQueues<'p>(&'p mut Ebpf);
 
-/// Makes room.
-pub(super) fn forget(programs: &mut Ebpf, tid: u32) {
-    if let Some(map) = programs.map_mut("queued")
-        && let Ok(mut map) = HashMap::<_, u32, Words>::try_from(map)
-    {
-        let _ = map.remove(&tid);
+impl<'p> RunQueues<'p> {
+    pub(super) fn of(programs: &'p mut Ebpf) -> Self {
+        Self(programs)
     }
-}
 
-/// Times that found no room.
-pub(super) fn lost(programs: &Ebpf) -> u64 {
-    let map = programs.map("queue_lost");
-    let count = map.and_then(|map| Array::<_, u64>::try_from(map).ok());
-    count.and_then(|count| count.get(&0, 0).ok()).unwrap_or(0)
+    /// All threads that ran, with their times since each was seen first.
+    #[must_use]
+    pub fn read(&self) -> Vec<QueuedThread> {
+        let map = self.0.map("queued");
+        let map = map.and_then(|map| HashMap::<&MapData, u32, Words>::try_from(map).ok());
+        let entries = map.iter().flat_map(|map| map.iter().filter_map(Result::ok));
+        entries.map(|(tid, words)| queued(tid, &words)).collect()
+    }
+
+    /// Makes room: a thread has ended, and its times were read. Says whether it still had its place:
+    /// another one of its number may have it by now.
+    pub fn forget(&mut self, tid: u32, started_ns: u64) -> bool {
+        let map = self.0.map_mut("queued");
+        let map = map.and_then(|map| HashMap::<_, u32, Words>::try_from(map).ok());
+        let Some(mut map) = map else {
+            return false;
+        };
+        let is_it = map.get(&tid, 0).is_ok_and(|words| words[0] == started_ns);
+        is_it && map.remove(&tid).is_ok()
+    }
+
+    /// Times that found no room, and those of threads whose place another one has.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let map = self.0.map("queue_lost");
+        let count = map.and_then(|map| Array::<_, u64>::try_from(map).ok());
+        count.and_then(|count| count.get(&0, 0).ok()).unwrap_or(0)
+    }
 }
 
 fn queued(tid: u32, words: &Words) -> QueuedThread {

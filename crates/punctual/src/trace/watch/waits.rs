@@ -3,6 +3,9 @@
 
 use super::Other;
 
+/// Functions that a stack of a thread off the CPU has at most.
+pub const AWAY_FRAMES: u32 = 64;
+
 /// Why a thread was off the CPU: `enum why` of `bpf/away.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {

@@ -10,7 +10,7 @@ use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::lengths::{bounds, places};
-use super::{CpuWakeUps, Other, QueuedThread, SystemWorst, Taken, queue};
+use super::{CpuWakeUps, Other, RunQueues, SystemWorst, Taken, queue};
 use crate::trace::capture::kernel::{attach_typed, possible_cpus, refused};
 use crate::trace::capture::shared::Shared;
 use crate::trace::capture::slot;
@@ -194,20 +194,8 @@ impl SystemWatching {
     }
 
     /// How long threads waited for a CPU, where that was asked for.
-    #[must_use]
-    pub fn queues(&self) -> Vec<QueuedThread> {
-        queue::read(&self.programs)
-    }
-
-    /// Makes room: a thread has ended, and its times were read.
-    pub fn forget_queue(&mut self, tid: u32) {
-        queue::forget(&mut self.programs, tid);
-    }
-
-    /// Times on a run queue that there was no room for.
-    #[must_use]
-    pub fn queues_lost(&self) -> u64 {
-        queue::lost(&self.programs)
+    pub fn run_queues(&mut self) -> RunQueues<'_> {
+        RunQueues::of(&mut self.programs)
     }
 
     /// Measures what the programs take, if it is time; to be called now and then.

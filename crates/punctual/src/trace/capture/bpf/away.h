@@ -20,7 +20,9 @@ enum why {
 	YIELDED,   /* sched_yield: under SCHED_DEADLINE until the next period */
 };
 
-#define AWAY_FRAMES 64
+/* How deep a stack may be is said when this is compiled: the kernel refuses a map for deeper ones than
+ * kernel.perf_event_max_stack. 0: none are taken. */
+#if AWAY_FRAMES
 struct away_stack {
 	u64 frames[AWAY_FRAMES];
 };
@@ -30,6 +32,7 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct away_stack);
 } away_stacks SEC(".maps");
+#endif
 
 struct away_key {
 	u32 tid;
@@ -61,6 +64,7 @@ struct {
 enum { USER_STACK = 1 << 8 };
 /* -EEXIST: two stacks fell to one place. */
 enum { PLACE_TAKEN = -17 };
+enum { NO_STACK = -1 };
 
 static ALWAYS_INLINE u64 why_away(struct watched *thread, int sleeps, u64 state, u64 stop, int yields)
 {
@@ -79,8 +83,12 @@ static ALWAYS_INLINE void goes_away(u64 *ctx, struct watched *thread, u64 why, u
 		return;
 	thread->away_ns = now_ns;
 	thread->away_why = why;
+#if AWAY_FRAMES
 	thread->away_kernel = bpf_get_stackid(ctx, &away_stacks, 0);
 	thread->away_user = bpf_get_stackid(ctx, &away_stacks, USER_STACK);
+#else
+	thread->away_kernel = thread->away_user = NO_STACK;
+#endif
 }
 
 static ALWAYS_INLINE void comes_back(struct watched *thread, u32 tid, u64 now_ns)
@@ -118,4 +126,14 @@ static ALWAYS_INLINE void comes_back(struct watched *thread, u32 tid, u64 now_ns
 		away->longest_ns = length_ns;
 		away->longest_at_ns = now_ns;
 	}
+}
+
+/* It slept until then, and is frozen since: two stays at one place. */
+static ALWAYS_INLINE void is_held(struct watched *thread, u32 tid, u64 since_ns)
+{
+	if (!off_cpu || !thread->away_ns || since_ns < thread->away_ns)
+		return;
+	comes_back(thread, tid, since_ns);
+	thread->away_ns = since_ns;
+	thread->away_why = HELD;
 }

@@ -45,13 +45,22 @@ struct {
 	MAP_TYPE(value, struct queued);
 } never_queued SEC(".maps");
 
-/* Times that found no room. */
+/* Times that found no room, and those of threads whose number another one has: whoever read these
+ * before takes them off again. */
 struct {
 	MAP_UINT(type, MAP_ARRAY);
 	MAP_UINT(max_entries, 1);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, u64);
 } queue_lost SEC(".maps");
+
+static ALWAYS_INLINE void lose_times(u64 count)
+{
+	u32 zero = 0;
+	u64 *lost = bpf_map_lookup_elem(&queue_lost, &zero);
+	if (lost)
+		__sync_fetch_and_add(lost, count);
+}
 
 static NOINLINE struct queued *queued_of(u32 tid, u64 started_ns)
 {
@@ -63,15 +72,15 @@ static NOINLINE struct queued *queued_of(u32 tid, u64 started_ns)
 	if (!empty)
 		return 0;
 	/* In the place of one that had its number. */
+	if (thread)
+		lose_times(thread->times[AFTER_WAKE_UP].count + thread->times[AFTER_PREEMPTION].count);
 	bpf_map_update_elem(&queued, &tid, empty, UPDATE_ANY);
 	thread = bpf_map_lookup_elem(&queued, &tid);
 	if (thread) {
 		thread->started_ns = started_ns;
 		return thread;
 	}
-	u64 *lost = bpf_map_lookup_elem(&queue_lost, &zero);
-	if (lost)
-		__sync_fetch_and_add(lost, 1);
+	lose_times(1);
 	return 0;
 }
 

@@ -353,6 +353,7 @@ static ALWAYS_INLINE void thawed(struct watched *thread, struct task_struct *tas
 		return;
 	thread->stopped = BY_FREEZER;
 	thread->left_ns = thread->sleep_due_ns;
+	is_held(thread, task->pid, thread->sleep_due_ns);
 }
 
 /* A thread that was stopped before it was seen first. */
