@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual::record::Run;
-use punctual::record::explanation::{Bill, Cause};
+use punctual::record::explanation::{Bill, BillRow, Cause};
 
 use super::common::{Place, skip};
 use super::{lab, ready};
@@ -64,36 +64,47 @@ fn a_traced_wake_up_executes_1_500_instructions_more_at_most() {
 }
 
 /// The stack of what is in the way is taken once the probe sleeps again, unless it is asked for
-/// at once.
+/// at once. Whatever else runs before the thread in the way comes back, and however soon the probe
+/// is due again, the bill says where it was.
 #[test]
 fn a_late_wake_up_is_not_made_later_by_its_explanation() {
     if let Err(why) = ready() {
         skip!("{why}");
     }
     let place = Place::new();
-    let words = "-l 150 -i 1013 --explain-above 200us";
-    let by_default = run(&place, "default", "standard", "exit", words);
-    assert!(
-        bills(&by_default).len() >= 8,
-        "{:?}",
-        bills(&by_default).len()
-    );
-    assert_eq!(traced(&by_default), 0);
-    let held = |bill: &&Bill| {
-        bill.rows.iter().any(|row| {
-            let place = !row.stack.is_empty()
-                || row
-                    .note
-                    .as_ref()
-                    .is_some_and(|note| note.contains("system call"));
-            matches!(row.cause, Cause::PreemptOff { .. } | Cause::IrqsOff { .. }) && place
-        })
-    };
-    let late = bills(&by_default)
+    let runs = explained(&place, "default", &[]);
+    let all_rows = || runs.iter().flat_map(bills).flat_map(|bill| &bill.rows);
+    // A system call that is looked up just before the probe is due takes no more than this.
+    let looked_up = |row: &&BillRow| row.cause == Cause::Tracer;
+    let cost_ns: Vec<u64> = all_rows().filter(looked_up).map(|row| row.ns).collect();
+    assert!(cost_ns.iter().all(|ns| *ns <= 500), "{cost_ns:?}");
+    // What waited for the wake-up before it has that one's bill for its place.
+    let kept: Vec<&BillRow> = runs
         .iter()
-        .filter(|bill| bill.latency_ns > 200_000);
-    let (all, placed) = (late.clone().count(), late.filter(held).count());
-    assert!(placed * 10 >= all * 9, "{placed} of {all} say where");
-    let words = format!("{words} --stack-above 200us");
-    assert!(traced(&run(&place, "at-once", "standard", "exit", &words)) > 0);
+        .flat_map(bills)
+        .filter(|bill| bill.latency_ns > 200_000)
+        .filter_map(|bill| bill.rows.iter().max_by_key(|row| row.ns))
+        .filter(|row| matches!(row.cause, Cause::PreemptOff { .. } | Cause::IrqsOff { .. }))
+        .collect();
+    let names_its_place = |row: &&&BillRow| {
+        let call = |note: &String| note.contains("system call");
+        !row.stack.is_empty() || row.note.as_ref().is_some_and(call)
+    };
+    let (all, placed) = (kept.len(), kept.iter().filter(names_its_place).count());
+    assert!(all >= 20, "{all}");
+    // One of them may have ended, or slept by itself.
+    assert!(placed + 1 >= all, "{placed} of {all} say where");
+    // Before Linux 6.7 only where an interrupt comes anyway.
+    let at_once = explained(&place, "at-once", &["--stack-above", "200us"]);
+    assert!(at_once.iter().map(traced).sum::<usize>() > 0);
+}
+
+/// Late wake-ups of the standard kernel, from several seeds: of one there may be few.
+fn explained(place: &Place, name: &str, more: &[&str]) -> Vec<Run> {
+    let words =
+        "--kernel standard --load exit --seeds 5 -- measure -l 150 -i 1013 --explain-above 200us";
+    let words: Vec<&str> = words.split(' ').collect();
+    lab(place, &[&["-o", name][..], &words, more].concat()).expect(0);
+    let of_seed = |seed| place.path().join(format!("{name}/standard/exit-{seed}"));
+    (1..=5).map(|seed| read(&of_seed(seed))).collect()
 }

@@ -10,7 +10,7 @@ use super::slot::{Slot, WORDS};
 use super::unavailable::Unavailable;
 
 /// Words of a lane, and where its parts are: see `struct lane`.
-const LANE_WORDS: usize = 16;
+const LANE_WORDS: usize = 32;
 const NEXT: usize = 0;
 const FIRST: usize = 1;
 const MASK: usize = 2;

@@ -387,15 +387,14 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	__builtin_memcpy(slot->name, to->comm, sizeof(slot->name));
 	done(slot, turn);
 	/* A target that is preempted has not read its clock yet: a stack would make it later still. */
-	if (lane->left_tid && ((preempted & 1) || !state) && is_target(lane, from_tid))
-		lane->left_tid = 0;
+	if (lane->waiting && ((preempted & 1) || !state) && is_target(lane, from_tid))
+		forget_who_left(lane);
 	if (is_target(lane, to_tid)) {
 		note_who_left(lane, now_ns, from, (preempted & 1) || !state, ready_since(lane, to_tid));
 		lane->due_ns = 0;
 		return 0;
 	}
-	if (lane->left_tid && lane->left_tid == to_tid)
-		take_stack_left(lane, now_ns, cpu, to);
+	look_who_is_back(lane, now_ns, cpu, to);
 	if (sentinel_on && lane->due_ns && is_target(lane, from_tid)) {
 		/* It sleeps. The timer is always moved on before it fires, unless the target is late. */
 		struct sentinel *sentinel = bpf_map_lookup_elem(&sentinels, &cpu);

@@ -16,6 +16,15 @@ struct slot {
 	char name[16];
 };
 
+/* A thread that let go of the CPU for a target that was late. */
+struct left {
+	u64 at_ns; /* when */
+	u64 count; /* how often it had been switched from by then */
+	u32 tid;   /* 0: none */
+	u32 unused;
+};
+#define LEFTS 4
+
 /* What is kept for each CPU; the last one takes what happens to a target elsewhere. */
 struct lane {
 	u64 next;      /* events so far */
@@ -30,16 +39,16 @@ struct lane {
 	u32 served;      /* the thread that a softirq runs over, or on PREEMPT_RT in, with others between */
 	u64 worth_ns;    /* from outside: how late is worth the stack of the thread that let go; ~0: never */
 	u64 stacks_read; /* from outside: stacks that were read */
-	u64 left_ns;     /* when a thread let go of the CPU for a target that was late */
-	u64 left_count;  /* how often it had been switched from by then */
-	u32 left_tid;    /* that thread; 0: none */
+	u32 turns;       /* so often a thread took another's place in left */
 	u32 timers;      /* timer interrupts so far */
 	u64 area;        /* where this CPU's own variables lie; 0: not looked up yet */
 	u64 stolen;      /* whether the hypervisor has an account of stolen time */
-	u64 unused;
+	u64 waiting;     /* how many are in left */
+	struct left left[LEFTS]; /* those that did not come back yet */
+	u64 unused[6];
 };
-/* rings.rs counts in words: two cache lines. */
-_Static_assert(sizeof(struct lane) == 128, "a lane has 16 words");
+/* rings.rs counts in words: four cache lines. */
+_Static_assert(sizeof(struct lane) == 256, "a lane has 32 words");
 
 struct {
 	MAP_UINT(type, MAP_ARRAY);

@@ -46,19 +46,42 @@ static ALWAYS_INLINE u64 switches_from(struct task_struct *task)
 	return task->nvcsw + task->nivcsw;
 }
 
+/* Nobody is waited for. */
+static ALWAYS_INLINE void forget_who_left(struct lane *lane)
+{
+	if (!lane->waiting)
+		return;
+	lane->waiting = 0;
+	for (u32 at = 0; at < LEFTS; at++)
+		lane->left[at].tid = 0;
+}
+
 /* A target comes late, and a thread lets go for it that could run on: what the thread did is
- * looked up when it comes back, for the target is not to wait for that. */
+ * looked up when it comes back, for the target is not to wait for that. Until then others may let
+ * go as well: our own collector, or the next process in the way. */
 static ALWAYS_INLINE void note_who_left(struct lane *lane, u64 now_ns, struct task_struct *from, u64 runs_on, u64 since_ns)
 {
 	u64 worth_ns = lane->worth_ns;
-	lane->left_tid = 0;
 	if (!worth_ns || !from->pid || !runs_on)
 		return;
 	if (!since_ns || now_ns < since_ns + worth_ns || lane->stacks - lane->stacks_read >= STACKS)
 		return;
-	lane->left_ns = now_ns;
-	lane->left_count = switches_from(from);
-	lane->left_tid = from->pid;
+	u32 tid = from->pid, free = LEFTS;
+	if (!lane->waiting)
+		free = 0;
+	else
+		for (u32 at = 0; at < LEFTS; at++)
+			if (lane->left[at].tid == tid || (free == LEFTS && !lane->left[at].tid))
+				free = at;
+	/* Some never come back: they ended, or another CPU took them over. */
+	if (free == LEFTS)
+		free = lane->turns++;
+	struct left *left = &lane->left[free % LEFTS];
+	if (!left->tid)
+		lane->waiting++;
+	left->at_ns = now_ns;
+	left->count = switches_from(from);
+	left->tid = tid;
 }
 
 /* A stack takes 5 to 30 us, with interrupts disabled. */
@@ -66,19 +89,13 @@ enum { STACK_MOST_NS = 50000 };
 /* The code segment of programs of 64 bits: __USER_CS in asm/segment.h. */
 enum { USER_CODE_64 = 0x33 };
 
-/* The thread comes back. Its stack is as it was, unless it has run elsewhere meanwhile. */
-static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu, struct task_struct *task)
+/* The thread comes back. Its stack is as it was, unless it has run elsewhere meanwhile. Where the
+ * target is due again too soon for a stack, the thread's system call is told alone, within 0.5 us. */
+static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu, struct task_struct *task, struct left *left)
 {
-	lane->left_tid = 0;
-	if (switches_from(task) != lane->left_count)
-		return;
-	/* The target is due again. */
-	if (lane->due_ns && now_ns + STACK_MOST_NS > lane->due_ns)
-		return;
-	u64 number = __sync_fetch_and_add(&lane->stacks, 1) & (STACKS - 1);
-	u32 index = cpu * STACKS + number;
-	struct stack *stack = bpf_map_lookup_elem(&stacks, &index);
-	if (!stack)
+	left->tid = 0;
+	lane->waiting--;
+	if (switches_from(task) != left->count)
 		return;
 	s32 call = -1;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
@@ -86,7 +103,16 @@ static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu
 	 * 32 bits numbers of its own. */
 	if (regs && (u16)regs->cs == USER_CODE_64)
 		call = regs->orig_ax;
-	long bytes = bpf_get_task_stack(task, stack, sizeof(*stack), 0);
+	u32 index = 0;
+	long bytes = 0;
+	if (!lane->due_ns || now_ns + STACK_MOST_NS <= lane->due_ns) {
+		u64 number = __sync_fetch_and_add(&lane->stacks, 1) & (STACKS - 1);
+		index = cpu * STACKS + number;
+		struct stack *stack = bpf_map_lookup_elem(&stacks, &index);
+		if (!stack)
+			return;
+		bytes = bpf_get_task_stack(task, stack, sizeof(*stack), 0);
+	}
 	u64 end_ns = bpf_ktime_get_ns();
 	u32 turn;
 	struct slot *slot = begin(lane, end_ns, cpu, LEFT, &turn);
@@ -96,6 +122,19 @@ static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu
 	slot->b = (u64)bytes;
 	slot->c = end_ns - now_ns;
 	slot->d = (u64)(u32)call << 32 | (u32)task->pid;
-	*(u64 *)slot->name = lane->left_ns;
+	*(u64 *)slot->name = left->at_ns;
 	done(slot, turn);
+}
+
+/* A thread comes to run: one of those that are waited for, perhaps. */
+static ALWAYS_INLINE void look_who_is_back(struct lane *lane, u64 now_ns, u32 cpu, struct task_struct *task)
+{
+	if (!lane->waiting)
+		return;
+	u32 tid = task->pid, found = LEFTS;
+	for (u32 at = 0; at < LEFTS; at++)
+		if (tid && lane->left[at].tid == tid)
+			found = at;
+	if (found < LEFTS)
+		take_stack_left(lane, now_ns, cpu, task, &lane->left[found]);
 }
