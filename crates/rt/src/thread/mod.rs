@@ -8,6 +8,7 @@
 
 mod joinable;
 mod launch;
+mod name;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use joinable::{Joinable, Main, Start, reap};
 pub use launch::{Gate, explicit_sched};
+pub use name::Name;
 
 use crate::advice::{Attempt, advice};
 use crate::sched::Policy;
@@ -31,30 +33,6 @@ pub struct Builder {
     policy: Policy,
     cpus: Vec<usize>,
     block_signals: bool,
-}
-
-/// The name of a thread, as much of it as the kernel keeps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Name([u8; 16]);
-
-impl Name {
-    /// Up to the first byte that is 0, 15 bytes at most. Real-time safe.
-    #[must_use]
-    pub fn new(name: &[u8]) -> Self {
-        Self(task::kept_name(name))
-    }
-
-    /// Names the calling thread; an empty name leaves the one that it has. Real-time safe; one
-    /// system call.
-    ///
-    /// # Errors
-    /// None in practice.
-    pub fn give_caller(self) -> io::Result<()> {
-        match self.0[0] {
-            0 => Ok(()),
-            _ => task::give_name(&self.0),
-        }
-    }
 }
 
 impl Default for Builder {
