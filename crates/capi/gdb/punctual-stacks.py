@@ -99,7 +99,8 @@ class Stack:
         (count,) = struct.unpack("=H", read(start + table.len_at, 2))
         if thread == 0:
             return None
-        return thread, own_left_out(numbers(start + table.frames_at, min(count, MOST_FRAMES)))[:limit]
+        frames = numbers(start + table.frames_at, min(count, MOST_FRAMES))
+        return thread, own_left_out(frames, limit)
 
     def show(self, threads):
         print("0x%x: %d bytes, %s" % (self.low, self.size, STATES[self.state]))
@@ -124,8 +125,8 @@ def mangled(frame):
     return (found.group(1), found.group(3)) if found else ("", None)
 
 
-def own_left_out(frames):
-    """From the caller of the library on."""
+def own_left_out(frames, limit):
+    """From the caller of the library on; all where there are no names to tell it by."""
     first, own = 0, False
     for number, frame in enumerate(frames):
         name, origin = mangled(frame)
@@ -134,7 +135,7 @@ def own_left_out(frames):
         elif not RUSTS.search(name):
             first = number if own else first
             break
-    return frames[first:]
+    return frames[first:][:limit] if own else frames
 
 
 def place(frame):

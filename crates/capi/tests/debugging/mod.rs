@@ -365,6 +365,26 @@ fn a_stripped_program_and_one_that_was_replaced_leave_the_addresses() {
     );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("allocated_here\n"));
 
+    // With its names go those of the library in it: none of its calls is taken for the caller's.
+    let original_static = WRONG.linked(Linked::Static);
+    succeeds(
+        Command::new("strip")
+            .arg(&original_static)
+            .arg("-o")
+            .arg(&program),
+    );
+    let (_, text) = ran(&program, "double", "audit=1");
+    let offsets = text
+        .lines()
+        .skip_while(|line| !line.starts_with("  allocated by"))
+        .skip(1)
+        .map_while(|line| line.strip_prefix("    "))
+        .filter_map(|line| Some(line.split_once("(+")?.1.split_once(')')?.0));
+    let mut named = Command::new("addr2line");
+    named.args(["-f", "-e"]).arg(&original_static).args(offsets);
+    let named = String::from_utf8_lossy(&succeeds(&mut named).stdout).into_owned();
+    assert!(named.contains("\nallocated_here\n"), "{named}{text}");
+
     let replaced = support::work().join("wrong-replaced");
     // It leaves another file there.
     let mut copy = Command::new("cp");

@@ -182,7 +182,8 @@ impl Names {
                 }
             }
         }
-        let mut left = limit;
+        // Without names the library's calls can't be told, and count for nobody.
+        let mut left = if own || is_exact { limit } else { frames.len() };
         for (number, frame) in frames.iter().enumerate().skip(first) {
             let found = room.find(*frame as usize, step(number));
             if found.whose == Whose::Ours || left == 0 {
@@ -277,7 +278,10 @@ impl Room {
             found.hexadecimal(address + step as u64 - start);
             found.add(b")");
         }
-        found.add(b" ");
+        // What a program compiles for itself lies in no file.
+        if length > 0 {
+            found.add(b" ");
+        }
     }
 }
 
