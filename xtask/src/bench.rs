@@ -10,6 +10,7 @@ mod explain;
 mod hackbench;
 mod instructions;
 mod lab;
+mod lab_rate;
 mod latency;
 mod library;
 mod merge;
@@ -46,6 +47,7 @@ const FIGURES: &[Figure] = &[
     ("run", library::run),
     ("sync", library::sync),
     ("lab", lab::rows),
+    ("lab-rate", lab_rate::rows),
     ("table", table::rows),
     ("peers", peers::rows),
 ];
@@ -53,11 +55,11 @@ const FIGURES: &[Figure] = &[
 const USAGE: &str = "\
 cargo xtask bench [--only NAME,NAME] [--json FILE] [--strict] [--all]
   --only    instructions, latency, noise, explain, truth, rate, hackbench, collector,
-            memory, merge, stack, run, sync, peers, lab, table
+            memory, merge, stack, run, sync, peers, lab, lab-rate, table
   --all     every load of the laboratory, not a few of them
   --json    writes the table to a file as well
   --strict  ends with 1 where an exact target is missed: instructions, memory, merge,
-            page faults, peers, the laboratory's bytes and table";
+            page faults, peers, the laboratory's bytes, rates and table";
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {

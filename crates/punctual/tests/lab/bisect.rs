@@ -93,6 +93,8 @@ fn what_no_commit_can_change_ends_the_bisection() {
         &["bisect", "--nonsense"][..],
         &["bisect", "--load", "nte"],
         &["bisect", "--", "measure", "-p", "100"],
+        &["bisect", "--build", "true", "--", "qualify"],
+        &["bisect", "--build", "true", "--", "punctual", "qualify"],
     ] {
         let ended = lab(&place, words).expect(128);
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
@@ -109,8 +111,31 @@ fn what_one_commit_lacks_is_skipped() {
     }
     let place = Place::new();
     for (words, said) in [
-        (&["--build", "exit 3"][..], "--build 'exit 3' failed"),
+        (
+            &["--kernel", "rt", "--build", "exit 3"][..],
+            "--build 'exit 3' failed",
+        ),
         (&["--kernel", "./vmlinux"], "vmlinux"),
+        (
+            &["--kernel", "rt", "--", "punctual", "qualify", "--nonsense"],
+            "wrong usage of the command",
+        ),
+        (
+            &[
+                "--kernel",
+                "rt",
+                "--",
+                "punctual",
+                "qualify",
+                "-D",
+                "1",
+                "--load",
+                "none",
+                "--deadline",
+                "50us",
+            ],
+            "is neither PASS nor FAIL: IN",
+        ),
         (
             &[
                 "--build",

@@ -204,6 +204,7 @@ fn what_a_root_file_system_lacks_is_named_before_anything_boots() {
         "wants /bin/perl, which is not in it",
     );
     refused("root", "/opt/plain.sh", "not executable");
+    refused("root", "opt/work.sh", "name it from the root: /opt/work.sh");
     refused("/etc/passwd", "sh", "is no tar");
     refused("nowhere", "sh", "nowhere");
 }
@@ -265,6 +266,16 @@ fn a_module_file_is_checked_and_loaded_or_refused_in_the_kernels_words() {
         let ended = run(name).expect(1);
         assert!(ended.stderr.contains(words), "{words}: {ended:?}");
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    }
+    // Two of one name: the user's own is never left out without a word.
+    let file = place.path().join("mine.ko").display().to_string();
+    let named = |asked: [&str; 2]| rt.modules(&asked.map(str::to_owned));
+    let error = named(["null_blk", &file]).expect_err("another comes first");
+    let words = "would not be loaded: another module null_blk comes before it";
+    assert!(error.to_string().contains(words), "{error}");
+    for asked in [[&*file, "null_blk"], [&file, &file]] {
+        let loaded = named(asked).expect("the user's own");
+        assert_eq!(loaded.last().map(|it| &it.bytes), Some(&module.bytes));
     }
     let ended = run("./mine.ko").expect(0);
     assert!(ended.stdout.starts_with("null_blk "), "{ended:?}");

@@ -5,12 +5,13 @@ use std::process::{Command, ExitCode};
 
 use punctual_stats::verdict::Outcome as Verdict;
 
-use super::super::failure::{Failure, USAGE};
+use super::super::failure::{Failure, SETUP, USAGE};
 use super::super::out;
-use super::flags::LabBisectFlags;
+use super::flags::{DEFAULT_KERNELS, GuestFlags, LabBisectFlags};
 use super::plan::is_own;
 use crate::conduct::Signals;
 use crate::lab::Qemu;
+use crate::lab::cell::OWN_NAME;
 
 /// The commit is good.
 const GOOD: u8 = 0;
@@ -41,6 +42,14 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
         status: ENDS,
         ..failure
     };
+    if let Some(line) = &flags.build
+        && !uses_what_is_built(&flags.guest)
+    {
+        return Err(ends(Failure::setup(format!(
+            "--build '{line}': nothing that it builds is booted or run: add what it builds, \
+             --kernel ./vmlinux or -- ./PROGRAM",
+        ))));
+    }
     // Before minutes are spent on a build.
     Qemu::find().map_err(|error| ends(Failure::setup(error)))?;
     let wanted = super::of_flags(&flags.guest).map_err(|failure| match failure.status {
@@ -78,9 +87,15 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
     if !made.is_whole {
         return Ok(told(SKIP, "skipped"));
     }
-    let own = flags.guest.command.first();
-    let own = own.is_none_or(|word| word.to_str().is_some_and(is_own));
-    if own && !made.has_verdicts {
+    let command = &flags.guest.command;
+    let own = gives_verdicts(command);
+    let as_program = command.first().is_some_and(|word| word == OWN_NAME);
+    let has_verdicts = if as_program {
+        !own || requires_something(command)
+    } else {
+        !own || made.has_verdicts
+    };
+    if !has_verdicts {
         return Err(ends(Failure::setup(
             "measure gives no verdict unless something is required: add --max 50us, or use qualify",
         )));
@@ -88,11 +103,56 @@ pub fn run(flags: &LabBisectFlags) -> Result<ExitCode, Failure> {
     Ok(match judged(made.status, own) {
         GOOD => told(GOOD, "good"),
         BAD => told(BAD, "bad"),
-        _ => skip(&format!(
-            "exit status {} is neither PASS nor FAIL",
-            made.status
-        )),
+        _ => skip(&unjudged(made.status, own)),
     })
+}
+
+/// Whether anything that a build makes can be in a guest. Kernels by name are a distribution's.
+fn uses_what_is_built(flags: &GuestFlags) -> bool {
+    let by_name: Vec<String> = DEFAULT_KERNELS.split(',').map(str::to_owned).collect();
+    let with_files = flags.rootfs.is_some() || !flags.bring.is_empty() || !flags.module.is_empty();
+    flags.kernel != by_name || with_files || !runs_ourselves(&flags.command)
+}
+
+/// Whether a command is this program, as a verb of the laboratory's or as a program like any other.
+fn runs_ourselves(command: &[OsString]) -> bool {
+    let first = command.first();
+    first.is_none_or(|word| word == OWN_NAME || word.to_str().is_some_and(is_own))
+}
+
+/// Whether a command ends with a verdict's exit status: `qualify`, or `punctual qualify`.
+fn gives_verdicts(command: &[OsString]) -> bool {
+    let verb = match command {
+        [name, rest @ ..] if name == OWN_NAME => rest.first(),
+        _ => command.first(),
+    };
+    let bare = command.is_empty();
+    bare || verb.is_some_and(|word| word.to_str().is_some_and(is_own))
+}
+
+/// Whether `punctual measure` or `qualify` has a limit: without one it ends with 0, which would
+/// make all commits good.
+fn requires_something(command: &[OsString]) -> bool {
+    let limits = ["--max", "--percentile", "-b", "--break"];
+    let is_limit = |word: &&str| limits.iter().any(|limit| word.starts_with(limit));
+    let mut words = command.iter().filter_map(|word| word.to_str());
+    words.any(|word| word == "qualify" || is_limit(&word))
+}
+
+/// Why a status is neither good nor bad.
+fn unjudged(status: u8, is_own: bool) -> String {
+    let why = match status {
+        SETUP if is_own => "the measurement could not be set up",
+        _ if is_own && status == Verdict::Inconclusive.exit_code() => {
+            "INCONCLUSIVE: let it run for longer (-D)"
+        }
+        _ if is_own && status == Verdict::Invalid.exit_code() => {
+            "INVALID: its conditions were not in force"
+        }
+        USAGE if is_own => "wrong usage of the command in the guest",
+        _ => "it says that it can't be tested",
+    };
+    format!("exit status {status} is neither PASS nor FAIL: {why}")
 }
 
 /// What the most severe exit status of all cells says of the commit: of `measure` and `qualify` by
@@ -142,6 +202,38 @@ mod tests {
     }
 
     #[test]
+    fn verdicts_come_from_ourselves_alone_also_as_a_program() {
+        let words = |line: &str| -> Vec<OsString> { line.split(' ').map(Into::into).collect() };
+        for (line, verdicts, required) in [
+            ("qualify -D 1", true, true),
+            ("punctual qualify -D 1", true, true),
+            ("punctual measure -l 10", true, false),
+            ("punctual measure --max=50us", true, true),
+            ("punctual run -- ./test", false, false),
+            ("./test qualify", false, true),
+        ] {
+            assert_eq!(gives_verdicts(&words(line)), verdicts, "{line}");
+            assert_eq!(requires_something(&words(line)), required, "{line}");
+        }
+        assert!(gives_verdicts(&[]) && runs_ourselves(&[]));
+        assert!(!runs_ourselves(&words("./test")));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_said() {
+        for (status, own, words) in [
+            (1, true, "could not be set up"),
+            (3, true, "INCONCLUSIVE"),
+            (4, true, "INVALID"),
+            (64, true, "wrong usage"),
+            (125, false, "can't be tested"),
+        ] {
+            let line = unjudged(status, own);
+            assert!(line.contains(words) && !line.contains('\n'), "{line}");
+        }
+    }
+
+    #[test]
     fn only_a_verdict_makes_a_commit_good_or_bad() {
         for (status, own, program) in [
             (0, GOOD, GOOD),
@@ -149,6 +241,7 @@ mod tests {
             (2, BAD, BAD),
             (3, SKIP, BAD),
             (4, SKIP, BAD),
+            (64, SKIP, BAD),
             (124, SKIP, BAD),
             (125, SKIP, SKIP),
             (139, SKIP, SKIP),

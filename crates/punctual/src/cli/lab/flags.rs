@@ -40,7 +40,7 @@ pub struct LabFlags {
 #[derive(Debug, Args)]
 pub struct GuestFlags {
     /// Boot these kernels: rt, standard, cloud, a version (6.12-rt), a package or an image; separated by commas
-    #[arg(long, value_name = "KERNELS", default_value = "rt,standard", value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard", "cloud"]), hide_possible_values = true, help_heading = GUEST)]
+    #[arg(long, value_name = "KERNELS", default_value = DEFAULT_KERNELS, value_delimiter = ',', value_parser = names::text(|| vec!["rt", "standard", "cloud"]), hide_possible_values = true, help_heading = GUEST)]
     pub kernel: Vec<String>,
     /// Add a word to the kernel's command line; may be repeated
     #[arg(long, value_name = "WORD", value_parser = parameter, allow_hyphen_values = true, help_heading = GUEST)]
@@ -108,6 +108,9 @@ pub struct HostFlags {
     #[arg(short, long, conflicts_with = "json", help_heading = OUTPUT)]
     pub quiet: bool,
 }
+
+/// What is booted if nothing is named.
+pub const DEFAULT_KERNELS: &str = "rt,standard";
 
 const GUEST: &str = "Guest";
 const HOST: &str = "Host";

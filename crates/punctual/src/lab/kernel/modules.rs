@@ -72,8 +72,21 @@ impl Kernel {
                 self.module(name)?
             };
             for module in found {
-                if !all.iter().any(|known| known.name == module.name) {
-                    all.push(module);
+                match all.iter().find(|known| known.name == module.name) {
+                    None => all.push(module),
+                    Some(known) if !is_file(name) || known.bytes == module.bytes => {}
+                    Some(known) => {
+                        return Err(Error::ModuleFile {
+                            path: PathBuf::from(name),
+                            why: format!(
+                                "would not be loaded: another module {} comes before it, named \
+                                 itself or needed by one that is: put --module {} first, or leave \
+                                 the other out",
+                                known.name,
+                                in_a_line(name)
+                            ),
+                        });
+                    }
                 }
             }
         }

@@ -3,7 +3,8 @@
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
 use lzma_rust2::{Action, Status, XzStream};
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
 
 /// No stream may want more memory than this to be unpacked: what the strongest settings of
@@ -43,6 +44,32 @@ impl Packing {
         known.find_map(|(magic, packing)| bytes.starts_with(magic).then_some(packing))
     }
 
+    /// As [`Packing::of`], of a file that may hold several streams: `pzstd` begins with a frame
+    /// that says how long the next one is.
+    #[must_use]
+    pub fn of_several(bytes: &[u8]) -> Option<Self> {
+        let skipped = is_skippable(bytes).then_some(Self::Zstd);
+        skipped.or_else(|| Self::of(bytes))
+    }
+
+    /// A reader of all the streams that follow each other: what tools write that pack in parallel
+    /// or by chunks.
+    ///
+    /// # Errors
+    /// As [`Packing::unpack`].
+    pub fn unpack_all<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
+            Self::Xz => Box::new(Xz {
+                packed,
+                stream: XzStream::new_mem_limit(true, WINDOW / 1024 + 1024),
+                ended: false,
+            }),
+            Self::Zstd => Box::new(Zstd::new(packed, true)?),
+            other => return other.unpack(packed),
+        })
+    }
+
     /// A reader of what the stream holds, unpacked. What follows the stream is left alone.
     ///
     /// # Errors
@@ -55,13 +82,7 @@ impl Packing {
                 stream: XzStream::new_mem_limit(false, WINDOW / 1024 + 1024),
                 ended: false,
             }),
-            Self::Zstd => {
-                let mut decoder = FrameDecoder::new();
-                decoder.set_max_window_size(WINDOW.into());
-                let stream =
-                    StreamingDecoder::new_with_decoder(packed, decoder).map_err(invalid)?;
-                Box::new(Zstd(stream))
-            }
+            Self::Zstd => Box::new(Zstd::new(packed, false)?),
             Self::Lz4 => Box::new(Lz4::new(packed)?),
             Self::Lzma => Box::new(lzma_rust2::LzmaReader::new_mem_limit(
                 packed,
@@ -100,21 +121,79 @@ impl<R: BufRead> Read for Xz<R> {
     }
 }
 
-/// A stream of zstd whose checksum is looked at.
-struct Zstd<R: Read>(StreamingDecoder<R, FrameDecoder>);
+/// Whether this is a frame of zstd that holds nothing to unpack.
+fn is_skippable(bytes: &[u8]) -> bool {
+    bytes.len() >= 4 && bytes[0] & 0xf0 == 0x50 && bytes[1..4] == *b"\x2a\x4d\x18"
+}
 
-impl<R: Read> Read for Zstd<R> {
+/// Frames of zstd, or the first of them alone, whose checksums are looked at.
+struct Zstd<R> {
+    packed: R,
+    decoder: FrameDecoder,
+    /// Whether a frame has begun that is not at its end.
+    within: bool,
+    is_all: bool,
+}
+
+impl<R: BufRead> Zstd<R> {
+    fn new(packed: R, is_all: bool) -> io::Result<Self> {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(WINDOW.into());
+        let mut stream = Self {
+            packed,
+            decoder,
+            within: false,
+            is_all,
+        };
+        stream.begin()?;
+        Ok(stream)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        use FrameDecoderError::ReadFrameHeaderError as Head;
+        match self.decoder.init(&mut self.packed) {
+            Ok(()) => self.within = true,
+            Err(Head(ReadFrameHeaderError::SkipFrame { length, .. })) if self.is_all => {
+                let length = u64::from(length);
+                let mut skipped = self.packed.by_ref().take(length);
+                if io::copy(&mut skipped, &mut io::sink())? < length {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+            }
+            Err(error) => return Err(invalid(error)),
+        }
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for Zstd<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read(into)?;
-        if read == 0 && !into.is_empty() {
-            let decoder = &self.0.decoder;
+        while !into.is_empty() {
+            if !self.within {
+                if !self.is_all || self.packed.fill_buf()?.is_empty() {
+                    break;
+                }
+                self.begin()?;
+                continue;
+            }
+            let decoder = &mut self.decoder;
+            while decoder.can_collect() == 0 && !decoder.is_finished() {
+                decoder
+                    .decode_blocks(&mut self.packed, BlockDecodingStrategy::UptoBlocks(1))
+                    .map_err(invalid)?;
+            }
+            let read = decoder.read(into)?;
+            if read > 0 {
+                return Ok(read);
+            }
             if let Some(stated) = decoder.get_checksum_from_data()
                 && decoder.get_calculated_checksum() != Some(stated)
             {
                 return Err(invalid("its checksum is wrong"));
             }
+            self.within = false;
         }
-        Ok(read)
+        Ok(0)
     }
 }
 

@@ -13,6 +13,8 @@ const LONGEST_HEADER: u64 = 64 << 10;
 /// How an OCI layer says that something of a lower one is gone.
 const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
+const SPARSE: &str =
+    "is a sparse file, which is not unpacked here: make the archive without --sparse";
 /// Bytes of a tar that is unpacked, with what isn't kept of it.
 const MOST_BYTES: u64 = 16 << 30;
 
@@ -22,6 +24,7 @@ struct Said {
     path: Option<Vec<u8>>,
     target: Option<Vec<u8>>,
     size: Option<u64>,
+    is_sparse: bool,
 }
 
 /// Unpacks a tar over what is there; with whiteouts, where it is a layer.
@@ -62,13 +65,15 @@ pub fn unpack(
             return Err("can't be unpacked: it has headers without files".to_owned());
         }
     }
-    let counted = archive.into_inner();
+    let mut counted = archive.into_inner();
     if counted.tar.limit() == 0 {
         return Err(format!("is longer than {} GiB", MOST_BYTES >> 30));
     }
     if counted.zeros < 512 {
         return Err("ends without the end mark of a tar: it was cut short".to_owned());
     }
+    // The checksum of what was packed stands behind it.
+    io::copy(&mut counted, &mut io::sink()).map_err(failed)?;
     Ok(())
 }
 
@@ -109,6 +114,8 @@ fn extensions(bytes: &[u8], said: &mut Said) {
         match extension.key_bytes() {
             b"path" => said.path = Some(value),
             b"linkpath" => said.target = Some(value),
+            // What follows is a map of the file and those parts of it that aren't zeros.
+            key if key.starts_with(b"GNU.sparse.") => said.is_sparse = true,
             b"size" => said.size = extension.value().ok().and_then(|size| size.parse().ok()),
             _ => {}
         }
@@ -122,6 +129,7 @@ fn add(
     tree: &mut Tree,
     room: &mut Room,
 ) -> Result<(), String> {
+    let is_sparse = said.is_sparse;
     let path = said
         .path
         .unwrap_or_else(|| entry.header().path_bytes().into_owned());
@@ -151,6 +159,8 @@ fn add(
     let target = text(target.unwrap_or_default())
         .map_err(|_| wrong("the name that it links to is no UTF-8".to_owned()))?;
     let done = match entry.header().entry_type() {
+        EntryType::GNUSparse => Err(SPARSE.to_owned()),
+        _ if is_sparse => Err(SPARSE.to_owned()),
         EntryType::Regular | EntryType::Continuous => {
             // Before it is read: a header may state any size.
             room.clone().take(size).map_err(wrong)?;
@@ -166,7 +176,6 @@ fn add(
         EntryType::Directory => tree.add(&path, mode, Node::Folder, room),
         EntryType::Symlink => tree.add(&path, mode, Node::Link(target), room),
         EntryType::Link => tree.add_name(&path, &target, room),
-        EntryType::GNUSparse => Err("is a sparse file, which isn't unpacked here".to_owned()),
         // The guest has devices of its own in /dev; pipes are made by who needs them.
         _ => Ok(()),
     };

@@ -1,11 +1,19 @@
 //! A directory of the host as a root file system, or as a part of one.
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::super::room::Room;
 use super::tree::{Node, Tree};
+
+/// A file as long as it was: it may grow meanwhile, or have become something else.
+fn read_at_most(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    super::regular(path)?.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// Adds all that lies in a directory, below `under`. What is mounted in it is left out, and so are
 /// devices, pipes and sockets.
@@ -17,7 +25,7 @@ pub fn read(directory: &Path, under: &str, tree: &mut Tree, room: &mut Room) -> 
         let path = path.strip_prefix(directory).unwrap_or(path);
         format!("{}: {reason}", path.display())
     };
-    let failed = |path: &Path, error: std::io::Error| wrong(path, &error);
+    let failed = |path: &Path, error: io::Error| wrong(path, &error);
     let top = fs::metadata(directory).map_err(|error| failed(directory, error))?;
     let mut todo: Vec<(PathBuf, String)> = vec![(directory.to_owned(), under.to_owned())];
     while let Some((folder, name)) = todo.pop() {
@@ -43,7 +51,8 @@ pub fn read(directory: &Path, under: &str, tree: &mut Tree, room: &mut Room) -> 
                 room.clone()
                     .take(data.len())
                     .map_err(|why| wrong(&path, &why))?;
-                Node::File(fs::read(&path).map_err(|error| failed(&path, error))?)
+                let bytes = read_at_most(&path, data.len());
+                Node::File(bytes.map_err(|error| failed(&path, error))?)
             } else {
                 continue;
             };

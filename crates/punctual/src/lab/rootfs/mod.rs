@@ -14,6 +14,7 @@ use super::error::LabError;
 use super::initramfs::Initramfs;
 use super::job::{IN_ROOT, JOB_FILE, ROOT, ROOT_PATH};
 use super::kernel::unpack::Packing;
+use super::libraries;
 use super::room::Room;
 
 /// Directories that the guest mounts over, and one for what the work leaves.
@@ -35,7 +36,8 @@ pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
     } else if data.is_dir() {
         folder::read(path, "", &mut tree, room).map_err(refused)?;
     } else if data.is_file() {
-        unpack_file(path, false, &mut tree, room).map_err(refused)?;
+        let file = regular(path).map_err(|error| LabError::file(path, error))?;
+        unpack_file(file, false, &mut tree, room).map_err(refused)?;
     } else {
         let what = "is neither a directory nor a tar nor an OCI layout";
         return Err(refused(what.to_owned()));
@@ -47,6 +49,7 @@ pub fn read(path: &Path, room: &mut Room) -> Result<Tree, LabError> {
         let what = "holds an OCI layout: unpack it, and give the directory";
         return Err(refused(what.to_owned()));
     }
+    check_processor(&mut tree).map_err(refused)?;
     Ok(tree)
 }
 
@@ -85,6 +88,13 @@ pub fn put(mut tree: Tree, archive: &mut Initramfs, room: &mut Room) -> Result<(
 /// # Errors
 /// There is none, or its interpreter isn't there: in a few words.
 pub fn program(tree: &mut Tree, word: &str) -> Result<(), String> {
+    if word.contains('/') && !word.starts_with('/') {
+        let word = archive::in_a_line(word);
+        let path = word.trim_start_matches("./");
+        return Err(format!(
+            "{word}: the work runs in /out there, so name it from the root: /{path}"
+        ));
+    }
     let paths: Vec<String> = if word.contains('/') {
         vec![word.to_owned()]
     } else {
@@ -100,16 +110,19 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), String> {
         if mode & 0o111 == 0 {
             return Err(format!("/{place} in it is not executable: chmod +x"));
         }
-        let Some(interpreter) = interpreter(bytes) else {
+        let wanted = match interpreter(bytes) {
+            Some(interpreter) => Some(interpreter),
+            None => loader(bytes).map_err(|reason| format!("/{place} in it is {reason}"))?,
+        };
+        let Some(wanted) = wanted else {
             return Ok(());
         };
-        if tree.file(&interpreter).is_none() {
-            return Err(format!(
-                "/{place} in it wants {}, which is not in it",
-                archive::in_a_line(&interpreter)
-            ));
-        }
-        return Ok(());
+        let shown = archive::in_a_line(&wanted);
+        let Some((_, bytes, _)) = tree.file(&wanted) else {
+            return Err(format!("/{place} in it wants {shown}, which is not in it"));
+        };
+        let fits = loader(bytes).map(|_| ());
+        return fits.map_err(|reason| format!("/{place} in it wants {shown}, which is {reason}"));
     }
     let word = archive::in_a_line(word);
     Err(if paths.len() == 1 {
@@ -117,6 +130,27 @@ pub fn program(tree: &mut Tree, word: &str) -> Result<(), String> {
     } else {
         format!("there is no program {word} in it (in {ROOT_PATH})")
     })
+}
+
+/// The loader that a program asks for; what isn't ELF is the kernel's to judge.
+fn loader(bytes: &[u8]) -> Result<Option<String>, &'static str> {
+    /// Programs of 32 bits, which kernels for x86-64 run as well.
+    const I386: [u8; 2] = [3, 0];
+    let is_elf = bytes.starts_with(b"\x7fELF");
+    if !is_elf || bytes.get(4) == Some(&1) && bytes.get(18..20) == Some(&I386) {
+        return Ok(None);
+    }
+    libraries::parse(bytes).map(|elf| elf.interpreter)
+}
+
+/// Whether its shell, if it has one, is for the guest's processor: an image for another is refused
+/// whatever runs, before something in it is needed.
+fn check_processor(tree: &mut Tree) -> Result<(), String> {
+    let Some((place, bytes, _)) = tree.file("bin/sh") else {
+        return Ok(());
+    };
+    let fits = loader(bytes).map(|_| ());
+    fits.map_err(|reason| format!("/{place} in it is {reason}: take one for linux/amd64"))
 }
 
 /// What a script is run by.
@@ -130,38 +164,20 @@ pub fn interpreter(bytes: &[u8]) -> Option<String> {
 }
 
 /// A tar, packed or not.
-fn unpack_file(
-    path: &Path,
-    is_layer: bool,
-    tree: &mut Tree,
-    room: &mut Room,
-) -> Result<(), String> {
-    let shown = shown(path);
-    let wrong = |reason: String| {
-        if is_layer {
-            format!("{shown}: {reason}")
-        } else {
-            reason
-        }
-    };
-    let plain = |error: std::io::Error| wrong(error.to_string());
-    let file = regular(path).map_err(plain)?;
+fn unpack_file(file: File, is_layer: bool, tree: &mut Tree, room: &mut Room) -> Result<(), String> {
+    let plain = |error: std::io::Error| error.to_string();
     let mut packed = BufReader::with_capacity(1 << 16, file);
     let beginning = packed.fill_buf().map_err(plain)?;
-    let packing = match Packing::of(beginning) {
+    let packing = match Packing::of_several(beginning) {
         Some(packing) => packing,
         None if is_tar(beginning) => Packing::Plain,
         None => {
             let what = "is no tar, neither plain nor packed with gzip, xz or zstd";
-            return Err(wrong(what.to_owned()));
+            return Err(what.to_owned());
         }
     };
-    let stream: Box<dyn std::io::Read> = match packing {
-        // Several files in one: tools that pack in parallel or by chunks write such.
-        Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-        packing => packing.unpack(packed).map_err(plain)?,
-    };
-    archive::unpack(stream, is_layer, tree, room).map_err(wrong)
+    let stream = packing.unpack_all(packed).map_err(plain)?;
+    archive::unpack(stream, is_layer, tree, room)
 }
 
 /// Opens a file that ends: no pipe, which may never have a writer, and no device.
@@ -191,4 +207,98 @@ fn is_tar(beginning: &[u8]) -> bool {
 fn shown(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rootfs/");
+
+    #[test]
+    fn streams_that_follow_each_other_are_one_archive() {
+        for name in ["two-streams.tar.xz", "two-frames.tar.zst"] {
+            let path = format!("{DATA}{name}");
+            let mut tree = read(Path::new(&path), &mut Room::of(256)).expect(name);
+            let (_, bytes, _) = tree.file("a/two").expect(name);
+            assert_eq!(bytes, [b'x'; 3000], "{name}");
+            // The second stream is not the end of a first that is cut short.
+            let whole = std::fs::read(&path).expect("data");
+            let folder = tempfile::tempdir().expect("a folder");
+            let cut = folder.path().join(name);
+            for length in [whole.len() - 1, whole.len() - 20, whole.len() / 2] {
+                std::fs::write(&cut, &whole[..length]).expect("written");
+                let error = read(&cut, &mut Room::of(256)).map(|_| ()).expect_err(name);
+                assert!(!error.to_string().contains('\n'), "{error}");
+            }
+        }
+    }
+
+    /// A tree of these files, each executable.
+    fn tree_of(files: &[(&str, &[u8])]) -> Tree {
+        let (mut tree, mut room) = (Tree::new(), Room::of(256));
+        for (path, bytes) in files {
+            let node = Node::File(bytes.to_vec());
+            tree.add(path, 0o755, node, &mut room).expect(path);
+        }
+        tree
+    }
+
+    #[test]
+    fn a_program_for_another_processor_or_without_its_loader_is_refused() {
+        let shell = std::fs::read("/bin/sh").expect("a shell");
+        let needed = libraries::parse(&shell).expect("a program").interpreter;
+        let loader = needed.expect("a loader");
+        let own = std::fs::read("/proc/self/exe").expect("this program");
+        let mut arm = own.clone();
+        arm[18] = 183;
+        let script = b"#!/bin/sh\n";
+        let said = |files: &[(&str, &[u8])], word: &str| program(&mut tree_of(files), word);
+        assert_eq!(said(&[("bin/x", &own)], "x"), Ok(()));
+        assert_eq!(said(&[("bin/x", &shell), (&loader, &own)], "x"), Ok(()));
+        for (files, word, words) in [
+            (&[("bin/x", &arm[..])][..], "x", "for another processor"),
+            (
+                &[("bin/x", &shell)],
+                "x",
+                "ld-linux-x86-64.so.2, which is not in it",
+            ),
+            (
+                &[("bin/x", &shell), (&loader, &arm)],
+                "x",
+                "so.2, which is a program for another",
+            ),
+            (
+                &[("bin/x", script), ("bin/sh", &arm)],
+                "x",
+                "/bin/sh, which is a program for another",
+            ),
+            (&[("bin/x", &shell[..70])], "x", "cut short"),
+            (
+                &[("bin/x", &own)],
+                "./bin/x",
+                "name it from the root: /bin/x",
+            ),
+            (&[("bin/x", &own)], "bin/x", "name it from the root: /bin/x"),
+        ] {
+            let error = said(files, word).expect_err(words);
+            assert!(error.contains(words) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_image_for_another_processor_is_refused_whatever_runs() {
+        let mut shell = std::fs::read("/bin/sh").expect("a shell");
+        assert_eq!(check_processor(&mut tree_of(&[("bin/sh", &shell)])), Ok(()));
+        shell[18] = 183;
+        let error = check_processor(&mut tree_of(&[("bin/sh", &shell)])).expect_err("arm64");
+        assert!(
+            error.contains("/bin/sh in it") && error.contains("linux/amd64"),
+            "{error}"
+        );
+        // Programs of 32 bits run as well.
+        (shell[4], shell[18]) = (1, 3);
+        assert_eq!(check_processor(&mut tree_of(&[("bin/sh", &shell)])), Ok(()));
+        assert_eq!(check_processor(&mut Tree::new()), Ok(()));
+    }
 }

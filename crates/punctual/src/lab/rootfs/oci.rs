@@ -1,7 +1,7 @@
 //! An OCI image layout: a directory with `index.json`, and by their digests manifests and layers.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -71,13 +71,15 @@ pub fn unpack(directory: &Path, tree: &mut Tree, room: &mut Room) -> Result<(), 
         let path = blob(directory, &layer.digest)?;
         let shown = super::shown(&path);
         let wrong = |reason: String| format!("{shown}: {reason}");
-        let mut file = open(&path)?;
+        let mut file = open(&path)?.into_inner();
         let sum = unpack::hash(&mut file).map_err(|error| wrong(error.to_string()))?;
         if Some(&*sum) != layer.digest.strip_prefix("sha256:") {
             return Err(wrong("is damaged: its SHA-256 is not its name".to_owned()));
         }
+        // The very file that was looked at: its name may be another's by now.
+        file.rewind().map_err(|error| wrong(error.to_string()))?;
         tree.next_layer();
-        super::unpack_file(&path, true, tree, room)?;
+        super::unpack_file(file, true, tree, room).map_err(wrong)?;
     }
     Ok(())
 }

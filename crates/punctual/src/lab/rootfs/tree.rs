@@ -363,6 +363,10 @@ mod tests {
             let error = unpacked(name, false).0.expect_err(name);
             assert!(error.contains(words), "{error}");
         }
+        for name in ["sparse-0.0", "sparse-0.1", "sparse-1.0"] {
+            let error = unpacked(name, false).0.expect_err(name);
+            assert!(error.contains("hole: is a sparse file"), "{error}");
+        }
         for name in ["long-pax", "long-gnu"] {
             let (done, tree) = unpacked(name, false);
             assert_eq!(done, Ok(()), "{name}");

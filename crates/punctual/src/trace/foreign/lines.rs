@@ -127,9 +127,12 @@ fn task_of(text: &str) -> Option<(&str, u32)> {
         Some(at) if text.ends_with(')') => text[..at].trim_end(),
         _ => text,
     };
-    let digits = text.rfind(|c: char| !c.is_ascii_digit())?;
-    let (before, number) = text.split_at(digits + 1);
-    let tid = number.parse().ok()?;
+    // A name may end with a character of several bytes.
+    let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    if before.is_empty() {
+        return None;
+    }
+    let tid = text[before.len()..].parse().ok()?;
     let name = match before.strip_suffix('/') {
         // The process's number stands before the thread's.
         Some(before) => before.trim_end_matches(|c: char| c.is_ascii_digit()),
