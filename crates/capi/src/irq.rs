@@ -147,14 +147,14 @@ pub unsafe extern "C" fn punctual_irq_steer(
     context: *mut c_void,
 ) -> libc::ssize_t {
     let _held = hold();
-    if journal.is_null() {
-        return null() as libc::ssize_t;
-    }
+    // SAFETY: NULL or a string, by contract.
+    let journal = match unsafe { path(journal) } {
+        Ok(journal) => journal,
+        Err(failed) => return failed,
+    };
     if !irqs.is_null() && irq_count == 0 {
         return 0;
     }
-    // SAFETY: the caller's promise.
-    let journal = unsafe { CStr::from_ptr(journal) };
     // SAFETY: the caller's promise.
     let cpus = match unsafe { onto(cpus, cpu_count) } {
         Ok(cpus) => cpus,
@@ -162,10 +162,22 @@ pub unsafe extern "C" fn punctual_irq_steer(
     };
     // SAFETY: the caller's promise.
     let irqs = unsafe { list(irqs, irq_count) };
-    let journal = Path::new(OsStr::from_bytes(journal.to_bytes()));
     let done = Interrupts::of_this_machine().steer(irqs, &cpus, journal);
     // SAFETY: the caller's promise.
     unsafe { tell(done, skipped, context) }
+}
+
+/// The path of a journal, or what the function returns that was given none.
+///
+/// # Safety
+/// `journal` is NULL or a string that outlives the result.
+unsafe fn path<'a>(journal: *const c_char) -> Result<&'a Path, libc::ssize_t> {
+    if journal.is_null() {
+        return Err(null() as libc::ssize_t);
+    }
+    // SAFETY: not NULL, so a string, by contract.
+    let journal = unsafe { CStr::from_ptr(journal) };
+    Ok(Path::new(OsStr::from_bytes(journal.to_bytes())))
 }
 
 /// Puts back what the file `journal` holds, and removes it when all is back. Returns how many
@@ -184,12 +196,11 @@ pub unsafe extern "C" fn punctual_irq_restore(
     context: *mut c_void,
 ) -> libc::ssize_t {
     let _held = hold();
-    if journal.is_null() {
-        return null() as libc::ssize_t;
-    }
-    // SAFETY: the caller's promise.
-    let journal = unsafe { CStr::from_ptr(journal) };
-    let journal = Path::new(OsStr::from_bytes(journal.to_bytes()));
+    // SAFETY: NULL or a string, by contract.
+    let journal = match unsafe { path(journal) } {
+        Ok(journal) => journal,
+        Err(failed) => return failed,
+    };
     let done = Interrupts::of_this_machine().restore(journal);
     // SAFETY: the caller's promise.
     unsafe { tell(done, skipped, context) }
@@ -249,13 +260,12 @@ pub unsafe extern "C" fn punctual_irq_preview(
     context: *mut c_void,
 ) -> libc::ssize_t {
     let _held = hold();
-    if journal.is_null() {
-        return null() as libc::ssize_t;
-    }
-    // SAFETY: not NULL, so a string.
-    let journal = unsafe { CStr::from_ptr(journal) };
-    let plan =
-        Interrupts::of_this_machine().preview(Path::new(OsStr::from_bytes(journal.to_bytes())));
+    // SAFETY: NULL or a string, by contract.
+    let journal = match unsafe { path(journal) } {
+        Ok(journal) => journal,
+        Err(failed) => return failed,
+    };
+    let plan = Interrupts::of_this_machine().preview(journal);
     // SAFETY: the functions take the context, by contract.
     unsafe { tell_plan(plan, change, skipped, context) }
 }

@@ -1,4 +1,4 @@
-//! `noaccess`: what a thread touched that ends by SIGSEGV, before whoever else it concerns is told.
+//! `noaccess`: what a thread touched that ends by SIGSEGV, before the next handler is called.
 //!
 //! The report comes first, and the signal then goes where it would have gone without us: to the
 //! handler that was there before, or to the kernel's default, with registers and core file as

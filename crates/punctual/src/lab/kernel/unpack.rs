@@ -58,16 +58,10 @@ impl Packing {
     /// # Errors
     /// As [`Packing::unpack`].
     pub fn unpack_all<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
-        Ok(match self {
-            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-            Self::Xz => Box::new(Xz {
-                packed,
-                stream: XzStream::new_mem_limit(true, WINDOW / 1024 + 1024),
-                ended: false,
-            }),
-            Self::Zstd => Box::new(Zstd::new(packed, true)?),
-            other => return other.unpack(packed),
-        })
+        match self {
+            Self::Gzip => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(packed))),
+            other => other.reader(packed, true),
+        }
     }
 
     /// A reader of what the stream holds, unpacked. What follows the stream is left alone.
@@ -75,14 +69,23 @@ impl Packing {
     /// # Errors
     /// When the stream's head is damaged, or it wants more memory than it may have.
     pub fn unpack<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        self.reader(packed, false)
+    }
+
+    /// `several`: of xz and zstd all streams, not the first alone.
+    fn reader<'a>(
+        self,
+        packed: impl BufRead + 'a,
+        several: bool,
+    ) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
             Self::Gzip => Box::new(flate2::bufread::GzDecoder::new(packed)),
             Self::Xz => Box::new(Xz {
                 packed,
-                stream: XzStream::new_mem_limit(false, WINDOW / 1024 + 1024),
+                stream: XzStream::new_mem_limit(several, WINDOW / 1024 + 1024),
                 ended: false,
             }),
-            Self::Zstd => Box::new(Zstd::new(packed, false)?),
+            Self::Zstd => Box::new(Zstd::new(packed, several)?),
             Self::Lz4 => Box::new(Lz4::new(packed)?),
             Self::Lzma => Box::new(lzma_rust2::LzmaReader::new_mem_limit(
                 packed,
