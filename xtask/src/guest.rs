@@ -22,7 +22,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     // Hardware breakpoints.
     ("watchpoint_hits", ""),
     // The loop of every wait source: no allocation.
-    ("proof_loop", "allocates_nothing"),
+    ("proof", "allocates_nothing"),
 ];
 /// The host's time that one of them may take.
 const LIMIT: &str = "5m";

@@ -42,7 +42,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "a file in memory that a program can load",
     ),
     (
-        "crates/punctual/src/lab/sys.rs",
+        "crates/lab/src/sys.rs",
         "what a guest's first process asks of its kernel, its ports, and QEMU's leash",
     ),
     ("crates/punctual/src/launch/mod.rs", "getrlimit and execve"),
@@ -140,25 +140,25 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "addresses of statics, for debuggers",
     ),
     (
-        "crates/punctual/src/load/board.rs",
+        "crates/load/src/board.rs",
         "memory shared by the processes of a load",
     ),
     (
-        "crates/punctual/src/load/area.rs",
+        "crates/load/src/area.rs",
         "maps, touches and unmaps: that is what loads do",
     ),
-    ("crates/punctual/src/load/sys.rs", "the load's system calls"),
+    ("crates/load/src/sys.rs", "the load's system calls"),
     (
-        "crates/punctual/src/load/paths/sys.rs",
+        "crates/load/src/paths/sys.rs",
         "system calls of the loads that tell kernels apart",
     ),
     (
-        "crates/punctual/src/load/timers.rs",
+        "crates/load/src/timers.rs",
         "epoll and timerfd: that is the load",
     ),
     ("crates/punctual/src/system/clock.rs", "clock_getres"),
     (
-        "crates/punctual/src/trace/capture/shared.rs",
+        "crates/trace/src/capture/shared.rs",
         "memory shared with the kernel, and the bpf call that no crate offers",
     ),
     ("crates/punctual/src/system/kernel.rs", "uname"),
@@ -185,8 +185,13 @@ const PRINTING: &[(&str, &str)] = &[
         "crates/preload/build.rs",
         "how a build script talks to cargo",
     ),
+    ("crates/lab/build.rs", "how a build script talks to cargo"),
     (
         "crates/punctual/build.rs",
+        "how a build script talks to cargo",
+    ),
+    (
+        "crates/trace/build/clang.rs",
         "how a build script talks to cargo",
     ),
     (
@@ -311,10 +316,10 @@ mod tests {
     #[test]
     fn unsafe_in_a_new_place_is_found() {
         let code = "// unsafe\nfn f() { unsafe { g() } }\n";
-        let [fault] = &faults_of("crates/punctual/src/report/svg.rs", code)[..] else {
+        let [fault] = &faults_of("crates/report/src/svg.rs", code)[..] else {
             panic!("one fault");
         };
-        assert!(fault.starts_with("crates/punctual/src/report/svg.rs:2: unsafe"));
+        assert!(fault.starts_with("crates/report/src/svg.rs:2: unsafe"));
         for path in [
             "crates/rt/src/sys/map.rs",
             "crates/capi/src/stack.rs",
@@ -340,12 +345,12 @@ mod tests {
     fn printing_is_found() {
         let code = "fn f() {\n    eprintln!(\"a\");\n}\n";
         assert_eq!(
-            faults_of("crates/punctual/src/load/set.rs", code),
-            ["crates/punctual/src/load/set.rs:2: only the command line prints (eprintln!)"]
+            faults_of("crates/load/src/set.rs", code),
+            ["crates/load/src/set.rs:2: only the command line prints (eprintln!)"]
         );
         assert_eq!(faults_of("crates/punctual/src/cli/out.rs", code), [""; 0]);
         let own = "fn println() {} fn f() { println(); writeln!(out, \"print!\"); }";
-        assert_eq!(faults_of("crates/punctual/src/load/set.rs", own), [""; 0]);
+        assert_eq!(faults_of("crates/load/src/set.rs", own), [""; 0]);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use punctual::trace::capture::{Capture, Options, RING_EVENTS};
 use punctual_rt::ring::ring;
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::sys::{task, time};
 use punctual_rt::{affinity, clock};
+use punctual_trace::capture::{Capture, Options, RING_EVENTS};
 
 const PERIOD_NS: u64 = 500_000;
 const PART: Duration = Duration::from_millis(500);
@@ -19,7 +19,7 @@ const SETTLE: Duration = Duration::from_millis(60);
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let pairs: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(20);
-    let allowed = punctual::system::allowed(&punctual::system::Root::live());
+    let allowed = punctual_tool::system::allowed(&punctual_tool::system::Root::live());
     let last = *allowed.last().expect("a CPU");
     let cpu: usize = arguments
         .next()

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    punctual::cli::main(std::env::args_os())
+    punctual_tool::cli::main(std::env::args_os())
 }

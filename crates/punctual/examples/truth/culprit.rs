@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use punctual::trace::capture::numbers::Numbers;
 use punctual_rt::clock;
 use punctual_rt::sched::Policy;
 use punctual_rt::sys::{task, time};
+use punctual_trace::capture::numbers::Numbers;
 
 use super::device::Device;
 use super::group::Group;

@@ -11,7 +11,7 @@ const BLOCK: usize = 4096;
 /// CPUs that may be used, as it was before any thread was pinned.
 pub fn cpus() -> &'static [usize] {
     static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
-    CPUS.get_or_init(|| punctual::system::allowed(&punctual::system::Root::live()))
+    CPUS.get_or_init(|| punctual_tool::system::allowed(&punctual_tool::system::Root::live()))
 }
 
 /// How it is made to interrupt.

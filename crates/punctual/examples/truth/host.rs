@@ -7,15 +7,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use punctual::lab::Qemu;
-use punctual::lab::initramfs::Initramfs;
-use punctual::lab::kernel::{self, Cache};
-use punctual::record::explanation::{BillRow, Cause};
-use punctual::trace::attribute::host::LIKELY;
-use punctual::trace::attribute::{self, event::Window};
+use punctual_lab::Qemu;
+use punctual_lab::initramfs::Initramfs;
+use punctual_lab::kernel::{self, Cache};
+use punctual_record::explanation::{BillRow, Cause};
 use punctual_rt::clock;
 use punctual_rt::sched::Policy;
 use punctual_rt::sys::time;
+use punctual_trace::attribute::host::LIKELY;
+use punctual_trace::attribute::{self, event::Window};
 use serde::{Deserialize, Serialize};
 
 use super::probe::PRIORITY;

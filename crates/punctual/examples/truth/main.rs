@@ -238,7 +238,7 @@ mod played {
 
     /// Of undisturbed wake-ups all stages should be known.
     fn quiet(seen: &Seen, left: usize) -> serde_json::Value {
-        use punctual::record::explanation::StageTimes;
+        use punctual_record::explanation::StageTimes;
         let whole = seen.chains.iter().filter(|chain| {
             let times = StageTimes::between(chain);
             assert_eq!(times.total_ns(), chain.woken_ns - chain.due_ns);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::record::explanation::Instants;
-use punctual::system::Root;
-use punctual::system::group_limits::GroupLimits;
-use punctual::trace::attribute::event::Window;
-use punctual::trace::capture::numbers::Numbers;
-use punctual::trace::capture::{Capture, Options, RING_EVENTS};
+use punctual_record::explanation::Instants;
 use punctual_rt::{affinity, clock};
+use punctual_tool::system::Root;
+use punctual_tool::system::group_limits::GroupLimits;
+use punctual_trace::attribute::event::Window;
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::capture::{Capture, Options, RING_EVENTS};
 
 use super::culprit::{Culprit, Injection, LEAD_NS, Scene, Truth, is_preempt_rt};
 use super::device::{Device, cpus};

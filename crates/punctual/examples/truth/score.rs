@@ -1,8 +1,8 @@
 //! Bills against the truth: who was in the way, and for how long.
 
-use punctual::record::explanation::{BillRow, Cause, Culprit as Thread, Stage};
-use punctual::trace::attribute::event::Window;
-use punctual::trace::attribute::{self, Held};
+use punctual_record::explanation::{BillRow, Cause, Culprit as Thread, Stage};
+use punctual_trace::attribute::event::Window;
+use punctual_trace::attribute::{self, Held};
 use serde::Serialize;
 
 use super::culprit::{Culprit, Truth};

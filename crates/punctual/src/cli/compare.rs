@@ -10,11 +10,11 @@ use super::failure::Failure;
 use super::flags::CompareFlags;
 use super::looking::read;
 use super::out;
-use crate::record::Run;
-use crate::report::compare::{
+use punctual_record::Run;
+use punctual_report::compare::{
     TextStyle, compare, compare_cpus, compare_headline, compare_text, cpus_headline, cpus_text,
 };
-use crate::report::explain::against_text;
+use punctual_report::explain::against_text;
 
 /// The word that opens the JSON, and its version.
 const FORMAT: (&str, u32) = ("punctual-compare", 1);

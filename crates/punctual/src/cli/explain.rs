@@ -11,19 +11,19 @@ use super::flags::ExplainFlags;
 use super::foreign::{self, Recorded};
 use super::looking::{folder, read, write_in};
 use super::out;
-use crate::files::Folder;
-use crate::record::explanation::{Explanation, Picture};
-use crate::record::{self, RecordError, Run};
-use crate::report::chart::{Form, outlier};
-use crate::report::explain::perfetto::{self, Outlier};
-use crate::report::explain::{
+use punctual_record::explanation::{Explanation, Picture};
+use punctual_record::files::Folder;
+use punctual_record::{RecordError, Run};
+use punctual_report::chart::{Form, outlier};
+use punctual_report::explain::perfetto::{self, Outlier};
+use punctual_report::explain::{
     Listed, against_text, around, bill_section, intervals, outliers, section,
 };
-use crate::report::style::Style;
-use crate::report::terms::Terms;
-use crate::trace::attribute::event::Window;
-use crate::trace::attribute::{self, Ledger};
-use crate::trace::windows::{Head, WINDOWS_FILE, Windows};
+use punctual_report::style::Style;
+use punctual_report::terms::Terms;
+use punctual_trace::attribute::event::Window;
+use punctual_trace::attribute::{self, Ledger};
+use punctual_trace::windows::{Head, WINDOWS_FILE, Windows};
 
 /// `explain`: prints bills and ranking, or two runs by cause; writes traces and pictures.
 ///
@@ -98,7 +98,7 @@ fn bills(run: &Run) -> usize {
 /// latency.
 type Key = (u32, u64, u64);
 
-fn key(bill: &record::Bill) -> Key {
+fn key(bill: &punctual_record::Bill) -> Key {
     (bill.cpu, bill.due_ns, bill.latency_ns)
 }
 
@@ -137,7 +137,7 @@ fn open_further(path: &Path, run: &mut Run, number: usize) -> Result<bool, Failu
         if key_of(&window) == its {
             let bill = attribute::bill(&window);
             // Those between aren't shown.
-            let blank = record::Bill {
+            let blank = punctual_record::Bill {
                 rows: Vec::new(),
                 picture: None,
                 ..bill.clone()
@@ -330,7 +330,7 @@ fn pictures(run: &Run, directory: &Path, only: Option<usize>) -> Result<(), Fail
     })
 }
 
-fn chosen(run: &Run, only: Option<usize>) -> impl Iterator<Item = (usize, &record::Bill)> {
+fn chosen(run: &Run, only: Option<usize>) -> impl Iterator<Item = (usize, &punctual_record::Bill)> {
     let bills = run.explanation.iter().flat_map(|e| &e.bills);
     let numbered = (1..).zip(bills);
     numbered.filter(move |(number, _)| only.is_none_or(|only| only == *number))

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::failure::Failure;
-use crate::record::{RecordError, Run};
-use crate::report::formats;
-use crate::trace::attribute::event::Window;
-use crate::trace::attribute::{self, Ledger};
-use crate::trace::foreign::open::{Kind, open};
-use crate::trace::foreign::{Recording, WakeUp};
-use crate::trace::windows::Head;
+use punctual_record::{RecordError, Run};
+use punctual_report::formats;
+use punctual_trace::attribute::event::Window;
+use punctual_trace::attribute::{self, Ledger};
+use punctual_trace::foreign::open::{Kind, open};
+use punctual_trace::foreign::{Recording, WakeUp};
+use punctual_trace::windows::Head;
 
 /// Wake-ups that have a bill: those of the highest latencies.
 const MOST: usize = 1000;
@@ -116,7 +116,7 @@ fn latest(recording: &Recording) -> Vec<&WakeUp> {
     latest
 }
 
-fn explain(recording: &Recording) -> crate::record::Explanation {
+fn explain(recording: &Recording) -> punctual_record::Explanation {
     let mut ledger = Ledger::new(None);
     for wake_up in latest(recording) {
         let bill = attribute::bill(&wake_up.window(recording));

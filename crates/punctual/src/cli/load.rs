@@ -7,11 +7,11 @@ use super::failure::Failure;
 use super::flags::LoadFlags;
 use super::out;
 use crate::conduct::Signals;
-use crate::lab::job::load_seed;
-use crate::load::{self, LoadReport, LoadSettings, LoadSpec};
-use crate::report::words;
 use crate::system::cpus::{self, Place};
 use crate::system::{self, Root};
+use punctual_lab::job::load_seed;
+use punctual_load::{LoadReport, LoadSettings, LoadSpec};
+use punctual_report::words;
 
 /// Runs the loads and says what they did.
 ///
@@ -37,15 +37,16 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
     };
     let signals = Signals::listen().map_err(Failure::setup)?;
     let duration = flags.duration.map(Duration::from_nanos);
-    let reports = load::standalone(&spec, &settings, duration, |_| signals.end().is_none())
-        .map_err(Failure::setup)?;
+    let reports =
+        punctual_load::standalone(&spec, &settings, duration, |_| signals.end().is_none())
+            .map_err(Failure::setup)?;
     if flags.json {
         let text = serde_json::to_string_pretty(&reports).map_err(Failure::setup)?;
         out::print(&(text + "\n"));
     } else if classic {
         reports
             .iter()
-            .for_each(|report| out::print(&(load::classic_line(report) + "\n")));
+            .for_each(|report| out::print(&(punctual_load::classic_line(report) + "\n")));
     } else {
         out::print(&table(&reports));
     }
@@ -61,7 +62,7 @@ pub fn run(flags: &LoadFlags) -> Result<ExitCode, Failure> {
 fn classic_spec(flags: &LoadFlags) -> Result<LoadSpec, Failure> {
     match &flags.load {
         LoadSpec::List(items) if items.len() == 1 && items[0].name == "hackbench" => {
-            let item = load::classic_item(&flags.classic).map_err(Failure::usage)?;
+            let item = punctual_load::classic_item(&flags.classic).map_err(Failure::usage)?;
             Ok(LoadSpec::List(vec![item]))
         }
         _ => Err(Failure::usage(

@@ -11,12 +11,12 @@ use super::flags::{ExportFlags, MergeFlags, ReportFlags};
 use super::foreign;
 use super::measuring::conclude;
 use super::out;
-use crate::files::Folder;
-use crate::record::lab::{is_lab, read_lab};
-use crate::record::merge::{Decoded, Merger};
-use crate::record::{self, RecordError, Run, RunDirectory};
-use crate::report::formats;
-use crate::report::{self, gnuplot, html, summary_json, svg, terminal};
+use punctual_record::files::Folder;
+use punctual_record::lab::{is_lab, read_lab};
+use punctual_record::merge::{Decoded, Merger};
+use punctual_record::{RecordError, Run, RunDirectory};
+use punctual_report::formats;
+use punctual_report::{gnuplot, html, summary_json, svg, terminal};
 
 /// `report`: shows a record, and writes its pictures where it is told to.
 ///
@@ -74,12 +74,15 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     }
     let (lab, directory) = read_lab(&flags.run).map_err(Failure::setup)?;
     if let Some(file) = &flags.html {
-        write(file, &report::lab::page(&lab, &base(file, &directory)?))?;
+        write(
+            file,
+            &punctual_report::lab::page(&lab, &base(file, &directory)?),
+        )?;
     } else if flags.json {
         let text = serde_json::to_string_pretty(&lab).map_err(Failure::setup)?;
         out::print(&(text + "\n"));
     } else {
-        out::print(&report::lab::tables(&lab, &out::style()));
+        out::print(&punctual_report::lab::tables(&lab, &out::style()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -109,7 +112,7 @@ fn base(page: &Path, directory: &Path) -> Result<String, Failure> {
 pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     let mut merger = Merger::new(flags.force);
     let decode = |run: Run| (Decoded::ahead(&run), run);
-    record::read_each(&flags.runs, decode, |path, read| {
+    punctual_record::read_each(&flags.runs, decode, |path, read| {
         let (decoded, run) = read.map_err(|error| match foreign::is_one(path) {
             true => recording(path),
             false => Failure::setup(error),
@@ -166,7 +169,7 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     }
     let mut run = read.map_err(Failure::setup)?;
     if run.analysis.is_none() && run.imported.is_none() {
-        run.analysis = record::analyse_record(&run).ok();
+        run.analysis = punctual_record::analyse_record(&run).ok();
     }
     Ok(run)
 }
@@ -199,5 +202,5 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
         out::print(text);
         return Ok(());
     }
-    record::save_whole(file, text.as_bytes()).map_err(Failure::setup)
+    punctual_record::save_whole(file, text.as_bytes()).map_err(Failure::setup)
 }

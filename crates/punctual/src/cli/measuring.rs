@@ -12,9 +12,9 @@ use super::out;
 use super::screen::Screen;
 use crate::conduct::breach::broke;
 use crate::conduct::{self, ConductError, Plan};
-use crate::record::{Demand, RecordError, Run, RunDirectory};
-use crate::report::refusal::refusal;
-use crate::report::{summary_json, terminal};
+use punctual_record::{Demand, RecordError, Run, RunDirectory};
+use punctual_report::refusal::refusal;
+use punctual_report::{summary_json, terminal};
 
 /// Makes the run and shows it.
 ///

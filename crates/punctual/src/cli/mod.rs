@@ -35,25 +35,25 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments
         .get(1)
-        .is_some_and(|verb| verb == crate::load::worker::VERB)
+        .is_some_and(|verb| verb == punctual_load::worker::VERB)
     {
-        return crate::load::worker::main(arguments.into_iter().skip(2));
+        return punctual_load::worker::main(arguments.into_iter().skip(2));
     }
     if arguments
         .get(1)
-        .is_some_and(|verb| verb == crate::trace::tracers::VERB)
+        .is_some_and(|verb| verb == punctual_trace::tracers::VERB)
     {
-        return crate::trace::tracers::guard_main(arguments.into_iter().skip(2));
+        return punctual_trace::tracers::guard_main(arguments.into_iter().skip(2));
     }
     // The laboratory's guest has this program as its first process.
-    if crate::lab::guest::is_called(&arguments) {
-        crate::lab::guest::init();
+    if punctual_lab::guest::is_called(&arguments) {
+        punctual_lab::guest::init();
     }
     if arguments
         .get(1)
-        .is_some_and(|verb| verb == crate::lab::guest::VERB)
+        .is_some_and(|verb| verb == punctual_lab::guest::VERB)
     {
-        return crate::lab::guest::main(arguments.into_iter().skip(2));
+        return punctual_lab::guest::main(arguments.into_iter().skip(2));
     }
     crate::conduct::survive_long_files();
     if let Some(failure) = cyclictest::refused(&arguments) {

@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
-use crate::report::style::Style;
-use crate::report::words;
+use punctual_report::style::Style;
+use punctual_report::words;
 
 /// Why standard output did not take what was written.
 static TROUBLE: OnceLock<String> = OnceLock::new();

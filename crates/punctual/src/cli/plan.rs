@@ -12,12 +12,12 @@ use punctual_stats::requirement::Requirement;
 use super::failure::Failure;
 use super::flags::{IntervalKind, MeasureFlags, PolicyName, Probe, RequirementFlags, RunFlags};
 use crate::conduct::Plan;
-use crate::lab::job::JOB_FILE;
-use crate::load::{LEAST_CPU_NS, LoadSpec};
 use crate::probe::kinds::{KINDS, Kind};
-use crate::record::{Interval, Placement};
 use crate::system::cpus::{self, Choice, Place, Topology};
 use crate::system::{self, Root};
+use punctual_lab::job::JOB_FILE;
+use punctual_load::{LEAST_CPU_NS, LoadSpec};
+use punctual_record::{Interval, Placement};
 
 /// What a verb does where the flags say nothing.
 #[derive(Debug, Clone, Copy)]

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::out;
 use crate::conduct::Observer;
-use crate::record::{Run, RunDirectory, State};
-use crate::report::explain::perfetto;
-use crate::report::live::{self, LiveView, LiveWatch};
-use crate::report::style::Style;
-use crate::report::{gnuplot, html, svg};
-use crate::trace::attribute;
-use crate::trace::attribute::event::Window;
+use punctual_record::{Run, RunDirectory, State};
+use punctual_report::explain::perfetto;
+use punctual_report::live::{self, LiveView, LiveWatch};
+use punctual_report::style::Style;
+use punctual_report::{gnuplot, html, svg};
+use punctual_trace::attribute;
+use punctual_trace::attribute::event::Window;
 
 /// All that was recorded when a late wake-up ended the run, for ui.perfetto.dev.
 const RING_FILE: &str = "breach.pftrace";

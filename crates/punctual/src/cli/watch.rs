@@ -11,8 +11,8 @@ use crate::conduct::{self, Target, WatchPlan};
 use crate::system::Root;
 use crate::system::group;
 use crate::system::process::{self, Process};
-use crate::trace::watch::marks::find::{self, NotFound};
-use crate::trace::watch::marks::{Mark, spec};
+use punctual_trace::watch::marks::find::{self, NotFound};
+use punctual_trace::watch::marks::{Mark, spec};
 
 /// Watches and shows what was seen.
 ///

@@ -5,7 +5,7 @@ use punctual_stats::histogram::Histogram;
 
 use crate::probe::collector::Collector;
 use crate::probe::tally::Tally;
-use crate::record::{Blocking, Blocks};
+use punctual_record::{Blocking, Blocks};
 
 /// Length of a block at the start of a run.
 const FIRST_NS: u64 = 250_000_000;

@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::keeping::Keeping;
-use crate::record::{RecordError, Run, RunDirectory, State};
-use crate::trace::attribute::event::Window;
+use punctual_record::{RecordError, Run, RunDirectory, State};
+use punctual_trace::attribute::event::Window;
 
 /// The kernel's trace buffer as text, beside the run.
 pub const TRACE_FILE: &str = "breach-trace.txt";

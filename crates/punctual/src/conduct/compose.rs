@@ -5,18 +5,18 @@ use std::sync::Arc;
 use punctual_stats::histogram::HistogramRecord;
 
 use super::plan::Plan;
-use crate::load::{LoadReport, LoadSpec, LoadStatus, Pause};
 use crate::probe::collector::{Collector, Lane, Sifted};
 use crate::probe::cycle::Ended;
 use crate::probe::gaps::{Account, Told};
 use crate::probe::tally::Tally;
 use crate::probe::thread::Outcome;
 use crate::probe::timeline;
-use crate::record::{
+use crate::system::watch::Watch;
+use punctual_load::{LoadReport, LoadSpec, LoadStatus, Pause};
+use punctual_record::{
     self, Event, FORMAT, Faults, Load, OwnCost, Placement, Request, Run, State, Stop, SystemState,
     Thread, Timeline, Tool, VERSION, Watched,
 };
-use crate::system::watch::Watch;
 
 /// The kind of the event that a stop is.
 pub const STOPPED: &str = "stopped";
@@ -315,7 +315,7 @@ pub fn load_under_way(status: &LoadStatus) -> Load {
 /// Says what the figures mean: the analysis and, where something was required or
 /// the run is not valid, the verdict.
 pub fn judge(run: &mut Run) {
-    if let Ok(analysis) = record::analyse_record(run) {
+    if let Ok(analysis) = punctual_record::analyse_record(run) {
         run.conclude(analysis);
     }
 }

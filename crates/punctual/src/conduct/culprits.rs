@@ -1,10 +1,10 @@
 //! Whose the threads in a bill are, read soon after: those that have ended are known by what the
 //! events say.
 
-use crate::record::explanation::{Bill, BillRow, Cause, Culprit};
 use crate::system::Root;
 use crate::system::whose::{since_boot_ns, whose};
-use crate::trace::capture::numbers::Numbers;
+use punctual_record::explanation::{Bill, BillRow, Cause, Culprit};
+use punctual_trace::capture::numbers::Numbers;
 
 /// Threads of one bill that are looked up: the dearest. Each takes some 50 µs.
 const MOST: usize = 16;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io;
 
-use crate::record::Demand;
-use crate::trace::capture::Unavailable;
+use punctual_record::Demand;
+use punctual_trace::capture::Unavailable;
 
 /// Why a run could not be begun.
 #[derive(Debug)]

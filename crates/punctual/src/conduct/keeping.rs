@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_rt::clock;
 
 use super::observer::Observer;
-use crate::record::{Event, RecordError, Run, RunDirectory};
+use punctual_record::{Event, RecordError, Run, RunDirectory};
 
 /// A record, and where it is kept.
 pub(super) struct Keeping<'a> {

@@ -1,8 +1,8 @@
 //! Who is told of a run while it goes.
 
-use crate::record::{Run, RunDirectory};
-use crate::report::live::{LiveView, LiveWatch};
-use crate::trace::attribute::event::Window;
+use punctual_record::{Run, RunDirectory};
+use punctual_report::live::{LiveView, LiveWatch};
+use punctual_trace::attribute::event::Window;
 
 /// Told of a run while it goes.
 pub trait Observer {

@@ -14,9 +14,9 @@ use std::os::unix::fs::FileExt as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::files::Folder;
-use crate::record::explanation::KeptWindows;
-use crate::trace::windows::{OUTLIERS_FILE, WINDOWS};
+use punctual_record::explanation::KeptWindows;
+use punctual_record::files::Folder;
+use punctual_trace::windows::{OUTLIERS_FILE, WINDOWS};
 
 /// Bytes that wait to be written; what comes faster is dropped, and counted.
 const PENDING: usize = 4 << 20;

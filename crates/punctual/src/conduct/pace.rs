@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual_rt::clock;
 
-use crate::record::Interval;
+use punctual_record::Interval;
 
 /// With a shorter interval a helper that is at work meets a probe anyway.
 const SHORTEST_NS: u64 = 200_000;

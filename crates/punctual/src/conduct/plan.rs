@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use punctual_rt::sched::Policy;
 use punctual_stats::requirement::Requirement;
 
-use crate::load::{LoadClass, LoadSpec};
 use crate::probe::kinds::Kind;
-use crate::record::{Gaps, Interval, Method, Placement};
+use punctual_load::{LoadClass, LoadSpec};
+use punctual_record::{Gaps, Interval, Method, Placement};
 
 /// A run that can be begun.
 #[derive(Debug, Clone)]

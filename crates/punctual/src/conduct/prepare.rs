@@ -14,10 +14,10 @@ use crate::probe::collector::Collector;
 use crate::probe::cycle::{Bounds, Halt, Sample};
 use crate::probe::gaps::{Account, GapFeed, Polling};
 use crate::probe::thread::{Probe, ProbeRequest, Ready, StartLine};
-use crate::record::{Demand, Standing, SystemState};
 use crate::system::demands::{self, Asked, Found, ProbeFound};
 use crate::system::dma_latency::HoldError;
 use crate::system::{self, DmaLatency, Root};
+use punctual_record::{Demand, Standing, SystemState};
 
 /// Probe threads at the start line.
 pub struct Lined {

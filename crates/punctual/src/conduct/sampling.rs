@@ -4,11 +4,11 @@ use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 
 use super::error::ConductError;
-use crate::files::Folder;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle;
-use crate::record::RecordError;
-use crate::record::samples::{Sample, SampleWriter};
+use punctual_record::RecordError;
+use punctual_record::files::Folder;
+use punctual_record::samples::{Sample, SampleWriter};
 
 /// Samples that are handed over at once.
 const BATCH: usize = 4096;

@@ -23,16 +23,16 @@ use super::stops::StopWatch;
 use super::time_limit::TimeLimit;
 use super::tracers::{self, Hwlat};
 use super::{compose, view};
-use crate::load::{LoadSet, Pause};
 use crate::probe::collector::{Collector, Lane};
 use crate::probe::cycle::Ended;
 use crate::probe::gaps::GapFeed;
 use crate::probe::tally::Tally;
 use crate::probe::thread::{Outcome, Probe, StartLine};
-use crate::record::samples::SAMPLES_DIRECTORY;
-use crate::record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Thread};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
+use punctual_load::{LoadSet, Pause};
+use punctual_record::samples::SAMPLES_DIRECTORY;
+use punctual_record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Thread};
 
 /// How often whoever watches is told.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -68,7 +68,7 @@ pub fn conduct(
     observer.stage("looking at the machine");
     let run = compose::begun(
         plan,
-        crate::record::time::rfc3339(SystemTime::now()),
+        punctual_record::time::rfc3339(SystemTime::now()),
         system::survey(&root, &request),
     );
     save(directory, &run)?;

@@ -10,13 +10,13 @@ use super::pace::Pace;
 use super::plan::Plan;
 use super::signals::Signals;
 use super::stops::StopWatch;
-use crate::lab::job::load_seed;
-use crate::load::{LoadSet, LoadSettings, LoadSpec};
 use crate::probe::collector::{SampleSink, Sieve};
 use crate::probe::tally::Halves;
 use crate::probe::thread::Ready;
-use crate::record::{Event, Method, Run, Subject};
-use crate::trace::capture::Unavailable;
+use punctual_lab::job::load_seed;
+use punctual_load::{LoadSet, LoadSettings, LoadSpec};
+use punctual_record::{Event, Method, Run, Subject};
+use punctual_trace::capture::Unavailable;
 
 /// How long loads may take to get going.
 const LOADS_READY: Duration = Duration::from_secs(60);
@@ -130,7 +130,7 @@ pub fn start_loads(
         least_cpu_ns: plan.load_least_cpu_ns,
         ..LoadSettings::default()
     };
-    let failed = |error: crate::load::LoadError| ConductError::Load(error.to_string());
+    let failed = |error: punctual_load::LoadError| ConductError::Load(error.to_string());
     let loads = LoadSet::start(&plan.load, &settings).map_err(failed)?;
     let wanted = || signals.end().is_none();
     loads

@@ -21,8 +21,8 @@ use super::housekeeper::Housekeeper;
 use super::pace::Pace;
 use super::signals::Signals;
 use crate::probe::stops::{LOOK_NS, StopEvidence, StopWindow};
-use crate::record::StopCause;
 use crate::system;
+use punctual_record::StopCause;
 
 /// The handler of SIGCONT runs in another thread, a moment later.
 const CONTINUED_WITHIN: u32 = 10;

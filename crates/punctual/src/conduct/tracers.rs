@@ -17,9 +17,9 @@ use super::plan::Plan;
 use super::setup;
 use super::signals::Signals;
 use crate::probe::gaps::GapFeed;
-use crate::record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
-use crate::trace::tracers::lines::Line;
-use crate::trace::tracers::{Setup, Tracer};
+use punctual_record::{CrossCheck, CrossFigure, Gaps, Method, Run, State};
+use punctual_trace::tracers::lines::Line;
+use punctual_trace::tracers::{Setup, Tracer};
 
 /// How often a tracer's lines are read: its buffer holds many seconds of them.
 const NAP: Duration = Duration::from_millis(100);
@@ -130,7 +130,7 @@ fn measure(
     tracer: &'static str,
     check: &mut CrossCheck,
 ) -> Result<(), String> {
-    let cpus = crate::record::cpu_list(&plan.cpus);
+    let cpus = punctual_record::cpu_list(&plan.cpus);
     let us = |ns: u64| (ns / 1_000).max(1).to_string();
     let mut settings = vec![("osnoise/cpus", cpus)];
     match &plan.gaps {
@@ -150,7 +150,8 @@ fn measure(
         settings,
     };
     // Before the loads: if it can't be had, nothing need be started.
-    crate::trace::tracers::offers(tracer).map_err(|why| format!("{}; {}", why.reason, why.mend))?;
+    punctual_trace::tracers::offers(tracer)
+        .map_err(|why| format!("{}; {}", why.reason, why.mend))?;
     let signals = Signals::listen().map_err(|error| error.to_string())?;
     let loads = setup::start_loads(plan, &signals, observer).map_err(|error| error.to_string())?;
     let length = Duration::from_nanos(run.measured_ns);

@@ -1,8 +1,8 @@
 //! What is seen while the run goes, out of the tallies.
 
-use crate::load::LoadStatus;
 use crate::probe::collector::{Collector, Lane};
-use crate::report::live::{LiveLoad, LiveThread, LiveView, SPARK_BUCKETS, spark_bucket};
+use punctual_load::LoadStatus;
+use punctual_report::live::{LiveLoad, LiveThread, LiveView, SPARK_BUCKETS, spark_bucket};
 
 use super::plan::Plan;
 

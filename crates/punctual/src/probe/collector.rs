@@ -6,7 +6,7 @@ use punctual_rt::ring::Consumer;
 use super::cycle::Sample;
 use super::stops::{self, Excluded, StopEvidence, StopWindow, Waiting};
 use super::tally::Tally;
-use crate::record::{StopCause, Stops};
+use punctual_record::{StopCause, Stops};
 
 /// A thread whose samples stop coming for this long and two intervals is looked at.
 const SILENT_NS: u64 = 200_000_000;

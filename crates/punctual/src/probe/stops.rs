@@ -6,7 +6,7 @@
 //! the process makes progress.
 
 use super::cycle::Sample;
-use crate::record::{Stop, StopCause};
+use punctual_record::{Stop, StopCause};
 
 /// After a stop the threads take up to this long to get going again: that is no latency of the
 /// machine. What is later counts from the end of the stop.

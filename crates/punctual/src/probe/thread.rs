@@ -20,7 +20,7 @@ use super::kinds::{self, Kind, WithSource};
 use super::nanosleep::Nanosleep;
 use super::rseq;
 use super::source::WaitSource;
-use crate::record::Interval;
+use punctual_record::Interval;
 
 /// Cycles of the warm-up: the whole code and all its data are passed through
 /// before time counts.

@@ -3,7 +3,7 @@
 
 use punctual_stats::histogram::Extremes;
 
-use crate::record::{Timeline, TimelineRow};
+use punctual_record::{Timeline, TimelineRow};
 
 /// Width of a row at the start of a run: 100 ms.
 const FIRST_ROW_NS: u64 = 100_000_000;

@@ -1,7 +1,7 @@
 //! Our control groups and the limits that they set, in version 1 and 2.
 
 use super::root::{Reader, Root};
-use crate::record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME};
+use punctual_record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME};
 
 /// Where this process stands in the control groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The clock that the figures are read from.
 
 use super::root::Reader;
-use crate::record::system::Clock;
+use punctual_record::system::Clock;
 
 /// Reads the clock.
 pub(super) fn read(reader: &mut Reader<'_>, probed: &[usize]) -> Clock {

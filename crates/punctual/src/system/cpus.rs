@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub use crate::record::cpu_list as format;
+pub use punctual_record::cpu_list as format;
 use punctual_rt::cpulist;
 pub use punctual_rt::cpulist::CpuList;
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use super::cpus;
 use super::memory::LockedMemory;
 use super::thread::{Policy, ThreadScheduling};
-use crate::record::run::{Demand, Standing};
-use crate::record::system::SystemState;
+use punctual_record::run::{Demand, Standing};
+use punctual_record::system::SystemState;
 
 pub mod mends;
 mod stated;

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
 use super::root::Root;
-use crate::record::system::WatchedLatency;
+use punctual_record::system::WatchedLatency;
 
 /// The device.
 pub const PATH: &str = "/dev/cpu_dma_latency";

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::cgroup;
 use super::root::{Reader, Root};
 use super::stat::Stat;
-use crate::record::explanation::{GroupLimit, GroupThrottling};
+use punctual_record::explanation::{GroupLimit, GroupThrottling};
 
 /// Readings that are kept: at twenty a second they reach back a quarter of a minute.
 const READINGS: usize = 300;

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::root::{READ_LIMIT, Reader};
-use crate::record::system::Kernel;
+use punctual_record::system::Kernel;
 
 /// Reads the kernel.
 pub(super) fn read(reader: &mut Reader<'_>) -> Kernel {

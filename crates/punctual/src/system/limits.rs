@@ -3,7 +3,7 @@
 use super::cgroup::Cgroups;
 use super::cpus::parse_kernel;
 use super::root::{Reader, Root};
-use crate::record::system::Limits;
+use punctual_record::system::Limits;
 
 /// The capabilities that matter to real-time work, with their numbers.
 const CAPABILITIES: &[(u32, &str)] = &[

@@ -1,7 +1,7 @@
 //! Memory: how much there is, and what moves it about.
 
 use super::root::{READ_LIMIT, Reader, Root};
-use crate::record::system::Memory;
+use punctual_record::system::Memory;
 
 const INFORMATION: &str = "/proc/meminfo";
 

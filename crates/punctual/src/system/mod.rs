@@ -42,11 +42,11 @@ mod survey;
 mod tasks;
 mod virtualisation;
 
-pub use crate::record::system::SystemState;
 pub use dma_latency::DmaLatency;
 pub use limits::{allowed, executable};
 pub use memory::memory_available;
 pub use processor::{online, topology};
+pub use punctual_record::system::SystemState;
 pub use root::{READ_LIMIT, Reader, Root};
 pub use survey::{SurveyRequest, survey};
 pub use thread::{Policy, ThreadScheduling, read_back, tracer};

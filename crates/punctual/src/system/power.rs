@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cpus::parse_kernel;
 use super::root::Reader;
-use crate::record::system::{IdleState, Power};
+use punctual_record::system::{IdleState, Power};
 
 const CPU: &str = "/sys/devices/system/cpu";
 

@@ -2,7 +2,7 @@
 
 use super::cpus::{Topology, parse_kernel};
 use super::root::{Reader, Root};
-use crate::record::system::{Node, Processor, Siblings};
+use punctual_record::system::{Node, Processor, Siblings};
 
 const CPU: &str = "/sys/devices/system/cpu";
 

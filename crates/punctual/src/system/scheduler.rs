@@ -4,7 +4,7 @@ use super::cgroup::Cgroups;
 use super::root::Reader;
 use super::survey::SurveyRequest;
 use super::tasks;
-use crate::record::system::Scheduler;
+use punctual_record::system::Scheduler;
 
 /// Reads what bounds or competes with real-time threads.
 pub(super) fn read(

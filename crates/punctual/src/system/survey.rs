@@ -2,7 +2,7 @@
 
 use super::root::{Reader, Root};
 use super::{cgroup, clock, kernel, limits, memory, power, processor, scheduler, virtualisation};
-use crate::record::system::SystemState;
+use punctual_record::system::SystemState;
 
 /// What a survey must know of the run that is to come.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::cpus::parse_kernel;
 use super::root::{Reader, decimal};
 use super::stat::Stat;
 use super::thread::{Policy, scheduling_policy};
-use crate::record::system::TaskAbove;
+use punctual_record::system::TaskAbove;
 
 /// So many are listed; all are counted.
 const LISTED: usize = 64;

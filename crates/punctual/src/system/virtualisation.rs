@@ -2,7 +2,7 @@
 
 use super::cgroup::Cgroups;
 use super::root::Reader;
-use crate::record::system::{Kernel, Virtualisation};
+use punctual_record::system::{Kernel, Virtualisation};
 
 /// Reads hypervisor and container. Stolen time is the watch's to fill.
 pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) -> Virtualisation {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::root::Root;
-use crate::record::run::Event;
+use punctual_record::run::Event;
 
 mod kernel_log;
 mod snapshot;

@@ -12,6 +12,7 @@
 pub mod examples;
 pub mod groups;
 pub mod hotplug;
+pub mod needs;
 pub mod stops;
 pub mod truth;
 
@@ -28,20 +29,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+pub(crate) use needs::{has, is_root, skip};
+
 /// How long anything may take on a machine that others use too.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// By this variable every process that a test brought into being can be told.
 const MARKER: &str = "PUNCTUAL_TEST_RUN";
-
-/// Ends a test that can't be made here, and says why.
-macro_rules! skip {
-    ($($words:tt)*) => {{
-        eprintln!("SKIPPED: {}", format_args!($($words)*));
-        return;
-    }};
-}
-pub(crate) use skip;
 
 /// The program; in the laboratory's guest the one that it came with.
 pub fn program() -> &'static Path {
@@ -49,12 +43,6 @@ pub fn program() -> &'static Path {
         return Path::new("/bin/punctual");
     }
     Path::new(env!("CARGO_BIN_EXE_punctual"))
-}
-
-/// Whether the tests run as root.
-pub fn is_root() -> bool {
-    // SAFETY: geteuid takes nothing and never fails.
-    unsafe { libc::geteuid() == 0 }
 }
 
 /// Whether this process has what a run requests as a rule: priority, memory, idle states.
@@ -72,13 +60,7 @@ pub fn has_rights() -> bool {
 
 /// CPUs that this process may use.
 pub fn cpus() -> Vec<usize> {
-    punctual::system::allowed(&punctual::system::Root::live())
-}
-
-/// Whether a program can be started.
-pub fn has(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    punctual_tool::system::allowed(&punctual_tool::system::Root::live())
 }
 
 /// Waits until something is so.
@@ -176,13 +158,13 @@ impl Place {
     }
 
     /// The record of the only run here, as the library reads it.
-    pub fn run_of(&self) -> punctual::record::Run {
-        punctual::record::read(&self.run_directory()).expect("a record")
+    pub fn run_of(&self) -> punctual_record::Run {
+        punctual_record::read(&self.run_directory()).expect("a record")
     }
 
     /// The record of a run directory here, as the library reads it.
-    pub fn run_of_path(&self, name: &str) -> punctual::record::Run {
-        punctual::record::read(&self.path().join(name)).expect("a record")
+    pub fn run_of_path(&self, name: &str) -> punctual_record::Run {
+        punctual_record::read(&self.path().join(name)).expect("a record")
     }
 
     /// Processes that were started here and live.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual::report::formats::detect_and_parse;
+use punctual_report::formats::detect_and_parse;
 
 pub fn check(bytes: &[u8]) {
     let text = [b"# Histogram\n".as_slice(), bytes].concat();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual::report::formats::{Format, detect_and_parse, write};
+use punctual_report::formats::{Format, detect_and_parse, write};
 
 pub fn check(bytes: &[u8]) {
     if let Ok(run) = detect_and_parse(Path::new("fuzz"), bytes) {

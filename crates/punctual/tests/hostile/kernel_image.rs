@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
-use punctual::lab::kernel::image::{has_entry_for_guests, kind, stated_release};
-use punctual::lab::kernel::modules::depends;
-use punctual::lab::kernel::unpack::Packing;
+use punctual_lab::kernel::image::{has_entry_for_guests, kind, stated_release};
+use punctual_lab::kernel::modules::depends;
+use punctual_lab::kernel::unpack::Packing;
 
 pub fn check(bytes: &[u8]) {
     let _ = kind(bytes);

@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use punctual::lab::kernel::package::{control, files, members, paragraph, tar};
+use punctual_lab::kernel::package::{control, files, members, paragraph, tar};
 
 pub fn check(bytes: &[u8]) {
     let mut file = Cursor::new(bytes);

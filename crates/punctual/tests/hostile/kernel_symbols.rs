@@ -1,6 +1,6 @@
 //! Names of functions: as text, and as a kernel holds them.
 
-use punctual::lab::kernel::{Symbols, kallsyms};
+use punctual_lab::kernel::{Symbols, kallsyms};
 
 pub fn check(bytes: &[u8]) {
     for symbols in [Some(Symbols::parse(bytes)), kallsyms::symbols(bytes)] {

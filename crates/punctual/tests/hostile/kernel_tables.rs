@@ -1,7 +1,7 @@
 //! The running kernel's tables: of its types, and of its functions.
 
-use punctual::trace::capture::layout;
-use punctual::trace::capture::symbols::Symbols;
+use punctual_trace::capture::layout;
+use punctual_trace::capture::symbols::Symbols;
 
 pub fn check(bytes: &[u8]) {
     let _ = layout::parse(bytes);

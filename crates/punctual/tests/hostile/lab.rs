@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use punctual::lab::{channel, libraries};
-use punctual::record::lab::parse_lab;
+use punctual_lab::{channel, libraries};
+use punctual_record::lab::parse_lab;
 
 pub fn check(bytes: &[u8]) {
     let _ = channel::parse(bytes);
@@ -21,9 +21,9 @@ pub fn check(bytes: &[u8]) {
     let _ = libraries::parse(&[b"\x7fELF\x02\x01".as_slice(), bytes].concat());
     if let Ok(lab) = parse_lab(Path::new("fuzz"), bytes) {
         let again = serde_json::to_vec(&lab).expect("a lab's record is JSON");
-        let _ = punctual::report::lab::table(&lab, &punctual::report::style::Style::plain());
-        let _ = punctual::report::lab::page(&lab, "");
-        let _ = punctual::report::lab::compare(&lab, &lab);
+        let _ = punctual_report::lab::table(&lab, &punctual_report::style::Style::plain());
+        let _ = punctual_report::lab::page(&lab, "");
+        let _ = punctual_report::lab::compare(&lab, &lab);
         parse_lab(Path::new("again"), &again).expect("what was accepted is accepted");
     }
 }

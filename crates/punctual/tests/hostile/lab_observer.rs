@@ -1,9 +1,9 @@
 //! What the observer's plugin leaves, and bills made of it.
 
-use punctual::lab::kernel::Symbols;
-use punctual::lab::observer::bill::bill;
-use punctual::lab::observer::grid;
-use punctual::lab::observer::trail::Trail;
+use punctual_lab::kernel::Symbols;
+use punctual_lab::observer::bill::bill;
+use punctual_lab::observer::grid;
+use punctual_lab::observer::trail::Trail;
 use punctual_stats::peaks::Peak;
 
 pub fn check(bytes: &[u8]) {

@@ -1,5 +1,5 @@
 //! What the fuzzer checks of a parser, on everything that is recorded here: on what once made
-//! one fail (`data/hostile/TARGET`), on what it begins with, and on files that it never meant
+//! one fail (`fuzz/seeds/TARGET`), on what it begins with, and on files that it never meant
 //! for that parser.
 
 use std::collections::BTreeSet;
@@ -40,8 +40,12 @@ const TARGETS: &[(&str, Check)] = &[
     ("window", window::check),
 ];
 
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn seeds() -> PathBuf {
+    root().join("fuzz/seeds")
 }
 
 fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
@@ -59,7 +63,13 @@ fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
 #[allow(clippy::print_stdout, reason = "where it fails, on what")]
 fn every_parser_takes_every_file() {
     let mut files = Vec::new();
-    files_below(&data(), &mut files);
+    files_below(&seeds(), &mut files);
+    for owner in ["lab", "punctual", "record", "report", "trace"] {
+        files_below(
+            &root().join("crates").join(owner).join("tests/data"),
+            &mut files,
+        );
+    }
     assert!(files.len() > 80, "{files:?}");
     for path in files {
         let bytes = fs::read(&path).expect("a file");
@@ -73,7 +83,7 @@ fn every_parser_takes_every_file() {
 /// A target that is forgotten somewhere is one that nobody runs.
 #[test]
 fn every_target_has_a_program_seeds_and_this_test() {
-    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let fuzz = root().join("fuzz");
     let here: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let programs: BTreeSet<String> = fs::read_dir(fuzz.join("fuzz_targets"))
         .expect("the targets")
@@ -87,7 +97,7 @@ fn every_target_has_a_program_seeds_and_this_test() {
         let line = format!("path = \"fuzz_targets/{name}.rs\"");
         assert!(manifest.contains(&line), "fuzz/Cargo.toml has no {name}");
         assert!(
-            data().join("hostile").join(name).is_dir() || script.contains(name),
+            seeds().join(name).is_dir() || script.contains(name),
             "{name} begins with nothing"
         );
     }
@@ -96,9 +106,9 @@ fn every_target_has_a_program_seeds_and_this_test() {
 /// A small file must not make a large table.
 #[test]
 fn a_lab_of_many_kernels_with_a_load_each_is_refused() {
-    let file = data().join("hostile/lab/each-kernel-its-load.json");
+    let file = seeds().join("lab/each-kernel-its-load.json");
     let bytes = fs::read(&file).expect("a file");
-    let refused = punctual::record::lab::parse_lab(&file, &bytes).expect_err("too many");
+    let refused = punctual_record::lab::parse_lab(&file, &bytes).expect_err("too many");
     let words = "200 kernels with 200 loads";
     assert!(refused.to_string().contains(words), "{refused}");
 }

@@ -1,8 +1,8 @@
 //! Marks: as they are written, and the places of a program's file. A place that is named must be
 //! one in the file, or the kernel would be sent elsewhere.
 
-use punctual::trace::watch::marks::image::Image;
-use punctual::trace::watch::marks::spec;
+use punctual_trace::watch::marks::image::Image;
+use punctual_trace::watch::marks::spec;
 
 pub fn check(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes)

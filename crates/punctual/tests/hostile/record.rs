@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual::record::parse;
+use punctual_record::parse;
 
 pub fn check(bytes: &[u8]) {
     if let Ok(run) = parse(Path::new("fuzz"), bytes) {

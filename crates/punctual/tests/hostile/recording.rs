@@ -1,8 +1,8 @@
 //! Recordings of other tools as text: whatever stands there, each bill sums to its latency.
 
-use punctual::trace::attribute;
-use punctual::trace::foreign::Recording;
-use punctual::trace::foreign::open::Kind;
+use punctual_trace::attribute;
+use punctual_trace::foreign::Recording;
+use punctual_trace::foreign::open::Kind;
 
 pub fn check(bytes: &[u8]) {
     let _ = Kind::of_bytes(bytes);

@@ -1,10 +1,10 @@
 //! A root file system from an archive: whatever the bytes, nothing leads out of it and no link is
 //! written through, and it takes no more memory than the guest has.
 
-use punctual::lab::initramfs::Initramfs;
-use punctual::lab::room::Room;
-use punctual::lab::rootfs::archive::unpack;
-use punctual::lab::rootfs::tree::Tree;
+use punctual_lab::initramfs::Initramfs;
+use punctual_lab::room::Room;
+use punctual_lab::rootfs::archive::unpack;
+use punctual_lab::rootfs::tree::Tree;
 
 pub fn check(bytes: &[u8]) {
     for is_layer in [false, true] {

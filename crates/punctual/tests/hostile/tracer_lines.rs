@@ -1,6 +1,6 @@
 //! What the kernel's tracers print, cut anywhere.
 
-use punctual::trace::tracers::lines::Lines;
+use punctual_trace::tracers::lines::Lines;
 
 pub fn check(bytes: &[u8]) {
     let (Some((&size, text)), mut lines) = (bytes.split_first(), Lines::default()) else {

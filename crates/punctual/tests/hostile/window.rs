@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use punctual::record::explanation::{Cause, Ledger};
-use punctual::trace::attribute::waits::chain;
-use punctual::trace::attribute::{bill, picture};
-use punctual::trace::windows::parse;
+use punctual_record::explanation::{Cause, Ledger};
+use punctual_trace::attribute::waits::chain;
+use punctual_trace::attribute::{bill, picture};
+use punctual_trace::windows::parse;
 
 pub fn check(bytes: &[u8]) {
     let Ok(window) = parse(Path::new("fuzz"), 1, bytes) else {

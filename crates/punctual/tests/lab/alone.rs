@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual::record::Run;
+use punctual_record::Run;
 use punctual_rt::sched::{Policy, set_current};
 
 use super::common::{Place, skip};
@@ -142,7 +142,7 @@ fn measured(name: &str, words: &[&str]) -> (std::process::Output, Run) {
     ]
     .concat();
     let output = punctual(&all);
-    let run = punctual::record::read(folder.as_ref());
+    let run = punctual_record::read(folder.as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     (output, run)
 }

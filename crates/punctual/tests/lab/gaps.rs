@@ -3,7 +3,7 @@
 
 use super::common::{Place, skip};
 use super::{lab, ready};
-use punctual::record::{Method, Run};
+use punctual_record::{Method, Run};
 
 fn run(place: &Place, kernel: &str) -> Run {
     place.run_of_path(&format!("{kernel}/{kernel}/idle"))

@@ -97,7 +97,7 @@ fn without_an_emulator_it_is_said_which_is_wanted() {
 fn what_is_no_kernel_is_no_kernel() {
     let place = Place::new();
     let qemu = [("PUNCTUAL_QEMU", "")];
-    if punctual::lab::Qemu::find().is_err() {
+    if punctual_lab::Qemu::find().is_err() {
         super::common::skip!("there is no QEMU");
     }
     refused(

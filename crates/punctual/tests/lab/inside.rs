@@ -140,13 +140,13 @@ pub fn is_rt() -> bool {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_every_wait_source_wakes_a_real_time_thread() {
-    for kind in punctual::probe::kinds::KINDS {
+    for kind in punctual_tool::probe::kinds::KINDS {
         let folder = format!("/tmp/{}", kind.name);
         let words = [
             "measure", kind.name, "-p", "80", "-t", "1", "-l", "50", "-q",
         ];
         let output = punctual(&[&words[..], &["--no-explain", "-o", &folder]].concat());
-        let run = punctual::record::read(folder.as_ref()).expect("a record");
+        let run = punctual_record::read(folder.as_ref()).expect("a record");
         assert_eq!(
             run.threads[0].latency.count, 50,
             "{}: {output:?}",
@@ -155,7 +155,7 @@ fn guest_every_wait_source_wakes_a_real_time_thread() {
         let broken: Vec<_> = run
             .demands
             .iter()
-            .filter(|demand| demand.standing == punctual::record::Standing::NotInForce)
+            .filter(|demand| demand.standing == punctual_record::Standing::NotInForce)
             .collect();
         assert!(broken.is_empty(), "{}: {broken:?}", kind.name);
     }
@@ -227,18 +227,18 @@ fn guest_a_processor_is_isolated_and_given_back() {
 }
 
 /// A short measurement in a folder of its own, and its record.
-fn measured(words: &[&str]) -> (punctual::record::Run, String) {
+fn measured(words: &[&str]) -> (punctual_record::Run, String) {
     static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let folder = format!("/tmp/place-{number}");
     let common = ["measure", "-l", "50", "--no-explain", "-o", &folder];
     let output = punctual(&[&common[..], words].concat());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let run = punctual::record::read(folder.as_ref());
+    let run = punctual_record::read(folder.as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     assert_eq!(run.threads[0].latency.count, 50, "{output:?}");
     let broken = run.demands.iter().find(|demand| {
-        demand.name == "affinity" && demand.standing != punctual::record::Standing::InForce
+        demand.name == "affinity" && demand.standing != punctual_record::Standing::InForce
     });
     assert_eq!(broken, None);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -253,7 +253,7 @@ fn affinity(cpus: &[usize]) {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn isolcpus_of_the_second_processor() {
-    use punctual::record::Chosen;
+    use punctual_record::Chosen;
     let online = fs::read_to_string("/sys/devices/system/cpu/isolated").expect("sysfs");
     assert_eq!(online.trim(), "1");
     let place = |words: &[&str]| {
@@ -303,7 +303,7 @@ fn isolcpus_of_the_second_processor() {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_an_isolated_partition_is_probed_from_within() {
-    use punctual::record::Chosen;
+    use punctual_record::Chosen;
     use punctual_rt::cpuset::Cpusets;
     let sets = Cpusets::of_this_machine().expect("the guest has the controller");
     let set = sets.create("probed", &[1]).expect("an isolated partition");
@@ -338,7 +338,7 @@ fn guest_an_isolated_partition_is_probed_from_within() {
     ]);
     groups::join(&mut command, set.folder());
     let output = command.output().expect("it runs");
-    let run = punctual::record::read("/tmp/within".as_ref());
+    let run = punctual_record::read("/tmp/within".as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let place = run.placement.expect("it is recorded");
     assert_eq!(
@@ -422,7 +422,7 @@ fn guest_late_wake_ups_are_explained_by_bpf() {
         "-q",
     ];
     let output = punctual(&[&words[..], &["--explain-above", "1", "-o", "/tmp/bpf"]].concat());
-    let run = punctual::record::read("/tmp/bpf".as_ref()).expect("a record");
+    let run = punctual_record::read("/tmp/bpf".as_ref()).expect("a record");
     let explanation = run
         .explanation
         .unwrap_or_else(|| panic!("{output:?}: {:?}", run.events));

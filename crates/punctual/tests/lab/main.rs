@@ -30,7 +30,7 @@ use common::{Ended, Place};
 
 /// The kernels' names, where both can be had and there is a QEMU; else why not.
 pub fn ready() -> Result<(), String> {
-    use punctual::lab::{Qemu, kernel};
+    use punctual_lab::{Qemu, kernel};
     use std::sync::OnceLock;
     static READY: OnceLock<Result<(), String>> = OnceLock::new();
     let find = || {

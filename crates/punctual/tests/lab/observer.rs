@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use punctual::lab::cell::Work;
-use punctual::lab::observer::trail::Trail;
-use punctual::lab::observer::{Observer, bill};
-use punctual::lab::{CellPlan, Made, Qemu, Watcher, kernel};
+use punctual_lab::cell::Work;
+use punctual_lab::observer::trail::Trail;
+use punctual_lab::observer::{Observer, bill};
+use punctual_lab::{CellPlan, Made, Qemu, Watcher, kernel};
 
 use super::common::{Place, program, read_json, skip};
 use super::{lab, ready};

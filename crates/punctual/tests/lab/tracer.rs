@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use punctual::record::Run;
-use punctual::record::explanation::{Bill, BillRow, Cause};
+use punctual_record::Run;
+use punctual_record::explanation::{Bill, BillRow, Cause};
 
 use super::common::{Place, skip};
 use super::{lab, ready};
@@ -21,7 +21,7 @@ fn run(place: &Place, name: &str, kernel: &str, load: &str, words: &str) -> Run 
 }
 
 fn read(folder: &Path) -> Run {
-    punctual::record::read(folder).unwrap_or_else(|error| panic!("{error}"))
+    punctual_record::read(folder).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn bills(run: &Run) -> &[Bill] {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use punctual::lab::kernel::{self, Cache};
+use punctual_lab::kernel::{self, Cache};
 
 use super::common::{Place, read_json, skip};
 use super::{lab, ready};
@@ -57,7 +57,7 @@ fn userspace(root: &Path) {
     symlink("usr/bin", root.join("bin")).expect("a link");
     let shell = fs::read("/bin/sh").expect("a shell");
     write(&root.join("usr/bin/sh"), &shell, 0o755);
-    let elf = punctual::lab::libraries::parse(&shell).expect("a program");
+    let elf = punctual_lab::libraries::parse(&shell).expect("a program");
     let loader = elf.interpreter.expect("a loader");
     for (from, to) in [
         (loader.clone(), loader),

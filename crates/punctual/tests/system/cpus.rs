@@ -3,12 +3,12 @@
 use super::support as system_support;
 
 use proptest::prelude::*;
-use punctual::record::Chosen;
-use punctual::system::cpus::{
+use punctual_record::Chosen;
+use punctual_tool::system::cpus::{
     self, CPU_LIMIT, Choice, CpuList, Place, Topology, default_probed, for_load, format, parse,
     parse_kernel, select,
 };
-use punctual::system::topology;
+use punctual_tool::system::topology;
 use system_support::Machine;
 
 #[test]
@@ -358,7 +358,7 @@ fn a_core_of_its_own_is_preferred_for_housekeeping() {
     // isolated: all that is left shares a core.
     assert_eq!(default_probed(&topology, &all).housekeeping, Some(0));
     machine.write("/sys/devices/system/cpu/online", "0-2,4-15");
-    let topology = punctual::system::topology(&machine.root);
+    let topology = punctual_tool::system::topology(&machine.root);
     assert_eq!(default_probed(&topology, &all).housekeeping, Some(11));
     // Nothing is isolated any more.
     let topology = Topology {

@@ -2,10 +2,10 @@
 
 use super::support as system_support;
 
-use punctual::record::run::{Demand, Standing};
-use punctual::system::demands::{self, Asked, Found, ProbeFound, judge, mends};
-use punctual::system::memory::LockedMemory;
-use punctual::system::{Policy, SurveyRequest, SystemState, ThreadScheduling, survey};
+use punctual_record::run::{Demand, Standing};
+use punctual_tool::system::demands::{self, Asked, Found, ProbeFound, judge, mends};
+use punctual_tool::system::memory::LockedMemory;
+use punctual_tool::system::{Policy, SurveyRequest, SystemState, ThreadScheduling, survey};
 use system_support::Machine;
 
 fn machine(name: &str) -> SystemState {

@@ -1,7 +1,12 @@
-//! The machine as it is read, from recorded trees.
+//! The machine as it is read: from recorded trees, and this one.
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod cpus;
 mod demands;
+mod hotplug;
+mod live;
 mod process;
 mod support;
 mod survey;

@@ -1,6 +1,6 @@
 //! Programs that run, from trees with lines of `/proc/PID/stat` of our own.
 
-use punctual::system::process::find;
+use punctual_tool::system::process::find;
 
 use crate::support::Machine;
 
@@ -41,7 +41,7 @@ fn a_line_that_is_cut_anywhere_does_no_harm() {
 
 #[test]
 fn a_process_that_holds_cpu_dma_latency_is_found_by_its_open_files() {
-    use punctual::system::dma_latency;
+    use punctual_tool::system::dma_latency;
 
     let machine = Machine::empty();
     assert_eq!(dma_latency::watched(&machine.root, 7), None);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use punctual::system::Root;
+use punctual_tool::system::Root;
 use tempfile::TempDir;
 
 /// A recorded machine, gone when dropped.

@@ -3,8 +3,8 @@
 
 use super::support as system_support;
 
-use punctual::record::system::{IdleState, Node, Siblings};
-use punctual::system::{self, READ_LIMIT, SurveyRequest, SystemState, cpus, survey};
+use punctual_record::system::{IdleState, Node, Siblings};
+use punctual_tool::system::{self, READ_LIMIT, SurveyRequest, SystemState, cpus, survey};
 use system_support::Machine;
 
 fn surveyed(machine: &Machine, probed_cpus: &[usize]) -> SystemState {

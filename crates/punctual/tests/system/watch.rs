@@ -1,8 +1,8 @@
 //! What differs between two scripted looks at the conditions.
 
-use punctual::record::run::Event;
-use punctual::system::watch::{Offsets, ProbeSeen, Snapshot, Stolen, Watch};
-use punctual::system::{Policy, ThreadScheduling};
+use punctual_record::run::Event;
+use punctual_tool::system::watch::{Offsets, ProbeSeen, Snapshot, Stolen, Watch};
+use punctual_tool::system::{Policy, ThreadScheduling};
 
 use crate::support::Machine;
 

@@ -6,10 +6,10 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual::record::watch::{
+use punctual_record::watch::{
     BudgetWindow, OffCpuPlace, OffCpuWhy, Subject, WatchedThread, WorstWakeUp,
 };
-use punctual::record::{Run, State};
+use punctual_record::{Run, State};
 use punctual_rt::affinity;
 use punctual_rt::sched::{Policy, set_current};
 use punctual_rt::sys::task;
@@ -23,7 +23,7 @@ fn is_preempt_rt() -> bool {
 }
 
 /// A thread of a name, as any run has it and as a watch has it.
-pub fn thread<'r>(run: &'r Run, name: &str) -> (&'r punctual::record::Thread, &'r WatchedThread) {
+pub fn thread<'r>(run: &'r Run, name: &str) -> (&'r punctual_record::Thread, &'r WatchedThread) {
     let threads = &run.watch.as_ref().expect("a watch").threads;
     let at = threads.iter().position(|thread| thread.task.name == name);
     let at = at.unwrap_or_else(|| panic!("no {name} among {threads:?}"));
@@ -450,7 +450,7 @@ pub fn who_was_in_the_way_is_named(cpu: usize) {
     let run = place.run_of();
     let watch = run.watch.as_ref().expect("a watch");
     assert_eq!(watch.subject, Subject::System);
-    let of_hog = |task: &punctual::record::watch::WatchedTask| task.tid == hog;
+    let of_hog = |task: &punctual_record::watch::WatchedTask| task.tid == hog;
     // A timer that expires just before the hog goes to sleep makes it a short one.
     let is_long = |worst: &&WorstWakeUp| worst.latency_ns > 10_000_000;
     let of_victim = |worst: &&WorstWakeUp| worst.task.tid == victim;

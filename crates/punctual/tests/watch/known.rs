@@ -15,7 +15,7 @@ pub fn cant() -> Option<String> {
     if !is_root() {
         return Some("it takes root to watch another program".to_owned());
     }
-    punctual::trace::capture::unavailable::check()
+    punctual_trace::capture::unavailable::check()
         .err()
         .map(|why| why.to_string())
 }
@@ -23,7 +23,7 @@ pub fn cant() -> Option<String> {
 #[allow(unused_macros, reason = "not every test may be skipped")]
 macro_rules! needed {
     () => {
-        if let Some(why) = known::cant() {
+        if let Some(why) = crate::known::cant() {
             skip!("{why}");
         }
     };

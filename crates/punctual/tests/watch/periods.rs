@@ -1,7 +1,7 @@
 //! Periods that a watched thread skips, and threads that have none: what the verdict says of them.
 
-use punctual::record::watch::Timing;
-use punctual::record::{Run, analyse_record};
+use punctual_record::watch::Timing;
+use punctual_record::{Run, analyse_record};
 use punctual_stats::verdict::Outcome;
 
 use super::common::{Place, skip};

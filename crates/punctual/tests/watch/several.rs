@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual::record::Run;
-use punctual::record::watch::{Following, Subject, WatchedProgram, WatchedThread};
+use punctual_record::Run;
+use punctual_record::watch::{Following, Subject, WatchedProgram, WatchedThread};
 
 use super::common::{Going, Place};
 use super::exact::{counted_but_for_unseen, times};

@@ -1,7 +1,7 @@
 //! Waits for other threads: who had to do with them is known, and how long each worked.
 
-use punctual::record::Run;
-use punctual::record::explanation::{Doing, Wait, WaitRow};
+use punctual_record::Run;
+use punctual_record::explanation::{Doing, Wait, WaitRow};
 
 use super::common::Place;
 use super::known::{Known, chains, watch};

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::super::units;
 use crate::probe::kinds::Kind;
-use crate::record::{Method, Subject};
+use punctual_record::{Method, Subject};
 
 /// What `measure` measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use clap::{Arg, Command};
 use super::super::units;
 use super::gaps::Probe;
 use super::{IntervalKind, IntervalWord};
-use crate::load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, generator};
 use crate::probe::kinds::{KINDS, Kind};
-use crate::record::Subject;
-use crate::report::formats::Format;
+use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, generator};
+use punctual_record::Subject;
+use punctual_report::formats::Format;
 
 /// Reads a word; the shells complete the names that most people mean, and the nearest of them is
 /// suggested for a misspelt one.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{BreachFlags, EXPLAIN, OUTPUT, REQUIRE, RequirementFlags, units};
-use crate::trace::watch::marks::spec::{self, Spec};
+use punctual_trace::watch::marks::spec::{self, Spec};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
 Examples:

@@ -10,8 +10,8 @@ use super::super::out;
 use super::flags::{DEFAULT_KERNELS, GuestFlags, LabBisectFlags};
 use super::plan::is_own;
 use crate::conduct::Signals;
-use crate::lab::Qemu;
-use crate::lab::cell::OWN_NAME;
+use punctual_lab::Qemu;
+use punctual_lab::cell::OWN_NAME;
 
 /// The commit is good.
 const GOOD: u8 = 0;

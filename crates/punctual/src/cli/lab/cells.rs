@@ -12,14 +12,14 @@ use punctual_stats::format::count;
 
 use super::progress::Progress;
 use super::round;
-use crate::lab::cell::Work;
-use crate::lab::machine::tail;
-use crate::lab::observer::Observer;
-use crate::lab::{CellPlan, LabError, Made};
-use crate::record::lab::{CellFigures, CellVerdict, GuestTime, LabCell, LabVariant};
-use crate::record::{Run, RunDirectory};
-use crate::report::lab::label_of;
-use crate::report::{formats, gnuplot, html, svg};
+use punctual_lab::cell::Work;
+use punctual_lab::machine::tail;
+use punctual_lab::observer::Observer;
+use punctual_lab::{CellPlan, LabError, Made};
+use punctual_record::lab::{CellFigures, CellVerdict, GuestTime, LabCell, LabVariant};
+use punctual_record::{Run, RunDirectory};
+use punctual_report::lab::label_of;
+use punctual_report::{formats, gnuplot, html, svg};
 
 /// The result of a program that prints its figures.
 pub const STDOUT: &str = "stdout";

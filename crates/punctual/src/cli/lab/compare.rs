@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use super::super::failure::Failure;
 use super::super::out;
 use super::flags::LabCompareFlags;
-use crate::record::lab::read_lab;
-use crate::report::lab as report;
+use punctual_record::lab::read_lab;
+use punctual_report::lab as report;
 
 /// Reads both and says which cells differ.
 ///

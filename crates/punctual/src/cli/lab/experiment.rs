@@ -13,9 +13,9 @@ use super::super::nearest::meant;
 use super::super::units;
 use super::flags::{self, LabRunFlags};
 use super::{Column, Wanted, plan};
-use crate::lab::cell::Work;
-use crate::lab::channel;
-use crate::record::lab::LabVariant;
+use punctual_lab::cell::Work;
+use punctual_lab::channel;
+use punctual_record::lab::LabVariant;
 
 /// Those that come with the program.
 const SHIPPED: &[(&str, &str)] = &[

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use super::super::flags::names;
 use super::super::units;
 use super::experiment::shipped;
-use crate::lab::kernel::modules::is_file;
-use crate::load::KERNEL_PATHS_NAME;
+use punctual_lab::kernel::modules::is_file;
+use punctual_load::KERNEL_PATHS_NAME;
 
 /// Examples in the help.
 pub const LAB_EXAMPLES: &str = "\
@@ -240,7 +240,7 @@ fn jobs(text: &str) -> Result<usize, String> {
 
 /// MiB.
 pub fn memory(text: &str) -> Result<u64, String> {
-    crate::load::generator::parse_number(text)
+    punctual_load::generator::parse_number(text)
         .map(|bytes| bytes >> 20)
         .filter(|mib| (256..=65536).contains(mib))
         .ok_or_else(|| "expected a size from 256M to 64G, such as 1G".to_owned())

@@ -19,16 +19,16 @@ pub use flags::{LAB_EXAMPLES, LabFlags};
 use super::failure::{Failure, SETUP};
 use super::out;
 use crate::conduct::Signals;
-use crate::lab::cell::Work;
-use crate::lab::kernel::{self, Cache, Kernel};
-use crate::lab::observer::Observer;
-use crate::lab::{CellPlan, LabError, Qemu};
-use crate::record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell, LabVariant};
-use crate::record::{RecordError, RunDirectory, Tool, save_whole, time};
-use crate::report::lab as report;
 use cells::{Cell, News, Outcome};
 use flags::{GuestFlags, HostFlags, LabAction};
 use progress::StatusLine;
+use punctual_lab::cell::Work;
+use punctual_lab::kernel::{self, Cache, Kernel};
+use punctual_lab::observer::Observer;
+use punctual_lab::{CellPlan, LabError, Qemu};
+use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell, LabVariant};
+use punctual_record::{RecordError, RunDirectory, Tool, save_whole, time};
+use punctual_report::lab as report;
 
 /// Makes the cells, or looks at those that were made.
 ///

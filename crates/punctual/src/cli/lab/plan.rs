@@ -10,9 +10,9 @@ use super::super::failure::Failure;
 use super::super::flags::{Cli, Probe, Verb};
 use super::super::nearest::meant;
 use super::flags::loads as lab_loads;
-use crate::lab::cell::{OWN_NAME, Work};
 use crate::launch::Program;
-use crate::load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
+use punctual_lab::cell::{OWN_NAME, Work};
+use punctual_load::{KERNEL_PATHS, KERNEL_PATHS_NAME, LoadSpec, standard};
 
 /// What `measure` does in the guest where no words say it. The interval shares no measure with the
 /// tick's (4 ms in Debian's kernels): 4,000 wake-ups come at each whole microsecond of it once. At

@@ -13,12 +13,12 @@ use super::flags::LabVerifyFlags;
 use super::progress::StatusLine;
 use super::{find_kernel, host_cpus, own_program};
 use crate::conduct::Signals;
-use crate::lab::cell::Work;
-use crate::lab::kernel::Kernel;
-use crate::lab::{CellPlan, Made, Qemu};
-use crate::record::lab::{GuestTime, Laboratory, is_lab, read_lab};
-use crate::record::{self, Run};
-use crate::report::lab::{self as report, label_of};
+use punctual_lab::cell::Work;
+use punctual_lab::kernel::Kernel;
+use punctual_lab::{CellPlan, Made, Qemu};
+use punctual_record::Run;
+use punctual_record::lab::{GuestTime, Laboratory, is_lab, read_lab};
+use punctual_report::lab::{self as report, label_of};
 
 /// The host's time that one machine may take.
 const HOST_LIMIT: Duration = Duration::from_secs(3600);
@@ -91,7 +91,7 @@ pub fn run(flags: &LabVerifyFlags) -> Result<ExitCode, Failure> {
 
 fn read(path: &Path) -> Result<Vec<Before>, Failure> {
     if !is_lab(path) {
-        let run = record::read(path).map_err(Failure::setup)?;
+        let run = punctual_record::read(path).map_err(Failure::setup)?;
         let Some(laboratory) = run.laboratory.clone() else {
             return Err(Failure::usage(format!(
                 "{}: was not made in the laboratory, so it can't be made again",
@@ -112,7 +112,7 @@ fn read(path: &Path) -> Result<Vec<Before>, Failure> {
             continue;
         };
         let own = laboratory.program.is_none();
-        let run = own.then(|| record::read(&directory.join(&cell.directory)));
+        let run = own.then(|| punctual_record::read(&directory.join(&cell.directory)));
         found.push(Before {
             column: cell.kernel,
             load: cell.load,

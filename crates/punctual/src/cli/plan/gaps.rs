@@ -10,8 +10,8 @@ use super::{MEASURE, make};
 use crate::conduct::Plan;
 use crate::probe::gaps::step_ns;
 use crate::probe::kinds::KINDS;
-use crate::record::{Gaps, Interval, Method, Subject};
-use crate::trace::tracers;
+use punctual_record::{Gaps, Interval, Method, Subject};
+use punctual_trace::tracers;
 
 /// The shortest gap that is looked for by itself: what is shorter is the loop's own.
 const LEAST_GAP_NS: u64 = 1_000;

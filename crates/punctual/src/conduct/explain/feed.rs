@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use super::{lock, number};
 use crate::probe::collector::{SampleSink, Sieve, Sorted};
 use crate::probe::cycle::Sample;
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::capture::{Capture, Place};
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::capture::{Capture, Place};
 
 /// A wake-up of a thread.
 #[derive(Debug, Clone, Copy)]

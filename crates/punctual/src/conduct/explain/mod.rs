@@ -19,17 +19,17 @@ use self::waits::Waits;
 use super::housekeeper::Housekeeper;
 use super::outliers::Outliers;
 use crate::probe::collector::Sieve;
-use crate::record::explanation::{Explanation, Ledger};
-use crate::record::{RecordError, RunDirectory, TracerCost};
 use crate::system::Root;
 use crate::system::group_limits::GroupLimits;
-use crate::trace::attribute::event::Window;
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::capture::symbols::Symbols;
-use crate::trace::capture::{self, Capture, Unavailable};
+use punctual_record::explanation::{Explanation, Ledger};
+use punctual_record::{RecordError, RunDirectory, TracerCost};
+use punctual_trace::attribute::event::Window;
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::capture::symbols::Symbols;
+use punctual_trace::capture::{self, Capture, Unavailable};
 
 /// The windows of the worst wake-ups, one to a line, beside the record.
-pub use crate::trace::windows::{OUTLIERS_FILE, WINDOWS_FILE};
+pub use punctual_trace::windows::{OUTLIERS_FILE, WINDOWS_FILE};
 
 /// Batches of samples that may wait.
 const BATCHES: usize = 256;

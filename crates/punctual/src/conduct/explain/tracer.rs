@@ -14,12 +14,12 @@ use super::lock;
 use super::waits::Waits;
 use crate::conduct::culprits;
 use crate::conduct::outliers::Outliers;
-use crate::record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageTimes};
 use crate::system::group_limits::GroupLimits;
-use crate::trace::attribute;
-use crate::trace::attribute::event::{Task, Window};
-use crate::trace::capture::Capture;
-use crate::trace::capture::numbers::Numbers;
+use punctual_record::explanation::{Bill, Cause, Explanation, Ledger, Stage, StageTimes};
+use punctual_trace::attribute;
+use punctual_trace::attribute::event::{Task, Window};
+use punctual_trace::capture::Capture;
+use punctual_trace::capture::numbers::Numbers;
 
 /// How often the rings are copied out: they hold a third of a second of the worst.
 const NAP: Duration = Duration::from_millis(50);

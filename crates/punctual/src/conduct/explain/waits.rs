@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use super::feed::Wake;
 use crate::conduct::culprits;
-use crate::record::explanation::{Explanation, Wait, general_name};
-use crate::trace::attribute::waits::chain;
-use crate::trace::calls;
-use crate::trace::capture::Capture;
-use crate::trace::capture::numbers::Numbers;
+use punctual_record::explanation::{Explanation, Wait, general_name};
+use punctual_trace::attribute::waits::chain;
+use punctual_trace::calls;
+use punctual_trace::capture::Capture;
+use punctual_trace::capture::numbers::Numbers;
 
 /// Chains that are made after each nap: one of a busy machine takes some ms. The others wait.
 const AT_ONCE: usize = 8;

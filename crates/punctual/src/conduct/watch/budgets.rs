@@ -3,8 +3,8 @@
 use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
 
 use crate::probe::timeline::Rows;
-use crate::record::watch::{Budget, BudgetWindow};
-use crate::trace::watch::{Job, Reservation};
+use punctual_record::watch::{Budget, BudgetWindow};
+use punctual_trace::watch::{Job, Reservation};
 
 /// The budgets that one thread has had, in the order in which its jobs first had them.
 #[derive(Debug, Clone, Default)]

@@ -7,15 +7,15 @@ use super::followed::Followed;
 use super::{Breached, WatchPlan};
 use crate::conduct::compose::{empty, thread_of};
 use crate::probe::tally::Tally;
-use crate::record::evidence::unwoken;
-use crate::record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
-use crate::record::{Demand, Faults, Interval, Request, Run, SystemState, Thread};
-use crate::report::live::LiveRow;
 use crate::system::Policy;
 use crate::system::demands::{rt_throttling, stated_of_machine};
-use crate::trace::calls;
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{Call, Other};
+use punctual_record::evidence::unwoken;
+use punctual_record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
+use punctual_record::{Demand, Faults, Interval, Request, Run, SystemState, Thread};
+use punctual_report::live::LiveRow;
+use punctual_trace::calls;
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::{Call, Other};
 
 /// A record of a watch that has not seen anything yet.
 pub fn begun(plan: &WatchPlan, cpus: &[usize], started: String, system: SystemState) -> Run {

@@ -11,9 +11,9 @@ use super::skipped::{Instant, overran_ns, skipped};
 use super::stopped::ThreadStops;
 use crate::probe::cycle::Sample;
 use crate::probe::tally::Tally;
-use crate::record::watch::Timing;
-use crate::trace::watch::rhythm::{Pace, Rhythm};
-use crate::trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
+use punctual_record::watch::Timing;
+use punctual_trace::watch::rhythm::{Pace, Rhythm};
+use punctual_trace::watch::{Call, Job, Sleeper, StoppedThread, Timer, Wake};
 
 /// Pairs of instants that wait until it is known whether there is a period.
 const GAPS: usize = 64;
@@ -292,7 +292,7 @@ impl Followed {
 mod tests {
     use super::*;
     use crate::probe::tally::Halves;
-    use crate::trace::watch::Other;
+    use punctual_trace::watch::Other;
 
     const PERIOD: u64 = 1_000_000;
     const BEGIN: u64 = 1_000_000_000;

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use super::{WatchPlan, compose};
-use crate::record::Event;
-use crate::record::watch::{MarkedThread, WatchedMark, WorstLength};
-use crate::report::live::LiveMark;
-use crate::trace::capture::Unavailable;
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
+use punctual_record::Event;
+use punctual_record::watch::{MarkedThread, WatchedMark, WorstLength};
+use punctual_report::live::LiveMark;
+use punctual_trace::capture::Unavailable;
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::marks::{Mark, Marking, Passed, Passes, Unseen};
 
 /// All marks of a watch.
 pub(super) struct Marks<'a> {
@@ -260,8 +260,8 @@ impl AtMark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::watch::Other;
-    use crate::trace::watch::marks::Length;
+    use punctual_trace::watch::Other;
+    use punctual_trace::watch::marks::Length;
 
     fn at_mark() -> AtMark {
         let task = Other {

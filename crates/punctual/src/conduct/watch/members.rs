@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Target;
-use crate::record::watch::{Following, Subject, WatchedProgram};
 use crate::system::Root;
 use crate::system::process::{self, Process};
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{Joining, Programs, Watching};
+use punctual_record::watch::{Following, Subject, WatchedProgram};
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::{Joining, Programs, Watching};
 
 /// Programs that are named in the record; of others that there were is counted.
 const NAMED: usize = WatchedProgram::MOST;

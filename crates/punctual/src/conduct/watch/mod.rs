@@ -27,16 +27,16 @@ use super::keeping::Keeping;
 use super::observer::Observer;
 use super::session::{SAVE_EVERY, TICK, WATCH_EVERY, save};
 use super::signals::Signals;
-use crate::record::{Demand, RecordError, Run, RunDirectory, State, time};
-use crate::report::live::LiveWatch;
 use crate::system::group::Group;
 use crate::system::process::Process;
 use crate::system::watch::{self, Watch};
 use crate::system::{self as machine, Root, SurveyRequest};
-use crate::trace::attribute::event::Window;
-use crate::trace::watch::Other;
-use crate::trace::watch::marks::Mark;
 use program::Program;
+use punctual_record::{Demand, RecordError, Run, RunDirectory, State, time};
+use punctual_report::live::LiveWatch;
+use punctual_trace::attribute::event::Window;
+use punctual_trace::watch::Other;
+use punctual_trace::watch::marks::Mark;
 use system::System;
 
 /// A watch that can be begun.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::followed::Followed;
-use crate::record::Event;
-use crate::record::watch::{OffCpu, OffCpuPlace, OffCpuWhy, TimesSum};
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::capture::stacks;
-use crate::trace::capture::symbols::Symbols;
-use crate::trace::watch::user_symbols::UserSymbols;
-use crate::trace::watch::{AWAY_FRAMES, Away, AwayLost, Watching, Why};
+use punctual_record::Event;
+use punctual_record::watch::{OffCpu, OffCpuPlace, OffCpuWhy, TimesSum};
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::capture::stacks;
+use punctual_trace::capture::symbols::Symbols;
+use punctual_trace::watch::user_symbols::UserSymbols;
+use punctual_trace::watch::{AWAY_FRAMES, Away, AwayLost, Watching, Why};
 
 /// Places that are kept, those of threads that have ended included.
 const MOST: usize = 32768;

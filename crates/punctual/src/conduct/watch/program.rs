@@ -18,14 +18,14 @@ use crate::conduct::setup::not_explained;
 use crate::probe::collector::SampleSink as _;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::timeline;
-use crate::record::watch::Watch;
-use crate::record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
-use crate::report::live::LiveWatch;
 use crate::system::{Root, dma_latency};
-use crate::trace::attribute::event::Window;
-use crate::trace::capture::Place;
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{Happened, Options, Sleeper, Watching};
+use punctual_record::watch::Watch;
+use punctual_record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
+use punctual_report::live::LiveWatch;
+use punctual_trace::attribute::event::Window;
+use punctual_trace::capture::Place;
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::{Happened, Options, Sleeper, Watching};
 
 /// Wake-ups that each CPU's ring holds: more than a second of 10,000 a second.
 const RING: usize = 1 << 14;

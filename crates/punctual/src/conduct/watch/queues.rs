@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use super::compose;
-use crate::record::explanation::general_name;
-use crate::record::watch::{QueueTimes as Recorded, RunQueue, RunQueueThread};
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{Other, QueueTimes, QueuedThread, RunQueues};
+use punctual_record::explanation::general_name;
+use punctual_record::watch::{QueueTimes as Recorded, RunQueue, RunQueueThread};
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::{Other, QueueTimes, QueuedThread, RunQueues};
 
 /// Threads that have ended, or names of such, that are kept.
 const MOST: usize = 4096;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::probe::cycle::Sample;
 use crate::probe::stops::{RESUME_NS, exclude, recorded};
-use crate::record::{Stop, StopCause, Stops};
+use punctual_record::{Stop, StopCause, Stops};
 
 /// Stops of a thread that are kept: what is counted later than it happened may lie in one.
 const KEPT: usize = 256;

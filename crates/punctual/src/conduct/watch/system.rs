@@ -10,12 +10,12 @@ use super::{Breached, WatchPlan, Watched, compose};
 use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
-use crate::record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
-use crate::record::{Demand, Run, Standing, Thread};
-use crate::report::live::{LiveRow, LiveWatch};
 use crate::system::{self, Root};
-use crate::trace::capture::numbers::Numbers;
-use crate::trace::watch::{CpuWakeUps, SystemWatching, SystemWorst};
+use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
+use punctual_record::{Demand, Run, Standing, Thread};
+use punctual_report::live::{LiveRow, LiveWatch};
+use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::{CpuWakeUps, SystemWatching, SystemWorst};
 
 /// How often the run queues are read: they may be of thousands of threads.
 const QUEUES_EVERY_NS: u64 = 1_000_000_000;
@@ -261,7 +261,7 @@ impl Watched for System<'_> {
 /// `rt-loop 244 µs ‹ kworker/1:2`.
 fn words(one: &SystemWorst) -> String {
     let name = |task: &Option<_>| match task {
-        Some(crate::trace::watch::Other { name, .. }) => name.clone(),
+        Some(punctual_trace::watch::Other { name, .. }) => name.clone(),
         None => "idle".to_owned(),
     };
     format!("{} ‹ {}", name(&one.woken), name(&one.before))

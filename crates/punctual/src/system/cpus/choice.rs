@@ -1,8 +1,8 @@
 //! Which CPUs are probed.
 
 use super::{CpuList, CpuListError, Place};
-use crate::record::Chosen;
-use crate::record::system::{Node, Siblings};
+use punctual_record::Chosen;
+use punctual_record::system::{Node, Siblings};
 
 /// What the choice of CPUs looks at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

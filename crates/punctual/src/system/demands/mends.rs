@@ -2,9 +2,9 @@
 //! run as they stand, for the reason that was found.
 
 use super::{Asked, Found};
-use crate::record::run::{Demand, Standing};
-use crate::record::system::SystemState;
 use crate::system::{cpus, dma_latency as device, setcap};
+use punctual_record::run::{Demand, Standing};
+use punctual_record::system::SystemState;
 
 /// What a real-time group is given where it has nothing: the kernel's own default.
 const GROUP_RUNTIME_US: u32 = 950_000;

@@ -3,9 +3,9 @@
 use punctual_stats::format::duration;
 
 use super::{Asked, ProbeFound};
-use crate::record::run::{Demand, Standing};
-use crate::record::system::SystemState;
 use crate::system::cpus;
+use punctual_record::run::{Demand, Standing};
+use punctual_record::system::SystemState;
 
 /// Clock sources that a program reads without entering the kernel.
 const FAST_CLOCKS: &[&str] = &[

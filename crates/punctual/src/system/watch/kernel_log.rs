@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::record::run::Event;
 use crate::system::root::Root;
+use punctual_record::run::Event;
 
 /// So many records are read at one look; the rest at the next.
 const RECORDS: usize = 256;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_stats::format::duration;
 
 use super::{Probe, Stolen};
-use crate::record::run::Event;
 use crate::system::demands::scheduling_words;
 use crate::system::root::{Reader, Root};
 use crate::system::thread::ThreadScheduling;
 use crate::system::{clock, cpus, online, power, read_back, stolen, tracer};
+use punctual_record::run::Event;
 
 /// A step of the wall clock below this is not told from the noise of reading it.
 const CLOCK_STEP_NS: i64 = 10_000_000;

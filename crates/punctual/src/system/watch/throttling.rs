@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use punctual_rt::sys::task::scheduling;
 
 use super::Probe;
-use crate::record::run::Event;
 use crate::system::cgroup;
 use crate::system::root::{Reader, Root, decimal};
 use crate::system::stat::Stat;
 use crate::system::thread::{Policy, affinity};
 use crate::system::{online, stolen};
+use punctual_record::run::Event;
 
 mod quota;
 mod window;

@@ -1,10 +1,10 @@
 //! The CPU quota of a control group, and for how long it throttled threads during a run.
 
 use super::window::ms;
-use crate::record::explanation::GroupThrottling;
-use crate::record::run::Event;
 use crate::system::cgroup::throttling;
 use crate::system::root::Root;
+use punctual_record::explanation::GroupThrottling;
+use punctual_record::run::Event;
 
 /// What the kernel counted by the first look.
 #[derive(Debug)]

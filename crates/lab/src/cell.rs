@@ -1,0 +1,476 @@
+//! One cell of the laboratory: a kernel, what runs on it, a seed; made from the initramfs to
+//! the record.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::bring::Brought;
+use super::channel::{self, sha256};
+use super::error::LabError;
+use super::guest::{INIT, VERB};
+use super::initramfs::Initramfs;
+use super::job::{End, JOB_FILE, Job, JobResult, OURSELVES, OUT};
+use super::kernel::{self, Kernel};
+use super::libraries;
+use super::machine::{Machine, Time, tail};
+use super::qemu::Qemu;
+use super::room::Room;
+use super::rootfs;
+use super::work::WorkFolder;
+use punctual_record::lab::{Fingerprint, GuestTime, LabBill, LabLoad, Laboratory};
+use punctual_record::{Demand, RUN_FILE, Run, Standing};
+
+/// Words of the kernel's command line that are ours.
+const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps";
+/// The kernel takes no longer command line.
+const COMMAND_LINE: usize = 2047;
+
+/// The name by which this very program is a [`Work::Program`] like any other. No path to a file
+/// is so: those that were found have a folder.
+pub const OWN_NAME: &str = "punctual";
+
+/// What runs in the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// This program, by these words.
+    Own(Vec<String>),
+    /// Another program, its name and arguments, and loads beside it.
+    Program {
+        /// Its file on the host, or [`OWN_NAME`].
+        file: PathBuf,
+        /// What it is called by, and its arguments.
+        words: Vec<String>,
+        /// Loads, as `--load` has them.
+        load: Option<String>,
+    },
+}
+
+/// What a cell is to be.
+#[derive(Debug, Clone)]
+pub struct CellPlan<'a> {
+    /// The emulator.
+    pub qemu: &'a Qemu,
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// Words for its command line.
+    pub parameters: Vec<String>,
+    /// What runs.
+    pub work: Work,
+    /// Modules of the kernel by their names, or files of others; those that they need come with
+    /// them.
+    pub modules: Vec<String>,
+    /// Files of the host beside the program, `FILE` or `FILE=GUESTPATH`; of programs the libraries
+    /// come too, except into a root file system of the user's.
+    pub brought: Vec<PathBuf>,
+    /// The guest's userspace: a directory, a tar, an OCI layout.
+    pub rootfs: Option<PathBuf>,
+    /// The seed.
+    pub seed: u64,
+    /// Processors.
+    pub cpus: usize,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Virtual time from boot that it may take.
+    pub virtual_limit: Duration,
+    /// The host's time that it may take.
+    pub host_limit: Duration,
+    /// The host's processor time that it may take until its first process runs.
+    pub boot_limit: Duration,
+}
+
+/// Something that watches a machine from without: it tells QEMU more, and takes what QEMU
+/// left of it in the machine's folder. What the guest sees must not depend on it.
+pub trait Watcher: Sync {
+    /// Arguments for QEMU, which runs in `folder`.
+    ///
+    /// # Errors
+    /// One line.
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String>;
+
+    /// Takes what stands in `folder` once the machine has ended; `cell` is what was made.
+    ///
+    /// # Errors
+    /// One line.
+    fn take(&self, plan: &CellPlan<'_>, folder: &Path, made: &mut Made) -> Result<(), String>;
+}
+
+/// What came of a cell.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// The record, where a verb of ours left one.
+    pub run: Option<Run>,
+    /// Other files that the work left, by their names.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The work's words.
+    pub stdout: Vec<u8>,
+    /// Its complaints.
+    pub stderr: Vec<u8>,
+    /// Its exit status; a signal's number and 128 where one ended it, as shells have it.
+    pub status: i32,
+    /// What the loads got done.
+    pub loads: Vec<LabLoad>,
+    /// What could not be had in the guest.
+    pub lacking: BTreeMap<String, String>,
+    /// Where the time of the worst wake-ups went, where somebody watched.
+    pub bills: Vec<LabBill>,
+    /// Why there is none of the worst, where somebody watched.
+    pub no_bill: Option<String>,
+    /// The mark of the worst wake-up, where what ran before it was not kept.
+    pub missed_mark: Option<u64>,
+    /// All that it depends on.
+    pub laboratory: Laboratory,
+    /// The host's time that it took.
+    pub took: Duration,
+}
+
+impl CellPlan<'_> {
+    /// The kernel's command line.
+    ///
+    /// # Errors
+    /// It would be too long.
+    pub fn command_line(&self) -> Result<String, LabError> {
+        let mut words = vec![OWN_WORDS.to_owned(), format!("lab.seed={}", self.seed)];
+        words.extend(self.parameters.iter().cloned());
+        words.push(format!("-- {VERB} {INIT}"));
+        let line = words.join(" ");
+        if line.len() > COMMAND_LINE {
+            return Err(LabError::Guest {
+                reason: format!(
+                    "the kernel's command line would have {} characters, and {COMMAND_LINE} are \
+                     the most: give fewer --param",
+                    line.len()
+                ),
+            });
+        }
+        Ok(line)
+    }
+
+    fn job(&self, program: String, modules: Vec<String>) -> Job {
+        let (words, load) = match &self.work {
+            Work::Own(words) => {
+                let mut all = vec!["punctual".to_owned()];
+                all.extend(words.iter().cloned());
+                all.extend(["-o".to_owned(), OUT.to_owned()]);
+                (all, None)
+            }
+            Work::Program { words, load, .. } => (words.clone(), load.clone()),
+        };
+        Job {
+            program,
+            words,
+            load,
+            seed: self.seed,
+            modules,
+            rooted: self.rootfs.is_some(),
+            virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The guest's files; `own` is this very program.
+    ///
+    /// # Errors
+    /// A file can't be read, or a library can't be found.
+    pub fn initramfs(&self, own: &[u8]) -> Result<Vec<u8>, LabError> {
+        let mut archive = Initramfs::new();
+        match libraries::parse(own) {
+            Ok(elf) if elf.interpreter.is_none() => {}
+            _ => {
+                return Err(LabError::Program {
+                    path: "/proc/self/exe".into(),
+                    reason: "this build of punctual is no static x86-64 program, so it can't run \
+                             in the guest: build it with make"
+                        .to_owned(),
+                });
+            }
+        }
+        archive.file(OURSELVES, own.to_vec(), true);
+        archive.link("bin/punctual", OURSELVES);
+        for folder in ["dev", "proc", "sys", "tmp", "run", "root", "out", "etc"] {
+            archive.folder(folder);
+        }
+        archive.device("dev/console", 5, 1);
+        archive.device("dev/null", 1, 3);
+        let line = |text: &str| text.as_bytes().to_vec();
+        archive.file("etc/passwd", line("root:x:0:0:root:/root:/bin/sh\n"), false);
+        archive.file("etc/group", line("root:x:0:\n"), false);
+        archive.file("etc/hosts", line("127.0.0.1 localhost lab\n"), false);
+        archive.file(
+            "etc/nsswitch.conf",
+            line("passwd: files\ngroup: files\nhosts: files\n"),
+            false,
+        );
+        let mut room = Room::of(self.memory_mib);
+        let program = match &self.rootfs {
+            None => self.bring(&mut archive, &mut room)?,
+            Some(rootfs) => self.bring_root(rootfs, &mut archive, &mut room)?,
+        };
+        let failed = |error: kernel::Error| LabError::Kernel(error.to_string());
+        let mut modules: Vec<String> = Vec::new();
+        for module in self.kernel.modules(&self.modules).map_err(failed)? {
+            let path = format!("/lab/modules/{}.ko", module.name);
+            archive.file(&path, module.bytes, false);
+            modules.push(path);
+        }
+        let job =
+            serde_json::to_vec(&self.job(program, modules)).map_err(|error| LabError::Result {
+                reason: error.to_string(),
+            })?;
+        archive.file(JOB_FILE, job, false);
+        Ok(archive.bytes())
+    }
+
+    /// What runs on our own few files; the program's path in the guest.
+    fn bring(&self, archive: &mut Initramfs, room: &mut Room) -> Result<String, LabError> {
+        let program = match &self.work {
+            Work::Own(_) => OURSELVES.to_owned(),
+            Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
+            Work::Program { file, .. } => libraries::bring(archive, file, room)?,
+        };
+        for asked in &self.brought {
+            Brought::parse(asked)?.add(archive, room)?;
+        }
+        Ok(program)
+    }
+
+    /// What runs in a root file system of the user's; the program's name or path in there.
+    fn bring_root(
+        &self,
+        path: &Path,
+        archive: &mut Initramfs,
+        room: &mut Room,
+    ) -> Result<String, LabError> {
+        let refused = |reason: String| LabError::Program {
+            path: path.to_owned(),
+            reason,
+        };
+        let mut tree = rootfs::read(path, room)?;
+        for asked in &self.brought {
+            Brought::parse(asked)?.add_to(&mut tree, room)?;
+        }
+        let program = match &self.work {
+            Work::Own(_) => OURSELVES.to_owned(),
+            Work::Program { file, .. } if file == Path::new(OWN_NAME) => OURSELVES.to_owned(),
+            Work::Program { file, .. } => {
+                let word = file.to_string_lossy().into_owned();
+                rootfs::program(&mut tree, &word).map_err(refused)?;
+                word
+            }
+        };
+        rootfs::put(tree, archive, room).map_err(refused)?;
+        Ok(program)
+    }
+
+    /// Makes the cell; `own` is this very program. `ends` says whether somebody wants us to
+    /// stop.
+    ///
+    /// # Errors
+    /// [`LabError`], one line each; nothing is left behind.
+    pub fn make(
+        &self,
+        own: &[u8],
+        watcher: Option<&dyn Watcher>,
+        ends: &dyn Fn() -> bool,
+    ) -> Result<Made, LabError> {
+        let folder = WorkFolder::make()?;
+        let initramfs = self.initramfs(own)?;
+        folder.write("initramfs", &initramfs)?;
+        let initramfs_sha256 = sha256(&initramfs);
+        drop(initramfs);
+        let guest = |reason| LabError::Guest { reason };
+        let extra = match watcher {
+            Some(watcher) => watcher.arguments(self, folder.path()).map_err(guest)?,
+            None => Vec::new(),
+        };
+        let mut machine = Machine {
+            qemu: self.qemu,
+            kernel: &self.kernel.image,
+            command_line: self.command_line()?,
+            cpus: self.cpus,
+            memory_mib: self.memory_mib,
+            extra,
+            host_limit: self.host_limit,
+            boot_limit: self.boot_limit,
+        };
+        let came = match machine.run(&folder, ends) {
+            Ok(came) => came,
+            Err(error) => return Err(machine.ask_early(&folder, ends, error)),
+        };
+        let mut frames = match channel::parse(&came.stream) {
+            Ok(frames) => frames,
+            Err(error) => {
+                let error = came.without_result(error);
+                return Err(machine.ask_early(&folder, ends, error));
+            }
+        };
+        let result: JobResult = frames
+            .remove("result")
+            .ok_or("it has no frame 'result'".to_owned())
+            .and_then(|bytes| serde_json::from_slice(bytes).map_err(|error| error.to_string()))
+            .map_err(|reason| LabError::Result { reason })?;
+        let mut taken = |name: &str| frames.remove(name).unwrap_or_default().to_vec();
+        let (stdout, stderr) = (taken("stdout"), taken("stderr"));
+        let last = tail(&String::from_utf8_lossy(&stderr));
+        let status = match result.end {
+            End::Exited { status } => status,
+            End::Signalled { signal } => 128 + signal,
+            End::TimeOver => {
+                return Err(LabError::VirtualLimit {
+                    seconds: self.virtual_limit.as_secs(),
+                    tail: last,
+                });
+            }
+            End::Failed { reason } => return Err(LabError::Guest { reason }),
+        };
+        let fingerprint = Fingerprint {
+            emulator: self.qemu.version.clone(),
+            emulator_sha256: self.qemu.sha256.clone(),
+            firmware_sha256: self.qemu.firmware.clone(),
+            kernel_sha256: self.kernel.sha256.clone(),
+            initramfs_sha256,
+            command_sha256: machine.command_sha256(),
+            result_sha256: sha256(&came.stream),
+        };
+        let laboratory = self.laboratory(&result.release, &result, fingerprint);
+        let files: BTreeMap<String, Vec<u8>> = frames
+            .into_iter()
+            .filter_map(|(name, bytes)| Some((name.strip_prefix("out/")?.to_owned(), bytes)))
+            .map(|(name, bytes)| (name, bytes.to_vec()))
+            .collect();
+        let mut made = Made {
+            run: None,
+            files,
+            stdout,
+            stderr,
+            status,
+            loads: work_of(result.loads),
+            lacking: result.lacking,
+            bills: Vec::new(),
+            no_bill: None,
+            missed_mark: None,
+            laboratory,
+            took: came.took,
+        };
+        if matches!(self.work, Work::Own(_)) {
+            let run = made.own_record(status, &last)?;
+            let verdict = run.verdict.as_ref();
+            if let (GuestTime::Host, Some(verdict)) = (made.laboratory.time, verdict) {
+                made.status = verdict.outcome.exit_code().into();
+            }
+            made.loads = run
+                .loads
+                .iter()
+                .map(|load| LabLoad {
+                    name: load.name.clone(),
+                    work: load.work,
+                    unit: load.unit.clone(),
+                    rate: load.rate,
+                })
+                .collect();
+            made.run = Some(run);
+        }
+        if let Some(watcher) = watcher {
+            watcher
+                .take(self, folder.path(), &mut made)
+                .map_err(guest)?;
+        }
+        Ok(made)
+    }
+
+    fn laboratory(
+        &self,
+        release: &str,
+        result: &JobResult,
+        fingerprint: Fingerprint,
+    ) -> Laboratory {
+        let (words, program, load) = match &self.work {
+            Work::Own(words) => (words.clone(), None, None),
+            Work::Program { file, words, load } => {
+                let file = file.to_string_lossy().into_owned();
+                (words.clone(), Some(file), load.clone())
+            }
+        };
+        let package = self.kernel.package.as_ref();
+        Laboratory {
+            kernel: self.kernel.asked.clone(),
+            release: release.to_owned(),
+            package: package.map(|package| format!("{} {}", package.name, package.version)),
+            parameters: self.parameters.clone(),
+            seed: self.seed,
+            cpus: self.cpus as u64,
+            memory_mib: self.memory_mib,
+            words,
+            program,
+            modules: self.modules.clone(),
+            brought: self
+                .brought
+                .iter()
+                .map(|file| file.to_string_lossy().into_owned())
+                .collect(),
+            rootfs: self
+                .rootfs
+                .as_ref()
+                .map(|path| path.to_string_lossy().into_owned()),
+            virtual_limit_ns: u64::try_from(self.virtual_limit.as_nanos()).unwrap_or(u64::MAX),
+            load,
+            time: match Time::of(self.cpus) {
+                Time::Virtual => GuestTime::Virtual,
+                Time::Host => GuestTime::Host,
+            },
+            boot_ns: result.boot_ns,
+            virtual_ns: result.virtual_ns,
+            fingerprint,
+        }
+    }
+}
+
+/// What loads beside a program say of themselves; nothing where they say something else.
+fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
+    loads
+        .and_then(|loads| serde_json::from_value(loads).ok())
+        .unwrap_or_default()
+}
+
+impl Made {
+    /// The record that a verb of ours left, with its origin.
+    fn own_record(&mut self, status: i32, last: &str) -> Result<Run, LabError> {
+        let Some(bytes) = self.files.remove(RUN_FILE) else {
+            return Err(LabError::Inside {
+                status,
+                tail: last.to_owned(),
+            });
+        };
+        let mut run = punctual_record::parse(Path::new(RUN_FILE), &bytes).map_err(|error| {
+            LabError::Result {
+                reason: error.to_string(),
+            }
+        })?;
+        if self.laboratory.time == GuestTime::Host {
+            refuse_latencies(&mut run, self.laboratory.cpus);
+        }
+        run.laboratory = Some(self.laboratory.clone());
+        // The guest did not know that its time is virtual: its advice speaks of chance.
+        if run.repeats()
+            && let Ok(analysis) = punctual_record::analyse_record(&run)
+        {
+            run.conclude(analysis);
+        }
+        Ok(run)
+    }
+}
+
+/// Several processors of an emulator wait for each other and for the host: what is measured
+/// on them is no latency, and the record must not say so.
+fn refuse_latencies(run: &mut Run, cpus: u64) {
+    run.demands.push(Demand {
+        name: "virtual-time".to_owned(),
+        asked: "one processor, in virtual time".to_owned(),
+        found: format!("{cpus} processors of an emulator, at the host's pace"),
+        standing: Standing::NotInForce,
+        mend: Some("punctual lab --cpus 1".to_owned()),
+    });
+    if let Ok(analysis) = punctual_record::analyse_record(run) {
+        run.conclude(analysis);
+    }
+}

@@ -1,0 +1,331 @@
+//! The observer that costs the guest nothing: a plugin of QEMU (`plugin/observer.c`) sees each
+//! block of code that the guest executes, and here that becomes a bill of the latest wake-ups.
+//!
+//! The probe marks each wake-up with an instruction that does nothing. In virtual time an
+//! instruction is a nanosecond, so a latency of N ns is the N instructions before the one that
+//! read the clock: which those were is counted, not sampled.
+
+pub mod bill;
+pub mod grid;
+pub mod trail;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_stats::peaks::Peak;
+
+use self::trail::Trail;
+use super::cell::{CellPlan, Made, Watcher, Work};
+use super::error::LabError;
+use super::kernel::{Kernel, Symbols};
+use super::machine::Time;
+use punctual_record::Run;
+use punctual_record::lab::LabBill;
+
+/// As it was built with this tool; empty where it was built for another machine.
+static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/observer.so"));
+
+/// What it is called in a machine's folder.
+const PLUGIN: &str = "observer.so";
+/// What it leaves there.
+const TRAIL: &str = "observer.out";
+/// Where a kernel for x86 takes page faults.
+const PAGE_FAULT: &str = "asm_exc_page_fault";
+/// It may be no larger: each of the few stretches has 32 MiB at the most.
+const MOST_BYTES: u64 = 1 << 30;
+/// So many bills are made of one machine. The plugin keeps some more wake-ups, for it can't tell
+/// exactly which are the latest.
+const BILLS: usize = 4;
+/// Behind this word stands the version of QEMU's interface that the plugin asks for.
+const VERSION_FOLLOWS: &[u8] = b"punctual-api";
+/// Said where even the second look didn't find it.
+const NOT_THE_WORST: &str = "the worst wake-up was not among those that the observer kept";
+/// The interval of a probe that isn't told another.
+const INTERVAL_NS: u64 = 1_000_000;
+
+/// Watches a guest for its latest wake-ups.
+#[derive(Debug, Default)]
+pub struct Observer {
+    /// Of each kernel, by the hash of its image.
+    symbols: Mutex<BTreeMap<String, Arc<Symbols>>>,
+}
+
+impl Observer {
+    /// Whether there is anything to watch in this cell: a probe of ours, or a program that may have
+    /// a loop of ours, in virtual time.
+    #[must_use]
+    pub fn suits(plan: &CellPlan<'_>) -> bool {
+        !EMBEDDED.is_empty() && Time::of(plan.cpus) == Time::Virtual
+    }
+
+    /// Makes a cell and watches it. Where the worst wake-up was not among those that were kept it
+    /// is made once more, to the byte the same, and watched for that one.
+    ///
+    /// # Errors
+    /// As for [`CellPlan::make`].
+    pub fn watch(
+        &self,
+        plan: &CellPlan<'_>,
+        own: &[u8],
+        ends: &dyn Fn() -> bool,
+    ) -> Result<Made, LabError> {
+        let mut made = plan.make(own, Some(self), ends).map_err(|mut error| {
+            if let LabError::NoResult { emulator, .. } = &mut error
+                && emulator.contains("plugin")
+            {
+                *emulator += " (--no-explain does without the plugin)";
+            }
+            error
+        })?;
+        let Some(mark) = made.missed_mark.take() else {
+            return Ok(made);
+        };
+        let observer = self;
+        let again = plan.make(own, Some(&Again { observer, mark }), ends)?;
+        let result = |made: &Made| made.laboratory.fingerprint.result_sha256.clone();
+        if result(&again) != result(&made) {
+            made.no_bill = Some("run again to find it, the guest gave another result".to_owned());
+            return Ok(made);
+        }
+        made.took += again.took;
+        made.no_bill = again.no_bill;
+        made.bills.splice(0..0, again.bills);
+        Ok(made)
+    }
+
+    fn symbols(&self, kernel: &Kernel) -> Result<Arc<Symbols>, String> {
+        // Who panicked while holding it has left it whole.
+        let mut all = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all.get(&kernel.sha256) {
+            return Ok(Arc::clone(found));
+        }
+        let found = Arc::new(kernel.symbols().map_err(|error| error.to_string())?);
+        all.insert(kernel.sha256.clone(), Arc::clone(&found));
+        Ok(found)
+    }
+}
+
+/// Watches a guest that ran before for one wake-up of it.
+#[derive(Debug)]
+struct Again<'a> {
+    observer: &'a Observer,
+    mark: u64,
+}
+
+impl Watcher for Again<'_> {
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String> {
+        let mut arguments = self.observer.arguments(plan, folder)?;
+        if let Some(told) = arguments.last_mut() {
+            told.push(format!(",at={}", self.mark));
+        }
+        Ok(arguments)
+    }
+
+    fn take(&self, plan: &CellPlan<'_>, folder: &Path, made: &mut Made) -> Result<(), String> {
+        self.observer.take(plan, folder, made)
+    }
+}
+
+impl Watcher for Observer {
+    fn arguments(&self, plan: &CellPlan<'_>, folder: &Path) -> Result<Vec<OsString>, String> {
+        let file = folder.join(PLUGIN);
+        fs::write(&file, plugin_for(&plan.qemu.version))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        let period = match &plan.work {
+            Work::Own(words) => period(words),
+            Work::Program { .. } => 0,
+        };
+        let mut told = format!("./{PLUGIN},out={TRAIL},period={period}");
+        // A kernel without names is told of when its bill is to be made.
+        let symbols = self.symbols(plan.kernel).ok();
+        if let Some(fault) = symbols.and_then(|symbols| symbols.address(PAGE_FAULT)) {
+            told += &format!(",fault={fault:#x}");
+        }
+        Ok(vec!["-plugin".into(), told.into()])
+    }
+
+    fn take(&self, plan: &CellPlan<'_>, folder: &Path, made: &mut Made) -> Result<(), String> {
+        let symbols = self.symbols(plan.kernel);
+        let bills = symbols.and_then(|symbols| match &plan.work {
+            Work::Own(_) => bills(&symbols, folder, made.run.as_ref()),
+            Work::Program { .. } => bills_of_program(&symbols, folder),
+        });
+        match bills {
+            Ok((bills, missed)) => {
+                made.bills = bills;
+                made.missed_mark = missed;
+                made.no_bill = missed.map(|_| NOT_THE_WORST.to_owned());
+            }
+            // The figures stand without: that there is no bill is told beside them.
+            Err(reason) => made.no_bill = Some(reason),
+        }
+        Ok(())
+    }
+}
+
+/// The bills of those peaks that were kept, the latest first; and the mark of the worst, where it
+/// is not among them.
+fn bills(
+    symbols: &Symbols,
+    folder: &Path,
+    run: Option<&Run>,
+) -> Result<(Vec<LabBill>, Option<u64>), String> {
+    let threads = run.map_or(&[][..], |run| &run.threads);
+    let [thread] = threads else {
+        return Err(format!(
+            "a bill is made of one probe thread, and there were {}",
+            threads.len()
+        ));
+    };
+    let trail = trail(folder)?;
+    let marks = bill::marks_of(&trail, &thread.peaks)?;
+    let all = thread.peaks.iter().copied().zip(marks).collect();
+    Ok(bills_of(&trail, symbols, all))
+}
+
+/// What the plugin left.
+fn trail(folder: &Path) -> Result<Trail, String> {
+    let file = folder.join(TRAIL);
+    let said = |error: std::io::Error| format!("the observer's file: {error}");
+    if fs::metadata(&file).map_err(said)?.len() > MOST_BYTES {
+        return Err("the observer's file is larger than it can be".to_owned());
+    }
+    Trail::parse(&fs::read(&file).map_err(said)?)
+}
+
+/// The bills of those of these wake-ups that were kept, the latest first; and the mark of the
+/// worst, where it is not among them.
+fn bills_of(
+    trail: &Trail,
+    symbols: &Symbols,
+    all: Vec<(Peak, u64)>,
+) -> (Vec<LabBill>, Option<u64>) {
+    let mut bills: Vec<LabBill> = all
+        .iter()
+        .filter_map(|(peak, mark)| bill::bill(trail, symbols, *mark, peak))
+        .collect();
+    bills.sort_by_key(|bill| std::cmp::Reverse(bill.total_ns));
+    let worst = all.iter().max_by_key(|(peak, _)| peak.latency_ns);
+    let missed = worst.filter(|(peak, _)| {
+        let found = bills.first().map(|bill| bill.total_ns);
+        found != Some(peak.latency_ns)
+    });
+    let missed = missed.map(|(_, mark)| *mark);
+    bills.truncate(BILLS);
+    (bills, missed)
+}
+
+/// The same of a program with a periodic loop of `punctual-rt`: of how much later it woke than at
+/// its earliest.
+fn bills_of_program(
+    symbols: &Symbols,
+    folder: &Path,
+) -> Result<(Vec<LabBill>, Option<u64>), String> {
+    let trail = trail(folder)?;
+    if trail.marks.is_empty() {
+        // No loop of ours.
+        return Ok((Vec::new(), None));
+    }
+    let mut all: Vec<(Peak, u64)> = (0_u64..)
+        .zip(grid::lateness(&trail.marks)?)
+        .map(|(cycle, latency_ns)| (Peak::new(cycle, 0, latency_ns), cycle))
+        .collect();
+    all.sort_by_key(|(peak, _)| std::cmp::Reverse(peak.latency_ns));
+    // The very latest; others where they were kept.
+    let kept: Vec<u64> = trail.kept().collect();
+    let mut first = true;
+    all.retain(|(peak, mark)| {
+        let worst = std::mem::replace(&mut first, false);
+        peak.latency_ns > 0 && (worst || kept.contains(mark))
+    });
+    let (mut bills, missed) = bills_of(&trail, symbols, all);
+    for bill in &mut bills {
+        bill.asked_ns = None;
+    }
+    Ok((bills, missed))
+}
+
+/// The plugin as this QEMU takes it. QEMU 9.0 knows version 2 of its interface alone, and 9.1 begot
+/// version 3, which none since then has refused.
+fn plugin_for(version: &str) -> Vec<u8> {
+    let mut bytes = EMBEDDED.to_vec();
+    let mut numbers = version.split('.').map(|word| word.parse::<u32>().ok());
+    let mut number = || numbers.next().flatten().unwrap_or(0);
+    let wanted: u32 = match (number(), number()) {
+        (0..=8, _) => 1,
+        (9, 0) => 2,
+        _ => 3,
+    };
+    let place = bytes
+        .windows(VERSION_FOLLOWS.len())
+        .position(|window| window == VERSION_FOLLOWS)
+        .map(|at| at + VERSION_FOLLOWS.len());
+    if let Some(number) = place.and_then(|at| bytes.get_mut(at..at + 4)) {
+        number.copy_from_slice(&wanted.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The probe's interval in instructions, 0 where it isn't plain: then the observer takes the
+/// longest waits for the latest wake-ups.
+fn period(words: &[String]) -> u64 {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let value = if word == "-i" || word == "--interval" {
+            words.next().map(String::as_str)
+        } else {
+            word.strip_prefix("--interval=")
+                .or_else(|| word.strip_prefix("-i"))
+        };
+        if let Some(value) = value {
+            let (digits, unit_ns) = match value {
+                _ if value.ends_with("us") => (&value[..value.len() - 2], 1000),
+                _ if value.ends_with("ms") => (&value[..value.len() - 2], 1_000_000),
+                _ => (value, 1000),
+            };
+            let number = digits.parse::<u64>().ok();
+            return number
+                .and_then(|number| number.checked_mul(unit_ns))
+                .unwrap_or(0);
+        }
+    }
+    INTERVAL_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plugin_is_carried_and_asks_for_the_version_that_qemu_takes() {
+        let numbers = |version| {
+            let bytes = plugin_for(version);
+            let at = bytes
+                .windows(VERSION_FOLLOWS.len())
+                .position(|window| window == VERSION_FOLLOWS)
+                .expect("the word");
+            let number = &bytes[at + VERSION_FOLLOWS.len()..][..4];
+            u32::from_ne_bytes(number.try_into().expect("four bytes"))
+        };
+        assert!(EMBEDDED.starts_with(b"\x7fELF"), "built with the tool");
+        assert_eq!([numbers("7.2.22"), numbers("8.2.0")], [1, 1]);
+        assert_eq!([numbers("9.0.0"), numbers("9.0.4")], [2, 2]);
+        assert_eq!([numbers("9.1.0"), numbers("10.0.8")], [3, 3]);
+    }
+
+    #[test]
+    fn intervals_as_the_probe_takes_them() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            period(&words)
+        };
+        assert_eq!(of("measure nanosleep -l 5000"), 1_000_000);
+        assert_eq!(of("measure nanosleep -i 250"), 250_000);
+        assert_eq!(of("measure -i2ms"), 2_000_000);
+        assert_eq!(of("measure --interval=100us"), 100_000);
+        assert_eq!(of("measure -i 1-2"), 0);
+    }
+}

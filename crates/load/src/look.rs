@@ -1,0 +1,372 @@
+//! Whether a load goes on working, looked at every second.
+//!
+//! The counts of a generator have to grow. A generator that counts seldom (an exit of a
+//! process with much memory) works as long as its processes use CPU time. Of a command
+//! nothing but its CPU time is known.
+//!
+//! Where some of a load's processes are stopped and others work, that is their share of its work:
+//! a stretch at whose beginning and end they were stopped counts as that part of it.
+
+use super::running::Running;
+use super::{tree, worker};
+use punctual_record::WorkCheck;
+
+/// A stretch that is judged.
+const STRETCH_NS: u64 = 1_000_000_000;
+/// Of the time between two looks no more counts against a load: they lie closer together as
+/// long as this program runs. What is beyond was a stop of this program or of the whole machine,
+/// or it waited for a CPU itself.
+const MOST_BETWEEN_NS: u64 = 300_000_000;
+/// CPU time that the processes of a generator that counts seldom use in each second, and those
+/// of a command where nothing else is asked for.
+pub const LEAST_CPU_NS: u64 = 1_000_000;
+/// Of loads with more processes than this, single ones are not looked at: that would cost more
+/// than a stopped one of them matters.
+const MOST_PROCESSES: u64 = 64;
+/// So many times without work are told of each load.
+const MOST_TOLD: usize = 100;
+
+/// A time without work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// The load's name.
+    pub load: String,
+    /// When it began, in CLOCK_MONOTONIC nanoseconds.
+    pub begin_ns: u64,
+    /// How long it was.
+    pub length_ns: u64,
+    /// How many of how many processes were stopped, where the others worked.
+    pub stopped: Option<(usize, usize)>,
+}
+
+/// What a load did in a stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    /// It worked.
+    Work,
+    /// It worked, but for so many of so many processes, which were stopped.
+    Part(usize, usize),
+    /// It did nothing.
+    Nothing,
+}
+
+impl Did {
+    fn stopped(self) -> Option<(usize, usize)> {
+        match self {
+            Did::Part(stopped, all) => Some((stopped, all)),
+            Did::Work | Did::Nothing => None,
+        }
+    }
+
+    /// The part of the time that was without work.
+    fn idle_of(self, ns: u64) -> u64 {
+        match self {
+            Did::Work => 0,
+            Did::Part(stopped, all) => (ns as f64 * stopped as f64 / all.max(1) as f64) as u64,
+            Did::Nothing => ns,
+        }
+    }
+}
+
+/// A time without work while it lasts: where it began, its length, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Idle {
+    begin_ns: u64,
+    length_ns: u64,
+    stopped: Option<(usize, usize)>,
+}
+
+/// Time that passes, cut into stretches; and what was seen in them.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub check: WorkCheck,
+    stretch_ns: u64,
+    last_ns: Option<u64>,
+    /// Where the stretch began, and how much of it would count against the load.
+    begin_ns: u64,
+    seen_ns: u64,
+    idle: Option<Idle>,
+    told: usize,
+    /// What the counts were at the last look, and whether they did not grow at one of those
+    /// of this stretch: then its CPU time is read, in case that the next has no counts at all.
+    counts: u64,
+    seldom: bool,
+    before: Before,
+}
+
+/// What was read at the beginning of a stretch.
+#[derive(Debug, Default)]
+struct Before {
+    counts: u64,
+    used: Option<tree::Used>,
+    stopped: tree::Stopped,
+}
+
+impl Look {
+    /// `least_cpu_ns` is that of a command; `pause_ns` the longest time without work that
+    /// belongs to the load.
+    pub fn new(least_cpu_ns: Option<u64>, pause_ns: u64) -> Self {
+        Look {
+            check: WorkCheck {
+                least_cpu_ns,
+                ..WorkCheck::default()
+            },
+            stretch_ns: STRETCH_NS.max(pause_ns.saturating_mul(2)),
+            last_ns: None,
+            begin_ns: 0,
+            seen_ns: 0,
+            idle: None,
+            told: 0,
+            counts: 0,
+            seldom: false,
+            before: Before::default(),
+        }
+    }
+
+    /// Lets time pass until `now_ns`; true when there may be enough of it to judge.
+    fn pass(&mut self, now_ns: u64) -> bool {
+        let last_ns = self.last_ns.replace(now_ns).unwrap_or(now_ns);
+        if self.seen_ns == 0 {
+            self.begin_ns = last_ns;
+        }
+        self.seen_ns += now_ns.saturating_sub(last_ns).min(MOST_BETWEEN_NS);
+        now_ns.saturating_sub(self.begin_ns) >= self.stretch_ns
+    }
+
+    /// Whether there was time enough for a load that did nothing.
+    fn is_idle(&self) -> bool {
+        self.seen_ns >= self.stretch_ns
+    }
+
+    /// Ends a stretch. Gives the time without work that ended with it.
+    fn judge(&mut self, did: Did) -> Option<Idle> {
+        let seen_ns = std::mem::take(&mut self.seen_ns);
+        let looked_ns = match did {
+            Did::Nothing => seen_ns,
+            Did::Work | Did::Part(..) => {
+                let end_ns = self.last_ns.unwrap_or(self.begin_ns);
+                end_ns.saturating_sub(self.begin_ns)
+            }
+        };
+        self.check.looked_ns += looked_ns;
+        if did == Did::Work {
+            return self.over();
+        }
+        self.check.idle_ns += did.idle_of(seen_ns);
+        // Another part of the load than before is another time without work.
+        let stopped = did.stopped();
+        let goes_on = self.idle.filter(|idle| idle.stopped == stopped);
+        let ended = if goes_on.is_none() { self.over() } else { None };
+        let before = goes_on.unwrap_or(Idle {
+            begin_ns: self.begin_ns,
+            length_ns: 0,
+            stopped,
+        });
+        let length_ns = before.length_ns + seen_ns;
+        self.idle = Some(Idle {
+            length_ns,
+            ..before
+        });
+        self.check.longest_idle_ns = self.check.longest_idle_ns.max(length_ns);
+        ended
+    }
+
+    /// The time without work, now that it is over. They are told up to a number, and the sum of
+    /// all stands in the check.
+    fn over(&mut self) -> Option<Idle> {
+        let over = self.idle.take()?;
+        self.told += 1;
+        (self.told <= MOST_TOLD).then_some(over)
+    }
+}
+
+impl Running {
+    /// Looks at the load. To be called several times in a second; gives the time without work
+    /// that is over.
+    pub fn look(&mut self, now_ns: u64) -> Option<Pause> {
+        // Of a load that is over the end is told, and its reason.
+        if self.look.check.is_off() || self.board.is_over() || self.is_gone() {
+            return None;
+        }
+        let first = self.look.last_ns.is_none();
+        let due = self.look.pass(now_ns);
+        let counts = self.board.counts();
+        if first {
+            self.look.before = Before {
+                counts,
+                used: Some(self.used()),
+                stopped: self.stopped(),
+            };
+        } else {
+            self.look.seldom |= counts == self.look.counts;
+        }
+        self.look.counts = counts;
+        if !due {
+            return None;
+        }
+        let (worked, used) = self.worked();
+        if !worked && !self.look.is_idle() {
+            return None;
+        }
+        let stopped = self.stopped();
+        let did = match stopped.since(&self.look.before.stopped) {
+            _ if !worked => Did::Nothing,
+            0 => Did::Work,
+            still => Did::Part(still, stopped.all),
+        };
+        self.look.before = Before {
+            counts,
+            used,
+            stopped,
+        };
+        self.look.seldom = false;
+        let ended = self.look.judge(did)?;
+        Some(self.pause(ended))
+    }
+
+    /// The time without work that still goes on.
+    pub fn idle_now(&mut self) -> Option<Pause> {
+        let ended = self.look.over()?;
+        Some(self.pause(ended))
+    }
+
+    fn pause(&self, idle: Idle) -> Pause {
+        Pause {
+            load: self.job.name.clone(),
+            begin_ns: idle.begin_ns,
+            length_ns: idle.length_ns,
+            stopped: idle.stopped,
+        }
+    }
+
+    /// Which of its processes are stopped now.
+    fn stopped(&self) -> tree::Stopped {
+        let few = self.board.expected() <= MOST_PROCESSES;
+        let supervisor = self.supervisor_id().filter(|_| few);
+        supervisor.map_or_else(tree::Stopped::default, tree::stopped)
+    }
+
+    /// Whether there was work in this stretch; and the CPU time by now, where it was read.
+    fn worked(&self) -> (bool, Option<tree::Used>) {
+        let Look { before, check, .. } = &self.look;
+        let command = self.job.name == worker::COMMAND;
+        let used = (command || self.look.seldom).then(|| self.used());
+        if !command && self.look.counts != before.counts {
+            return (true, used);
+        }
+        let least_ns = u128::from(check.least_cpu_ns.unwrap_or(LEAST_CPU_NS));
+        let least_ns = least_ns * u128::from(self.look.seen_ns) / 1_000_000_000;
+        let worked = match (&before.used, &used) {
+            (Some(before), Some(now)) => u128::from(now.since(before)) >= least_ns,
+            // It counted often, and now it does not.
+            _ => false,
+        };
+        (worked, used)
+    }
+
+    fn used(&self) -> tree::Used {
+        let supervisor = self.supervisor_id();
+        supervisor.map_or_else(tree::Used::default, tree::used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: u64 = 250_000_000;
+
+    /// Ticks with the load's work, `true` where there is some in the stretch.
+    fn run(look: &mut Look, from_ns: u64, ticks: u64, worked: bool) -> Vec<(u64, u64)> {
+        let did = if worked { Did::Work } else { Did::Nothing };
+        let ended = ticks_of(look, from_ns, ticks, did);
+        ended
+            .iter()
+            .map(|idle| (idle.begin_ns, idle.length_ns))
+            .collect()
+    }
+
+    fn ticks_of(look: &mut Look, from_ns: u64, ticks: u64, did: Did) -> Vec<Idle> {
+        let mut ended = Vec::new();
+        for tick in 0..ticks {
+            if look.pass(from_ns + tick * TICK) && (did != Did::Nothing || look.is_idle()) {
+                ended.extend(look.judge(did));
+            }
+        }
+        ended
+    }
+
+    #[test]
+    fn a_part_that_is_stopped_counts_as_that_part() {
+        let mut look = Look::new(None, 0);
+        run(&mut look, 0, 9, true);
+        let part = |stopped| Did::Part(stopped, 4);
+        assert_eq!(ticks_of(&mut look, 9 * TICK, 8, part(1)), []);
+        // Another part, then all, then none.
+        let idle = |begin, length, stopped| Idle {
+            begin_ns: begin * TICK,
+            length_ns: length * TICK,
+            stopped,
+        };
+        let ended = ticks_of(&mut look, 17 * TICK, 4, part(2));
+        assert_eq!(ended, [idle(8, 8, Some((1, 4)))]);
+        let ended = ticks_of(&mut look, 21 * TICK, 4, Did::Nothing);
+        assert_eq!(ended, [idle(16, 4, Some((2, 4)))]);
+        let ended = ticks_of(&mut look, 25 * TICK, 4, Did::Work);
+        assert_eq!(ended, [idle(20, 4, None)]);
+        assert_eq!(look.check.looked_ns, 28 * TICK);
+        assert_eq!(look.check.idle_ns, (8 / 4 + 4 / 2 + 4) * TICK);
+        assert_eq!(look.check.longest_idle_ns, 8 * TICK);
+    }
+
+    #[test]
+    fn seconds_without_work_are_summed_and_told_when_they_are_over() {
+        let mut look = Look::new(None, 0);
+        assert_eq!(run(&mut look, 0, 9, true), []);
+        assert_eq!(run(&mut look, 9 * TICK, 12, false), []);
+        assert_eq!(run(&mut look, 21 * TICK, 4, true), [(8 * TICK, 12 * TICK)]);
+        let check = look.check;
+        assert_eq!(check.looked_ns, 24 * TICK);
+        assert_eq!(check.idle_ns, 12 * TICK);
+        assert_eq!(check.longest_idle_ns, 12 * TICK);
+        assert_eq!(check.idle_share(), 0.5);
+    }
+
+    #[test]
+    fn a_stall_of_the_whole_machine_is_not_the_loads() {
+        let mut look = Look::new(None, 0);
+        run(&mut look, 0, 3, false);
+        // Nothing ran for 20 s, this program neither: the load has time to go on.
+        let after = 3 * TICK + 20_000_000_000;
+        assert!(look.pass(after) && !look.is_idle());
+        assert!(look.pass(after + TICK) && look.is_idle());
+        look.judge(Did::Nothing);
+        let counted = 3 * TICK + MOST_BETWEEN_NS;
+        assert_eq!(look.check.idle_ns, counted);
+        assert_eq!(look.check.looked_ns, counted);
+        assert_eq!(look.idle.map(|idle| idle.length_ns), Some(counted));
+    }
+
+    #[test]
+    fn a_program_that_seldom_runs_still_sees_that_there_was_work() {
+        let mut look = Look::new(None, 0);
+        let mut now_ns = 0;
+        for _ in 0..5 {
+            if look.pass(now_ns) {
+                look.judge(Did::Work);
+            }
+            now_ns += 4_000_000_000;
+        }
+        assert_eq!(look.check.looked_ns, 16_000_000_000);
+    }
+
+    #[test]
+    fn rare_work_has_a_longer_stretch() {
+        let mut look = Look::new(None, 3_000_000_000);
+        assert_eq!(run(&mut look, 0, 24, false), []);
+        assert_eq!(look.check.looked_ns, 0);
+        run(&mut look, 24 * TICK, 1, true);
+        assert_eq!(look.check.looked_ns, 6_000_000_000);
+        assert_eq!(look.check.idle_ns, 0);
+    }
+}

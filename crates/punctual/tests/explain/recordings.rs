@@ -1,0 +1,247 @@
+//! `explain` of other tools' recordings: what they state is what the bill says, and a culprit that
+//! is known is named.
+
+use crate::common;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{Place, has, is_root, skip};
+use punctual_trace::attribute::{self, Bill, Cause};
+use punctual_trace::foreign::Recording;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/seeds/recording")
+        .join(name)
+}
+
+fn bills(recording: &Recording) -> Vec<Bill> {
+    let wake_ups = recording.wake_ups.iter();
+    wake_ups
+        .map(|wake_up| attribute::bill(&wake_up.window(recording)))
+        .collect()
+}
+
+/// The kernel's own measurement is the oracle: 589 ns to the interrupt, 7,832 ns to the thread.
+#[test]
+fn rtlas_stopped_trace_has_the_latency_that_the_kernel_states() {
+    let text = fs::read(data("rtla-timerlat.txt")).expect("a file");
+    let recording = Recording::read(&text[..]).expect("a recording");
+    let bills = bills(&recording);
+    assert_eq!(bills.len(), 1);
+    assert_eq!((bills[0].latency_ns, bills[0].cpu), (7832, 0));
+    assert_eq!(bills[0].stages.ns[0], Some(589));
+    let sum: u64 = bills[0].rows.iter().map(|row| row.ns).sum();
+    assert_eq!(sum, 7832);
+    // No name that nothing in the recording supports.
+    let text = recording.missing.join("\n");
+    assert!(
+        text.contains("softirq_entry") && !text.contains("sched_switch"),
+        "{text}"
+    );
+}
+
+/// Made by hand, so that each ns is known: a timer due at 1.000100 is late by an interrupt of
+/// 40 us, then a thread above the woken one runs for 200 us.
+const KNOWN: &str = "# tracer: nop\n\
+    \x20 idle-0       [002] d..2.   1.000000: sched_switch: prev_comm=late one prev_pid=7 prev_prio=49 prev_state=S ==> next_comm=swapper/2 next_pid=0 next_prio=120\n\
+    \x20 late-7       [002] d..2.   0.999990: hrtimer_start: hrtimer=00000000aa function=hrtimer_wakeup expires=5000100000 softexpires=5000100000 mode=ABS\n\
+    \x20 <idle>-0     [002] d.h1.   1.000095: irq_handler_entry: irq=31 name=eth0\n\
+    \x20 <idle>-0     [002] d.h1.   1.000135: irq_handler_exit: irq=31 ret=handled\n\
+    \x20 <idle>-0     [002] d.h1.   1.000140: local_timer_entry: vector=236\n\
+    \x20 <idle>-0     [002] d.h1.   1.000141: hrtimer_expire_entry: hrtimer=00000000aa function=hrtimer_wakeup now=5000141000\n\
+    \x20 <idle>-0     [002] d.h2.   1.000142: sched_waking: comm=late one pid=7 prio=49 target_cpu=002\n\
+    \x20 <idle>-0     [002] d.h1.   1.000143: hrtimer_expire_exit: hrtimer=00000000aa\n\
+    \x20 <idle>-0     [002] d.h1.   1.000145: local_timer_exit: vector=236\n\
+    \x20 <idle>-0     [002] d..2.   1.000146: sched_switch: prev_comm=swapper/2 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=known hog next_pid=9 next_prio=9\n\
+    \x20 known hog-9  [002] d..2.   1.000346: sched_switch: prev_comm=known hog prev_pid=9 prev_prio=9 prev_state=S ==> next_comm=late one next_pid=7 next_prio=49\n";
+
+#[test]
+fn every_nanosecond_of_a_known_recording_has_its_owner() {
+    let recording = Recording::read(KNOWN.as_bytes()).expect("a recording");
+    let bills = bills(&recording);
+    assert_eq!(bills.len(), 1);
+    let bill = &bills[0];
+    assert_eq!((bill.cpu, bill.latency_ns), (2, 246_000));
+    let of = |is: &dyn Fn(&Cause) -> bool| -> u64 {
+        let rows = bill.rows.iter().filter(|row| is(&row.cause));
+        rows.map(|row| row.ns).sum()
+    };
+    let hog = |cause: &Cause| matches!(cause, Cause::Thread { task, .. } if task == "known hog");
+    assert_eq!(of(&hog), 200_000, "{bill:#?}");
+    let eth = |cause: &Cause| matches!(cause, Cause::Interrupt { irq: 31, .. });
+    assert_eq!(of(&eth), 35_000, "{bill:#?}");
+    let missing = recording.missing.join("\n");
+    assert!(missing.contains("softirq_entry"), "{missing}");
+    assert_eq!(recording.missing.len(), 1, "{missing}");
+    // Nobody knows what a wake-up across a loss waited for: it is left out, and that is said.
+    let lost = KNOWN.replace("  known hog-9", "CPU:2 [LOST 5 EVENTS]\n  known hog-9");
+    let recording = Recording::read(lost.as_bytes()).expect("a recording");
+    assert_eq!(recording.wake_ups, []);
+    assert!(recording.missing.join("\n").contains("lost events"));
+}
+
+/// The latencies of a recording's wake-ups, in ns.
+fn latencies(lines: &[&str]) -> Vec<u64> {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let recording = Recording::read(text.as_bytes()).expect("a recording");
+    bills(&recording)
+        .iter()
+        .map(|bill| bill.latency_ns)
+        .collect()
+}
+
+#[test]
+fn a_wake_up_counts_from_its_own_waking() {
+    const WAKING: &str =
+        "a-70 [001] d..2.   100.000000: sched_waking: comm=rt pid=50 prio=9 target_cpu=000";
+    const COMES: &str = "<idle>-0 [000] d..2.   100.000005: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=rt next_pid=50 next_prio=9";
+    let later = |line: &str, from: &str, to: &str| line.replace(from, to);
+    let again = [
+        later(WAKING, "100.000000", "100.500000"),
+        later(COMES, "100.000005", "100.500004"),
+    ];
+    // Woken while it still ran: that wait never was.
+    let awake = later(WAKING, "100.000000", "100.000100");
+    let sleeps = "rt-50 [000] d..2.   100.000200: sched_switch: prev_comm=rt prev_pid=50 prev_prio=9 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120";
+    let lines = [WAKING, COMES, &*awake, sleeps, &*again[0], &*again[1]];
+    assert_eq!(latencies(&lines), [5_000, 4_000]);
+    // Woken while it ran, then preempted: it did not wait for a wake-up at all.
+    let leaves = "rt-50 [000] d..2.   100.000010: sched_switch: prev_comm=rt prev_pid=50 prev_prio=9 prev_state=R+ ==> next_comm=hi next_pid=51 next_prio=1";
+    let back = "hi-51 [000] d..2.   100.300000: sched_switch: prev_comm=hi prev_pid=51 prev_prio=1 prev_state=S ==> next_comm=rt next_pid=50 next_prio=9";
+    assert_eq!(latencies(&[WAKING, leaves, back]), [0_u64; 0]);
+    // A timer whose end is not recorded wakes nobody that comes after another switch.
+    let timer = [
+        "<idle>-0 [000] d.h..   99.000000: hrtimer_start: hrtimer=00000000aa function=hrtimer_wakeup expires=1000000 softexpires=1000000 mode=ABS",
+        "<idle>-0 [000] d.h..   99.001000: hrtimer_expire_entry: hrtimer=00000000aa function=hrtimer_wakeup now=1000500",
+        "<idle>-0 [000] d..2.   99.001005: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=oth next_pid=70 next_prio=120",
+    ];
+    let other = later(WAKING, "[001]", "[000]");
+    let lines = [timer[0], timer[1], timer[2], &*other, COMES];
+    assert_eq!(latencies(&lines), [5_000]);
+}
+
+/// A hog at FIFO 60 takes CPU 0 three times for 30 ms, beside a thread at FIFO 40 that wakes each
+/// 20 ms: whatever else happens, the latest wake-ups are the hog's.
+const HOG: &str = "import os,time\n\
+os.sched_setaffinity(0,{0})\n\
+pid=os.fork()\n\
+if pid==0:\n    os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(40))\n    for _ in range(15): time.sleep(0.02)\n    os._exit(0)\n\
+os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(60))\n\
+open('/proc/self/comm','w').write('known-hog')\n\
+for _ in range(3):\n    time.sleep(0.05)\n    end=time.monotonic()+0.03\n    while time.monotonic()<end: pass\n\
+os.waitpid(pid,0)\n";
+
+const EVENTS: &[&str] = &[
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "irq_vectors:local_timer_entry",
+    "irq_vectors:local_timer_exit",
+    "irq:irq_handler_entry",
+    "irq:irq_handler_exit",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+    "timer:hrtimer_start",
+    "timer:hrtimer_expire_entry",
+    "timer:hrtimer_expire_exit",
+];
+
+fn hold(place: &Place, file: &str) -> String {
+    let shown = place.run(&["explain", file, "--json"]).expect(0).stdout;
+    let explanation: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let mut held = 0;
+    for bill in explanation["bills"].as_array().expect("bills") {
+        let latency = bill["latency_ns"].as_u64().expect("a latency");
+        let rows = bill["rows"].as_array().expect("rows");
+        let sum: u64 = rows.iter().map(|row| row["ns"].as_u64().expect("ns")).sum();
+        assert_eq!(sum, latency, "{bill:#}");
+        let hog = rows
+            .iter()
+            .filter(|row| row["cause"].to_string().contains("known-hog"));
+        let hog: u64 = hog.map(|row| row["ns"].as_u64().expect("ns")).sum();
+        held += usize::from(hog > 5_000_000 && hog > latency / 2);
+    }
+    assert!(held >= 1, "{shown}");
+    shown
+}
+
+#[test]
+fn a_hog_in_perfs_recording_is_named() {
+    if !is_root() || !has("perf") || !has("python3") {
+        skip!("perf, python3 or root are missing");
+    }
+    let place = Place::new();
+    let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
+    let mut command = place.command("perf");
+    command
+        .args(["record", "-q", "-a", "-m", "1024", "-o", "perf.data"])
+        .args(events);
+    let done = command.args(["python3", "-c", HOG]).output().expect("perf");
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        skip!(
+            "perf can't record here: {}",
+            said.lines().next().unwrap_or_default()
+        );
+    }
+    hold(&place, "perf.data");
+    // Without perf the error names it.
+    let mut command = place.command(common::program());
+    command
+        .args(["explain", "perf.data"])
+        .env("PATH", "/nowhere");
+    let ended = common::Going::start(command).end().expect(1);
+    assert!(ended.stderr.contains("apt install linux-perf"), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1);
+}
+
+/// trace-cmd resets the function tracer first, which a kernel may lack: files in their place.
+const RECORD: &str = "set -e\n: >empty; echo 1 >one\n\
+    grep -q ' /sys/kernel/tracing ' /proc/mounts || mount -t tracefs none /sys/kernel/tracing\n\
+    mount --bind one /proc/sys/kernel/ftrace_enabled\n\
+    for f in filter notrace pid notrace_pid; do f=/sys/kernel/tracing/set_ftrace_$f; [ ! -e $f ] || mount --bind empty $f; done\n\
+    for f in function notrace; do f=/sys/kernel/tracing/set_graph_$f; [ ! -e $f ] || mount --bind empty $f; done\n\
+    [ ! -e /sys/kernel/tracing/set_event_pid ] || mount --bind empty /sys/kernel/tracing/set_event_pid\n\
+    exec trace-cmd record -o trace.dat \"$@\"";
+
+#[test]
+fn a_hog_in_trace_cmds_recording_is_named_in_both_versions() {
+    if !is_root() || !has("trace-cmd") || !has("python3") {
+        skip!("trace-cmd, python3 or root are missing");
+    }
+    let place = Place::new();
+    let events: Vec<&str> = EVENTS.iter().flat_map(|event| ["-e", event]).collect();
+    let mut command = place.command("unshare");
+    command.args(["-m", "sh", "-c", RECORD, "sh"]).args(events);
+    let done = command
+        .args(["python3", "-c", HOG])
+        .output()
+        .expect("trace-cmd");
+    if !done.status.success() || !place.path().join("trace.dat").exists() {
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        skip!(
+            "trace-cmd can't record here: {}",
+            said.lines().next().unwrap_or_default()
+        );
+    }
+    let newer = hold(&place, "trace.dat");
+    let mut convert = Command::new("trace-cmd");
+    convert
+        .current_dir(place.path())
+        .args(["convert", "--file-version", "6", "-i", "trace.dat"]);
+    let done = convert
+        .args(["-o", "trace6.dat"])
+        .output()
+        .expect("trace-cmd");
+    assert!(done.status.success(), "{done:?}");
+    let version = fs::read(place.path().join("trace6.dat")).expect("a file");
+    assert_eq!(&version[10..12], b"6\0");
+    assert_eq!(hold(&place, "trace6.dat"), newer);
+    // What is cut short is told as that.
+    let whole = fs::read(place.path().join("trace.dat")).expect("a file");
+    fs::write(place.path().join("cut.dat"), &whole[..5000]).expect("written");
+    let ended = place.run(&["explain", "cut.dat"]).expect(1);
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(ended.stderr.contains("cut.dat: "), "{ended:?}");
+}

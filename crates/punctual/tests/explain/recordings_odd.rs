@@ -1,0 +1,261 @@
+//! `explain` of recordings that lack something, or have more of it than is kept: what isn't known is
+//! said.
+
+use std::fs;
+use std::io::{BufReader, Read};
+
+use crate::common::{Ended, Place};
+use punctual_trace::attribute::event::What;
+use punctual_trace::foreign::Recording;
+use punctual_trace::foreign::lines::Line;
+
+/// A wake-up each 10 ms from 1 s on, so many us late because of a thread above it.
+fn late(latencies_us: impl IntoIterator<Item = u64>) -> String {
+    let mut text = String::from("# tracer: nop\n");
+    for (turn, late_us) in (1..).zip(latencies_us) {
+        let at_us = 1_000_000 + turn * 10_000;
+        let time = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+        let (woken, on, off) = (
+            time(at_us),
+            time(at_us + late_us),
+            time(at_us + late_us + 50),
+        );
+        text += &format!(
+            " hog-9 [001] d..2. {woken}: sched_waking: comm=late pid=7 prio=49 target_cpu=001\n \
+             hog-9 [001] d..2. {on}: sched_switch: prev_comm=hog prev_pid=9 prev_prio=9 prev_state=S \
+             ==> next_comm=late next_pid=7 next_prio=49\n \
+             late-7 [001] d..2. {off}: sched_switch: prev_comm=late prev_pid=7 prev_prio=49 \
+             prev_state=S ==> next_comm=hog next_pid=9 next_prio=9\n"
+        );
+    }
+    text
+}
+
+fn read(text: &str) -> Recording {
+    Recording::read(text.as_bytes()).expect("a recording")
+}
+
+fn place(files: &[(&str, &str)]) -> Place {
+    let place = Place::new();
+    for (name, text) in files {
+        fs::write(place.path().join(name), text).expect("written");
+    }
+    place
+}
+
+fn one_line(ended: &Ended) -> &str {
+    let mut lines = ended.stderr.lines();
+    let line = lines.next().unwrap_or_default();
+    assert_eq!(lines.next(), None, "{ended:?}");
+    line
+}
+
+#[test]
+fn the_cpu_of_a_thread_whose_name_has_brackets_is_the_one_behind_its_number() {
+    for (text, name, tid, cpu) in [
+        (
+            " w[1]-77 [003] d..2. 1.5: irq_handler_exit: irq=1",
+            "w[1]",
+            77,
+            3,
+        ),
+        (
+            " w-1[1]-77 [003] d..2. 1.5: irq_handler_exit: irq=1",
+            "w-1[1]",
+            77,
+            3,
+        ),
+        (" w-1 [1]-77 [003] d..2. 1.5: x: irq=1", "w-1 [1]", 77, 3),
+        (" [2]-77 (  77) [003] d..2. 1.5: x: irq=1", "[2]", 77, 3),
+        (
+            " w [1] 77/78 [003]  1.500000000: irq:x: irq=1",
+            "w [1]",
+            78,
+            3,
+        ),
+        (" w-5 [004] 1.5: x: comm=a[1] pid=2", "w", 5, 4),
+        (" [[[[[[-5 [004] 1.5: x: y", "[[[[[[", 5, 4),
+    ] {
+        let line = Line::parse(text).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!((line.name, line.tid, line.cpu), (name, tid, cpu), "{text}");
+        assert_eq!(line.at_ns, 1_500_000_000);
+    }
+    for text in [
+        "w[1]",
+        "w-1[1] [3]",
+        "w-1 [1",
+        "[[[[[[[[[[[[[[[[[[-5 [004] 1.5: x: y",
+    ] {
+        assert_eq!(Line::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn ends_that_are_not_recorded_are_named() {
+    let with = |events: &str| late([100]) + events;
+    let begins = [
+        (
+            "irq_handler",
+            " <idle>-0 [001] d.h1. 0.5: irq_handler_entry: irq=31 name=eth0\n",
+        ),
+        (
+            "softirq",
+            " <idle>-0 [001] d.h1. 0.5: softirq_entry: vec=3 [action=NET_RX]\n",
+        ),
+        (
+            "local_timer",
+            " <idle>-0 [001] d.h1. 0.5: local_timer_entry: vector=236\n",
+        ),
+        (
+            "reschedule",
+            " <idle>-0 [001] d.h1. 0.5: reschedule_entry: vector=253\n",
+        ),
+    ];
+    for (name, begins) in begins {
+        let said = |text: &str| read(text).missing.join("\n");
+        let lack = format!("lacks {name}_exit");
+        assert!(said(&with(begins)).contains(&lack), "{name}");
+        assert!(!said(&with("")).contains(&lack), "{name}");
+        let ends = begins.replace("_entry", "_exit").replace("0.5", "0.6");
+        assert!(!said(&with(&(begins.to_owned() + &ends))).contains(&lack));
+        // An end alone tells nothing of what began.
+        assert!(!said(&with(&ends)).contains(&lack));
+    }
+}
+
+/// 4,000 bytes of a name in each of a million events would be 4 GB.
+#[test]
+fn names_are_cut_and_the_rest_of_a_long_line_is_no_line() {
+    let long = "x".repeat(4_000);
+    let event = " a-1 [000] d..2. 0.1: irq_handler_exit: irq=77\n";
+    let text = late([100])
+        + &format!(" a-1 [000] d..2. 0.5: irq_handler_entry: irq=31 name={long}\n")
+        + &format!(" a-1 [000] d..2. 0.6: workqueue_execute_start: work struct 1: function={long}\n")
+        + &format!(" {long}-1 [000] d..2. 0.7: irq_handler_exit: irq=31\n")
+        // The fourth KiB ends where this line seems to begin.
+        + &format!(" a-1 [000] d..2. 0.8: x: {}{event}", "y".repeat(4_096 - 25));
+    let recording = read(&text);
+    let names = recording
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::HandlerEntry { name, .. } => Some(name.len()),
+            What::HandlerExit { irq: 77 } => panic!("{event:?}"),
+            _ => None,
+        });
+    assert_eq!(names.collect::<Vec<_>>(), [64]);
+    assert!(recording.symbols.values().all(|name| name.len() <= 128));
+    assert_eq!(recording.symbols.len(), 1);
+}
+
+/// As many lines of timerlat as are asked for, made while they are read.
+struct Timerlat {
+    next: u64,
+    last: u64,
+    line: Vec<u8>,
+}
+
+impl Read for Timerlat {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.line.is_empty() && self.next <= self.last {
+            let n = self.next;
+            self.line =
+                format!("t-9 [0] 1.{n:09}: #{n} context thread timer_latency {n} ns\n").into();
+            self.next += 1;
+        }
+        let count = self.line.len().min(into.len());
+        into[..count].copy_from_slice(&self.line[..count]);
+        self.line.drain(..count);
+        Ok(count)
+    }
+}
+
+#[test]
+fn wake_ups_beyond_what_is_kept_are_said_and_the_last_are_kept() {
+    const KEPT: u64 = 1 << 20;
+    let read = |last: u64| {
+        let lines = Timerlat {
+            next: 1,
+            last,
+            line: Vec::new(),
+        };
+        let recording = Recording::read(BufReader::new(lines)).expect("a recording");
+        let said = recording
+            .missing
+            .iter()
+            .find(|it| it.contains("earlier wake-ups"))
+            .cloned();
+        let first = recording.wake_ups[0].latency_ns();
+        (recording.wake_ups.len() as u64, first, said)
+    };
+    assert_eq!(read(1_000), (1_000, 1, None));
+    let (count, first, said) = read(KEPT + 5);
+    assert_eq!((count, first), (KEPT, 6));
+    let said = said.expect("what was left out is said");
+    assert!(said.starts_with("5 earlier wake-ups: "), "{said}");
+}
+
+#[test]
+fn two_recordings_are_compared_by_the_minute_and_other_verbs_name_the_one_that_does() {
+    // Ten wake-ups in 90 ms, five of them late by another thread: 1 ms, or 3 ms.
+    let of = |late_us: u64| late((0..10).map(|n| if n % 2 == 0 { late_us } else { 10 }));
+    let (first, second) = (of(1_000), of(3_000));
+    let place = place(&[("first.txt", &first), ("second.txt", &second)]);
+    let minutes = |text: &str| read(text).span_ns as f64 / 60e9;
+    assert_eq!(read(&first).span_ns, 90_060_000);
+    let shown = place
+        .run(&["explain", "first.txt", "second.txt"])
+        .expect(0)
+        .stdout;
+    let row = shown.lines().rfind(|it| it.contains("hog")).expect("a row");
+    let figures: Vec<f64> = row
+        .split_whitespace()
+        .take(4)
+        .map(|word| word.replace(',', "").parse().expect("a figure"))
+        .collect();
+    // The wake-up's own part of each is not the hog's.
+    let near = |shown: f64, us: f64| (0.95 * us..=us + 1.0).contains(&shown);
+    assert!(near(figures[0], 5_050.0 / minutes(&first)), "{row}");
+    assert!(near(figures[1], 15_050.0 / minutes(&second)), "{row}");
+    for words in [
+        &["compare", "first.txt", "second.txt"][..],
+        &["report", "first.txt"],
+        &["export", "--format", "csv", "first.txt"],
+        &["merge", "first.txt", "second.txt"],
+    ] {
+        let ended = place.run(words).expect(1);
+        let line = one_line(&ended);
+        assert!(line.contains("first.txt: a recording of events"), "{line}");
+        assert!(line.contains("punctual explain"), "{line}");
+    }
+}
+
+#[test]
+fn each_of_the_thousand_latest_wake_ups_of_a_recording_can_be_opened() {
+    let text = late((1..=1_100).map(|n| 2 * n));
+    let place = place(&[("many.txt", &text)]);
+    let list = place
+        .run(&["explain", "many.txt", "--list"])
+        .expect(0)
+        .stdout;
+    assert_eq!(list.lines().count(), 1 + 1_000, "{list}");
+    for (number, latency_us) in [
+        ("1", "2.2 ms"),
+        ("32", "2.14 ms"),
+        ("33", "2.14 ms"),
+        ("1000", "202 µs"),
+    ] {
+        let bill = place.run(&["explain", "many.txt", number]).expect(0).stdout;
+        let head = format!("Bill {number}: latency {latency_us} on CPU 1");
+        assert!(bill.contains(&head), "{number}: {bill}");
+        assert!(bill.contains("thread hog, SCHED_FIFO 90"), "{bill}");
+    }
+    let none = place.run(&["explain", "many.txt", "1001"]).expect(64);
+    assert!(one_line(&none).contains("bills 1 to 1000"), "{none:?}");
+    let json = place
+        .run(&["explain", "many.txt", "500", "--json"])
+        .expect(0)
+        .stdout;
+    let bill: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(bill["latency_ns"], 2 * (1_100 - 499) * 1_000);
+}

@@ -1,0 +1,13 @@
+//! The loads by themselves: what they do, what they leave behind, and the library's examples beside
+//! them.
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+#[path = "../common/examples.rs"]
+mod build;
+mod cleanup;
+mod documentation;
+mod examples;
+mod generators;
+#[path = "../../../capi/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test program takes what it needs")]
+mod support;

@@ -1,0 +1,178 @@
+//! Proofs about the measuring loop from outside: what the kernel counted of the
+//! program itself.
+
+use crate::common;
+use std::fs;
+
+use crate::common::{Going, Place, cpus, each, has, in_force, read_json, skip};
+use punctual_tool::probe::kinds::KINDS;
+
+#[test]
+fn no_page_fault_in_the_loop_of_any_wait_source() {
+    for kind in KINDS {
+        for interval in ["fixed", "primes"] {
+            let place = Place::new();
+            let flags = [
+                "measure",
+                kind.name,
+                "-l",
+                "150",
+                "--interval",
+                interval,
+                "--json",
+            ];
+            let summary = place.run(&flags).json();
+            if !in_force(&summary, "locked-memory") {
+                skip!("memory may not be locked");
+            }
+            for thread in summary["threads"].as_array().expect("threads") {
+                let name = kind.name;
+                assert_eq!(thread["faults"]["minor"], 0, "{name}, {interval}: {thread}");
+                assert_eq!(thread["faults"]["major"], 0, "{name}, {interval}: {thread}");
+            }
+        }
+    }
+}
+
+/// What strace wrote of all threads of a measurement, and its record.
+fn under_strace(what: &[&str], flags: &[&str]) -> (String, serde_json::Value) {
+    let place = Place::new();
+    let mut command = place.command("strace");
+    command.args(["-f", "-o", "trace"]).args(what);
+    command.arg(common::program());
+    command.args(["measure", "-o", "run", "-q"]).args(flags);
+    let _ = Going::start(command).end();
+    let record = read_json(&place.path().join("run/run.json"));
+    let trace = fs::read_to_string(place.path().join("trace")).expect("the trace");
+    (trace, record)
+}
+
+/// System calls of the probe thread inside its loop, under strace, and the
+/// summary of the run.
+fn calls_in_loop(flags: &[&str]) -> (Vec<String>, serde_json::Value) {
+    let (trace, record) = under_strace(&[], flags);
+    let tid = each(&record, "tid")[0];
+    // A call that another thread's line interrupts stands there twice.
+    let calls: Vec<&str> = trace
+        .lines()
+        .filter_map(|line| line.strip_prefix(&format!("{tid} ")))
+        .map(str::trim_start)
+        .filter(|call| !call.starts_with("<..."))
+        .collect();
+    // The thread reads its own processor time right before and after each of its
+    // loops: that of the warm-up, then the one that counts.
+    let marks: Vec<usize> = (0..calls.len())
+        .filter(|&at| calls[at].starts_with("clock_gettime(CLOCK_THREAD_CPUTIME_ID"))
+        .collect();
+    assert_eq!(marks.len(), 4, "{calls:#?}");
+    let mut inside = calls[marks[2] + 1..marks[3]].to_vec();
+    // After the last wait the wait source is closed.
+    const WAITS: [&str; 4] = ["clock_nanosleep", "read(", "rt_sigtimedwait", "FUTEX_WAIT"];
+    while inside
+        .pop_if(|call| !WAITS.iter().any(|wait| call.contains(wait)))
+        .is_some()
+    {}
+    (inside.into_iter().map(str::to_owned).collect(), record)
+}
+
+#[test]
+fn one_system_call_a_cycle_and_no_other() {
+    if !has("strace") {
+        skip!("no strace");
+    }
+    let cpu = cpus()[0].to_string();
+    for kind in KINDS {
+        for interval in ["fixed", "primes"] {
+            let flags = [kind.name, "-l", "300", "-a", &cpu, "--interval", interval];
+            let (calls, record) = calls_in_loop(&flags);
+            let cycles = 300;
+            let counted = calls.len() as u64;
+            let case = format!("{} with {interval} intervals: {counted} calls", kind.name);
+            match (kind.name, interval) {
+                // Timers of different lengths are armed for each cycle.
+                ("timerfd" | "timer-signal", "primes") => {
+                    assert_eq!(counted, 2 * cycles, "{case}");
+                }
+                // Armed once. A late thread may be told of an expiration that it
+                // has passed over already.
+                ("timerfd" | "timer-signal", _) => {
+                    // A tracer's stops take cycles out of the count, not out of the loop.
+                    let stopped = record["stops"]["cycles"].as_u64().unwrap_or(0);
+                    let missed = each(&record, "missed")[0] + stopped;
+                    let least = cycles + 1;
+                    assert!(
+                        (least..=least + missed).contains(&counted),
+                        "{case}, {missed} missed"
+                    );
+                }
+                _ => assert_eq!(counted, cycles, "{case}"),
+            }
+            let names: std::collections::BTreeSet<&str> = calls
+                .iter()
+                .map(|call| call.split('(').next().unwrap_or(""))
+                .collect();
+            let known: &[&str] = match kind.name {
+                "nanosleep" | "nanosleep-relative" => &["clock_nanosleep"],
+                "timerfd" => &["read", "timerfd_settime"],
+                "timer-signal" => &["rt_sigtimedwait", "timer_settime"],
+                _ => &["futex"],
+            };
+            assert!(
+                names.iter().all(|name| known.contains(name)),
+                "{case}: {names:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_heap_does_not_grow_while_probes_run() {
+    if !has("strace") {
+        skip!("no strace");
+    }
+    let (trace, record) = under_strace(&["-e", "trace=brk,mlockall"], &["-D", "2", "--no-explain"]);
+    if !in_force(&record, "locked-memory") {
+        skip!("memory may not be locked");
+    }
+    // Until the first of the threads, a probe, is at its end.
+    let running = trace
+        .lines()
+        .skip_while(|line| !line.contains("mlockall("))
+        .take_while(|line| !line.contains("exited with"));
+    let grown: Vec<&str> = running.filter(|line| line.contains("brk(")).collect();
+    assert!(trace.contains("brk("), "{trace}");
+    assert!(grown.is_empty(), "{grown:#?}");
+}
+
+#[test]
+fn polling_makes_one_system_call_a_period_and_has_no_page_fault() {
+    let cpu = cpus()[0].to_string();
+    let flags = ["noise", "-D", "1", "-a", &cpu];
+    if !has("strace") {
+        skip!("no strace");
+    }
+    let (calls, record) = calls_in_loop(&[&flags[..], &["--no-explain"]].concat());
+    let sleeps = |call: &String| call.starts_with("clock_nanosleep(");
+    assert!(calls.iter().all(sleeps), "{calls:#?}");
+    // 100 ms each; those that have passed are not made up for.
+    assert!((1..=11).contains(&calls.len()), "{}", calls.len());
+    if in_force(&record, "locked-memory") {
+        assert_eq!(record["threads"][0]["faults"]["minor"], 0);
+        assert_eq!(record["threads"][0]["faults"]["major"], 0);
+    }
+    let never = ["--runtime", "100ms", "--policy", "other", "--no-explain"];
+    let (calls, record) = calls_in_loop(&[&flags[..], &never].concat());
+    assert_eq!(calls.len(), 1, "the start alone: {calls:#?}");
+    assert!(record["gaps"]["threads"][0]["polls"].as_u64() > Some(10_000));
+}
+
+#[test]
+fn the_probe_is_never_preempted_without_cause_or_says_so() {
+    // Involuntary switches are the machine's business; that they are counted is ours.
+    let place = Place::new();
+    let summary = place.run(&["measure", "-l", "100", "--json"]).json();
+    for thread in summary["threads"].as_array().expect("threads") {
+        assert!(thread["preemptions"].is_u64(), "{thread}");
+        assert_eq!(thread["lost"], 0, "{thread}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Culprits are named so that one finds them: by number, process, command line and group.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
+
+use crate::common::groups::Group;
+use crate::common::{Place, cpus, is_root, skip};
+use punctual_record::explanation::{Bill, Cause, Culprit, Explanation};
+use punctual_report::explain::bill_section;
+use punctual_report::style::Style;
+use punctual_rt::sched::{Policy, set_current};
+
+/// Threads in the way: one that lives until the end of the run, in a group, and some that end
+/// as soon as they have been in the way.
+#[test]
+fn a_thread_in_the_way_has_its_process_its_command_line_and_its_group() {
+    let files = [("cpu.rt_runtime_us", "300000")];
+    let Some(group) = is_root().then(|| Group::with("culprit", &files)).flatten() else {
+        skip!("no real-time control group");
+    };
+    let cpu = cpus()[0];
+    let over = Arc::new(AtomicBool::new(false));
+    let (ended, tasks) = (Arc::clone(&over), group.0.join("tasks"));
+    let (says, said) = mpsc::channel();
+    let body = move || {
+        std::fs::write(tasks, "0").expect("the group takes a thread");
+        punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
+        set_current(Policy::Fifo(90)).expect("root may");
+        // SAFETY: the call takes nothing and returns a number.
+        says.send(unsafe { libc::gettid() })
+            .expect("somebody waits");
+        while !ended.load(Ordering::Relaxed) {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(8) {}
+            sleep(Duration::from_millis(60));
+        }
+    };
+    let thread = Builder::new().name("a-culprit".to_owned()).spawn(body);
+    let thread = thread.expect("a thread");
+    let tid = said.recv().expect("its number");
+    let stop = Arc::clone(&over);
+    let brief = std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            let body = move || {
+                punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
+                set_current(Policy::Fifo(91)).expect("root may");
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_millis(12) {}
+            };
+            let thread = Builder::new().name("a-brief-one".to_owned()).spawn(body);
+            thread.expect("a thread").join().expect("it ends");
+            sleep(Duration::from_millis(150));
+        }
+    });
+    let place = Place::new();
+    let cpu = cpu.to_string();
+    let ran = place.run(&[
+        "measure",
+        "-q",
+        "-a",
+        &cpu,
+        "-p",
+        "80",
+        "-i",
+        "2000",
+        "-D",
+        "3",
+        "--explain-above",
+        "4ms",
+        "--load",
+        "none",
+        "-o",
+        "run",
+    ]);
+    over.store(true, Ordering::Relaxed);
+    thread.join().expect("it ends");
+    brief.join().expect("it ends");
+    assert_ne!(ran.code(), 1, "{ran:?}");
+    let run = place.run_of();
+    let bills = &run.explanation.as_ref().expect("it was traced").bills;
+    let of = |name: &str| -> Vec<(usize, Culprit)> {
+        let mut all = Vec::new();
+        for (index, bill) in bills.iter().enumerate() {
+            for row in &bill.rows {
+                assert!(row.by.iter().map(|by| by.ns).sum::<u64>() <= row.ns);
+                if matches!(&row.cause, Cause::Thread { task, .. } if task == name) {
+                    all.extend(row.by.iter().map(|by| (index + 1, by.clone())));
+                }
+            }
+        }
+        all
+    };
+    let its = of("a-culprit");
+    assert!(its.len() > 1, "{its:?}");
+    let program = std::env::current_exe().expect("a path");
+    let program = program
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    for (number, by) in &its {
+        assert_eq!(by.tid, tid.unsigned_abs());
+        assert_eq!(by.pid, Some(std::process::id()), "{by:?}");
+        assert!(by.command.as_ref().is_some_and(|it| it.contains(&program)));
+        let name = group.0.file_name().expect("a name").to_string_lossy();
+        assert!(
+            by.group.as_ref().is_some_and(|it| it.ends_with(&*name)),
+            "{by:?}"
+        );
+        assert_eq!(
+            (by.policy.as_str(), by.priority, by.ended),
+            ("SCHED_FIFO", 90, false)
+        );
+        let said = bill_section(&run, *number, &Style::plain()).join(" ");
+        let said: Vec<&str> = said.split_whitespace().collect();
+        let wanted = format!("PID {}, TID {tid}, SCHED_FIFO 90,", std::process::id());
+        assert!(said.join(" ").contains(&wanted), "{said:?}");
+    }
+    // Made again from the events, the bills still know them.
+    let again = place.run(&["explain", "--again", "--json", "run"]);
+    let again: Explanation = serde_json::from_str(&again.stdout).expect("an explanation");
+    let named = |bills: &[Bill]| -> usize {
+        let rows = bills.iter().flat_map(|bill| &bill.rows);
+        let threads = rows.flat_map(|row| &row.by);
+        threads
+            .filter(|by| by.pid == Some(std::process::id()))
+            .count()
+    };
+    assert!(named(&again.bills) >= named(bills), "{again:?}");
+    // Of one that is gone what the events say is known.
+    for (_, by) in of("a-brief-one") {
+        assert_eq!((by.policy.as_str(), by.priority), ("SCHED_FIFO", 91));
+        assert!(by.tid != 0 && by.ended == by.pid.is_none(), "{by:?}");
+    }
+    assert!(!of("a-brief-one").is_empty(), "{bills:?}");
+}

@@ -1,0 +1,319 @@
+//! Runs that explain their late wake-ups: what stands in the record and beside it, what
+//! happens where the kernel doesn't allow it, and that nothing is left in the kernel.
+
+use crate::common;
+use std::fs;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::{Going, Place, cpus, has, is_root, read_json, skip, until};
+use punctual_record::Explanation;
+use punctual_record::explanation::{Bill, BillRow, Cause};
+use punctual_trace::attribute;
+use punctual_trace::attribute::event::Window;
+use serde_json::Value;
+
+/// Measures for two seconds; every wake-up is late.
+const RUN: &[&str] = &[
+    "measure",
+    "-q",
+    "-D",
+    "2",
+    "--best-effort",
+    "--deadline",
+    "1ns",
+    "--miss",
+    "0.5",
+];
+
+/// Why a record says that nothing was explained.
+fn why_not(record: &Value) -> Option<String> {
+    let events = record["events"].as_array()?;
+    let event = events
+        .iter()
+        .find(|event| event["kind"] == "not-explained")?;
+    Some(event["text"].as_str()?.to_owned())
+}
+
+#[test]
+fn late_wake_ups_are_explained_and_their_windows_kept() {
+    let place = Place::new();
+    place.run(RUN);
+    let record = place.record();
+    if let Some(why) = why_not(&record) {
+        skip!("{why}");
+    }
+    let run = place.run_of();
+    let explanation = run.explanation.expect("an explanation");
+    assert_eq!(explanation.above_ns, Some(1));
+    assert!(explanation.examined > 0);
+    assert_eq!(
+        explanation.outliers,
+        explanation.explained + explanation.unexplained + explanation.lost,
+    );
+    let samples: u64 = run.threads.iter().map(|thread| thread.latency.count).sum();
+    assert_eq!(
+        explanation.outliers,
+        samples - run.threads.iter().map(|t| t.early).sum::<u64>()
+    );
+    let cost = run.own_cost.tracer.expect("its cost");
+    assert!(cost.events > samples, "{cost:?}");
+    // Of each wake-up the last stage at least is known, unless events were lost.
+    let user = explanation.stages.last().expect("stages").times.count;
+    assert!(user <= samples);
+    if cost.lost == 0 {
+        assert!(user * 100 >= samples * 95, "{user} of {samples}");
+    }
+    let text = fs::read_to_string(place.run_directory().join("windows.jsonl")).expect("windows");
+    assert!((1..=Explanation::BILLS).contains(&text.lines().count()));
+    let mut least = u64::MAX;
+    for line in text.lines() {
+        let window: Window = serde_json::from_str(line).expect("a window");
+        let mut bill = attribute::bill(&window);
+        assert!(bill.latency_ns <= least, "the worst first");
+        least = bill.latency_ns;
+        let rows: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(rows, window.woken_ns - window.due_ns);
+        let kept = explanation
+            .bills
+            .iter()
+            .find(|kept| (kept.due_ns, kept.cpu) == (bill.due_ns, bill.cpu));
+        let kept = kept.expect("its bill");
+        bill.learn_threads(kept);
+        // Within one bill a thread may be looked up in some rows alone.
+        let bare = |bill: &Bill| -> Vec<BillRow> {
+            let mut rows = bill.rows.clone();
+            for by in rows.iter_mut().flat_map(|row| &mut row.by) {
+                (by.pid, by.command, by.group, by.ended) = (None, None, None, false);
+            }
+            rows
+        };
+        assert_eq!(bare(kept), bare(&bill));
+    }
+    // All other outliers can be opened too, but for those that are counted.
+    let kept = explanation.kept.expect("more outliers than bills");
+    let with_bill = explanation.explained + explanation.unexplained;
+    let bills = explanation.bills.len() as u64;
+    assert_eq!(kept.windows + kept.dropped + bills, with_bill);
+    assert!(kept.windows > 0 && kept.bytes <= kept.budget_bytes);
+    let file = place.run_directory().join("outliers.jsonl.gz");
+    assert_eq!(fs::metadata(file).expect("its file").len(), kept.bytes);
+    let directory = place.run_directory().display().to_string();
+    let list = place.run(&["explain", &directory, "--list"]);
+    let lines = list.stdout.lines().count() as u64;
+    let said = u64::from(kept.dropped > 0);
+    assert_eq!(lines, 1 + bills + kept.windows + said, "{}", list.stderr);
+    let last = (bills + kept.windows).to_string();
+    let opened = place.run(&["explain", &directory, &last]);
+    assert_eq!(opened.code(), 0, "{}", opened.stderr);
+    assert!(opened.stdout.starts_with(&format!("Bill {last}: ")));
+}
+
+/// A hog as one starts it by hand: its name is that of the program, not of what set it up.
+#[test]
+fn a_program_that_others_set_up_is_named_itself() {
+    if !is_root() || !has("chrt") || !has("taskset") {
+        skip!("it takes root, chrt and taskset");
+    }
+    let place = Place::new();
+    let cpu = cpus()[0].to_string();
+    let mut going = place.start(&[
+        "measure",
+        "-q",
+        "-a",
+        &cpu,
+        "-p",
+        "50",
+        "-D",
+        "3",
+        "--deadline",
+        "2ms",
+        "--best-effort",
+    ]);
+    while !going.is_over() {
+        let mut hog = place.command("chrt");
+        hog.args(["-f", "99", "taskset", "-c", &cpu]);
+        // Some 20 ms on most machines.
+        hog.args([
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=256k",
+            "count=1200",
+        ]);
+        Going::start(hog).end().expect(0);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    going.end();
+    if let Some(why) = why_not(&place.record()) {
+        skip!("{why}");
+    }
+    let bills = place.run_of().explanation.expect("an explanation").bills;
+    let took = |name: &str| -> u64 {
+        let rows = bills.iter().flat_map(|bill| &bill.rows);
+        let its = rows.filter(
+            |row| matches!(&row.cause, Cause::Thread { task, priority: 99, .. } if task == name),
+        );
+        its.map(|row| row.ns).sum()
+    };
+    let [hog, before] = [took("dd"), took("taskset") + took("chrt")];
+    assert!(hog > 2_000_000, "dd {hog} ns: {bills:#?}");
+    // They take their time, too, until the last of them becomes the hog.
+    assert!(before < hog / 2, "dd {hog} ns, what set it up {before} ns");
+}
+
+/// Floods the loopback with datagrams that nobody receives, until told to end.
+fn flood(over: &AtomicBool) {
+    let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let to = receiver.local_addr().expect("its address");
+    while !over.load(Ordering::Relaxed) {
+        for _ in 0..64 {
+            // A full receiver's datagrams are dropped after their softirq.
+            let _ = sender.send_to(&[0; 64], to);
+        }
+    }
+}
+
+/// Each datagram is several events, beside two threads for each CPU that send them: their rings
+/// hold what comes until it is copied out, and what is copied lasts until it is looked at.
+#[test]
+fn a_flood_of_events_leaves_no_wake_up_blind() {
+    let place = Place::new();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 * cpus().len() {
+            scope.spawn(|| flood(&over));
+        }
+        place.run(&[
+            "measure",
+            "-q",
+            "-D",
+            "3",
+            "--best-effort",
+            "--explain-above",
+            "50us",
+        ]);
+        over.store(true, Ordering::Relaxed);
+    });
+    if let Some(why) = why_not(&place.record()) {
+        skip!("{why}");
+    }
+    let run = place.run_of();
+    let cost = run.own_cost.tracer.expect("its cost");
+    assert!(cost.events > 100_000, "it is a flood: {cost:?}");
+    // A host that takes both CPUs for half a second may cost some.
+    assert!(cost.lost * 20 <= cost.events, "{cost:?}");
+    if cost.lost > 0 {
+        skip!("{} of {} events were overwritten", cost.lost, cost.events);
+    }
+    let explanation = run.explanation.expect("an explanation");
+    let forgotten = |what: &&String| what.contains("made room");
+    assert_eq!(explanation.missing.iter().find(forgotten), None);
+    assert!(explanation.bills.iter().all(|bill| bill.lost == 0));
+}
+
+#[test]
+fn a_run_that_was_asked_not_to_leaves_the_kernel_alone() {
+    let place = Place::new();
+    place.run(&[RUN, &["--no-explain"]].concat());
+    let run = place.run_of();
+    assert_eq!(run.explanation, None);
+    assert_eq!(run.own_cost.tracer, None);
+    assert!(why_not(&place.record()).is_none());
+    assert!(!place.run_directory().join("windows.jsonl").exists());
+}
+
+#[test]
+fn without_the_privilege_the_run_goes_on_and_says_what_is_missing() {
+    if !is_root() || !has("setpriv") {
+        skip!("it takes root and setpriv to give privileges up");
+    }
+    let place = Place::new();
+    let mut command = place.command("setpriv");
+    command
+        .arg("--bounding-set=-sys_admin,-bpf,-perfmon")
+        .arg(common::program())
+        .args(RUN);
+    Going::start(command).end();
+    let run = place.run_of();
+    assert!(run.threads.iter().all(|thread| thread.latency.count > 0));
+    assert_eq!(run.explanation, None);
+    let why = why_not(&place.record()).expect("it says why");
+    assert!(why.contains("CAP_BPF and CAP_PERFMON"), "{why}");
+    assert_eq!(why.lines().count(), 1);
+}
+
+/// Programs in the kernel that a process holds, by number.
+fn programs_of(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo"));
+    entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+        .filter_map(|text| {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("prog_id:"))?;
+            line.trim().parse().ok()
+        })
+        .collect()
+}
+
+/// Whether the kernel still has a program.
+fn is_there(program: u32) -> bool {
+    const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
+    let mut arguments = [program, 0, 0];
+    // SAFETY: the kernel reads three words that are there.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_GET_FD_BY_ID,
+            arguments.as_mut_ptr(),
+            size_of_val(&arguments),
+        )
+    };
+    if fd >= 0 {
+        // SAFETY: the descriptor is ours, and nobody else knows it.
+        unsafe { libc::close(fd as i32) };
+    }
+    fd >= 0
+}
+
+#[test]
+fn after_kill_nothing_is_left_in_the_kernel_and_runs_side_by_side_don_t_meet() {
+    let place = Place::new();
+    let forever = ["measure", "-q", "--best-effort", "-i", "10ms"];
+    let mut killed = place.start(&[&forever[..], &["-o", "killed"]].concat());
+    let mut other = place.start(&[&forever[..], &["-D", "4", "-o", "other"]].concat());
+    killed.await_probes(cpus().len());
+    other.await_probes(cpus().len());
+    // A record is saved some seconds after the beginning; what stops tracing stands in it.
+    let saved = |name: &str| read_json(&place.path().join(name).join("run.json"));
+    until("both trace or say why not", || {
+        (programs_of(killed.pid()).len() > 20 && programs_of(other.pid()).len() > 20)
+            || why_not(&saved("killed")).is_some()
+    });
+    if let Some(why) = why_not(&saved("killed")) {
+        skip!("{why}");
+    }
+    let (mine, its) = (programs_of(killed.pid()), programs_of(other.pid()));
+    assert!(mine.iter().all(|program| is_there(*program)));
+    killed.signal(libc::SIGKILL);
+    killed.end();
+    until("its programs gone", || {
+        !mine.iter().any(|program| is_there(*program))
+    });
+    assert!(
+        its.iter().all(|program| is_there(*program)),
+        "the other's stay"
+    );
+    other.end();
+    until("its programs gone", || {
+        !its.iter().any(|program| is_there(*program))
+    });
+    let run = place.run_of_path("other");
+    let explanation = run.explanation.expect("the other goes on explaining");
+    assert!(explanation.stages.iter().any(|stage| stage.times.count > 0));
+}

@@ -1,0 +1,169 @@
+//! Throttling by control groups stands in the bills under the group's name, and what is advised
+//! lifts it.
+
+use crate::common;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use crate::common::groups::{Group, in_group};
+use crate::common::{Going, Place, cpus, has, is_root, skip};
+use punctual_record::explanation::Cause;
+use punctual_rt::sched::{Policy, set_current};
+
+/// One at a time: what one group may run another can't.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A probe of no priority in a group with a quota that another thread of the group uses up: the
+/// group stands in the bills, with as much as the kernel counted and no more, and what is advised
+/// for it is a file that is there.
+#[test]
+fn a_quota_stands_in_the_bills_as_its_groups() {
+    let _alone = alone();
+    let files = [("cpu.cfs_quota_us", "20000")];
+    let group = is_root().then(|| Group::with("bills", &files)).flatten();
+    let Some(group) = group.filter(|_| has("taskset")) else {
+        skip!("no control group with a quota, or no taskset");
+    };
+    let cpu = cpus()[0].to_string();
+    let place = Place::new();
+    let mut burn = place.command("taskset");
+    burn.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]);
+    common::groups::join(&mut burn, &group.0);
+    let burning = Going::start(burn);
+    let flags = [
+        "measure",
+        "-q",
+        "-a",
+        &cpu,
+        "--policy",
+        "other",
+        "-i",
+        "20000",
+        "-D",
+        "3",
+        "--explain-above",
+        "5ms",
+        "-o",
+        "run",
+    ];
+    let ended = in_group(&place, &group, &flags).end();
+    burning.signal(libc::SIGKILL);
+    drop(burning);
+    assert_ne!(ended.code(), 1, "{ended:?}");
+    let run = place.run_of();
+    let explanation = run.explanation.as_ref().expect("it was traced");
+    let directory = group.0.to_string_lossy().into_owned();
+    let limit = explanation.limits.iter().find(|it| it.group == directory);
+    let limit = limit.unwrap_or_else(|| panic!("{:?}", explanation.limits));
+    assert_eq!((limit.runtime_us, limit.period_us), (20_000, 100_000));
+    let counted = limit.throttled.expect("the kernel counts");
+    assert!(counted.periods > 5, "{counted:?}");
+    let its = explanation.ranking.iter().find(|ranked| {
+        matches!(&ranked.cause, Cause::GroupThrottled { group, file }
+            if *group == directory && file == "cpu.cfs_quota_us")
+    });
+    let its = its.unwrap_or_else(|| panic!("{:?}", explanation.ranking));
+    // Two wake-ups of this period don't wait for the same stretch.
+    assert!(
+        its.count >= 2 && its.total_ns <= counted.ns,
+        "{its:?} {counted:?}"
+    );
+    // It is not the idle CPU's: that of bills which show nothing else.
+    for ranked in &explanation.ranking {
+        let idle = match &ranked.cause {
+            Cause::Throttled { task } => task.is_empty(),
+            Cause::IdleExit { .. } => ranked.worst_ns > 1_000_000,
+            _ => false,
+        };
+        assert!(!idle, "{ranked:?}");
+    }
+    let advice = punctual_report::explain::mend(&its.cause, &run).expect("an advice");
+    let file = format!("echo -1 > {directory}/cpu.cfs_quota_us");
+    assert!(advice.contains(&file), "{advice}");
+    // As it is advised, so it is done: the limit is gone.
+    let done = std::process::Command::new("sh")
+        .args(["-c", &file])
+        .status();
+    assert!(done.is_ok_and(|done| done.success()));
+    let quota = fs::read_to_string(group.0.join("cpu.cfs_quota_us")).expect("it is there");
+    assert_eq!(quota.trim(), "-1");
+}
+
+/// A thread of the probe's real-time group uses up the group's budget now and then.
+#[test]
+fn a_real_time_budget_stands_in_the_bills_as_its_groups() {
+    let _alone = alone();
+    let files = [("cpu.rt_runtime_us", "100000")];
+    let Some(group) = is_root().then(|| Group::with("budget", &files)).flatten() else {
+        skip!("no real-time control group");
+    };
+    let cpu = cpus()[0];
+    let over = Arc::new(AtomicBool::new(false));
+    let (ended, tasks) = (Arc::clone(&over), group.0.join("tasks"));
+    let burner = spawn(move || {
+        fs::write(tasks, "0").expect("the group takes a thread");
+        punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
+        set_current(Policy::Fifo(90)).expect("root may");
+        while !ended.load(Ordering::Relaxed) {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(300) {}
+            sleep(Duration::from_millis(300));
+        }
+    });
+    let cpu = cpu.to_string();
+    let place = Place::new();
+    let flags = [
+        "measure",
+        "-q",
+        "-a",
+        &cpu,
+        "-p",
+        "80",
+        "-i",
+        "2000",
+        "-D",
+        "4",
+        "--explain-above",
+        "20ms",
+        "-o",
+        "run",
+    ];
+    let ended = in_group(&place, &group, &flags).end();
+    over.store(true, Ordering::Relaxed);
+    burner.join().expect("it ends");
+    assert_ne!(ended.code(), 1, "{ended:?}");
+    let run = place.run_of();
+    let explanation = run.explanation.as_ref().expect("it was traced");
+    let ns = |is: &dyn Fn(&Cause) -> bool| -> u64 {
+        let its = explanation
+            .ranking
+            .iter()
+            .filter(|ranked| is(&ranked.cause));
+        its.map(|ranked| ranked.tail_ns).sum()
+    };
+    let directory = group.0.to_string_lossy().into_owned();
+    let its = ns(&|cause| {
+        matches!(cause, Cause::GroupThrottled { group, file }
+            if *group == directory && file == "cpu.rt_runtime_us")
+    });
+    let bystanders = ns(&|cause| {
+        matches!(
+            cause,
+            Cause::Throttled { .. } | Cause::LateInterrupt { .. } | Cause::PreemptOff { .. }
+        )
+    });
+    assert!(
+        its > 100_000_000 && its / 10 > bystanders,
+        "{its} {bystanders} {:?}",
+        explanation.ranking
+    );
+    let limit = explanation.limits.iter().find(|it| it.group == directory);
+    assert_eq!(limit.map(|it| it.runtime_us), Some(100_000));
+}

@@ -1,0 +1,515 @@
+//! `punctual run`: programs of all kinds, unchanged, on the tool's stacks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+fn work() -> &'static Path {
+    static WORK: OnceLock<PathBuf> = OnceLock::new();
+    WORK.get_or_init(|| {
+        let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("launch");
+        fs::create_dir_all(&work).expect("a folder for the tests");
+        work
+    })
+}
+
+fn compiled(compiler: &str, source: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let program = work().join(name);
+    let output = Command::new(compiler)
+        .args(flags)
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{compiler}: {errors}");
+    program
+}
+
+fn small(name: &str, text: &str) -> PathBuf {
+    let path = work().join(name);
+    fs::write(&path, text).expect("written");
+    path
+}
+
+/// What a C program does with threads; its parts are named by an argument.
+fn threads() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/c/threads.c");
+        let flags = ["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"];
+        compiled("gcc", &source, "threads", &flags)
+    })
+}
+
+fn exits_with_3(name: &str, flags: &[&str]) -> PathBuf {
+    let source = small(&format!("{name}.c"), "int main(void) { return 3; }\n");
+    compiled("gcc", &source, name, flags)
+}
+
+/// `punctual run FLAGS -- COMMAND`, a minute at most.
+fn run(flags: &[&str], command: &[&str]) -> Output {
+    Command::new("timeout")
+        .args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_punctual"), "run"])
+        .args(flags)
+        .arg("--")
+        .args(command)
+        .output()
+        .expect("timeout runs")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are text")
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn succeeds(flags: &[&str], command: &[&str]) -> (String, String) {
+    let output = run(flags, command);
+    let (said, complained) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        errors(&output),
+    );
+    assert!(
+        output.status.success(),
+        "{flags:?} {command:?}: {}\n{said}{complained}",
+        output.status
+    );
+    (said, complained)
+}
+
+#[track_caller]
+fn refused(flags: &[&str], command: &[&str], status: i32, words: &str) {
+    let output = run(flags, command);
+    let complained = errors(&output);
+    assert_eq!(
+        output.status.code(),
+        Some(status),
+        "{command:?}: {complained}"
+    );
+    assert_eq!(complained.lines().count(), 1, "{complained}");
+    assert!(complained.contains(words), "{complained}");
+}
+
+fn is_root() -> bool {
+    // SAFETY: geteuid has no precondition.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn faults(text: &str) -> Vec<i64> {
+    text.split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
+}
+
+#[test]
+fn a_thread_that_touches_200_kb_takes_no_page_fault() {
+    let program = text(threads());
+    let plain = Command::new(program).arg("faults").output().expect("runs");
+    let plain = faults(&String::from_utf8_lossy(&plain.stdout));
+    assert!(plain.iter().all(|&count| count >= 40), "{plain:?}");
+    for flags in [
+        &["--stack", "pool"][..],
+        &["--stack", "wrap"],
+        &["--stack", "pool", "--lock"],
+        &["--stack", "wrap", "--lock"],
+        &["--stack-size", "256K"],
+    ] {
+        if flags.contains(&"--lock") && !is_root() {
+            println!("SKIPPED: locking without a limit is root's");
+            continue;
+        }
+        let (said, _) = succeeds(flags, &[program, "faults"]);
+        assert_eq!(faults(&said), [0, 0], "{flags:?}");
+    }
+}
+
+#[test]
+fn programs_do_with_threads_what_they_always_did() {
+    for stack in ["none", "wrap", "pool"] {
+        for part in ["sizes", "detach", "cancel", "storm", "c11", "attributes"] {
+            succeeds(&["--stack", stack], &[text(threads()), part]);
+        }
+    }
+}
+
+#[test]
+fn stacks_are_used_again_and_detached_ones_too() {
+    let (_, told) = succeeds(&["-v"], &[text(threads()), "detach"]);
+    let numbers = faults(&told.replace(['(', ',', ':'], " "));
+    let (threads, made) = (numbers[1], numbers[2]);
+    assert_eq!(threads, 602, "{told}");
+    assert!(made < 100, "{told}");
+}
+
+#[test]
+fn wishes_above_the_largest_class_keep_their_own_stack() {
+    let (said, told) = succeeds(&["-v"], &[text(threads()), "sizes"]);
+    assert!(said.contains("size 67108864 faults 0"), "{said}");
+    assert!(said.contains("default size 2097152"), "{said}");
+    assert!(told.contains("their own made present 6"), "{told}");
+}
+
+#[test]
+fn an_overflow_ends_at_the_guard() {
+    for stack in ["wrap", "pool"] {
+        let output = run(&["--stack", stack], &[text(threads()), "overflow"]);
+        // timeout tells of a signal as shells do, or ends by it itself.
+        let ended = output
+            .status
+            .signal()
+            .or(output.status.code().map(|code| code - 128));
+        assert_eq!(ended, Some(libc::SIGSEGV), "{stack}");
+    }
+}
+
+#[test]
+fn rust_threads_find_their_guard() {
+    let source = small(
+        "rust.rs",
+        "fn deep(n: u64) -> u64 {
+             let frame = [n; 512];
+             if n == 0 { 0 } else { std::hint::black_box(&frame)[3] + deep(n - 1) }
+         }
+         fn main() {
+             for _ in 0..20 {
+                 let all: Vec<_> =
+                     (0..8).map(|i| std::thread::spawn(move || i * 2)).collect();
+                 let sum: i32 = all.into_iter().map(|one| one.join().unwrap()).sum();
+                 assert_eq!(sum, 56);
+             }
+             if std::env::args().nth(1).is_some() {
+                 std::thread::spawn(|| deep(1_000_000)).join().unwrap();
+             }
+         }",
+    );
+    let program = compiled("rustc", &source, "rust", &["-O"]);
+    let (_, told) = succeeds(&["-v"], &[text(&program)]);
+    assert!(told.contains("pool 160 "), "{told}");
+    let output = run(&[], &[text(&program), "overflow"]);
+    let complained = errors(&output);
+    assert!(
+        complained.contains("has overflowed its stack"),
+        "{complained}"
+    );
+}
+
+#[test]
+fn interpreters_and_their_children() {
+    let script = "import threading, subprocess
+all = [threading.Thread(target=lambda: sum(range(1000))) for _ in range(20)]
+[one.start() for one in all]
+[one.join() for one in all]
+child = subprocess.run(['/bin/echo', 'child'], capture_output=True)
+assert child.stdout == b'child\\n' and child.stderr == b'', child";
+    let python = "/usr/bin/python3";
+    if Path::new(python).exists() {
+        let (_, told) = succeeds(&["-v"], &[python, "-c", script]);
+        assert!(told.contains("pool 20 "), "{told}");
+    } else {
+        println!("SKIPPED: no {python}");
+    }
+    let script = small("script", "#!/bin/sh\nexec \"$@\"\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+    let (said, _) = succeeds(&[], &[text(&script), text(threads()), "faults"]);
+    assert_eq!(faults(&said), [0, 0], "through a script");
+}
+
+#[test]
+fn java() {
+    if Command::new("java").arg("-version").output().is_err() {
+        println!("SKIPPED: no java");
+        return;
+    }
+    let source = small(
+        "Deep.java",
+        "public class Deep {
+             static int deep(int n) { return n == 0 ? 0 : 1 + deep(n - 1); }
+             public static void main(String[] unused) throws Exception {
+                 for (int round = 0; round < 5; round++) {
+                     Thread[] all = new Thread[8];
+                     for (int i = 0; i < all.length; i++) {
+                         all[i] = new Thread(() -> {
+                             try { deep(1 << 30); } catch (StackOverflowError expected) { }
+                         });
+                         all[i].start();
+                     }
+                     for (Thread one : all) one.join();
+                 }
+                 System.out.println(\"done\");
+             }
+         }",
+    );
+    let (said, told) = succeeds(&["-v"], &["java", text(&source)]);
+    assert!(said.contains("done"), "{said}{told}");
+}
+
+#[test]
+fn what_nothing_can_be_loaded_into_is_refused() {
+    let fixed = exits_with_3("static", &["-static"]);
+    refused(&[], &[text(&fixed)], 126, "linked statically");
+    refused(
+        &["--lock", "--stack", "none"],
+        &[text(&fixed)],
+        126,
+        "linked statically",
+    );
+    assert_eq!(
+        run(&["--stack", "none"], &[text(&fixed)]).status.code(),
+        Some(3)
+    );
+    let position_independent = exits_with_3("static-pie", &["-static-pie"]);
+    refused(
+        &[],
+        &[text(&position_independent)],
+        126,
+        "linked statically",
+    );
+    let set_uid = exits_with_3("set-uid", &[]);
+    assert_eq!(run(&[], &[text(&set_uid)]).status.code(), Some(3));
+    fs::set_permissions(&set_uid, fs::Permissions::from_mode(0o4755)).expect("set-uid");
+    refused(&[], &[text(&set_uid)], 126, "set-uid");
+    // By hand, as cp keeps the bits of no one.
+    fs::set_permissions(&set_uid, fs::Permissions::from_mode(0o2755)).expect("set-gid");
+    refused(&[], &[text(&set_uid)], 126, "set-gid");
+}
+
+#[test]
+fn programs_that_are_not_there() {
+    refused(&[], &["no-such-program"], 127, "no such program in PATH");
+    refused(&[], &["./no-such-program"], 127, "no such program");
+    refused(&[], &["/etc/passwd"], 126, "not executable");
+    refused(&[], &["/"], 126, "a directory");
+    let nothing = small("nothing", "nothing\n");
+    fs::set_permissions(&nothing, fs::Permissions::from_mode(0o755)).expect("executable");
+    refused(&[], &[text(&nothing)], 126, "neither an ELF program");
+    let lost = small("lost", "#!/no/such/interpreter\n");
+    fs::set_permissions(&lost, fs::Permissions::from_mode(0o755)).expect("executable");
+    refused(&[], &[text(&lost)], 126, "/no/such/interpreter");
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_is_no_silent_loss() {
+    let run = |library: &str| {
+        Command::new(env!("CARGO_BIN_EXE_punctual"))
+            .args(["run", "/bin/true"])
+            .env("PUNCTUAL_PRELOAD", library)
+            .output()
+            .expect("runs")
+    };
+    let output = run("/no/such/library");
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    let rubbish = small("rubbish.so", "rubbish");
+    let output = run(text(&rubbish));
+    assert_eq!(output.status.code(), Some(126));
+    assert!(
+        errors(&output).contains("doesn't take"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
+fn policy_place_and_lock_are_in_force() {
+    if !is_root() {
+        println!("SKIPPED: real-time priorities are root's");
+        return;
+    }
+    let status = "cat /proc/self/status; chrt -p $$";
+    let (said, _) = succeeds(&["--lock", "-p", "7", "--cpus", "0"], &["sh", "-c", status]);
+    assert!(said.contains("Cpus_allowed_list:\t0\n"), "{said}");
+    assert!(
+        said.contains("SCHED_FIFO") && said.contains("priority: 7"),
+        "{said}"
+    );
+    let locked = said.lines().find(|line| line.starts_with("VmLck:"));
+    assert!(
+        locked.is_some_and(|line| faults(line)[0] > 1000),
+        "{locked:?}"
+    );
+    let (said, _) = succeeds(&["-p", "3", "--policy", "rr"], &["sh", "-c", "chrt -p $$"]);
+    assert!(said.contains("SCHED_RR"), "{said}");
+}
+
+#[test]
+fn a_user_without_rights_is_told_what_to_mend() {
+    if !is_root() {
+        println!("SKIPPED: root can become another user, others can't");
+        return;
+    }
+    // Where everybody may read it: the build's folder may be closed to others.
+    let tool = std::env::temp_dir().join(format!("punctual-run-{}", std::process::id()));
+    // By another process: what is open for writing here, others can't run.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_punctual"))
+        .arg(&tool)
+        .status();
+    assert!(copied.expect("cp runs").success());
+    let run = |arguments: &[&str]| {
+        Command::new("sh")
+            .args(["-c", "ulimit -l 64; ulimit -r 0; exec \"$@\"", "sh"])
+            .args([
+                "setpriv",
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                "--",
+            ])
+            .arg(&tool)
+            .arg("run")
+            .args(arguments)
+            .current_dir("/")
+            .output()
+            .expect("runs")
+    };
+    let fifo = run(&["-p", "5", "/bin/true"]);
+    let lock = run(&["--lock", "/bin/true"]);
+    let plain = run(&["/bin/true"]);
+    fs::remove_file(&tool).expect("removed");
+    assert_eq!(fifo.status.code(), Some(1));
+    assert!(errors(&fifo).contains("ulimit -r"), "{}", errors(&fifo));
+    assert_eq!(lock.status.code(), Some(1));
+    assert!(errors(&lock).contains("memlock"), "{}", errors(&lock));
+    assert!(plain.status.success(), "{}", errors(&plain));
+}
+
+/// Root's capabilities in a user namespace are not those that lock memory.
+#[test]
+fn root_of_a_user_namespace_is_told_that_it_cannot_lock() {
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -l 64; exec unshare -r \"$@\"", "sh"])
+        .args([env!("CARGO_BIN_EXE_punctual"), "run", "--lock", "true"])
+        .output()
+        .expect("runs");
+    if errors(&output).contains("unshare failed") {
+        println!("SKIPPED: no user namespace: {}", errors(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    assert!(
+        errors(&output).contains("up to 64 KB only"),
+        "{}",
+        errors(&output)
+    );
+}
+
+/// A program that was not written with the library.
+fn stacks() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/c/stacks.c");
+        let flags = ["-Wall", "-Wextra", "-Werror", "-O0", "-g", "-pthread"];
+        compiled("gcc", &source, "stacks", &flags)
+    })
+}
+
+/// Runs a part of it, and asks for what is said and the signal that it ended by.
+fn debugged(flag: &str, part: &str) -> (Option<i32>, String) {
+    let output = run(&[flag], &[text(stacks()), part]);
+    let code = output.status.code();
+    let by = output.status.signal();
+    // timeout tells of a signal as shells do, or ends by it itself.
+    let by = by.or(code.filter(|code| *code > 128).map(|code| code - 128));
+    (by, errors(&output))
+}
+
+/// The function that the first frame of a trace names.
+fn first_of<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
+    let head = format!("  {kind} by thread ");
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&head));
+    let frame = lines.nth(1)?.strip_prefix("    ")?;
+    frame.split_once('(')?.1.split('+').next()
+}
+
+#[test]
+fn stack_debug_finds_what_a_program_does_with_stacks_of_threads_that_have_ended() {
+    for part in ["joined", "detached"] {
+        assert_eq!(
+            debugged("--stack-debug", part),
+            (None, String::new()),
+            "{part}"
+        );
+    }
+    let (by, said) = debugged("--stack-debug", "late");
+    assert_eq!(by, Some(libc::SIGSEGV), "{said}");
+    assert!(said.contains(" bytes, which is free\n"), "{said}");
+    assert_eq!(first_of(&said, "allocated"), Some("start"), "{said}");
+    assert_eq!(first_of(&said, "freed"), Some("join"), "{said}");
+    assert_eq!(first_of(&said, "touched"), Some("write_late"), "{said}");
+
+    let (by, said) = debugged("--stack-debug=audit,guards", "late");
+    assert_eq!(by, None, "{said}");
+    assert_eq!(
+        said.matches("was written to after it was freed").count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(first_of(&said, "freed"), Some("join"), "{said}");
+
+    let (by, said) = debugged("--stack-debug", "leak");
+    assert_eq!(by, None, "{said}");
+    assert_eq!(
+        said.matches(" is in use as a thread's\n").count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(first_of(&said, "allocated"), Some("start"), "{said}");
+    assert_eq!(
+        debugged("--stack-debug=audit", "leak"),
+        (None, String::new())
+    );
+}
+
+#[test]
+fn threads_do_what_they_always_did_while_their_stacks_are_watched() {
+    for part in ["sizes", "detach", "cancel", "storm", "c11", "attributes"] {
+        let (_, said) = succeeds(&["--stack-debug"], &[text(threads()), part]);
+        assert_eq!(said, "", "{part}");
+    }
+}
+
+#[test]
+fn wrong_usage() {
+    refused(&["-p", "100"], &["true"], 64, "1 to 99");
+    refused(&["--stack-size", "4M"], &["true"], 64, "32K to 2M");
+    refused(&["--stack", "heap"], &["true"], 64, "pool");
+    let words = "expected words of audit, audit=0..64, guards, noaccess, leaks";
+    for nonsense in ["gaurds", "", ",", "audit=65", "audit=0", "guards,all"] {
+        let flag = format!("--stack-debug={nonsense}");
+        refused(&[&flag], &["true"], 64, words);
+    }
+    refused(&["--stack-debug=a,b"], &["true"], 64, "not 'a'");
+    for stack in ["wrap", "none"] {
+        let flags = ["--stack-debug", "--stack", stack];
+        refused(&flags, &["true"], 64, "goes with --stack pool");
+    }
+    refused(&["--cpus", "4096"], &["true"], 64, "not online");
+    refused(&[], &[], 64, "PROGRAM");
+}
+
+#[test]
+fn signals_and_the_process_are_the_programs() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["run", "sleep", "60"])
+        .process_group(0)
+        .spawn()
+        .expect("runs");
+    let name = format!("/proc/{}/comm", child.id());
+    let begun = std::time::Instant::now();
+    while fs::read_to_string(&name).is_ok_and(|name| name.trim() != "sleep") {
+        assert!(
+            begun.elapsed().as_secs() < 30,
+            "it never became the program"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().expect("killed");
+    assert_eq!(child.wait().expect("waited").signal(), Some(libc::SIGKILL));
+}

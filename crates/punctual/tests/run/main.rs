@@ -1,0 +1,28 @@
+//! Runs as users make them: how they are measured, disturbed, attacked, explained, ended and judged.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a skipped test says so"
+)]
+
+mod advice;
+mod attacked;
+#[path = "../../../record/tests/made/bills.rs"]
+mod bills;
+mod breach;
+#[path = "../common/mod.rs"]
+mod common;
+mod culprits;
+mod ends;
+mod explained;
+mod gaps;
+mod groups;
+mod launch;
+mod loads;
+mod places;
+mod rights;
+mod saving;
+mod screen;
+mod stops;
+mod throttled;
+mod verdicts;

@@ -1,0 +1,323 @@
+//! A stop of the measuring process is an event with a length, and no latency of the machine.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::common::stops::{FREEZERS, Freezer, trace};
+use crate::common::{Going, Place, cpus, event_kinds, has, is_root, skip};
+use punctual_record::{Run, StopCause};
+
+const MS: u64 = 1_000_000;
+/// How long the tests stop a run: longer than any stall that a busy machine has on all CPUs.
+const STOP: Duration = Duration::from_millis(400);
+
+/// A run of ten seconds under way, traced or not, with its probe threads.
+fn under_way(place: &Place, flags: &[&str]) -> (Going, Vec<(i32, usize)>) {
+    let all = [&["measure", "-D", "10", "-q", "-o", "run"], flags].concat();
+    let mut going = place.start(&all);
+    let wanted = if flags.contains(&"-a") {
+        1
+    } else {
+        cpus().len().min(3)
+    };
+    let probes = going.await_probes(wanted);
+    // Well after the start, which lies some 50 ms ahead.
+    sleep(Duration::from_millis(1500));
+    (going, probes)
+}
+
+/// What every run says that was stopped once: its length, and no late wake-up by it.
+#[track_caller]
+fn one_stop(run: &Run, stopped: Duration, cause: StopCause) {
+    let stops = run.stops.as_ref().expect("a stop in the record");
+    let stopped_ns = u64::try_from(stopped.as_nanos()).expect("a short stop");
+    assert_eq!(stops.list.len() as u64, stops.count);
+    let longest = stops
+        .list
+        .iter()
+        .max_by_key(|stop| stop.length_ns)
+        .expect("one");
+    assert_eq!(longest.cause, cause, "{stops:?}");
+    assert!(longest.length_ns + 30 * MS > stopped_ns, "{stops:?}");
+    for thread in &run.threads {
+        // Later than any machine that is merely busy, and earlier than the stop.
+        assert!(thread.latency.max_ns < stopped_ns * 3 / 4, "{stops:?}");
+    }
+    let kinds: Vec<&str> = run.events.iter().map(|event| event.kind.as_str()).collect();
+    assert!(kinds.contains(&"stopped"), "{kinds:?}");
+}
+
+/// The cycles of each thread sum to its schedule: those that came, those that were skipped, and
+/// those within stops.
+#[track_caller]
+fn no_cycle_is_lost(run: &Run) {
+    let stops = run.stops.as_ref().expect("a stop");
+    let counted: u64 = run
+        .threads
+        .iter()
+        .map(|t| t.latency.count + t.missed + t.lost)
+        .sum();
+    let due: u64 = run.threads.iter().map(|t| t.measured_ns / MS).sum();
+    // The last wake-up of a thread may have passed over a few more.
+    let cycles = counted + stops.cycles;
+    assert!(
+        (due..due + 50).contains(&cycles),
+        "{cycles} of {due}: {stops:?}"
+    );
+}
+
+#[test]
+fn a_process_that_is_stopped_and_continued_is_not_late() {
+    for tracing in [&["--no-explain"][..], &[]] {
+        let place = Place::new();
+        let flags = [
+            &["--deadline", "150ms", "--miss", "0.5", "-i", "1000"],
+            tracing,
+        ]
+        .concat();
+        let (going, _) = under_way(&place, &flags);
+        going.signal(libc::SIGSTOP);
+        let begin = Instant::now();
+        sleep(STOP);
+        let stopped = begin.elapsed();
+        going.signal(libc::SIGCONT);
+        going.end();
+        let run = place.run_of();
+        one_stop(&run, stopped, StopCause::Signal);
+        no_cycle_is_lost(&run);
+        // 4 % of the run: it stands, traced or not.
+        let verdict = run.verdict.expect("a verdict");
+        let reasons = verdict.reasons.join("; ");
+        assert!(!reasons.contains("stopped"), "{reasons}");
+        assert!(!reasons.contains("throttled"), "{reasons}");
+    }
+}
+
+#[test]
+fn more_than_a_twentieth_of_a_run_in_stops_makes_it_invalid() {
+    let place = Place::new();
+    let (going, _) = under_way(
+        &place,
+        &["--deadline", "1h", "--miss", "0.5", "--no-explain"],
+    );
+    for _ in 0..3 {
+        going.signal(libc::SIGSTOP);
+        sleep(Duration::from_millis(400));
+        going.signal(libc::SIGCONT);
+        sleep(Duration::from_millis(300));
+    }
+    let ended = going.end().expect(4);
+    assert!(
+        ended
+            .stdout
+            .contains("the measuring process was stopped for"),
+        "{}",
+        ended.stdout
+    );
+    let run = place.run_of();
+    let stops = run.stops.as_ref().expect("stops");
+    assert!(stops.count >= 3 && stops.total_ns > 1_000 * MS, "{stops:?}");
+    no_cycle_is_lost(&run);
+}
+
+/// Somebody who sends SIGCONT all the time excuses nothing: the process was never stopped.
+#[test]
+fn a_stall_of_the_machine_stays_late_whatever_signals_come() {
+    if !is_root() {
+        skip!("not root");
+    }
+    let place = Place::new();
+    let cpu = cpus()[0];
+    let flags = ["-a", &cpu.to_string(), "--deadline", "20ms", "--no-explain"];
+    let (going, _) = under_way(&place, &flags);
+    let stalled = std::thread::spawn(move || {
+        punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
+        punctual_rt::sched::set_current(punctual_rt::sched::Policy::Fifo(99)).expect("root may");
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(80) {}
+    });
+    while !stalled.is_finished() {
+        going.signal(libc::SIGCONT);
+        sleep(Duration::from_millis(1));
+    }
+    stalled.join().expect("a stall");
+    going.end();
+    let run = place.run_of();
+    assert_eq!(run.stops, None);
+    assert!(run.threads[0].late >= 1);
+    assert!(run.threads[0].latency.max_ns >= 75 * MS);
+}
+
+#[test]
+fn a_frozen_container_is_not_late() {
+    if !is_root() {
+        skip!("not root");
+    }
+    let mut frozen = 0;
+    for group in FREEZERS.iter().filter_map(Freezer::group) {
+        let place = Place::new();
+        let (going, _) = under_way(&place, &["--deadline", "150ms", "--no-explain"]);
+        group.add(going.pid());
+        sleep(Duration::from_millis(200));
+        group.freeze();
+        let begin = Instant::now();
+        sleep(STOP);
+        let stopped = begin.elapsed();
+        group.thaw();
+        going.end();
+        let run = place.run_of();
+        one_stop(&run, stopped, StopCause::Unknown);
+        no_cycle_is_lost(&run);
+        frozen += 1;
+    }
+    if frozen == 0 {
+        skip!("no freezer");
+    }
+}
+
+#[test]
+fn a_debugger_that_holds_one_probe_makes_it_no_later() {
+    let place = Place::new();
+    let (going, probes) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
+    let (tid, cpu) = probes[0];
+    let length = Duration::from_millis(900);
+    if !trace(tid, length) {
+        skip!("no thread may be traced here");
+    }
+    going.end();
+    let run = place.run_of();
+    let stops = run.stops.as_ref().expect("a stop");
+    assert_eq!(stops.list[0].cause, StopCause::Debugger);
+    assert_eq!(stops.list[0].cpu, Some(cpu));
+    assert!(stops.list[0].length_ns >= 890 * MS, "{stops:?}");
+    assert!(run.threads.iter().all(|t| t.latency.max_ns < 700 * MS));
+    no_cycle_is_lost(&run);
+}
+
+#[test]
+fn a_debugger_that_holds_all_threads_makes_none_later() {
+    if !has("gdb") {
+        skip!("no gdb");
+    }
+    let place = Place::new();
+    let (going, _) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
+    let pid = going.pid().to_string();
+    let mut gdb = place.command("gdb");
+    gdb.args([
+        "-batch",
+        "-p",
+        &pid,
+        "-ex",
+        "shell sleep 0.4",
+        "-ex",
+        "detach",
+    ]);
+    let ended = Going::start(gdb).end();
+    if !ended.stdout.contains("detached") {
+        skip!("gdb may not attach: {}", ended.stderr);
+    }
+    going.end();
+    let run = place.run_of();
+    let stops = run.stops.as_ref().expect("a stop");
+    assert!(stops.longest_ns >= 390 * MS, "{stops:?}");
+    assert!(
+        run.threads.iter().all(|t| t.latency.max_ns < 300 * MS),
+        "{stops:?}"
+    );
+    no_cycle_is_lost(&run);
+}
+
+/// A thread that polls finds its own stop as a gap: nobody looked meanwhile.
+#[test]
+fn a_stop_is_no_noise_and_no_watched_time() {
+    let place = Place::new();
+    let all = [
+        "measure",
+        "noise",
+        "-D",
+        "10",
+        "-q",
+        "-o",
+        "run",
+        "--no-explain",
+    ];
+    let mut going = place.start(&all);
+    going.await_probes(cpus().len().min(3));
+    sleep(Duration::from_millis(1500));
+    going.signal(libc::SIGSTOP);
+    sleep(STOP);
+    going.signal(libc::SIGCONT);
+    going.end();
+    let run = place.run_of();
+    assert!(
+        run.stops
+            .as_ref()
+            .is_some_and(|stops| stops.longest_ns > 350 * MS)
+    );
+    let gaps = run.gaps.as_ref().expect("gaps");
+    for (thread, watched) in run.threads.iter().zip(&gaps.threads) {
+        assert!(
+            thread.latency.max_ns < 300 * MS,
+            "{}",
+            thread.latency.max_ns
+        );
+        assert_eq!(
+            watched.polled_ns + watched.gap_ns + watched.unwatched_ns,
+            watched.span_ns
+        );
+    }
+}
+
+/// A stop is no latency above the break value; the probe could not know.
+#[test]
+fn a_stop_that_ends_a_run_by_its_length_says_so() {
+    let place = Place::new();
+    let (going, _) = under_way(&place, &["-b", "300000", "--no-explain"]);
+    going.signal(libc::SIGSTOP);
+    sleep(STOP);
+    going.signal(libc::SIGCONT);
+    going.end();
+    let record = place.record();
+    assert_eq!(
+        record["state"]["reason"], "process-stopped",
+        "{}",
+        record["state"]
+    );
+}
+
+/// Samples on disk are those that count.
+#[test]
+fn what_lies_in_a_stop_is_in_no_file() {
+    let place = Place::new();
+    let (going, _) = under_way(&place, &["--samples", "--no-explain"]);
+    going.signal(libc::SIGSTOP);
+    sleep(STOP);
+    going.signal(libc::SIGCONT);
+    going.end().expect(0);
+    let record = place.record();
+    assert!(
+        !event_kinds(&record).contains(&"samples"),
+        "{}",
+        record["events"]
+    );
+    assert!(record["stops"]["count"].as_u64() >= Some(1));
+}
+
+/// A stop while it ends, and one before it begins, leave a whole record.
+#[test]
+fn stops_at_any_moment_leave_a_record_that_is_read() {
+    for moment in [0, 20, 60, 150, 400, 1400] {
+        let place = Place::new();
+        let going = place.start(&["measure", "-D", "1", "-q", "-o", "run", "--no-explain"]);
+        sleep(Duration::from_millis(moment));
+        going.signal(libc::SIGSTOP);
+        sleep(Duration::from_millis(120));
+        going.signal(libc::SIGCONT);
+        let ended = going.end();
+        assert!([0, 4].contains(&ended.code()), "{ended:?}");
+        let run = place.run_of();
+        if run.stops.is_some() {
+            no_cycle_is_lost(&run);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Throttling is found by the kernel's accounts, traced or not; and a limit that kills is told
+//! of before it does.
+
+use crate::common;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+use crate::common::groups::{Group, in_group};
+use crate::common::{Ended, Going, Place, cpus, event_kinds, has, is_root, skip};
+use punctual_record::Run;
+use punctual_rt::sched::{Policy, set_current};
+
+/// A thread that never sleeps, at a real-time priority, on one CPU.
+struct Hog {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hog {
+    fn at(priority: u32, cpu: usize) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&over);
+        let work = move || {
+            punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
+            set_current(Policy::Fifo(priority)).expect("root may");
+            while !ended.load(Ordering::Relaxed) {}
+        };
+        Self {
+            over,
+            thread: Some(spawn(work)),
+        }
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One at a time: what takes all that real time may is in every other's way.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn number(file: &str) -> Option<i64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// Whether the kernel bounds real-time threads here.
+fn is_armed() -> bool {
+    let runtime = number("/proc/sys/kernel/sched_rt_runtime_us");
+    let period = number("/proc/sys/kernel/sched_rt_period_us");
+    runtime
+        .zip(period)
+        .is_some_and(|(runtime, period)| 0 < runtime && runtime < period)
+}
+
+fn reasons(run: &Run) -> String {
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    verdict.reasons.join("; ")
+}
+
+/// The same run, without tracing and with it.
+fn both(flags: &[&str]) -> [(Ended, Run); 2] {
+    [&["--no-explain"][..], &[]].map(|tracing| {
+        let place = Place::new();
+        let all = [&["measure", "-q", "--load", "none"], flags, tracing].concat();
+        let ended = place.run(&all);
+        let run = place.run_of();
+        (ended, run)
+    })
+}
+
+#[test]
+fn a_throttled_probe_is_found_traced_or_not() {
+    let _alone = alone();
+    if !is_root() || !is_armed() {
+        skip!("no throttling here");
+    }
+    let cpu = cpus()[0];
+    // Below the probe: never in its way, and yet it takes what all of real time may.
+    let _hog = Hog::at(50, cpu);
+    let cpu = cpu.to_string();
+    let flags = ["-a", &cpu, "-p", "80", "-D", "5", "--deadline", "10ms"];
+    let wanted = format!("the kernel throttled the probe of CPU {cpu}: ");
+    // Where the host takes as much right beside each gap it hides them: a quieter moment may come.
+    for last in [false, false, true] {
+        let runs = both(&flags);
+        let stole = |(_, run): &(Ended, Run)| run.events.iter().any(|event| event.kind == "steal");
+        let unfound = |(_, run): &&(Ended, Run)| !reasons(run).contains(&wanted);
+        if runs.iter().filter(unfound).any(stole) {
+            if last {
+                skip!("the host took as much of the CPU, beside each gap, as throttling does");
+            }
+            continue;
+        }
+        for (ended, run) in &runs {
+            let said = reasons(run);
+            let longest = run.threads[0].latency.max_ns;
+            assert!(said.contains(&wanted), "{said}: max {longest}");
+            assert_eq!(ended.code(), 4, "{said}");
+        }
+        return;
+    }
+}
+
+/// Interference is not throttling: the thread above takes less than all of real time may.
+#[test]
+fn a_probe_that_others_of_real_time_delay_is_late_traced_or_not() {
+    let _alone = alone();
+    if !is_root() || !is_armed() {
+        skip!("no throttling here");
+    }
+    let cpu = cpus()[0];
+    let over = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&over);
+    let thread = spawn(move || {
+        punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
+        set_current(Policy::Fifo(90)).expect("root may");
+        while !ended.load(Ordering::Relaxed) {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(30) {}
+            sleep(Duration::from_millis(70));
+        }
+    });
+    let cpu = cpu.to_string();
+    let flags = ["-a", &cpu, "-p", "80", "-D", "3", "--deadline", "10ms"];
+    let runs = both(&flags);
+    over.store(true, Ordering::Relaxed);
+    thread.join().expect("it ends");
+    for (ended, run) in runs {
+        let said = reasons(&run);
+        assert!(!said.contains("throttled"), "{said}");
+        assert_eq!(ended.code(), 2, "{said}");
+        assert!(run.threads[0].late > 10);
+    }
+}
+
+/// SCHED_OTHER is in force, whatever was asked for: others of its kind have their share.
+#[test]
+fn a_best_effort_without_priority_is_not_throttled() {
+    let _alone = alone();
+    if !is_root() || !has("setpriv") {
+        skip!("not root, or no setpriv");
+    }
+    let cpu = cpus()[0].to_string();
+    for tracing in [&["--no-explain"][..], &[]] {
+        let place = Place::new();
+        // Of its kind and always ready.
+        let mut burn = place.command("taskset");
+        burn.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]);
+        let burning = Going::start(burn);
+        let mut command = place.command("setpriv");
+        command.args(["--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"]);
+        command
+            .arg(common::program())
+            .args(["measure", "-q", "-a", &cpu, "-p", "80"]);
+        command
+            .args(["-D", "3", "--deadline", "1ms", "--best-effort"])
+            .args(tracing);
+        let ended = Going::start(command).end();
+        burning.signal(libc::SIGKILL);
+        let run = place.run_of();
+        let said = reasons(&run);
+        assert!(!said.contains("throttled"), "{said}");
+        assert_ne!(ended.code(), 4, "{said}");
+        let refused = run.demands.iter().any(|it| {
+            it.name == "priority" && it.standing == punctual_record::Standing::NotInForce
+        });
+        assert!(refused, "{:?}", run.demands);
+    }
+}
+
+#[test]
+fn the_budget_of_a_control_group_throttles_traced_or_not() {
+    let _alone = alone();
+    // The sum of the groups' budgets may not be above that of all.
+    let group = is_root()
+        .then(|| Group::with("budget", &[("cpu.rt_runtime_us", "4000")]))
+        .flatten();
+    let Some(group) = group else {
+        skip!("no real-time control group");
+    };
+    let cpu = cpus()[0].to_string();
+    for tracing in [&["--no-explain"][..], &[]] {
+        let place = Place::new();
+        let all = [
+            &[
+                "measure",
+                "-q",
+                "-a",
+                &cpu,
+                "-D",
+                "4",
+                "--deadline",
+                "10ms",
+                "-o",
+                "run",
+            ],
+            tracing,
+        ]
+        .concat();
+        let ended = in_group(&place, &group, &all).end();
+        let run = place.run_of();
+        let said = reasons(&run);
+        assert!(said.contains("of this control group ran"), "{said}");
+        assert_eq!(ended.code(), 4, "{said}");
+    }
+}
+
+#[test]
+fn a_quota_that_throttles_ordinary_threads_is_an_event() {
+    let _alone = alone();
+    let files = [
+        ("cpu.cfs_quota_us", "20000"),
+        ("cpu.rt_runtime_us", "100000"),
+    ];
+    let group = is_root().then(|| Group::with("quota", &files)).flatten();
+    let Some(group) = group else {
+        skip!("no control group with a quota");
+    };
+    let place = Place::new();
+    let flags = [
+        "measure",
+        "-q",
+        "-D",
+        "4",
+        "--load",
+        "sh -c 'while :; do :; done'",
+    ];
+    let _ = in_group(
+        &place,
+        &group,
+        &[&flags[..], &["-o", "run", "--no-explain"]].concat(),
+    )
+    .end();
+    let record = place.record();
+    let events = record["events"].as_array().expect("events");
+    let quota = events.iter().find(|event| event["kind"] == "quota");
+    let quota = quota.unwrap_or_else(|| panic!("{events:?}"));
+    assert_eq!(quota["invalidates"], false);
+    assert!(
+        quota["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("quota of"))
+    );
+}
+
+/// A command under RLIMIT_RTTIME.
+fn limited(place: &Place, us: u64, flags: &[&str]) -> Ended {
+    let mut command = place.command(common::program());
+    command.args(flags);
+    let limit = move || punctual_rt::sys::task::set_rt_time_limit(Some(us), Some(us));
+    // SAFETY: between fork and exec; a system call alone.
+    unsafe { command.pre_exec(limit) };
+    Going::start(command).end()
+}
+
+#[test]
+fn a_probe_that_the_kernel_would_kill_is_not_begun() {
+    if !is_root() {
+        skip!("not root");
+    }
+    let place = Place::new();
+    let flags = [
+        "measure",
+        "noise",
+        "-q",
+        "-D",
+        "2",
+        "--no-explain",
+        "-o",
+        "run",
+    ];
+    let ended = limited(&place, 100_000, &flags).expect(1);
+    for words in [
+        "RLIMIT_RTTIME is 100000 µs",
+        "ulimit -R unlimited",
+        "--runtime",
+        "90000 µs",
+    ] {
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+    assert_eq!(ended.stderr.trim().lines().count(), 1, "{}", ended.stderr);
+    assert!(!place.path().join("run/run.json").exists());
+    // At half of the limit it goes on.
+    let flags = [&flags[..], &["--runtime", "20000"]].concat();
+    limited(&place, 100_000, &flags).expect(0);
+}
+
+#[test]
+fn a_probe_that_never_sleeps_is_ended_before_the_kernel_kills_it() {
+    let _alone = alone();
+    if !is_root() {
+        skip!("not root");
+    }
+    let place = Place::new();
+    let cpu = cpus()[0].to_string();
+    // Each wake-up is past when it is asked for.
+    let flags = [
+        "measure",
+        "-q",
+        "-i",
+        "1",
+        "-a",
+        &cpu,
+        "-D",
+        "8",
+        "--no-explain",
+        "-o",
+        "run",
+    ];
+    let ended = limited(&place, 400_000, &flags);
+    let record = place.record();
+    let slept = record["state"]["state"] == "finished";
+    if slept {
+        skip!("the probe slept now and then");
+    }
+    assert_eq!(record["state"]["reason"], "time-limit", "{ended:?}");
+    assert!(event_kinds(&record).contains(&"signal"));
+    let _ = ended.code();
+}
+
+/// SIGTERM keeps what there is, whatever else is going on.
+#[test]
+fn a_run_of_many_threads_that_is_ended_keeps_what_it_has() {
+    let _alone = alone();
+    if !has("timeout") {
+        skip!("no timeout");
+    }
+    let place = Place::new();
+    let mut command = place.command("timeout");
+    command.arg("12").arg(common::program());
+    command.args([
+        "qualify", "-t", "99", "-D", "30", "-q", "-o", "run", "--load", "none",
+    ]);
+    // Ninety-nine threads' figures are written out by a program that may be unoptimised.
+    let ended = Going::start(command).end_within(4 * common::PATIENCE);
+    assert_eq!(ended.code(), 124, "{ended:?}");
+    assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
+    let run = place.run_of();
+    assert!(run.measured_ns > 0 && run.verdict.is_some());
+    assert!(run.threads.iter().any(|thread| thread.latency.count > 0));
+}

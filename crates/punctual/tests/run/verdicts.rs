@@ -1,0 +1,396 @@
+//! Requirements, verdicts and exit statuses; and what each output says.
+
+use crate::common;
+use crate::common::{Place, counts, cpus, each, event_kinds, in_force, is_root, read_json, skip};
+
+/// A hundred times less often than usual, so that a busy machine hardly ever
+/// misses a period, which counts as a miss of any deadline.
+const CALM: [&str; 2] = ["-i", "100ms"];
+
+#[test]
+fn a_deadline_that_nobody_misses_is_a_pass() {
+    let place = Place::new();
+    let flags = [
+        "measure",
+        "-D",
+        "1",
+        "--deadline",
+        "1s",
+        "--miss",
+        "0.5",
+        "-q",
+    ];
+    let ended = place.run(&[&flags[..], &CALM].concat());
+    let record = place.record();
+    if !in_force(&record, "priority") || !in_force(&record, "locked-memory") {
+        skip!("no privilege");
+    }
+    let ended = ended.expect(0);
+    assert!(ended.stdout.starts_with("PASS: "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 s") && ended.stdout.contains("95 % confidence"));
+    assert_eq!(record["verdict"]["outcome"], "PASS");
+    assert_eq!(record["state"]["state"], "finished");
+}
+
+#[test]
+fn a_run_keeps_its_stretches_of_time_and_no_sample_is_in_two() {
+    let place = Place::new();
+    place.run(&[
+        "measure",
+        "-q",
+        "-D",
+        "2",
+        "--best-effort",
+        "--deadline",
+        "1h",
+    ]);
+    let record = place.record();
+    let blocks = record["blocks"]["latency"].as_array().expect("blocks");
+    assert!((2..=8).contains(&blocks.len()), "{}", blocks.len());
+    assert_eq!(record["blocks"]["width_ns"], 250_000_000);
+    let count = |of: &serde_json::Value| of["count"].as_u64().expect("a count");
+    let in_blocks: u64 = blocks.iter().map(count).sum();
+    let threads = record["threads"].as_array().expect("threads");
+    let in_all: u64 = threads.iter().map(|thread| count(&thread["latency"])).sum();
+    assert!(blocks.iter().all(|block| count(block) > 0));
+    assert!(
+        in_blocks > in_all / 4 && in_blocks <= in_all,
+        "{in_blocks} of {in_all}"
+    );
+}
+
+/// Runs `measure` with the flags until no period was missed, and returns the
+/// verdict if it could be other than INVALID here.
+fn outcome(flags: &[&str], code: i32) -> Option<serde_json::Value> {
+    for _ in 0..5 {
+        let place = Place::new();
+        let ended = place.run(&[&["measure", "-q"], flags, &CALM].concat());
+        let record = place.record();
+        if !in_force(&record, "priority") || !in_force(&record, "locked-memory") {
+            return None;
+        }
+        if each(&record, "missed").iter().any(|missed| *missed > 0) {
+            continue;
+        }
+        let word = record["verdict"]["outcome"].as_str().expect("a verdict");
+        let line = ended.expect(code).stdout;
+        assert!(line.starts_with(&format!("{word}: ")), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        return Some(record["verdict"].clone());
+    }
+    panic!("the machine stands still for 100 ms in every second");
+}
+
+#[test]
+fn every_verdict_has_its_exit_status() {
+    let table: [(&[&str], i32, &str); 9] = [
+        (&["-D", "1", "--deadline", "1us"], 2, "FAIL"),
+        (&["-D", "1", "--deadline", "1us", "--miss", "0"], 2, "FAIL"),
+        (
+            &["-D", "1", "--deadline", "1s", "--miss", "1e-9"],
+            3,
+            "INCONCLUSIVE",
+        ),
+        (&["-D", "1", "--max", "1h"], 0, "PASS"),
+        (&["-D", "1", "--max", "1ns"], 2, "FAIL"),
+        (&["-D", "1", "--percentile", "50=1h"], 0, "PASS"),
+        (&["-D", "1", "--percentile", "50=1ns"], 2, "FAIL"),
+        (
+            &["-D", "1", "--percentile", "99.9999=1h"],
+            3,
+            "INCONCLUSIVE",
+        ),
+        (
+            &["-D", "1", "--percentile", "50=1h", "--max", "1ns"],
+            2,
+            "FAIL",
+        ),
+    ];
+    for (flags, code, word) in table {
+        let Some(verdict) = outcome(flags, code) else {
+            skip!("no privilege");
+        };
+        assert_eq!(verdict["outcome"], word, "{flags:?}: {verdict}");
+        let needed = &verdict["needed_seconds"];
+        assert!(
+            word == "INCONCLUSIVE" || needed.is_null(),
+            "{flags:?}: {verdict}"
+        );
+    }
+}
+
+#[test]
+fn an_inconclusive_verdict_says_how_long_to_run() {
+    let Some(verdict) = outcome(&["-D", "1", "--deadline", "1h", "--miss", "1e-6"], 3) else {
+        skip!("no privilege");
+    };
+    assert!(
+        verdict["needed_seconds"].as_u64().is_some_and(|s| s > 100),
+        "{verdict}"
+    );
+    assert!(
+        verdict["sentence"]
+            .as_str()
+            .unwrap()
+            .contains(" longer: enough if "),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn without_a_requirement_there_is_no_verdict_and_no_failure() {
+    let place = Place::new();
+    let ended = place.run(&[&["measure", "-l", "4", "-q"], &CALM[..]].concat());
+    let record = place.record();
+    if !in_force(&record, "priority") || !in_force(&record, "locked-memory") {
+        skip!("no privilege");
+    }
+    let line = ended.expect(0).stdout;
+    assert!(
+        line.starts_with("No verdict (nothing was required)"),
+        "{line}"
+    );
+    assert!(record["verdict"].is_null());
+}
+
+#[test]
+fn at_best_effort_the_verdict_says_so_itself() {
+    let Some((place, user)) = unprivileged() else {
+        skip!("only root can become another user, with setpriv");
+    };
+    let flags = [
+        "measure",
+        "-D",
+        "1",
+        "--deadline",
+        "1h",
+        "--miss",
+        "0.99",
+        "--best-effort",
+    ];
+    let ended = user(&place, &[&flags[..], &["-q"], &CALM].concat()).expect(0);
+    let wanted =
+        "under no load, at best effort (SCHED_OTHER, memory not locked, idle states not held off)";
+    assert!(ended.stdout.starts_with("PASS: "), "{}", ended.stdout);
+    assert!(ended.stdout.contains(wanted), "{}", ended.stdout);
+    let shown = place
+        .run(&["report", place.run_directory().to_str().unwrap()])
+        .expect(0);
+    assert!(shown.stdout.contains("best effort"), "{}", shown.stdout);
+}
+
+#[test]
+fn best_effort_that_leaves_nothing_undone_is_no_other_run() {
+    let place = Place::new();
+    let flags = [
+        "measure",
+        "-D",
+        "1",
+        "--deadline",
+        "1h",
+        "--miss",
+        "0.99",
+        "--best-effort",
+        "-q",
+    ];
+    let ended = place.run(&[&flags[..], &CALM].concat());
+    let record = place.record();
+    if !in_force(&record, "priority") || !in_force(&record, "cpu-dma-latency") {
+        skip!("no privilege");
+    }
+    assert!(!ended.expect(0).stdout.contains("effort"));
+}
+
+type RunAs = fn(&Place, &[&str]) -> common::Ended;
+
+/// A place in which the program runs as nobody, with ordinary limits.
+fn unprivileged() -> Option<(Place, RunAs)> {
+    if !is_root() || !common::has("setpriv") || !common::has("prlimit") {
+        return None;
+    }
+    let place = Place::new();
+    // The build's directory may be closed to others.
+    std::fs::create_dir(place.path().join("bin")).unwrap();
+    std::fs::copy(common::program(), place.path().join("bin/punctual")).unwrap();
+    let run: RunAs = |place, arguments| {
+        let mut command = place.command("prlimit");
+        command.args(["--memlock=8388608", "--rtprio=0", "setpriv"]);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.args(["--bounding-set=-all", "--inh-caps=-all"]);
+        command
+            .arg(place.path().join("bin/punctual"))
+            .args(arguments);
+        common::Going::start(command).end()
+    };
+    Some((place, run))
+}
+
+#[test]
+fn loops_threads_and_cpus_are_as_asked() {
+    let cpus = cpus();
+    let last = cpus.last().expect("a CPU").to_string();
+    let place = Place::new();
+    let flags = [
+        "measure", "-l", "250", "-t", "3", "-a", &last, "-p", "70", "-q",
+    ];
+    place.run(&flags);
+    let record = place.record();
+    assert_eq!(counts(&record), [250, 250, 250]);
+    // A thread that was late for its warm-up cuts it short, and never counts it.
+    assert!(each(&record, "warm_up").iter().all(|cycles| *cycles <= 16));
+    assert_eq!(record["request"]["priority"], 70);
+    let on: Vec<String> = each(&record, "cpu").iter().map(u64::to_string).collect();
+    assert_eq!(on, [last.as_str(); 3]);
+    let mut tids = each(&record, "tid");
+    tids.sort_unstable();
+    tids.dedup();
+    assert_eq!(tids.len(), 3, "three threads");
+}
+
+#[test]
+fn without_a_list_each_allowed_cpu_has_its_thread() {
+    let cpus = cpus();
+    let place = Place::new();
+    place.run(&["measure", "-l", "20", "-q"]);
+    let probed = each(&place.record(), "cpu");
+    // One is spared where there are four or more.
+    let expected = if cpus.len() < 4 {
+        cpus.len()
+    } else {
+        cpus.len() - 1
+    };
+    assert_eq!(probed.len(), expected);
+    assert!(probed.iter().all(|cpu| cpus.contains(&(*cpu as usize))));
+}
+
+#[test]
+fn json_is_all_that_is_printed_and_holds_the_run() {
+    let place = Place::new();
+    let flags = [
+        "measure",
+        "-l",
+        "50",
+        "--json",
+        "--deadline",
+        "1h",
+        "-o",
+        "run",
+    ];
+    let ended = place.run(&flags);
+    assert_eq!(ended.stderr, "");
+    let summary = ended.json();
+    let record = read_json(&place.path().join("run/run.json"));
+    assert_eq!(summary["format"], "punctual-run");
+    assert!(counts(&summary).iter().all(|count| *count == 50));
+    assert_eq!(summary["verdict"], record["verdict"]);
+    assert_eq!(summary["demands"], record["demands"]);
+    assert!(
+        summary["threads"][0]["latency"]["encoded"].is_null(),
+        "{summary}"
+    );
+}
+
+#[test]
+fn live_prints_cyclictests_lines() {
+    let place = Place::new();
+    let ended = place.run(&["measure", "-D", "6", "--live", "-a", &cpus()[0].to_string()]);
+    let line = ended.stdout.lines().next().expect("a line");
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    assert!(line.starts_with("T: 0 ("), "{}", ended.stdout);
+    for name in ["P:", "I:1000", "C:", "Min:", "Act:", "Avg:", "Max:"] {
+        assert!(fields.iter().any(|field| field.starts_with(name)), "{line}");
+    }
+}
+
+#[test]
+fn nothing_that_is_printed_to_a_pipe_is_coloured() {
+    let place = Place::new();
+    let ended = place.run(&["measure", "-l", "50"]);
+    assert!(!ended.stdout.contains('\x1b'), "{}", ended.stdout);
+    assert!(
+        ended.stdout.lines().all(|line| line.chars().count() <= 80),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn verbose_says_on_standard_error_what_is_done() {
+    let place = Place::new();
+    let ended = place.run(&["measure", "-l", "50", "-v", "-q", "--load", "cpu"]);
+    let at = |words: &str| {
+        let found = ended.stderr.find(words);
+        found.unwrap_or_else(|| panic!("{words}: {}", ended.stderr))
+    };
+    // Setting up beside busy processes would take many seconds.
+    let order = [
+        "looking at the machine",
+        "setting up the probe threads",
+        "starting cpu",
+        "analysing",
+    ];
+    assert!(order.map(at).is_sorted(), "{}", ended.stderr);
+    assert_eq!(ended.stdout.lines().count(), 1);
+}
+
+#[test]
+fn samples_are_all_written() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    let place = Place::new();
+    place.run(&["measure", "-l", "700", "--samples", "-q"]);
+    let directory = place.run_directory();
+    let record = place.record();
+    let mut rows = 0;
+    let parts = std::fs::read_dir(directory.join("samples")).expect("the parts");
+    for part in parts {
+        let path = part.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "parquet")
+        {
+            let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+            rows += reader.metadata().file_metadata().num_rows();
+        }
+    }
+    assert_eq!(
+        rows as u64,
+        counts(&record).iter().sum::<u64>(),
+        "{:?}",
+        place.entries()
+    );
+    // What the host takes is no fault of the writer's.
+    assert!(
+        event_kinds(&record).iter().all(|kind| *kind == "steal"),
+        "{}",
+        record["events"]
+    );
+}
+
+#[test]
+fn the_seed_stands_in_the_record_and_draws_the_same() {
+    let place = Place::new();
+    for output in ["one", "two"] {
+        place.run(&[
+            "measure",
+            "-l",
+            "100",
+            "--interval",
+            "primes",
+            "--seed",
+            "7",
+            "-o",
+            output,
+            "-q",
+        ]);
+    }
+    let [one, two] = ["one", "two"].map(|run| read_json(&place.path().join(run).join("run.json")));
+    assert_eq!(one["request"]["interval"]["seed"], 7);
+    assert_eq!(one["request"]["interval"], two["request"]["interval"]);
+    // Where no period was missed, the same draws took the same time.
+    if each(&one, "missed") == each(&two, "missed") && each(&one, "missed").iter().all(|m| *m == 0)
+    {
+        assert_eq!(each(&one, "measured_ns"), each(&two, "measured_ns"));
+    }
+    assert_ne!(each(&one, "measured_ns")[0], 100_000_000, "not fixed");
+}

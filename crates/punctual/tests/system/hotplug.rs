@@ -1,0 +1,57 @@
+//! A CPU taken offline under a probe. It stands alone in its file: every other
+//! test, and every other program on the machine, would feel it.
+
+use std::sync::mpsc;
+
+use crate::common::hotplug::Offline;
+use punctual_tool::system::watch::{Probe, Watch};
+use punctual_tool::system::{Root, online};
+
+#[test]
+fn a_cpu_taken_offline_under_a_probe_is_seen() {
+    if std::env::var_os("PUNCTUAL_TEST_HOTPLUG").is_none() {
+        return eprintln!(
+            "SKIPPED: it takes the pinning from other programs' threads: \
+             set PUNCTUAL_TEST_HOTPLUG=1 on a machine that you may do that to"
+        );
+    }
+    let root = Root::live();
+    let Some(&cpu) = online(&root).iter().rev().find(|cpu| **cpu != 0) else {
+        return eprintln!("SKIPPED: no CPU to spare");
+    };
+    let (stop, stopped) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let sleeper = std::thread::spawn(move || {
+        let mut mask = [0_u64; 16];
+        mask[cpu / 64] |= 1 << (cpu % 64);
+        // SAFETY: `mask` is as long as stated and outlives the call.
+        let pinned =
+            unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+        assert_eq!(pinned, 0);
+        // SAFETY: gettid takes nothing and never fails.
+        tell.send(unsafe { libc::gettid() }).unwrap();
+        let _ = stopped.recv();
+    });
+    let tid = told.recv().unwrap();
+    let mut watch = Watch::start(&root, &[Probe { cpu, tid }]);
+    let switch = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    let offline = match Offline::take(&switch) {
+        Ok(offline) => offline,
+        Err(error) => return eprintln!("SKIPPED: {switch}: {error}"),
+    };
+    let events = watch.poll(1_000_000_000);
+    drop(offline);
+    let back = watch.poll(2_000_000_000);
+    drop(stop);
+    sleeper.join().unwrap();
+
+    let gone: Vec<_> = events.iter().filter(|e| e.kind == "cpu-offline").collect();
+    assert_eq!(gone.len(), 1, "{events:?}");
+    assert!(gone[0].invalidates);
+    assert_eq!(
+        gone[0].text,
+        format!("CPU {cpu}, which is probed, was taken offline")
+    );
+    assert!(back.iter().any(|e| e.kind == "cpu-online"), "{back:?}");
+    assert!(online(&root).contains(&cpu));
+}

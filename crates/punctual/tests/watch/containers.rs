@@ -1,0 +1,112 @@
+//! Runs and watches in a container: a PID namespace of its own, where threads have other numbers
+//! than in the kernel's events, with and without a /proc of its own.
+
+use crate::common;
+use crate::exact;
+use std::process::Command;
+
+use crate::common::{Going, Place, has, skip};
+use crate::exact::thread;
+use crate::known::{Known, watch, watched};
+use punctual_record::Run;
+use punctual_record::explanation::{Cause, Stage};
+
+/// With a /proc of its own, and with the host's.
+const CONTAINERS: [&[&str]; 2] = [&["-p", "-m", "-f", "--mount-proc"], &["-p", "-f"]];
+
+/// A run in a container in which every wake-up is late.
+fn measured_in(container: &[&str]) -> Result<Run, String> {
+    let place = Place::new();
+    let mut command = place.command("unshare");
+    command.args(container).arg(common::program());
+    command.args(["measure", "-q", "-D", "2", "--best-effort"]);
+    command.args(["--deadline", "1ns", "--miss", "0.5"]);
+    let ended = Going::start(command).end();
+    if ended.stderr.contains("unshare failed") {
+        return Err(ended.stderr);
+    }
+    Ok(place.run_of())
+}
+
+#[test]
+fn late_wake_ups_are_explained_in_a_container() {
+    needed!();
+    if !has("unshare") {
+        skip!("there is no unshare");
+    }
+    for container in CONTAINERS {
+        let run = match measured_in(container) {
+            Ok(run) => run,
+            Err(why) => skip!("no namespace can be had: {why}"),
+        };
+        let not = run.events.iter().find(|it| it.kind == "not-explained");
+        assert!(not.is_none(), "{container:?}: {not:?}");
+        let explanation = run.explanation.expect("an explanation");
+        let samples: u64 = run.threads.iter().map(|it| it.latency.count).sum();
+        // Known by its thread, a wake-up has its stages; some of a busy host's go by unseen.
+        let first = &explanation.stages[0];
+        assert!(
+            first.times.count > samples / 2,
+            "{container:?}: {} of {samples} wake-ups have their first stage",
+            first.times.count
+        );
+        // One or another is blind where a host's agent interferes.
+        let staged = explanation.bills.iter().filter(|bill| {
+            let mut rows = bill.rows.iter();
+            rows.any(|row| row.stage != Stage::User)
+        });
+        let (staged, all) = (staged.count(), explanation.bills.len());
+        assert!(staged * 2 > all, "{container:?}: {staged} of {all} bills");
+        let own = explanation
+            .bills
+            .iter()
+            .flat_map(|bill| &bill.rows)
+            .any(|row| row.cause == Cause::WakePath);
+        assert!(own, "{container:?}: no bill knows the wake-up itself");
+    }
+}
+
+/// In a container; by itself it runs in none, and is no other test then.
+#[test]
+#[ignore = "a helper of another test, in a container"]
+fn child_watches() {
+    exact::what_it_does_is_counted(&[]);
+    let place = Place::new();
+    let mut known = Known::start(watched(), &["cycles", "600"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q"]);
+    known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of();
+    let (counted, watched) = thread(&run, "rt-loop");
+    assert_eq!(
+        (counted.tid.unsigned_abs(), watched.task.tid),
+        (known.tid, known.tid),
+        "numbered as in the container"
+    );
+    let explanation = run.explanation.expect("an explanation");
+    let first = &explanation.stages[0].times;
+    // Its wake-ups have stages once it was met, some 0.1 s after its first.
+    assert!(first.count > 50, "{first:?}");
+}
+
+#[test]
+fn a_program_is_watched_in_a_container() {
+    needed!();
+    if !has("unshare") {
+        skip!("there is no unshare");
+    }
+    let own = std::env::current_exe().expect("this program");
+    let done = Command::new("unshare")
+        .args(CONTAINERS[0])
+        .arg(own)
+        .args(["--exact", "child_watches", "--ignored", "--nocapture"])
+        .output()
+        .expect("unshare runs");
+    let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    if said.contains("unshare failed") {
+        skip!("no namespace can be had: {said}");
+    }
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+}

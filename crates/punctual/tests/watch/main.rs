@@ -1,0 +1,16 @@
+//! Programs of known behaviour, and what `punctual watch` says of them.
+
+#[path = "../common/mod.rs"]
+mod common;
+// Its macro first.
+#[macro_use]
+mod known;
+mod containers;
+mod exact;
+mod marks;
+mod periods;
+mod program;
+mod several;
+mod stops;
+mod threads;
+mod waits;

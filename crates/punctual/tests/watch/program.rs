@@ -1,0 +1,400 @@
+//! `punctual watch` on programs whose behaviour is known: what it counts is held against what
+//! they did, not against what the watch says itself.
+
+use crate::common;
+use crate::exact;
+use crate::periods;
+use crate::waits;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::common::{Going, Place, has, is_root, skip, until};
+use crate::exact::{counted_but_for_unseen, thread, times};
+use crate::known::{Known, programs_of, watch, watched};
+use punctual_record::watch::{Subject, WatchedThread};
+use punctual_record::{Run, Standing, State};
+
+#[test]
+fn what_a_program_does_is_counted_exactly() {
+    needed!();
+    exact::what_it_does_is_counted(&[]);
+}
+
+#[test]
+fn waits_that_begin_too_late_are_overruns_and_instants_that_passed_are_missed() {
+    needed!();
+    exact::late_waits_and_passed_instants_are_counted();
+}
+
+#[test]
+fn periods_that_a_thread_skips_itself_miss_the_deadline() {
+    needed!();
+    periods::periods_that_a_thread_skips_itself_miss_the_deadline();
+}
+
+#[test]
+fn a_thread_that_sleeps_for_lengths_has_no_period() {
+    needed!();
+    periods::a_thread_that_sleeps_for_lengths_has_no_period();
+}
+
+#[test]
+fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
+    needed!();
+    periods::a_thread_that_computes_its_sleeps_from_the_clock_has_a_period();
+}
+
+#[test]
+fn a_pipe_of_three_processes_is_followed_to_its_end() {
+    needed!();
+    waits::a_pipe_of_three_processes_is_followed_to_its_end();
+}
+
+#[test]
+fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked() {
+    needed!();
+    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked();
+}
+
+#[test]
+fn a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that() {
+    needed!();
+    waits::a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that();
+}
+
+/// A crowd of real-time threads is in the way of every other one: those that it would spoil
+/// wait for it.
+static CROWD: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    CROWD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn threads_without_room_make_no_pass() {
+    needed!();
+    let _alone = alone();
+    periods::threads_without_room_make_no_pass("300", 256);
+}
+
+#[test]
+fn threads_without_room_in_the_kernel_make_no_pass() {
+    needed!();
+    let _alone = alone();
+    periods::threads_without_room_make_no_pass("4300", 256);
+}
+
+#[test]
+fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
+    needed!();
+    let place = Place::new();
+    let mut known = Known::start(watched(), &["cycles", "200"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q"]);
+    known.go();
+    drop(known);
+    going.end();
+    let run = place.run_of();
+    assert_eq!(run.state, State::Finished);
+    assert!(run.events.iter().any(|event| event.kind == "program-ended"));
+    let subject = &run.watch.as_ref().expect("a watch").subject;
+    assert!(
+        matches!(subject, Subject::Program { ended: true, .. }),
+        "{subject:?}"
+    );
+    let (counted, watched) = thread(&run, "rt-loop");
+    assert_eq!(counted.lost, 0);
+    // Its end wakes it, too.
+    counted_but_for_unseen(counted.latency.count, 201, watched);
+}
+
+#[test]
+fn two_watches_side_by_side_count_the_same_and_one_that_is_killed_leaves_nothing() {
+    needed!();
+    let (one, other, killed) = (Place::new(), Place::new(), Place::new());
+    let mut known = Known::start(watched(), &["cycles", "500"]);
+    let number = known.pid.to_string();
+    let first = watch(&one, &[&number, "-q"]);
+    let second = watch(&other, &[&number, "-q", "--no-explain"]);
+    let third = watch(&killed, &[&number, "-q"]);
+    assert!(programs_of(third.pid()) >= 5);
+    third.signal(libc::SIGKILL);
+    let pid = third.pid();
+    third.end();
+    // Nothing is pinned: what a process holds goes with it.
+    assert_eq!(programs_of(pid), 0);
+    known.go();
+    for going in [first, second] {
+        going.signal(libc::SIGINT);
+        going.end();
+    }
+    let counts = [one.run_of(), other.run_of()].map(|run| {
+        let (counted, watched) = thread(&run, "rt-loop");
+        (
+            counted.latency.count,
+            counted.lost,
+            times(watched, "clock_nanosleep"),
+            watched.unseen,
+        )
+    });
+    assert_eq!(counts[0], counts[1]);
+    assert_eq!(counts[0].1, 0);
+    // The one that was killed is a record all the same.
+    assert_eq!(killed.run_of().state, State::Unfinished);
+}
+
+#[test]
+fn threads_of_ordinary_priority_are_watched_when_asked_for() {
+    needed!();
+    let place = Place::new();
+    let mut known = Known::start(watched(), &["cycles", "100", "reads", "5"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "--all", "-q", "--no-explain"]);
+    known.go();
+    going.signal(libc::SIGTERM);
+    going.end();
+    let run = place.run_of();
+    assert_eq!(
+        run.state,
+        State::Stopped {
+            reason: "terminate".to_owned()
+        }
+    );
+    let (_, answer) = thread(&run, "answer");
+    assert_eq!(answer.task.policy, "other");
+    assert!(times(answer, "clock_nanosleep") >= 5);
+    let names: Vec<&str> = run
+        .watch
+        .as_ref()
+        .unwrap()
+        .threads
+        .iter()
+        .map(|t| &*t.task.name)
+        .collect();
+    assert!(names.contains(&"rt-loop"), "{names:?}");
+}
+
+#[test]
+fn a_program_without_real_time_threads_gives_no_figures_and_says_so() {
+    needed!();
+    let place = Place::new();
+    let mut sleeper = Command::new("sleep").arg("60").spawn().expect("sleep");
+    let number = sleeper.id().to_string();
+    let ended = place.run(&["watch", &number, "-D", "500ms", "--deadline", "1ms"]);
+    let _ = sleeper.kill();
+    let _ = sleeper.wait();
+    assert_eq!(ended.status.code(), Some(4), "{}", ended.stdout);
+    let run = place.run_of();
+    assert_eq!(run.demands[0].standing, Standing::NotInForce);
+    assert!(
+        run.demands[0]
+            .mend
+            .as_ref()
+            .is_some_and(|mend| mend.contains("--all"))
+    );
+}
+
+#[test]
+fn the_worst_wake_up_of_the_system_names_who_was_in_the_way() {
+    needed!();
+    let _alone = alone();
+    exact::who_was_in_the_way_is_named(common::cpus()[0]);
+}
+
+#[test]
+fn threads_that_come_and_go_are_each_counted() {
+    needed!();
+    let place = Place::new();
+    let mut known = Known::start(watched(), &["cycles", "100", "threads", "12"]);
+    let number = known.pid.to_string();
+    let going = watch(&place, &[&number, "-q", "--no-explain"]);
+    known.go();
+    going.signal(libc::SIGINT);
+    going.end();
+    let run = place.run_of();
+    let watch = run.watch.as_ref().expect("a watch");
+    let brief: Vec<&WatchedThread> = watch
+        .threads
+        .iter()
+        .filter(|thread| thread.task.name == "rt-brief")
+        .collect();
+    assert_eq!(brief.len(), 12);
+    for thread in brief {
+        assert!(thread.ended);
+        counted_but_for_unseen(times(thread, "clock_nanosleep"), 10, thread);
+    }
+    assert!(run.threads.iter().all(|thread| thread.lost == 0));
+}
+
+#[test]
+fn late_jobs_of_a_deadline_thread_are_counted() {
+    needed!();
+    if let Err(why) = exact::late_jobs_are_counted() {
+        skip!("{why}");
+    }
+}
+
+#[test]
+fn what_deadline_jobs_use_of_their_budget_is_counted() {
+    needed!();
+    if let Err(why) = exact::the_budget_that_jobs_use_is_counted() {
+        skip!("{why}");
+    }
+}
+
+#[test]
+fn places_off_the_cpu_are_counted_with_their_stacks() {
+    needed!();
+    exact::places_off_the_cpu_are_counted();
+}
+
+#[test]
+fn waits_for_a_cpu_are_counted_of_a_program_and_of_the_system() {
+    needed!();
+    let _alone = alone();
+    exact::waits_for_a_cpu_are_counted(0, false);
+    exact::waits_for_a_cpu_are_counted(0, true);
+}
+
+/// Programs that end between two readings of the counts, and have one number, one after the other.
+#[test]
+fn waits_of_threads_whose_number_another_one_gets_are_counted_or_lost_and_said_to_be() {
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    needed!();
+    let _alone = alone();
+    let place = Place::new();
+    let going = watch(&place, &["--system", "-q", "--run-queue"]);
+    let run = || {
+        let mut child = Command::new("true").spawn().expect("true");
+        child.wait().expect("it ends");
+        child.id()
+    };
+    let number = run();
+    let again = |_: &u32| {
+        let before = number - 1;
+        fs::write(LAST, before.to_string()).is_ok() && run() == number
+    };
+    let reused = (0..60_u32).filter(again).count() as u64;
+    going.signal(libc::SIGINT);
+    going.end();
+    if reused < 40 {
+        skip!("a number is not given out again here: {reused} of 60 times");
+    }
+    let run = place.run_of();
+    let queue = run.watch.as_ref().and_then(|it| it.run_queue.as_ref());
+    let queue = queue.expect("run queues");
+    let own = queue.threads.iter().filter(|it| it.task.name == "true");
+    let kept: u64 = own.map(|it| it.woken.lengths.count).sum();
+    // Each one waited for its CPU at least once, when it was made.
+    assert!(
+        kept + queue.lost >= reused,
+        "{kept} kept, {} lost of {reused}",
+        queue.lost
+    );
+}
+
+#[test]
+fn what_can_not_be_watched_is_said_in_one_line() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 9] = [
+        (&["4194304"], "no program has the number 4194304"),
+        (
+            &["no-such-program"],
+            "no program is named 'no-such-program'",
+        ),
+        (&[], "PID|NAME"),
+        (&["1", "--system"], "--system"),
+        (&["--system", "--all"], "--all"),
+        (&["--system", "--off-cpu"], "--off-cpu"),
+        (&["1", "--stop-above", "0"], "a bare number is in us"),
+        (&["1", "--on-breach", "true"], "--breaktrace"),
+        (&["1", "--deadline", "soon"], "--deadline"),
+    ];
+    for (arguments, wanted) in cases {
+        let ended = place.run(&[&["watch"], arguments].concat());
+        assert_eq!(ended.status.code(), Some(64), "{arguments:?}");
+        assert!(ended.stderr.contains(wanted), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+    assert!(place.entries().is_empty());
+    let mut sleepers: Vec<Child> = (0..2)
+        .map(|_| {
+            let mut command = place.command(watched());
+            command.stdin(Stdio::piped());
+            command.spawn().expect("a program")
+        })
+        .collect();
+    let named = || {
+        let ended = place.run(&["watch", "watched"]);
+        ended.stderr.contains("programs are named 'watched'") && ended.status.code() == Some(64)
+    };
+    until("several of a name", named);
+    for sleeper in &mut sleepers {
+        let _ = sleeper.kill();
+        let _ = sleeper.wait();
+    }
+}
+
+#[test]
+fn without_the_privilege_nothing_is_watched_and_nothing_left_behind() {
+    if !is_root() || !has("setpriv") {
+        skip!("it takes root and setpriv to give privileges up");
+    }
+    for what in [&["1"][..], &["--system"]] {
+        let place = Place::new();
+        let mut command = place.command("setpriv");
+        command
+            .arg("--bounding-set=-sys_admin,-bpf,-perfmon")
+            .arg(common::program())
+            .arg("watch")
+            .args(what);
+        let ended = Going::start(command).end();
+        assert_eq!(ended.status.code(), Some(1));
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("CAP_BPF and CAP_PERFMON"),
+            "{}",
+            ended.stderr
+        );
+        assert!(place.entries().is_empty(), "{:?}", place.entries());
+    }
+}
+
+#[test]
+fn every_other_verb_reads_a_watch() {
+    needed!();
+    let place = Place::new();
+    let mut known = Known::start(watched(), &["cycles", "300", "reads", "3"]);
+    let number = known.pid.to_string();
+    let watches = ["one", "two"].map(|name| watch(&place, &[&number, "-q", "-o", name]));
+    known.go();
+    for going in watches {
+        going.signal(libc::SIGINT);
+        going.end();
+    }
+    let shown = place.run(&["report", "one"]).expect(0).stdout;
+    for wanted in ["rt-loop", "clock_nanosleep", "What they slept in"] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+    place.run(&["compare", "one", "two"]).expect(0);
+    place.run(&["explain", "one"]).expect(0);
+    for format in ["csv", "openmetrics", "junit", "cyclictest"] {
+        place.run(&["export", "one", "--format", format]).expect(0);
+    }
+    place
+        .run(&["merge", "one", "two", "-o", "both", "-q"])
+        .expect(0);
+    let [one, two, both] = ["one", "two", "both"].map(|name| place.run_of_path(name));
+    let count = |run: &Run| thread(run, "rt-loop").0.latency.count;
+    assert_eq!(count(&one) + count(&two), count(&both));
+    let reads = |run: &Run| times(thread(run, "rt-loop").1, "read");
+    assert_eq!(reads(&one) + reads(&two), reads(&both));
+    counted_but_for_unseen(reads(&one), 3, thread(&one, "rt-loop").1);
+    let page = fs::read_to_string(place.path().join("one/report.html")).expect("a page");
+    assert!(page.contains("What was watched"));
+}

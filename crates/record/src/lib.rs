@@ -1,0 +1,46 @@
+//! The versioned run directory: written by one half of the tool, read by the other.
+
+#![forbid(unsafe_code)]
+
+mod blocks;
+pub mod conditions;
+pub mod cpus;
+mod cross;
+pub mod directory;
+pub mod error;
+pub mod evidence;
+pub mod explanation;
+pub mod files;
+mod gaps;
+pub mod lab;
+mod load;
+pub mod merge;
+mod peaks;
+mod placement;
+pub mod read;
+pub mod run;
+pub mod samples;
+pub mod scan;
+mod stops;
+pub mod system;
+pub mod time;
+mod validate;
+pub mod watch;
+
+pub use blocks::{Blocking, Blocks};
+pub use cpus::cpu_list;
+pub use cross::{CrossCheck, CrossFigure};
+pub use directory::{RUN_FILE, RunDirectory, save_whole};
+pub use error::RecordError;
+pub use evidence::{Evidence, analyse_record, invalid_reasons};
+pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
+pub use gaps::{Gaps, Method, Subject, Watched};
+pub use load::{IDLE_SHARE, WorkCheck};
+pub use merge::{MergeError, Merger, merge};
+pub use placement::{Chosen, Placement};
+pub use read::validated;
+pub use read::{parse, read, read_each};
+pub use run::*;
+pub use samples::{Sample, SampleWriter};
+pub use stops::{Stop, StopCause, Stops};
+pub use system::SystemState;

@@ -1,0 +1,227 @@
+//! Reading a record. It may come from anywhere, so reading is total: whatever
+//! the file holds, the answer is a record that keeps its promises or one line
+//! that names the file and the place; memory is bounded by [`Bounds`].
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use serde::Deserialize;
+
+use super::directory::RUN_FILE;
+use super::error::RecordError;
+use super::run::{FORMAT, Run, VERSION};
+use super::{scan, validate};
+
+/// What a record may hold at most.
+#[derive(Debug)]
+pub struct Bounds;
+
+impl Bounds {
+    /// Bytes of `run.json`.
+    pub const FILE: u64 = 256 << 20;
+    /// Probe threads.
+    pub const THREADS: usize = 4096;
+    /// The highest CPU number and one more; Linux goes to 8192 today.
+    pub const CPUS: usize = 1 << 16;
+    /// Peaks of one thread.
+    pub const PEAKS: usize = 1 << 17;
+    /// Rows of the timeline: those of one run, with room for merged ones.
+    pub const ROWS: usize = 1 << 16;
+    /// Events.
+    pub const EVENTS: usize = 1 << 16;
+    /// Demands, loads, requirements, words of a command.
+    pub const SHORT_LIST: usize = 1 << 12;
+}
+
+/// Threads that read records side by side: their memory is what bounds them.
+const MOST_READERS: usize = 8;
+
+/// Reads a record: `path` is a run directory or its `run.json`. An unfinished
+/// record is read like any other; the leftover of a save that was cut short is
+/// not looked at.
+///
+/// # Errors
+/// [`RecordError`] with the path and, for a damaged file, the place.
+pub fn read(path: &Path) -> Result<Run, RecordError> {
+    let file = locate(path)?;
+    let bytes = slurp(&file, Bounds::FILE)?;
+    parse(&file, &bytes)
+}
+
+/// Reads records on all CPUs, makes of each there what `prepare` does, and hands that over in
+/// the order of `paths` on the caller's thread. However many there are, a few are in memory at
+/// a time. It ends with the first error of `take`.
+///
+/// # Errors
+/// That of `take`.
+pub fn read_each<T: Send, E>(
+    paths: &[PathBuf],
+    prepare: impl Fn(Run) -> T + Sync,
+    mut take: impl FnMut(&Path, Result<T, RecordError>) -> Result<(), E>,
+) -> Result<(), E> {
+    let readers = thread::available_parallelism().map_or(1, usize::from);
+    let readers = readers.clamp(1, MOST_READERS);
+    let prepare = &prepare;
+    thread::scope(|scope| {
+        let mut lanes = Vec::new();
+        for first in 0..readers.min(paths.len()) {
+            let (sender, lane) = sync_channel(1);
+            lanes.push(lane);
+            scope.spawn(move || {
+                for path in paths.iter().skip(first).step_by(readers) {
+                    // Whoever took them has stopped.
+                    if sender.send(read(path).map(prepare)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        for (path, lane) in paths.iter().zip(lanes.iter().cycle()) {
+            // A reader ends early only by a panic, which the scope passes on.
+            let Ok(prepared) = lane.recv() else { break };
+            take(path, prepared)?;
+        }
+        Ok(())
+    })
+}
+
+/// The record's file: `path` itself or `run.json` within.
+fn locate(path: &Path) -> Result<PathBuf, RecordError> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let file = path.join(RUN_FILE);
+    match file.try_exists() {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(RecordError::NoRecord {
+            path: path.to_owned(),
+        }),
+        Err(source) => Err(RecordError::Read { path: file, source }),
+    }
+}
+
+/// A whole file of at most `limit` bytes. It may be a pipe.
+pub fn slurp(path: &Path, limit: u64) -> Result<Vec<u8>, RecordError> {
+    let error = |source| RecordError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let too_large = || RecordError::TooLarge {
+        path: path.to_owned(),
+        limit,
+    };
+    let file = File::open(path).map_err(error)?;
+    let length = file.metadata().map_err(error)?.len();
+    if length > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let room = usize::try_from(length).unwrap_or(0) + 1;
+    bytes
+        .try_reserve(room)
+        .map_err(|_| error(io::ErrorKind::OutOfMemory.into()))?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(error)?;
+    if bytes.len() as u64 > limit {
+        return Err(too_large());
+    }
+    Ok(bytes)
+}
+
+/// Reads a record from memory; `path` is named in errors alone.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
+    scan::check(path, bytes, &scan::RECORD)?;
+    // Most records are sound: their places are looked for only when something is wrong.
+    let run: Run = match serde_json::from_slice(bytes) {
+        Ok(run) => run,
+        Err(_) => {
+            check_header(path, bytes)?;
+            decode(path, bytes)?
+        }
+    };
+    check_version(path, Some(&run.format), Some(run.version.into()))?;
+    validated(path, run)
+}
+
+/// A run that keeps its promises, or the place where it doesn't.
+pub fn validated(path: &Path, run: Run) -> Result<Run, RecordError> {
+    match validate::validate(&run) {
+        Ok(()) => Ok(run),
+        Err(e) => Err(RecordError::malformed(path, e.place, e.reason)),
+    }
+}
+
+/// What every version of the format has.
+#[derive(Deserialize)]
+struct Header {
+    format: Option<String>,
+    version: Option<u64>,
+}
+
+fn check_header(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let header: Header = decode(path, bytes)?;
+    check_version(path, header.format.as_deref(), header.version)
+}
+
+fn check_version(
+    path: &Path,
+    format: Option<&str>,
+    version: Option<u64>,
+) -> Result<(), RecordError> {
+    match (format, version) {
+        (Some(FORMAT), Some(version)) if version > u64::from(VERSION) => Err(RecordError::Newer {
+            path: path.to_owned(),
+            what: "record",
+            version,
+            reads: u64::from(VERSION),
+        }),
+        (Some(FORMAT), Some(1..)) => Ok(()),
+        (Some(FORMAT), _) => Err(RecordError::malformed(
+            path,
+            "version",
+            "no version of a record is stated",
+        )),
+        _ => Err(RecordError::malformed(
+            path,
+            "format",
+            format!("not a punctual record: it doesn't say \"format\": \"{FORMAT}\""),
+        )),
+    }
+}
+
+/// Decodes JSON; errors name line, column and field.
+pub fn decode<'a, T: Deserialize<'a>>(path: &Path, bytes: &'a [u8]) -> Result<T, RecordError> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+        let field = e.path().to_string();
+        // "?" stands for a key that was not reached.
+        let field = field.trim_end_matches('?').trim_end_matches('.');
+        let e = e.into_inner();
+        let mut place = format!("line {}, column {}", e.line(), e.column());
+        if !field.is_empty() {
+            place = format!("{place}, at {}", super::error::one_line(field));
+        }
+        RecordError::malformed(path, place, reason(&e))
+    })?;
+    json.end().map_err(|e| {
+        let place = format!("line {}, column {}", e.line(), e.column());
+        RecordError::malformed(path, place, reason(&e))
+    })?;
+    Ok(value)
+}
+
+/// The error without the place, which stands elsewhere.
+fn reason(e: &serde_json::Error) -> String {
+    let text = e.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

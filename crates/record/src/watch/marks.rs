@@ -1,0 +1,222 @@
+//! Places of a program that its threads passed, and how long that took.
+
+use punctual_stats::histogram::HistogramRecord;
+use punctual_stats::lengths::LengthEvidence;
+use serde::{Deserialize, Serialize};
+
+use super::super::validate::{Broken, at_most, ensure, histogram};
+use super::{WatchedTask, add_histogram};
+
+/// A mark of a watched program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WatchedMark {
+    /// What it is called.
+    pub name: String,
+    /// What is marked, as it was written.
+    pub place: String,
+    /// One place, measured from one pass to the next; else from one place to another, or from
+    /// a function's entry to its return.
+    pub point: bool,
+    /// None may take longer than this; absent where nothing is required of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ns: Option<u64>,
+    /// Why it was not seen; absent where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The threads that passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<MarkedThread>,
+    /// Passes by the program's threads that weren't watched.
+    #[serde(default)]
+    pub unwatched: u64,
+    /// Passes by threads that there was no room for.
+    #[serde(default)]
+    pub beyond: u64,
+}
+
+impl WatchedMark {
+    /// Marks of a watch.
+    pub const MOST: usize = 16;
+    /// Threads of a mark that are told apart.
+    pub const THREADS: usize = 4096;
+    /// The longest lengths of a thread that are kept.
+    pub const WORST: usize = 16;
+
+    /// How long it took, to be compared with its limit; absent where it has none.
+    pub fn evidence(&self) -> Option<LengthEvidence<'_>> {
+        let lengths = || self.threads.iter().map(|thread| &thread.lengths);
+        Some(LengthEvidence {
+            name: &self.name,
+            limit_ns: self.limit_ns?,
+            count: self.sum(|thread| thread.lengths.count),
+            longer: self.sum(|thread| thread.longer),
+            max_ns: lengths()
+                .filter(|lengths| lengths.count > 0)
+                .map(|lengths| lengths.max_ns)
+                .max(),
+        })
+    }
+
+    /// Why it can't be said whether its limit was kept, if so: what was not seen may have taken
+    /// longer.
+    pub fn not_judged(&self) -> Option<String> {
+        self.limit_ns?;
+        let name = &self.name;
+        if let Some(why) = &self.refused {
+            return Some(format!("{name} was limited and not seen: {why}"));
+        }
+        let lost = self.sum(|thread| thread.lost);
+        if lost > 0 {
+            let lost = punctual_stats::format::count(lost);
+            return Some(format!("the lengths of {lost} passes of {name} were lost"));
+        }
+        if self.beyond > 0 {
+            let beyond = punctual_stats::format::count(self.beyond);
+            return Some(format!(
+                "{beyond} passes of {name} were by threads that found no room"
+            ));
+        }
+        if self.sum(|thread| thread.lengths.count) > 0 {
+            return None;
+        }
+        Some(match (self.unwatched, self.sum(|thread| thread.count)) {
+            (0, 0) => format!("{name} was limited and never passed"),
+            (0, _) => format!("{name} was limited, and not one length of it was measured"),
+            _ => format!(
+                "{name} was limited, and threads of ordinary priority alone passed it (--all \
+                 watches them too)"
+            ),
+        })
+    }
+
+    fn sum(&self, of: impl Fn(&MarkedThread) -> u64) -> u64 {
+        let each = self.threads.iter().map(of);
+        each.fold(0, u64::saturating_add)
+    }
+}
+
+/// A thread at a mark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MarkedThread {
+    /// Itself, as it passed last.
+    pub task: WatchedTask,
+    /// How often it passed; of a pair or a function, how often it came to its end. Exact.
+    pub count: u64,
+    /// How long it took: of a point from one pass to the next, so one fewer than it passed.
+    pub lengths: HistogramRecord,
+    /// Begun, and begun again before the end.
+    #[serde(default)]
+    pub unfinished: u64,
+    /// Ended, and not begun since the watch began.
+    #[serde(default)]
+    pub unmatched: u64,
+    /// Passes whose lengths were overwritten before they were read.
+    #[serde(default)]
+    pub lost: u64,
+    /// Those that took longer than the mark's limit. Exact.
+    #[serde(default)]
+    pub longer: u64,
+    /// The longest, the longest first.
+    pub worst: Vec<WorstLength>,
+}
+
+/// One of the longest, and what the thread went through within it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorstLength {
+    /// How long it took.
+    pub length_ns: u64,
+    /// When it ended, CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// How much of it the thread was ready to run and had no CPU; absent where the kernel
+    /// doesn't count that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ns: Option<u64>,
+    /// How often it was preempted.
+    pub preempted: u64,
+    /// How often it went to sleep.
+    pub slept: u64,
+    /// Its page faults.
+    pub faults: u64,
+}
+
+pub(super) fn check(marks: &[WatchedMark]) -> Result<(), Broken> {
+    at_most(marks.len(), WatchedMark::MOST, "watch.marks")?;
+    for (index, mark) in marks.iter().enumerate() {
+        let place = format!("watch.marks[{index}].threads");
+        at_most(mark.threads.len(), WatchedMark::THREADS, place.clone())?;
+        for (index, thread) in mark.threads.iter().enumerate() {
+            let place = format!("{place}[{index}]");
+            histogram(&thread.lengths, &format!("{place}.lengths"))?;
+            ensure(
+                thread.longer <= thread.lengths.count,
+                format!("{place}.longer"),
+                "more than there are lengths",
+            )?;
+            let worst = thread.worst.len();
+            at_most(worst, WatchedMark::WORST, format!("{place}.worst"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds the marks of a watch to those before: the same marks by name and place, their threads by
+/// name.
+pub(super) fn add_up(sum: &mut Vec<WatchedMark>, marks: &[WatchedMark]) {
+    for mark in marks {
+        let same = |known: &WatchedMark| {
+            (&known.name, &known.place, known.point, known.limit_ns)
+                == (&mark.name, &mark.place, mark.point, mark.limit_ns)
+        };
+        match sum.iter().position(same) {
+            Some(at) => sum[at].add(mark),
+            None if sum.len() < WatchedMark::MOST => sum.push(mark.clone()),
+            None => {}
+        }
+    }
+}
+
+impl WatchedMark {
+    fn add(&mut self, other: &Self) {
+        self.unwatched = self.unwatched.saturating_add(other.unwatched);
+        self.beyond = self.beyond.saturating_add(other.beyond);
+        if self.refused.is_none() {
+            self.refused.clone_from(&other.refused);
+        }
+        let mut taken: Vec<usize> = Vec::new();
+        for thread in &other.threads {
+            // The second of a name joins the second of that name.
+            let same =
+                |at: &usize| self.threads[*at].task.name == thread.task.name && !taken.contains(at);
+            match (0..self.threads.len()).find(same) {
+                Some(at) => {
+                    taken.push(at);
+                    self.threads[at].add(thread);
+                }
+                None if self.threads.len() < Self::THREADS => {
+                    taken.push(self.threads.len());
+                    self.threads.push(thread.clone());
+                }
+                None => self.beyond = self.beyond.saturating_add(thread.count),
+            }
+        }
+    }
+}
+
+impl MarkedThread {
+    fn add(&mut self, other: &Self) {
+        add_histogram(&mut self.lengths, &other.lengths);
+        for (sum, term) in [
+            (&mut self.count, other.count),
+            (&mut self.unfinished, other.unfinished),
+            (&mut self.unmatched, other.unmatched),
+            (&mut self.lost, other.lost),
+            (&mut self.longer, other.longer),
+        ] {
+            *sum = sum.saturating_add(term);
+        }
+        self.worst.extend(&other.worst);
+        self.worst
+            .sort_by_key(|worst| std::cmp::Reverse(worst.length_ns));
+        self.worst.truncate(WatchedMark::WORST);
+    }
+}

@@ -1,0 +1,265 @@
+//! An explanation in which every kind of cause stands.
+
+use punctual_record::explanation::{Ledger, Mark, Picture, Span, *};
+
+/// Every kind of cause, each once.
+pub fn causes() -> Vec<Cause> {
+    let text = |text: &str| text.to_owned();
+    vec![
+        Cause::WakePath,
+        Cause::Crossing,
+        Cause::Platform,
+        Cause::Steal,
+        Cause::Host { cpus: vec![0, 1] },
+        Cause::Smi,
+        Cause::Nmi,
+        Cause::IdleExit { state: Some(3) },
+        Cause::Interrupt {
+            irq: 36,
+            name: text("virtio0-input.0"),
+        },
+        Cause::CpuInterrupt {
+            vector: text("reschedule"),
+        },
+        Cause::Call {
+            function: text("do_flush_tlb_all"),
+        },
+        Cause::TimerCallback {
+            function: text("tick_nohz_handler"),
+        },
+        Cause::Softirq { number: 3 },
+        Cause::IrqsOff {
+            function: text("_raw_spin_unlock_irqrestore"),
+            task: text("kdamond.0"),
+        },
+        Cause::LateInterrupt {
+            task: text("stress-ng"),
+        },
+        Cause::PreemptOff {
+            task: text("kworker/1:2"),
+            work: Some(text("vmstat_update")),
+        },
+        Cause::Thread {
+            task: text("irq/36-virtio0"),
+            policy: text("SCHED_FIFO"),
+            priority: 90,
+        },
+        Cause::FairShare {
+            task: text("stress-ng"),
+        },
+        Cause::Throttled { task: text("cc1") },
+        Cause::GroupThrottled {
+            group: text("/sys/fs/cgroup/system.slice/app.service"),
+            file: text("cpu.max"),
+        },
+        Cause::Inversion {
+            lock: text("0xffff888003d0a040"),
+            holder: text("logger"),
+        },
+        Cause::Lock {
+            lock: text("mmap_lock"),
+            holder: Some(text("rt-peer")),
+        },
+        Cause::Fault,
+        Cause::Blocked {
+            state: text("disk"),
+        },
+        Cause::Waker {
+            task: text("sender"),
+        },
+        Cause::Probe,
+        Cause::Tracer,
+        Cause::Other,
+        Cause::Unexplained,
+        Cause::Blind,
+    ]
+}
+
+/// A bill of these rows, all in their stages.
+pub fn bill_of(cpu: u32, due_ns: u64, rows: &[(Stage, Cause, u64)]) -> Bill {
+    let mut stages = StageTimes::default();
+    for (stage, _, ns) in rows {
+        *stages.ns[*stage as usize].get_or_insert(0) += ns;
+    }
+    Bill {
+        cpu,
+        due_ns,
+        latency_ns: rows.iter().map(|row| row.2).sum(),
+        lost: 0,
+        stages,
+        rows: rows
+            .iter()
+            .map(|(stage, cause, ns)| BillRow {
+                stage: *stage,
+                cause: cause.clone(),
+                ns: *ns,
+                stack: Vec::new(),
+                by: Vec::new(),
+                note: None,
+            })
+            .collect(),
+        picture: None,
+    }
+}
+
+/// What a run might hold: bills with one, some and all kinds of cause.
+pub fn explanation() -> Explanation {
+    let mut ledger = Ledger::new(Some(100_000));
+    for (index, cause) in causes().into_iter().enumerate() {
+        let ns = 90_000 + 7_001 * index as u64;
+        let mut bill = bill_of(
+            1,
+            1_000_000_000 * index as u64,
+            &[
+                (Stage::Interrupt, Cause::Platform, 1_200),
+                (Stage::Callback, Cause::WakePath, 800),
+                (Stage::Waking, Cause::WakePath, 310),
+                (Stage::Exit, Cause::WakePath, 2_400),
+                (Stage::Switch, cause, ns),
+                (Stage::User, Cause::WakePath, 950),
+            ],
+        );
+        bill.rows[4].stack = vec!["free_pcppages_bulk+0x1a".to_owned(), "exit_mmap".to_owned()];
+        bill.rows[4].by = vec![Culprit {
+            ns,
+            name: (index == 3).then(|| "unmapper".to_owned()),
+            tid: 472,
+            policy: "SCHED_OTHER".to_owned(),
+            priority: 0,
+            pid: Some(471),
+            command: Some("/usr/bin/stress-ng --vm 2".to_owned()),
+            group: Some("/system.slice/app.service".to_owned()),
+            ended: index % 2 == 1,
+        }];
+        bill.rows[4].note = Some("the stack was caught while it ran".to_owned());
+        bill.picture = Some(picture(bill.latency_ns as i64));
+        ledger.add_stages(&bill.stages);
+        ledger.add(&bill);
+    }
+    let everything: Vec<_> = causes()
+        .into_iter()
+        .enumerate()
+        .map(|(index, cause)| (Stage::ALL[index % 6], cause, 1_000 + index as u64))
+        .collect();
+    ledger.add(&bill_of(0, 77, &everything));
+    let real_time = GroupLimit {
+        group: "/sys/fs/cgroup/cpu/app".to_owned(),
+        file: RT_RUNTIME.to_owned(),
+        runtime_us: 100_000,
+        period_us: 1_000_000,
+        room_us: Some(850_000),
+        throttled: None,
+    };
+    let quota = GroupLimit {
+        group: "/sys/fs/cgroup/system.slice/app.service".to_owned(),
+        file: "cpu.max".to_owned(),
+        runtime_us: 20_000,
+        period_us: 100_000,
+        room_us: None,
+        throttled: Some(GroupThrottling {
+            periods: 7,
+            ns: 480_000_000,
+        }),
+    };
+    ledger.set_limits(&[quota, real_time]);
+    ledger.add_lost();
+    ledger.add_missing("the hypervisor's account of stolen time");
+    Explanation {
+        waits: vec![wait()],
+        ..ledger.to_record()
+    }
+}
+
+/// A wait with each thing that a thread may do meanwhile.
+fn wait() -> Wait {
+    let thread = |tid: u32, name: &str, ns| Culprit {
+        ns,
+        name: Some(name.to_owned()),
+        tid,
+        policy: "SCHED_OTHER".to_owned(),
+        priority: 0,
+        pid: Some(tid),
+        command: Some(format!("/usr/bin/{name}")),
+        ..Culprit::default()
+    };
+    let irq = || Cause::Interrupt {
+        irq: 36,
+        name: "virtio1".to_owned(),
+    };
+    let all = [
+        (0, 481, "control", Doing::Ready { behind: None }),
+        (1, 482, "server", Doing::Ran),
+        (
+            1,
+            482,
+            "server",
+            Doing::Ready {
+                behind: Some(thread(490, "logger", 0)),
+            },
+        ),
+        (1, 482, "server", Doing::Interrupted { cause: irq() }),
+        (1, 482, "server", Doing::Stopped),
+        (2, 483, "store", Doing::Ran),
+        (2, 483, "store", Doing::Device { cause: irq() }),
+        (2, 483, "store", Doing::Timer),
+        (3, 484, "cache", Doing::Unseen),
+    ];
+    let rows = all.into_iter().zip(1..);
+    let mut rows: Vec<WaitRow> = rows
+        .map(|((depth, tid, name, doing), index)| WaitRow {
+            ns: index * 100_000,
+            depth,
+            thread: Some(thread(tid, name, index * 100_000)),
+            doing,
+        })
+        .collect();
+    rows.push(WaitRow {
+        ns: 7,
+        depth: u32::MAX,
+        thread: None,
+        doing: Doing::Other,
+    });
+    let wait_ns = rows.iter().map(|row| row.ns).sum();
+    Wait {
+        thread: thread(481, "control", wait_ns),
+        call: "futex".to_owned(),
+        ended_by: "server".to_owned(),
+        from_ns: 5_000_000_000,
+        run: None,
+        wait_ns,
+        count: 12,
+        total_ns: 3 * wait_ns,
+        rows,
+    }
+}
+
+fn picture(latency_ns: i64) -> Picture {
+    let span = |lane, from_ns, to_ns, label: &str, in_the_way| Span {
+        lane,
+        cpu: 1,
+        from_ns,
+        to_ns,
+        label: label.to_owned(),
+        in_the_way,
+    };
+    Picture {
+        spans: vec![
+            span(Lane::Thread, -200_000, 3_000, "swapper", false),
+            span(Lane::Interrupt, 1_200, 4_710, "timer", false),
+            span(Lane::Softirq, 4_710, latency_ns - 950, "NET_RX", true),
+            span(
+                Lane::Probe,
+                latency_ns - 950,
+                latency_ns + 9_000,
+                "probe/1",
+                false,
+            ),
+        ],
+        marks: vec![Mark {
+            at_ns: 2_310,
+            cpu: 1,
+            label: "waking".to_owned(),
+        }],
+        left_out: 2,
+    }
+}

@@ -1,0 +1,289 @@
+//! Watches for records that hold one.
+
+#![allow(dead_code, reason = "each test program takes what it needs")]
+use punctual_record::watch::{
+    Breach, Budget, BudgetWindow, Following, Jobs, MarkedThread, OffCpu, OffCpuPlace, OffCpuWhy,
+    QueueTimes, RunQueue, RunQueueThread, Subject, TimesSum, Timing, Watch, WatchCost, WatchedCall,
+    WatchedMark, WatchedProgram, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
+};
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::skips::Skips;
+
+fn task(name: &str) -> WatchedTask {
+    WatchedTask {
+        tid: 4711,
+        name: name.to_owned(),
+        policy: "fifo".to_owned(),
+        priority: 60,
+    }
+}
+
+fn thread(name: &str) -> WatchedThread {
+    let mut by_timer = Histogram::new();
+    by_timer.record_n(20_000, 100);
+    WatchedThread {
+        task: task(name),
+        program: None,
+        ended: true,
+        period_ns: Some(1_000_000),
+        timing: Timing::Periodic,
+        skips: Skips::default(),
+        skipped_itself: 0,
+        by_timer: HistogramRecord::from(&by_timer),
+        by_others: HistogramRecord::from(&Histogram::new()),
+        overruns: 3,
+        worst_overrun_ns: 2_500_000,
+        switches: 5000,
+        migrations: 7,
+        jobs: Some(Jobs {
+            count: 25,
+            late: 5,
+            worst_ns: 2_000_000,
+            postponed: 5,
+            throttled: 5,
+            throttled_ns: 40_000_000,
+            worst_throttled_ns: 15_000_000,
+        }),
+        budgets: vec![budget()],
+        budgets_beyond: 1,
+        calls: vec![WatchedCall {
+            name: "futex LOCK_PI".to_owned(),
+            count: 7,
+            total_ns: 2_000_000,
+            worst_ns: 344_000,
+            by_timer: 0,
+            inversions: 7,
+            other: Some(task(name)),
+            held: true,
+        }],
+        calls_beyond: 1,
+        unseen: 1,
+        slept_but_for_stops: true,
+    }
+}
+
+fn off_cpu(name: &str) -> OffCpu {
+    let place = |why, kernel: &[&str]| OffCpuPlace {
+        thread: 0,
+        why,
+        kernel: kernel.iter().map(|it| (*it).to_owned()).collect(),
+        user: vec!["read+0x1c".to_owned(), format!("{name}::next+0x40")],
+        count: 20,
+        total_ns: 40_000_000,
+        longest_ns: 11_000_000,
+        longest_at_ns: 5_000_000_000,
+    };
+    let sum = |count| TimesSum {
+        count,
+        total_ns: count * 1_000,
+    };
+    OffCpu {
+        places: vec![
+            place(
+                OffCpuWhy::Asleep,
+                &["anon_pipe_read+0x1a0", "vfs_read+0x2c"],
+            ),
+            place(OffCpuWhy::Throttled, &[]),
+        ],
+        beyond: sum(7),
+        no_room: sum(3),
+        stackless: 2,
+        runs: 0,
+    }
+}
+
+fn run_queue(name: &str, threads: u64) -> RunQueue {
+    let times = |ns: u64, count| {
+        let mut lengths = Histogram::new();
+        lengths.record_n(ns, count);
+        QueueTimes {
+            lengths: HistogramRecord::from(&lengths),
+            total_ns: ns * count,
+            longest_at_ns: 5_000_000_000,
+        }
+    };
+    RunQueue {
+        threads: vec![RunQueueThread {
+            task: WatchedTask {
+                tid: if threads > 1 { 0 } else { task(name).tid },
+                ..task(name)
+            },
+            threads,
+            unseen: 1,
+            woken: times(12_000, 2_000),
+            preempted: times(4_000_000, 5),
+        }],
+        beyond: 9,
+        lost: 4,
+        runs: 0,
+    }
+}
+
+fn budget() -> Budget {
+    let mut used = Histogram::new();
+    used.record_n(1_000_000, 20);
+    used.record_n(12_000_000, 5);
+    let window = |jobs, over| BudgetWindow {
+        jobs,
+        used_ns: jobs * 1_000_000 + over * 11_000_000,
+        max_ns: match (jobs, over) {
+            (0, _) => 0,
+            (_, 0) => 1_000_000,
+            _ => 12_000_000,
+        },
+        over,
+        throttled: over,
+    };
+    Budget {
+        runtime_ns: 5_000_000,
+        deadline_ns: 6_000_000,
+        period_ns: 20_000_000,
+        used: HistogramRecord::from(&used),
+        over: 5,
+        throttled: 5,
+        worst_at_ns: 5_000_000_000,
+        window_ns: 100_000_000,
+        windows: vec![window(10, 0), window(0, 0), window(15, 5)],
+    }
+}
+
+/// Of a program with so many threads of this name.
+pub fn program(name: &str, threads: usize) -> Watch {
+    Watch {
+        subject: Subject::Program {
+            pid: 4710,
+            name: name.to_owned(),
+            command: vec![name.to_owned(), "--rate".to_owned()],
+            all_threads: true,
+            ended: true,
+        },
+        threads: (0..threads).map(|_| thread(name)).collect(),
+        beyond: 2,
+        unfollowed: 0,
+        children: 0,
+        ordinary: 0,
+        worst: Vec::new(),
+        cost: None,
+        breach: Some(Breach {
+            task: task(name),
+            cpu: 1,
+            latency_ns: 1_450_000,
+            at_ns: 5_000_000_000,
+        }),
+        off_cpu: (threads > 0).then(|| off_cpu(name)),
+        run_queue: Some(run_queue(name, 1)),
+        marks: vec![mark(name), refused_mark(name)],
+    }
+}
+
+/// Of several programs.
+#[allow(dead_code, reason = "not every test wants this one")]
+pub fn programs(name: &str, threads: usize) -> Watch {
+    let one = program(name, threads);
+    let seen = |pid, gone| WatchedProgram {
+        pid,
+        name: name.to_owned(),
+        gone,
+    };
+    Watch {
+        subject: Subject::Programs {
+            following: Following::Children,
+            wanted: format!("{name} (4710)"),
+            programs: vec![seen(4710, false), seen(4712, true)],
+            unnamed: 1,
+            refused: 2,
+            all_threads: false,
+        },
+        children: 3,
+        ordinary: 4,
+        threads: one
+            .threads
+            .into_iter()
+            .map(|thread| WatchedThread {
+                program: Some(4712),
+                ..thread
+            })
+            .collect(),
+        ..one
+    }
+}
+
+/// One that two threads passed.
+fn mark(name: &str) -> WatchedMark {
+    let worst = |length_ns, waited_ns| WorstLength {
+        length_ns,
+        at_ns: 5_000_000_000,
+        waited_ns,
+        preempted: 2,
+        slept: 1,
+        faults: 3,
+    };
+    let mut lengths = Histogram::new();
+    lengths.record_n(250_000, 10_000);
+    lengths.record(2_500_000);
+    let lengths = HistogramRecord::from(&lengths);
+    let thread = |lost| MarkedThread {
+        task: task(name),
+        count: 10_002,
+        lengths: lengths.clone(),
+        unfinished: 4,
+        unmatched: 1,
+        lost,
+        longer: 1,
+        worst: vec![worst(2_500_000, Some(2_000_000)), worst(250_000, None)],
+    };
+    WatchedMark {
+        name: name.to_owned(),
+        place: "begin..end".to_owned(),
+        point: false,
+        limit_ns: Some(2_000_000),
+        refused: None,
+        threads: vec![thread(0), thread(7)],
+        unwatched: 9,
+        beyond: 1,
+    }
+}
+
+/// One that the kernel wouldn't have.
+fn refused_mark(name: &str) -> WatchedMark {
+    WatchedMark {
+        name: format!("{name}-too"),
+        place: "usdt:control:step".to_owned(),
+        point: true,
+        limit_ns: None,
+        refused: Some(format!("the kernel refused {name}; take another kernel")),
+        threads: Vec::new(),
+        unwatched: 0,
+        beyond: 0,
+    }
+}
+
+/// Of a whole system.
+pub fn system(name: &str) -> Watch {
+    let worst = |before: Option<WatchedTask>| WorstWakeUp {
+        latency_ns: 1_450_000,
+        at_ns: 5_000_000_000,
+        cpu: 1,
+        task: task(name),
+        before,
+        by_timer: true,
+    };
+    Watch {
+        subject: Subject::System,
+        threads: Vec::new(),
+        beyond: 0,
+        unfollowed: 0,
+        children: 0,
+        ordinary: 0,
+        worst: vec![worst(Some(task("hog"))), worst(None)],
+        cost: Some(WatchCost {
+            measured_ns: 1_000_000_000,
+            calls: 25_034,
+            spent_ns: 3_970_000,
+        }),
+        breach: None,
+        off_cpu: None,
+        run_queue: Some(run_queue(name, 3)),
+        marks: Vec::new(),
+    }
+}

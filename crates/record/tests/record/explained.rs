@@ -1,0 +1,136 @@
+//! The bills that a record holds: read back as they were written, added up by a merge, and
+//! refused where their sums don't hold.
+
+use std::path::Path;
+
+use punctual_record::explanation::{Cause, Explanation, Stage, Wait};
+use punctual_record::*;
+use serde_json::{Value, json};
+
+use super::bills::{bill_of, causes, explanation};
+use super::support::run;
+
+fn explained(seed: u64) -> Run {
+    let mut run = run(seed);
+    run.explanation = Some(explanation());
+    run
+}
+
+fn read_back(json: &Value) -> Result<Run, String> {
+    parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
+}
+
+#[test]
+fn it_comes_back_as_it_was_written() {
+    let run = explained(1);
+    let explanation = run.explanation.as_ref().unwrap();
+    assert_eq!(explanation.bills.len(), causes().len() + 1);
+    assert_eq!(
+        read_back(&serde_json::to_value(&run).unwrap()).unwrap(),
+        run
+    );
+}
+
+/// The tracer explains, and decides nothing: a run that was not traced has no bills.
+#[test]
+fn a_bill_makes_no_run_invalid() {
+    let mut run = run(1);
+    let before = invalid_reasons(&run);
+    let task = "cc1".to_owned();
+    let rows = [(Stage::Switch, Cause::Throttled { task }, 41_300_000)];
+    run.explanation = Some(Explanation {
+        bills: vec![bill_of(1, 7, &rows)],
+        ..Explanation::default()
+    });
+    assert_eq!(invalid_reasons(&run), before);
+}
+
+#[test]
+fn a_record_without_one_still_reads() {
+    let mut json = serde_json::to_value(explained(1)).unwrap();
+    json.as_object_mut().unwrap().remove("explanation");
+    assert_eq!(read_back(&json).unwrap().explanation, None);
+}
+
+#[test]
+fn what_does_not_add_up_is_refused_with_its_place() {
+    let whole = serde_json::to_value(explained(1)).unwrap();
+    let bills = whole["explanation"]["bills"].clone();
+    let too_many = Value::Array(vec![bills[0].clone(); Explanation::BILLS + 1]);
+    let twice = json!({"stage": "interrupt", "cause": {"kind": "platform"}, "ns": 800});
+    let deep = json!(vec!["f"; Explanation::FRAMES + 1]);
+    for (pointer, value, place) in [
+        ("/bills/0/rows/0/ns", json!(1), "bills[0].rows"),
+        ("/bills/0/stages/0", json!(1), "bills[0].stages"),
+        ("/bills/0/stages/0", Value::Null, "bills[0].stages"),
+        ("/bills/1/latency_ns", json!(u64::MAX), "bills[1]"),
+        ("/bills/1/rows/1", twice, "bills[1].rows[1]"),
+        ("/bills", too_many, "bills"),
+        ("/bills/0/rows/4/stack", deep, "stack"),
+        (
+            "/bills/0/picture/spans/0/to_ns",
+            json!(-300_000),
+            "spans[0]",
+        ),
+        ("/waits/0/rows/0/ns", json!(1), "waits[0].rows"),
+        ("/waits/0/total_ns", json!(1), "waits[0].total_ns"),
+        ("/waits/0/rows/0/doing", json!({"kind": "gremlin"}), ""),
+        ("/outliers", json!(1), "outliers"),
+        ("/examined", json!(2), "examined"),
+        ("/examined_ns", json!(2), "examined_ns"),
+        ("/tail_ns", json!(2), "tail_ns"),
+        ("/ranking/0/worst_ns", json!(u64::MAX), "ranking[0]"),
+        ("/ranking/0/count", json!(u64::MAX), "ranking[0]"),
+        (
+            "/ranking/1/cause",
+            whole["explanation"]["ranking"][0]["cause"].clone(),
+            "ranking[1]",
+        ),
+        ("/stages/1/stage", json!("interrupt"), "stages[1]"),
+        ("/stages/1/times/count", json!(1), "stages[1]"),
+        ("/bills/0/stages", json!([1, 2]), ""),
+        ("/bills/0/rows/0/cause", json!({"kind": "gremlin"}), ""),
+    ] {
+        let mut json = whole.clone();
+        *json["explanation"].pointer_mut(pointer).unwrap() = value;
+        let error = read_back(&json).map(drop).expect_err(pointer);
+        assert!(
+            error.contains("explanation") && error.contains(place),
+            "{pointer}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_merge_adds_rankings_and_keeps_the_worst_bills() {
+    let (first, second) = (explained(1), explained(2));
+    let alone = first.explanation.clone().unwrap();
+    let merged = merge(&[first, run(3), second], true, Vec::new()).unwrap();
+    let sum = merged.explanation.as_ref().unwrap();
+    assert_eq!(sum.examined, 2 * alone.examined);
+    assert_eq!(sum.outliers, 2 * alone.outliers);
+    assert_eq!(sum.ranking.len(), alone.ranking.len());
+    for (sum, one) in sum.ranking.iter().zip(&alone.ranking) {
+        assert_eq!((&sum.cause, sum.worst_ns), (&one.cause, one.worst_ns));
+        assert_eq!(
+            (sum.count, sum.total_ns, sum.tail_ns),
+            (2 * one.count, 2 * one.total_ns, 2 * one.tail_ns)
+        );
+    }
+    assert_eq!(sum.stages[0].times.count, 2 * alone.stages[0].times.count);
+    assert_eq!(sum.bills.len(), Explanation::BILLS);
+    assert_eq!(sum.bills[0], alone.bills[0]);
+    assert_eq!(sum.missing, alone.missing);
+    let wait = alone.waits[0].clone();
+    let both = Wait {
+        run: Some(1),
+        count: 2 * wait.count,
+        total_ns: 2 * wait.total_ns,
+        ..wait
+    };
+    assert_eq!(sum.waits, [both]);
+    assert_eq!(
+        read_back(&serde_json::to_value(&merged).unwrap()).unwrap(),
+        merged
+    );
+}

@@ -1,0 +1,34 @@
+//! Limits of a watched program's marks.
+
+use punctual_record::analyse_record;
+use punctual_stats::Outcome;
+
+use super::support::{run_of, thread};
+
+#[test]
+fn a_program_that_never_slept_is_judged_by_its_limits_alone() {
+    let mut run = run_of(vec![thread(0, &[], 1)]);
+    run.request.requirements.clear();
+    let mut watch = super::watches::program("controller", 1);
+    watch.marks.truncate(1);
+    // The other one lost some.
+    watch.marks[0].threads.truncate(1);
+    watch.marks[0].beyond = 0;
+    run.watch = Some(watch);
+    let judge = |run: &_| {
+        let analysis = analyse_record(run).unwrap();
+        (analysis.verdict.outcome, analysis.verdict.sentence)
+    };
+    let (outcome, sentence) = judge(&run);
+    assert_eq!(outcome, Outcome::Fail, "{sentence}");
+    let mark = &mut run.watch.as_mut().unwrap().marks[0];
+    mark.limit_ns = Some(2_500_000);
+    mark.threads[0].longer = 0;
+    let (outcome, sentence) = judge(&run);
+    assert_eq!(outcome, Outcome::Pass, "{sentence}");
+
+    // What is wanted of wake-ups isn't known without one, nor is a program known that did nothing.
+    run.watch.as_mut().unwrap().marks[0].limit_ns = None;
+    let (outcome, sentence) = judge(&run);
+    assert_eq!(outcome, Outcome::Invalid, "{sentence}");
+}

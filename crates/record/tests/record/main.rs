@@ -1,0 +1,15 @@
+//! Records: written, read, merged, damaged.
+
+#[path = "../made/bills.rs"]
+mod bills;
+mod directory;
+mod explained;
+mod limits;
+mod merge;
+mod read;
+mod samples;
+#[path = "../made/runs.rs"]
+mod support;
+mod watched;
+#[path = "../made/watches.rs"]
+mod watches;

@@ -1,0 +1,453 @@
+//! Merging adds evidence up; nothing is averaged.
+#![allow(clippy::print_stderr, reason = "a measured figure is shown")]
+
+use super::bills::explanation;
+use super::support as record_support;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use punctual_record::merge::Decoded;
+use punctual_record::*;
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::Outcome;
+use record_support::{latencies, run, run_of, thread};
+
+fn exact(runs: &[Run], force: bool) -> Run {
+    merge(runs, force, vec!["merge".to_owned()]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A record that passes its own reader.
+fn checked(run: &Run) {
+    let text = serde_json::to_vec(run).unwrap();
+    assert_eq!(&parse(Path::new("merged"), &text).unwrap(), run);
+}
+
+/// A twentieth of the run: more of it, and nobody knows what the machine did.
+#[test]
+fn runs_that_were_stopped_add_up_and_too_much_of_it_is_invalid() {
+    let stopped = |number: u64, length_ns: u64| {
+        let mut run = run(number);
+        let mut stops = Stops::default();
+        let (at_ns, cause, cpu) = (1, StopCause::Signal, None);
+        stops.add(Stop {
+            at_ns,
+            length_ns,
+            cause,
+            cpu,
+            tid: None,
+        });
+        stops.cycles = 100;
+        run.stops = Some(stops);
+        run
+    };
+    // Of 10 s each.
+    assert_eq!(invalid_reasons(&stopped(1, 500_000_000)), [""; 0]);
+    let said = invalid_reasons(&stopped(1, 510_000_000)).join("; ");
+    assert!(
+        said.contains("stopped for 0.51 s, 5.1 % of the run"),
+        "{said}"
+    );
+    let merged = exact(
+        &[stopped(1, 900_000_000), run(2), stopped(3, 700_000_000)],
+        false,
+    );
+    checked(&merged);
+    let stops = merged.stops.as_ref().unwrap();
+    assert_eq!((stops.count, stops.cycles), (2, 200));
+    assert_eq!(
+        (stops.total_ns, stops.longest_ns),
+        (1_600_000_000, 900_000_000)
+    );
+    assert_eq!(merged.verdict.unwrap().outcome, Outcome::Invalid);
+    let merged = exact(&[stopped(1, 900_000_000), run(2)], false);
+    assert_ne!(merged.verdict.unwrap().outcome, Outcome::Invalid);
+}
+
+#[test]
+fn sums_and_maxima() {
+    let runs = [run(1), run(2), run(3)];
+    let merged = exact(&runs, false);
+    checked(&merged);
+    assert_eq!(merged.verb, "merge");
+    assert_eq!(merged.measured_ns, 30_000_000_000);
+    assert_eq!(merged.timeline.seconds, 30);
+    assert_eq!(merged.timeline.rows.len(), 30);
+    assert_eq!(merged.events.len(), 3);
+    assert_eq!(merged.events[2].text, "run 3: the host took 3 ms");
+    assert_eq!(merged.loads.len(), 1);
+    assert_eq!(merged.loads[0].work, 3_000_000);
+    assert_eq!(merged.loads[0].rate, 100_000.0);
+    assert_eq!(merged.demands.len(), 2);
+    assert!(
+        merged
+            .threads
+            .iter()
+            .all(|thread| thread.first_half.is_none())
+    );
+    for cpu in 0..2 {
+        let parts = runs
+            .iter()
+            .map(|run| Histogram::try_from(&run.threads[cpu].latency).unwrap());
+        let expected = Histogram::merged(&parts.collect::<Vec<_>>());
+        assert_eq!(
+            Histogram::try_from(&merged.threads[cpu].latency).unwrap(),
+            expected
+        );
+    }
+    assert_eq!(merged.merged.as_ref().unwrap().samples, [20_000; 3]);
+    assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Pass);
+    assert_eq!(merged.analysis.as_ref().unwrap().total.samples, 60_000);
+
+    let again = exact(&[merged.clone(), run(4)], false);
+    assert_eq!(again.merged.unwrap().runs, 4);
+}
+
+/// What was seen of a load in 10 s.
+fn looked(idle_s: u64) -> WorkCheck {
+    WorkCheck {
+        looked_ns: 10_000_000_000,
+        idle_ns: idle_s * 1_000_000_000,
+        longest_idle_ns: idle_s * 1_000_000_000,
+        least_cpu_ns: None,
+    }
+}
+
+#[test]
+fn a_load_that_stopped_working_in_one_run_makes_no_valid_sum() {
+    let with = |seed, idle_s| {
+        let mut run = run(seed);
+        run.loads[0].check = Some(looked(idle_s));
+        let analysis = analyse_record(&run).unwrap();
+        run.conclude(analysis);
+        run
+    };
+    // A tenth of the time is allowed, and no more.
+    assert_eq!(with(1, 1).verdict.unwrap().outcome, Outcome::Pass);
+    let verdict = with(1, 2).verdict.unwrap();
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    let told = format!("{verdict:?}");
+    assert!(
+        told.contains("the load hackbench did no work in 2.0 of 10.0 s"),
+        "{told}"
+    );
+    assert!(
+        told.contains("the number of its messages did not grow"),
+        "{told}"
+    );
+
+    let good: Vec<Run> = (1..6).map(|seed| with(seed, 0)).collect();
+    let sum = exact(&good, false);
+    assert_eq!(sum.verdict.as_ref().unwrap().outcome, Outcome::Pass);
+    assert_eq!(sum.loads[0].check.unwrap().looked_ns, 50_000_000_000);
+    for place in 0..5 {
+        let mut runs = good.clone();
+        runs[place] = with(20, 3);
+        let sum = exact(&runs, false);
+        checked(&sum);
+        assert_eq!(sum.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
+        assert_eq!(sum.loads[0].check.unwrap().idle_ns, 3_000_000_000);
+        assert!(
+            sum.loads[0]
+                .failed
+                .as_ref()
+                .unwrap()
+                .contains("in one of the runs")
+        );
+    }
+}
+
+#[test]
+fn of_a_load_no_more_is_without_work_than_was_looked_at() {
+    let mut run = run(1);
+    run.loads[0].check = Some(looked(11));
+    let text = serde_json::to_vec(&run).unwrap();
+    let error = parse(Path::new("hostile"), &text).unwrap_err().to_string();
+    assert!(error.contains("loads[0].check"), "{error}");
+    run.loads[0].check = Some(looked(1));
+    run.placement = Some(Placement {
+        load: vec![usize::MAX],
+        ..Placement::default()
+    });
+    let text = serde_json::to_vec(&run).unwrap();
+    let error = parse(Path::new("hostile"), &text).unwrap_err().to_string();
+    assert!(error.contains("placement.load[0]"), "{error}");
+}
+
+#[test]
+fn a_run_that_a_sum_holds_already_is_not_counted_again() {
+    let [mut first, mut second, mut third] = [run(1), run(2), run(3)];
+    for (run, at) in [(&mut first, "01"), (&mut second, "02"), (&mut third, "03")] {
+        run.started = format!("2026-11-21T02:46:{at}Z");
+    }
+    let sum = exact(&[first.clone(), second.clone()], false);
+    for runs in [[sum.clone(), second.clone()], [second.clone(), sum.clone()]] {
+        let error = merge(&runs, true, Vec::new()).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("02:46:02Z) is in the sum already"), "{said}");
+    }
+    let merged = exact(&[third, sum], false).merged.unwrap();
+    assert_eq!(merged.runs, 3);
+    assert!(merged.first_started.ends_with(":01Z"), "{merged:?}");
+    assert!(merged.last_started.ends_with(":03Z"), "{merged:?}");
+}
+
+#[test]
+fn peaks_stay_complete_above_their_threshold() {
+    let all: Vec<Vec<u64>> = (0..5).map(|seed| latencies(seed, 8000, 400_000)).collect();
+    let runs: Vec<Run> = all
+        .iter()
+        .map(|list| run_of(vec![thread(3, list, 64)]))
+        .collect();
+    let merged = exact(&runs, false);
+    checked(&merged);
+    let thread = &merged.threads[0];
+    assert_eq!(thread.cpu, 3);
+    let above = all
+        .iter()
+        .flatten()
+        .filter(|latency| **latency > thread.peaks_above_ns)
+        .count();
+    assert_eq!(thread.peaks.len(), above);
+    assert!(above > 10);
+    // No burst may span two runs: a second of silence stands between them.
+    let gaps = thread
+        .peaks
+        .windows(2)
+        .map(|pair| pair[1].asked_ns - pair[0].asked_ns);
+    assert!(gaps.filter(|gap| *gap > 1_000_000_000).count() >= 4);
+}
+
+#[test]
+fn a_condition_not_in_force_in_one_run_is_not_in_force() {
+    let mut bad = run(2);
+    bad.demands[0].standing = Standing::NotInForce;
+    bad.demands[0].found = "other 0".to_owned();
+    let merged = exact(&[run(1), bad, run(3)], false);
+    assert_eq!(merged.demands[0].found, "other 0");
+    assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
+    let mut cut_off = run(2);
+    cut_off.state = State::Unfinished;
+    let merged = exact(&[run(1), cut_off], false);
+    assert_eq!(
+        merged.state,
+        State::Stopped {
+            reason: "1 of 2 runs are unfinished".to_owned()
+        }
+    );
+}
+
+#[test]
+fn unlike_runs_are_refused_by_name() {
+    type Change = fn(&mut Run);
+    let changes: [(&str, Change); 7] = [
+        ("source", |run| run.request.source = "futex".to_owned()),
+        ("kernel", |run| run.system.kernel.release = "7.0".to_owned()),
+        ("host", |run| run.system.hostname = "other".to_owned()),
+        ("priority", |run| run.request.priority = 7),
+        ("load", |run| run.request.load = "none".to_owned()),
+        ("requirement", |run| {
+            run.request.requirements[0] = Requirement::MissProbability {
+                deadline_ns: 20_000,
+                allowed: 1e-2,
+            };
+        }),
+        ("deployment", |run| run.request.as_deployed = true),
+    ];
+    for (name, change) in changes {
+        let mut other = run(2);
+        change(&mut other);
+        let error = merge(&[run(1), other.clone()], false, Vec::new()).unwrap_err();
+        let line = error.to_string();
+        assert!(
+            line.starts_with(&format!("run 2 differs from the first in {name} (")),
+            "{line}"
+        );
+        assert!(line.contains("--force"));
+        let forced = exact(&[run(1), other], true);
+        checked(&forced);
+        let stated = forced.merged.unwrap().differences;
+        assert!(
+            stated.iter().any(|text| text.starts_with(name)),
+            "{stated:?}"
+        );
+    }
+    assert_eq!(merge(&[], false, Vec::new()), Err(MergeError::Nothing));
+}
+
+#[test]
+fn another_deadline_is_counted_anew() {
+    let list = latencies(9, 10_000, 400_000);
+    let mut other = run_of(vec![thread(0, &list, 1024), thread(1, &list, 1024)]);
+    other.request.requirements[0] = Requirement::MissProbability {
+        deadline_ns: 50_000,
+        allowed: 1e-2,
+    };
+    for thread in &mut other.threads {
+        thread.late = list.iter().filter(|latency| **latency > 50_000).count() as u64;
+    }
+    let merged = exact(&[run(1), other], true);
+    let late = list.iter().filter(|latency| **latency > 100_000).count() as u64;
+    assert!(late > 0);
+    assert_eq!(merged.threads[0].late, late);
+}
+
+#[test]
+fn rows_of_unequal_width_fit_or_are_left_out() {
+    let mut wide = run(2);
+    wide.timeline.row_ns *= 4;
+    wide.timeline.rows.truncate(3);
+    let merged = exact(&[run(1), wide.clone()], false);
+    assert_eq!(merged.timeline.row_ns, 4_000_000_000);
+    assert_eq!(merged.timeline.rows.len(), 6);
+    assert_eq!(merged.timeline.rows[0].count, 8000);
+    wide.timeline.row_ns = 3_000_000_000;
+    let merged = exact(&[run(1), wide], false);
+    assert!(merged.timeline.rows.is_empty());
+    assert_eq!(merged.timeline.seconds, 20);
+    let many: Vec<_> = (0..300).map(|_| run(1)).collect();
+    let merged = exact(&many, false);
+    checked(&merged);
+    assert!(merged.timeline.rows.len() <= Timeline::ROWS);
+    assert_eq!(
+        merged
+            .timeline
+            .rows
+            .iter()
+            .map(|row| row.count)
+            .sum::<u64>(),
+        300 * 20_000
+    );
+}
+
+fn written(place: &Path, runs: &[Run]) -> Vec<PathBuf> {
+    let write = |(number, run): (usize, &Run)| {
+        let path = place.join(number.to_string());
+        std::fs::write(&path, serde_json::to_vec(run).unwrap()).unwrap();
+        path
+    };
+    runs.iter().enumerate().map(write).collect()
+}
+
+#[test]
+fn read_and_decoded_side_by_side_they_are_the_sum_of_one_by_one() {
+    let place = tempfile::tempdir().unwrap();
+    let runs: Vec<Run> = (0..70)
+        .map(|seed| {
+            let threads = (0..1 + seed as usize % 3)
+                .map(|cpu| thread(cpu, &latencies(seed * 3 + cpu as u64, 500, 400_000), 128));
+            let mut run = run_of(threads.collect());
+            run.start_ns = Some(seed);
+            run.explanation = (seed % 4 != 1).then(explanation);
+            run
+        })
+        .collect();
+    let mut merger = Merger::new(true);
+    let decode = |run: Run| (Decoded::ahead(&run), run);
+    read_each(&written(place.path(), &runs), decode, |_, read| {
+        let (decoded, run) = read.unwrap();
+        merger.add_decoded(&run, &decoded.unwrap())
+    })
+    .unwrap();
+    let side_by_side = merger.finish(vec!["merge".to_owned()]).unwrap();
+    let text = |run: &Run| serde_json::to_string(run).unwrap();
+    assert_eq!(text(&side_by_side), text(&exact(&runs, true)));
+}
+
+/// A small text may hold a histogram with every bucket occupied, and a record many of them.
+#[test]
+fn what_would_fill_the_memory_does_not_wait_decoded() {
+    let mut full = Histogram::new();
+    for bucket in 0..64 {
+        let base = 1_u64 << bucket;
+        (0..1024).for_each(|step| full.record(base + (base >> 10) * step));
+    }
+    let mut one = thread(0, &latencies(1, 100, 90_000), 64);
+    one.latency = HistogramRecord::from(&full);
+    let run = run_of(vec![one.clone(); 100]);
+    assert!(Decoded::ahead(&run).is_none());
+    assert!(Decoded::ahead(&run_of(vec![one])).is_some());
+    Merger::new(false).add(&run).unwrap();
+}
+
+/// Of this thread; the first figure of its scheduling statistics.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
+}
+
+/// Time is asserted in release builds alone; `make bench` states the figure.
+#[test]
+fn a_thousand_runs() {
+    let runs = if cfg!(debug_assertions) { 100 } else { 1000 };
+    let parent = tempfile::tempdir().unwrap();
+    // As full of peaks as the engine's records get.
+    let kinds: Vec<_> = (0..10)
+        .map(|seed| {
+            let of = |cpu| thread(cpu, &latencies(seed * 2 + cpu as u64, 20_000, 90_000), 8192);
+            run_of(vec![of(0), of(1)])
+        })
+        .collect();
+    let paths: Vec<_> = (0..runs)
+        .map(|index| {
+            let path = parent.path().join(index.to_string());
+            let directory = RunDirectory::create(Some(&path), "q", std::time::UNIX_EPOCH).unwrap();
+            let mut run = kinds[index as usize % 10].clone();
+            run.start_ns = Some(index + 1);
+            let text = serde_json::to_vec(&run).unwrap();
+            std::fs::write(directory.path().join(RUN_FILE), text).unwrap();
+            path
+        })
+        .collect();
+    // Processor time: whoever else is on the machine doesn't count.
+    let begun = processor_time();
+    let mut merger = Merger::new(false);
+    let mut reading = Duration::ZERO;
+    for path in &paths {
+        let before = processor_time();
+        let run = read(path).unwrap();
+        reading += processor_time() - before;
+        merger.add(&run).unwrap();
+    }
+    let added = processor_time() - begun;
+    let merged = merger.finish(Vec::new()).unwrap();
+    let took = processor_time() - begun;
+    let adding = added - reading;
+    eprintln!(
+        "reading {reading:?}, adding {adding:?}, analysing {:?}",
+        took - added
+    );
+    assert_eq!(merged.merged.as_ref().unwrap().runs, runs);
+    assert_eq!(
+        merged.analysis.as_ref().unwrap().total.samples,
+        runs * 40_000
+    );
+    eprintln!("{runs} runs read and merged in {took:?}");
+    if !cfg!(debug_assertions) {
+        assert!(took.as_secs_f64() < 2.0, "{took:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// However the samples are cut into runs, the sum is the same.
+    #[test]
+    fn cutting_does_not_matter(seed in 0_u64..1000, cut in 1_usize..1999) {
+        let list = latencies(seed, 2000, 300_000);
+        let whole = run_of(vec![thread(0, &list, 4096)]);
+        let halves = [
+            run_of(vec![thread(0, &list[..cut], 4096)]),
+            run_of(vec![thread(0, &list[cut..], 4096)]),
+        ];
+        let merged = exact(&halves, false);
+        prop_assert_eq!(&merged.threads[0].latency, &whole.threads[0].latency);
+        prop_assert_eq!(merged.threads[0].late, whole.threads[0].late);
+        prop_assert_eq!(merged.threads[0].peaks.len(), whole.threads[0].peaks.len());
+        let cycles: Vec<_> = merged.threads[0].peaks.iter().map(|peak| peak.cycle).collect();
+        let expected: Vec<_> = whole.threads[0].peaks.iter().map(|peak| peak.cycle).collect();
+        prop_assert_eq!(cycles, expected);
+    }
+}

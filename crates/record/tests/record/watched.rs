@@ -1,0 +1,297 @@
+//! What a record says of a watch must agree with itself: each contradiction is refused, with its
+//! place.
+
+use std::path::Path;
+
+use punctual_record::watch::{OffCpu, RunQueue};
+use punctual_record::{Run, merge, parse};
+use serde_json::{Value, json};
+
+use super::bills::explanation;
+use super::support::run;
+use super::watches;
+
+/// The runs here begin as the clock does, and last 10 s: an hour is another run's.
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+fn watched(seed: u64) -> Run {
+    let mut run = run(seed);
+    run.watch = Some(watches::program("controller", run.threads.len()));
+    run.explanation = Some(explanation());
+    run
+}
+
+fn read_back(json: &Value) -> Result<Run, String> {
+    parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
+}
+
+/// What each of these is refused with, where the value at a pointer is another one.
+fn refused(under: &str, cases: &[(&str, Value, &str)]) {
+    let run = watched(1);
+    let whole = serde_json::to_value(&run).unwrap();
+    assert_eq!(read_back(&whole).unwrap(), run);
+    for (pointer, value, words) in cases {
+        let mut json = whole.clone();
+        let at = format!("{under}{pointer}");
+        *json.pointer_mut(&at).unwrap_or_else(|| panic!("{at}")) = value.clone();
+        let line = read_back(&json).map(drop).expect_err(&at);
+        assert!(
+            line.contains(words) && !line.contains('\n'),
+            "{at} = {value} gave {line:?}, not {words:?}"
+        );
+    }
+}
+
+/// 20 times, 40 ms together, 11 ms the longest.
+#[test]
+fn places_off_the_cpu_whose_sums_are_impossible_are_refused() {
+    let run = serde_json::to_value(watched(1)).unwrap();
+    let places = run.pointer("/watch/off_cpu/places").unwrap().clone();
+    let twice = json!([places[0], places[0]]);
+    let deep = json!(vec!["f"; OffCpu::FRAMES + 1]);
+    let many = Value::Array(vec![places[0].clone(); OffCpu::MOST + 1]);
+    refused(
+        "/watch/off_cpu",
+        &[
+            ("/places/0/thread", json!(2), "places[0].thread: 2 of 2"),
+            ("/places/0/count", json!(0), "places[0].count: never there"),
+            ("/places/0/count", json!(3), "places[0].total_ns"),
+            (
+                "/places/0/longest_ns",
+                json!(40_000_001),
+                "places[0].total_ns",
+            ),
+            (
+                "/places/0/longest_ns",
+                json!(1_999_999),
+                "places[0].total_ns",
+            ),
+            (
+                "/places/0/total_ns",
+                json!(220_000_001),
+                "places[0].total_ns",
+            ),
+            (
+                "/places/1/total_ns",
+                json!(40_000_001),
+                "places[1]: more time",
+            ),
+            (
+                "/places/0/longest_at_ns",
+                json!(HOUR_NS),
+                "places[0].longest_at_ns",
+            ),
+            ("/places/0/kernel", deep.clone(), "places[0].kernel: 65"),
+            ("/places/1/user", deep, "places[1].user: 65"),
+            ("/places/0/why", json!("bored"), "unknown variant"),
+            ("/places", twice, "places[1]: the same place twice"),
+            ("/places", many, "places: 257 entries"),
+            (
+                "/beyond/count",
+                json!(0),
+                "beyond.total_ns: 7000 ns of no times",
+            ),
+            ("/no_room/count", json!(0), "no_room.total_ns: 3000 ns"),
+        ],
+    );
+}
+
+/// 2,000 wake-ups of 12 us, and 5 preemptions of 4 ms.
+#[test]
+fn run_queues_whose_sums_are_impossible_are_refused() {
+    let run = serde_json::to_value(watched(1)).unwrap();
+    let thread = run.pointer("/watch/run_queue/threads/0").unwrap().clone();
+    let many = Value::Array(vec![thread.clone(); RunQueue::MOST + 1]);
+    let mut shorter = thread.clone();
+    shorter["preempted"] = shorter["woken"].clone();
+    refused(
+        "/watch/run_queue/threads",
+        &[
+            (
+                "/0/woken/total_ns",
+                json!(24_000_001),
+                "woken.total_ns: 24000001",
+            ),
+            (
+                "/0/woken/total_ns",
+                json!(22_000_000),
+                "woken.total_ns: 22000000",
+            ),
+            ("/0/woken/total_ns", json!(0), "woken.total_ns"),
+            (
+                "/0/preempted/total_ns",
+                json!(u64::MAX),
+                "preempted.total_ns",
+            ),
+            ("/0/woken/lengths/count", json!(1), "woken.lengths"),
+            ("/0/woken/lengths/max_ns", json!(9), "woken.lengths"),
+            (
+                "/0/preempted/longest_at_ns",
+                json!(HOUR_NS),
+                "preempted.longest_at_ns",
+            ),
+            ("/0/threads", json!(0), "threads[0].threads: no thread"),
+            (
+                "/0/threads",
+                json!(2),
+                "task.tid: the number of one of 2 threads",
+            ),
+            ("", json!([shorter, thread]), "threads[1]: a longer time"),
+            ("", many, "threads: 257 entries"),
+        ],
+    );
+}
+
+/// 25 jobs, 20 of 1 ms and 5 of 12 ms, of 5 ms in each 20 ms; in windows of 10, 0 and 15.
+#[test]
+fn budgets_that_contradict_their_jobs_are_refused() {
+    let run = serde_json::to_value(watched(1)).unwrap();
+    let budgets = run.pointer("/watch/threads/0/budgets").unwrap().clone();
+    let twice = json!([budgets[0], budgets[0]]);
+    let many = Value::Array(vec![budgets[0].clone(); 5]);
+    let windows = Value::Array(vec![budgets[0]["windows"][0].clone(); 129]);
+    refused(
+        "/watch/threads/0/budgets",
+        &[
+            ("/0/over", json!(26), "over: 26 of 25 jobs"),
+            ("/0/over", json!(0), "over: 0 of 25 jobs"),
+            ("/0/runtime_ns", json!(0), "runtime_ns: a budget of nothing"),
+            ("/0/runtime_ns", json!(6_000_001), "not ascending"),
+            ("/0/deadline_ns", json!(20_000_001), "not ascending"),
+            ("/0/used/count", json!(24), "used: the histogram"),
+            ("/0/worst_at_ns", json!(HOUR_NS), "worst_at_ns"),
+            (
+                "/0/window_ns",
+                json!(0),
+                "window_ns: windows without a length",
+            ),
+            (
+                "/0/throttled",
+                json!(4),
+                "windows: their throttled sum to 5",
+            ),
+            (
+                "/0/windows/0/jobs",
+                json!(11),
+                "windows: their jobs sum to 26",
+            ),
+            (
+                "/0/windows/0/used_ns",
+                json!(9_999_999),
+                "their used_ns sum",
+            ),
+            (
+                "/0/windows/0/used_ns",
+                json!(10_000_001),
+                "windows[0]: its sum",
+            ),
+            ("/0/windows/2/over", json!(16), "windows[2]: more jobs over"),
+            ("/0/windows/2/over", json!(0), "windows[2]: its most"),
+            (
+                "/0/windows/2/over",
+                json!(4),
+                "windows: their over sum to 4",
+            ),
+            (
+                "/0/windows/2/max_ns",
+                json!(13_000_000),
+                "windows: their most",
+            ),
+            (
+                "/0/windows/1",
+                json!({"jobs": 0, "used_ns": 0, "max_ns": 0, "throttled": 1}),
+                "windows[1]: figures without jobs",
+            ),
+            ("/0/windows", windows, "windows: 129 entries"),
+            ("", twice, "budgets[1]: the same budget twice"),
+            ("", many, "budgets: 5 entries"),
+        ],
+    );
+}
+
+#[test]
+fn waits_that_contradict_themselves_are_refused() {
+    let run = serde_json::to_value(watched(1)).unwrap();
+    let rows = run.pointer("/explanation/waits/0/rows").unwrap().clone();
+    let wait_ns = run["explanation"]["waits"][0]["wait_ns"].as_u64().unwrap();
+    let late = json!(u64::MAX - wait_ns + 1);
+    refused(
+        "/explanation/waits/0",
+        &[
+            ("/rows/0/ns", json!(1), "rows: sum to"),
+            (
+                "/rows/1/thread",
+                Value::Null,
+                "rows[1]: a thread and what it did",
+            ),
+            (
+                "/rows/1/doing",
+                json!({"kind": "other"}),
+                "rows[1]: a thread",
+            ),
+            (
+                "/rows/1/thread/ns",
+                json!(200_001),
+                "rows[1]: its thread took more",
+            ),
+            (
+                "/rows/4/doing",
+                json!({"kind": "ran"}),
+                "rows[4]: the same thread",
+            ),
+            (
+                "/rows/9/doing",
+                rows[1]["doing"].clone(),
+                "rows[9]: a thread",
+            ),
+            ("/count", json!(0), "count: no wait"),
+            ("/count", json!(1), "total_ns"),
+            (
+                "/total_ns",
+                json!(wait_ns - 1),
+                "total_ns: less than the longest",
+            ),
+            ("/from_ns", late, "wait_ns: ends after the end of time"),
+            (
+                "/from_ns",
+                json!(HOUR_NS),
+                "from_ns: 3600000000000 ns is no instant",
+            ),
+        ],
+    );
+}
+
+/// A sum of runs has no clock of its own: the instants in it are those of its parts.
+#[test]
+fn instants_of_a_run_whose_beginning_is_unknown_are_taken_as_they_are() {
+    let mut run = watched(1);
+    run.start_ns = None;
+    let mut json = serde_json::to_value(&run).unwrap();
+    json["explanation"]["waits"][0]["from_ns"] = json!(HOUR_NS);
+    json["watch"]["off_cpu"]["places"][0]["longest_at_ns"] = json!(7);
+    assert!(read_back(&json).is_ok());
+}
+
+#[test]
+fn parts_that_a_sum_does_not_have_are_refused() {
+    let with = |run: &Run, pointer: &str, key: &str, value: u64| {
+        let mut json = serde_json::to_value(run).unwrap();
+        json.pointer_mut(pointer).unwrap()[key] = json!(value);
+        read_back(&json).map(drop)
+    };
+    let single = watched(1);
+    let sum = merge(&[watched(2), watched(3)], false, Vec::new()).unwrap();
+    for (pointer, key) in [
+        ("/explanation/waits/0", "run"),
+        ("/watch/off_cpu", "runs"),
+        ("/watch/run_queue", "runs"),
+    ] {
+        let line = with(&single, pointer, key, 1).unwrap_err();
+        assert!(line.contains("this is no sum of runs"), "{line}");
+        let line = with(&sum, pointer, key, 3).unwrap_err();
+        assert!(line.contains(&format!("{key}: 3 of 2 runs")), "{line}");
+        assert_eq!(with(&sum, pointer, key, 2), Ok(()));
+    }
+    let line = with(&sum, "/explanation/waits/0", "run", 0).unwrap_err();
+    assert!(line.contains("runs count from 1"), "{line}");
+}

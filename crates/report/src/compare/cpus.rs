@@ -1,0 +1,82 @@
+//! The CPUs of one run compared: they were measured at the same time.
+
+use punctual_stats::compare::{Members, Untested, members};
+use serde::Serialize;
+
+use crate::figures::Figures;
+use punctual_record::Run;
+
+/// One probe thread.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cpu {
+    /// `CPU 1`, or the name of a thread.
+    pub name: String,
+    /// Samples.
+    pub samples: u64,
+    /// Median, where it is supported.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    pub p999_ns: Option<u64>,
+    /// Exact maximum.
+    pub max_ns: Option<u64>,
+}
+
+/// The CPUs of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cpus {
+    /// When the run was begun.
+    pub started: String,
+    /// Time measured, where that is known.
+    pub measured_ns: Option<u64>,
+    /// One for each probe thread.
+    pub cpus: Vec<Cpu>,
+    /// Each beside the others.
+    pub statistics: Members,
+}
+
+/// Compares the CPUs of a run. Without `confidence` it is the run's own.
+///
+/// # Errors
+/// A sentence, where it has no two of them.
+pub fn compare_cpus(run: &Run, confidence: Option<f64>) -> Result<Cpus, String> {
+    if run.threads.len() < 2 {
+        return Err(
+            "the run has one probe thread: to compare CPUs, measure on two or more (-a 0,1); \
+             to compare two runs, name both"
+                .to_owned(),
+        );
+    }
+    let figures = Figures::of(run);
+    let cpus = figures
+        .rows
+        .iter()
+        .map(|row| Cpu {
+            name: row.name.clone(),
+            samples: row.count,
+            p50_ns: row.percentile(50.0),
+            p99_ns: row.percentile(99.0),
+            p999_ns: row.percentile(99.9),
+            max_ns: row.max,
+        })
+        .collect();
+    let confidence = confidence.unwrap_or(run.request.confidence);
+    let statistics = match &run.blocks {
+        Some(blocks) if !blocks.threads.is_empty() => {
+            members(&blocks.threads, blocks.width_ns, confidence)
+        }
+        _ => Members {
+            members: Vec::new(),
+            basis: None,
+            untested: Some(Untested::NoBlocks),
+            confidence,
+        },
+    };
+    Ok(Cpus {
+        started: run.started.clone(),
+        measured_ns: run.knows("measured-time").then_some(run.measured_ns),
+        cpus,
+        statistics,
+    })
+}

@@ -1,0 +1,144 @@
+//! Who stole the time, in a few lines: the causes that cost most, and what to do about them.
+
+use super::name;
+use super::text::{counts, mends, not_seen, ranked};
+use crate::style::{Style, Tone, wrap};
+use crate::words;
+use punctual_record::Run;
+use punctual_record::explanation::{Explanation, Ranked};
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Causes.
+    pub causes: usize,
+    /// What to do about them, each with its command.
+    pub fixes: usize,
+}
+
+/// Whether wake-ups were late, so that shares are those of their time.
+pub(crate) fn are_of_outliers(explanation: &Explanation) -> bool {
+    explanation.above_ns.is_some() && explanation.outliers > 0
+}
+
+/// The causes' parts of the time of all late wake-ups, or of all bills where none was late or no
+/// limit says which are.
+pub(crate) fn part_ns(explanation: &Explanation, ranked: &Ranked) -> u64 {
+    if are_of_outliers(explanation) {
+        ranked.tail_ns
+    } else {
+        ranked.total_ns
+    }
+}
+
+/// Of all causes together.
+pub(crate) fn parts_ns(explanation: &Explanation) -> u64 {
+    let parts = explanation
+        .ranking
+        .iter()
+        .map(|it| part_ns(explanation, it));
+    parts.fold(0, u64::saturating_add)
+}
+
+/// The causes by their part, what nobody could name among them.
+fn by_part(explanation: &Explanation) -> Vec<&Ranked> {
+    let mut causes = ranked(explanation, usize::MAX);
+    causes.retain(|ranked| part_ns(explanation, ranked) > 0);
+    causes.sort_by_key(|ranked| std::cmp::Reverse(part_ns(explanation, ranked)));
+    causes
+}
+
+/// A part of the whole as percent: `12.3 %`, `< 0.1 %`.
+pub(crate) fn part_of(part: u64, whole: u64) -> String {
+    match 100.0 * part as f64 / whole.max(1) as f64 {
+        percent if part > 0 && percent < 0.05 => "< 0.1 %".to_owned(),
+        _ if part == 0 => "0".to_owned(),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
+/// The section of a brief summary; empty where this run was not traced, or nothing was to be
+/// explained and `extent` is nothing.
+#[must_use]
+pub fn brief(run: &Run, style: &Style, extent: Extent) -> Vec<String> {
+    let Some(explanation) = run.explanation.as_ref().filter(|_| extent.causes > 0) else {
+        return Vec::new();
+    };
+    let mut out = vec![style.paint(Tone::Bold, "Who stole the time")];
+    let mut paragraph = |tone: Tone, text: &str, most: usize| {
+        for line in wrap(text, style.columns() - 2).iter().take(most) {
+            out.push(format!("  {}", style.paint(tone, line)));
+        }
+    };
+    paragraph(Tone::Plain, &counts(run, explanation), 3);
+    if extent.fixes > 1 {
+        let missing = not_seen(run, explanation);
+        if let Some(first) = missing.first() {
+            paragraph(Tone::Unsure, &format!("not seen: {first}"), 2);
+        }
+    }
+    causes(explanation, style, extent.causes, &mut out);
+    fixes(run, explanation, style, extent.fixes, &mut out);
+    out
+}
+
+fn causes(explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<String>) {
+    let all = by_part(explanation);
+    if all.is_empty() {
+        return;
+    }
+    let whole = parts_ns(explanation);
+    let head = format!("  {:>8}  {:>9}  cause", "share", "worst");
+    out.push(style.paint(Tone::Dim, &head));
+    let room = style.columns().saturating_sub(23);
+    for ranked in all.iter().take(most) {
+        let tone = if ranked.cause.is_residue() {
+            Tone::Void
+        } else {
+            Tone::Plain
+        };
+        let figures = format!(
+            "  {:>8}  {:>9}  ",
+            part_of(part_ns(explanation, ranked), whole),
+            words::duration(ranked.worst_ns)
+        );
+        let cause = words::shortened(&name(&ranked.cause), room);
+        out.push(format!(
+            "{}{}",
+            style.paint(Tone::Plain, &figures),
+            style.paint(tone, &cause)
+        ));
+    }
+    let rest: u64 = all
+        .iter()
+        .skip(most)
+        .map(|it| part_ns(explanation, it))
+        .sum();
+    if let Some(more) = all.len().checked_sub(most).filter(|more| *more > 0) {
+        let more = words::plural(more as u64, "other cause", "other causes");
+        let text = format!("  {:>8}  {:>9}  {more}", part_of(rest, whole), "");
+        out.push(style.paint(Tone::Dim, &text));
+    }
+}
+
+/// What to do about the causes, those that cost most first.
+fn fixes(run: &Run, explanation: &Explanation, style: &Style, most: usize, out: &mut Vec<String>) {
+    let known = mends(run, explanation);
+    let order = by_part(explanation);
+    let fixes = order.iter().filter_map(|ranked| {
+        let (cause, fix) = known.iter().find(|(cause, _)| **cause == ranked.cause)?;
+        Some((name(cause), fix))
+    });
+    for (index, (cause, fix)) in fixes.take(most).enumerate() {
+        if index == 0 {
+            out.push(style.paint(Tone::Bold, "What to do"));
+        }
+        for (index, line) in wrap(&format!("{cause}: {fix}"), style.columns() - 4)
+            .iter()
+            .enumerate()
+        {
+            let head = if index == 0 { "  - " } else { "    " };
+            out.push(format!("{head}{}", style.paint(Tone::Plain, line)));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What to do about a control group that was throttled.
+
+use super::mend::quoted;
+use punctual_record::Run;
+use punctual_record::explanation::{GroupLimit, RT_RUNTIME};
+
+/// The write that lifts a limit of a group, and whom it concerns beside the probe.
+pub(super) fn lift(group: &str, file: &str, run: &Run) -> String {
+    let path = quoted(&format!("{group}/{file}"));
+    if file != RT_RUNTIME {
+        let all = if file == "cpu.max" { "max" } else { "-1" };
+        let unit = group.rsplit('/').next().unwrap_or("");
+        let is_unit = [".service", ".scope", ".slice"]
+            .iter()
+            .any(|kind| unit.ends_with(kind));
+        let engine = if is_unit {
+            format!(
+                "; systemd may set it again: systemctl set-property {} CPUQuota=",
+                quoted(unit)
+            )
+        } else {
+            "; a container engine or service manager that made the group may set it again: change \
+             it there as well"
+                .to_owned()
+        };
+        return format!(
+            "lift the CPU quota of its control group: echo {all} > {path}; every thread of the \
+             group then takes what it can get of the CPUs, from other groups too; a real-time \
+             thread is not bound by it{engine}"
+        );
+    }
+    let limits = run.explanation.iter().flat_map(|it| &it.limits);
+    let known = |it: &&GroupLimit| it.group == group && it.file == file;
+    let room = limits
+        .filter(known)
+        .find_map(|it| Some((it.runtime_us, it.room_us?)));
+    match room {
+        Some((runtime_us, room_us @ 1..)) => format!(
+            "give the real-time threads of its control group more of each period: echo {} > \
+             {path} (the group above has no more to give); ordinary threads get what is left, so \
+             a real-time thread that never sleeps starves them for as long",
+            runtime_us.saturating_add(room_us)
+        ),
+        Some((_, 0)) => format!(
+            "give the real-time threads of its control group more of each period: the groups \
+             above and beside it leave no room for more than {path} has, so lower theirs or raise \
+             the one above first; or move the program to a group that has more"
+        ),
+        None => format!(
+            "give the real-time threads of its control group more of each period, by a write to \
+             {path}: not more than the group above has left"
+        ),
+    }
+}

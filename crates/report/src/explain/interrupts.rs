@@ -1,0 +1,190 @@
+//! What to do about softirqs and about interrupts that other CPUs ask for, with the numbers and
+//! names of the bills.
+
+use std::collections::BTreeMap;
+
+use super::places::Places;
+use punctual_record::Run;
+use punctual_record::explanation::{Cause, softirq_name};
+
+/// Interrupts that a piece of advice names.
+const MOST: usize = 3;
+
+/// The devices whose interrupts stand in the bills, and what they took, the dearest first. Those of
+/// timers can't be moved.
+fn devices(run: &Run) -> Vec<(u32, &str)> {
+    let rows = run.explanation.iter().flat_map(|it| &it.ranking);
+    let mut all: BTreeMap<u32, (u64, &str)> = BTreeMap::new();
+    for ranked in rows {
+        if let Cause::Interrupt { irq, name } = &ranked.cause {
+            all.entry(*irq).or_insert((0, name)).0 += ranked.total_ns;
+        }
+    }
+    let mut all: Vec<_> = all.into_iter().collect();
+    all.retain(|(_, (_, name))| !name.contains("timer"));
+    all.sort_by_key(|(irq, (ns, _))| (std::cmp::Reverse(*ns), *irq));
+    all.truncate(MOST);
+    all.into_iter()
+        .map(|(irq, (_, name))| (irq, name))
+        .collect()
+}
+
+/// Moves the interrupts that stand in the bills; where none does, how to find the one that is meant.
+pub(super) fn raised(run: &Run, places: &Places) -> String {
+    move_all(&devices(run), "the interrupt that raises it", places)
+}
+
+fn move_all(devices: &[(u32, &str)], what: &str, places: &Places) -> String {
+    let Places { elsewhere, hit, .. } = places;
+    if devices.is_empty() {
+        return format!(
+            "move {what}: none stands in these bills; the column of CPU {hit} grows at its line \
+             in: cat /proc/interrupts; its number, which that line begins with, names its \
+             directory below /proc/irq, whose smp_affinity_list takes {elsewhere}"
+        );
+    }
+    let each = devices.iter().map(|(irq, name)| {
+        let command = format!("echo {elsewhere} > /proc/irq/{irq}/smp_affinity_list");
+        (format!("{irq} {name}"), command)
+    });
+    // The names before the commands, which a shell takes as they stand.
+    let (names, commands): (Vec<String>, Vec<String>) = each.unzip();
+    format!(
+        "move the interrupts in these bills ({}): {}",
+        names.join(", "),
+        commands.join("; ")
+    )
+}
+
+pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
+    let Places { probed, hit, .. } = places;
+    let devices = devices(run);
+    match number {
+        2 | 3 => {
+            let card = |name: &str| !name.contains("req") && !name.contains("nvme");
+            let cards: Vec<_> = devices.into_iter().filter(|it| card(it.1)).collect();
+            format!(
+                "receive elsewhere: {}; or receive in threads, whose priority is yours to choose: \
+                 for file in /sys/class/net/*/threaded; do echo 1 > $file; done",
+                move_all(&cards, "the card's interrupt", places)
+            )
+        }
+        4 => format!(
+            "{}; complete where it was asked: for file in /sys/block/*/queue/rq_affinity; do echo \
+             2 > $file; done",
+            move_all(&devices, "the disk's interrupt", places)
+        ),
+        1 | 8 => format!(
+            "keep the threads that set timers off CPU {hit}: boot with isolcpus={probed} \
+             nohz_full={probed}"
+        ),
+        7 => format!("no load balancing there: boot with isolcpus=domain,{probed}"),
+        9 => format!("move its callbacks: boot with rcu_nocbs={probed}"),
+        _ => {
+            let what = format!("the interrupt that raises {}", softirq_name(number));
+            move_all(&devices, &what, places)
+        }
+    }
+}
+
+/// A function that another CPU had called on this one: who asks for it, and what keeps it away.
+pub(super) fn call(function: &str, places: &Places) -> String {
+    let Places { hit, probed, .. } = places;
+    let asks = [
+        (
+            "flush_tlb",
+            "a process that also ran on that CPU changed its memory (munmap, mprotect, or the \
+             kernel that reclaimed it)",
+        ),
+        (
+            "do_sync_core",
+            "the kernel's code was changed: a tracepoint, a kprobe or a static key was switched",
+        ),
+        (
+            "text_poke",
+            "the kernel's code was changed: a tracepoint, a kprobe or a static key was switched",
+        ),
+        (
+            "membarrier",
+            "a process called membarrier() while a thread of it ran there",
+        ),
+        (
+            "ipi_mb",
+            "a process called membarrier() while a thread of it ran there",
+        ),
+        (
+            "ttwu",
+            "a thread was woken from another CPU: pin those that wake each other to one CPU",
+        ),
+        (
+            "unthrottle",
+            "the CPU quota of a control group was renewed: a group without one has no such work",
+        ),
+        (
+            "msr",
+            "a program read or wrote the registers of that CPU (turbostat, a power daemon)",
+        ),
+        (
+            "rdmsr",
+            "a program read the registers of that CPU (turbostat, a power daemon)",
+        ),
+        ("perf", "perf or another profiler counted on that CPU"),
+        (
+            "invalidate_bh",
+            "buffers of a block device were dropped on all CPUs",
+        ),
+        ("clock", "the clock source was checked or changed"),
+        (
+            "rcu",
+            "an expedited grace period of RCU: boot with rcupdate.rcu_normal=1",
+        ),
+    ];
+    let why = asks
+        .iter()
+        .find(|(part, _)| function.contains(part))
+        .map_or("who asked is not known", |(_, why)| *why);
+    format!(
+        "another CPU asked CPU {hit} for it: {why}; fewer are asked for where nothing else runs: boot \
+         with isolcpus={probed} nohz_full={probed} rcu_nocbs={probed}"
+    )
+}
+
+/// An interrupt of the CPU's own.
+pub(super) fn vector(vector: &str, places: &Places) -> String {
+    let Places { hit, probed, .. } = places;
+    match vector {
+        "reschedule" => format!(
+            "another CPU woke or moved a thread on CPU {hit}: keep those threads elsewhere, boot \
+             with isolcpus={probed}"
+        ),
+        "local timer" => {
+            format!("fewer timers there: boot with nohz_full={probed} isolcpus={probed}")
+        }
+        _ => format!(
+            "other CPUs interrupt CPU {hit} less often with isolcpus={probed} nohz_full={probed} \
+             rcu_nocbs={probed}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_move_interrupts_stand_without_the_names() {
+        let places = Places {
+            hit: "2".to_owned(),
+            probed: "2-3".to_owned(),
+            elsewhere: "0-1".to_owned(),
+            mask: "3".to_owned(),
+            own_priority: 80,
+        };
+        let text = move_all(&[(36, "virtio0"), (24, "eth0")], "it", &places);
+        assert_eq!(
+            text,
+            "move the interrupts in these bills (36 virtio0, 24 eth0): \
+             echo 0-1 > /proc/irq/36/smp_affinity_list; echo 0-1 > /proc/irq/24/smp_affinity_list"
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! What causes are called.
+
+use punctual_record::cpu_list;
+use punctual_record::explanation::{Cause, EARLIER_TIMER, softirq_name};
+
+/// A cause in words.
+#[must_use]
+pub fn name(cause: &Cause) -> String {
+    let known = |what: &str, name: &str| {
+        if name.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what} {name}")
+        }
+    };
+    match cause {
+        Cause::WakePath => "the wake-up itself".to_owned(),
+        Cause::Crossing => "into the kernel and out of it".to_owned(),
+        Cause::Platform => "platform: hardware or hypervisor".to_owned(),
+        Cause::Steal => "hypervisor (stolen time)".to_owned(),
+        Cause::Host { cpus } => format!(
+            "host or firmware: CPUs {} stopped at once",
+            cpu_list(&cpus.iter().map(|cpu| *cpu as usize).collect::<Vec<_>>())
+        ),
+        Cause::Smi => "system management interrupt".to_owned(),
+        Cause::Nmi => "NMI".to_owned(),
+        Cause::IdleExit { state: Some(state) } => format!("idle exit from state {state}"),
+        Cause::IdleExit { state: None } => "idle exit".to_owned(),
+        Cause::Interrupt { irq, name } => known(&format!("IRQ {irq}"), name),
+        Cause::CpuInterrupt { vector } => format!("interrupt: {vector}"),
+        Cause::Call { function } => format!("IPI: {function}"),
+        Cause::TimerCallback { function } => format!("timer callback {function}"),
+        Cause::Softirq { number } => format!("softirq {}", softirq_name(*number)),
+        Cause::IrqsOff { function, task } => {
+            format!("interrupts disabled until {function}, by {task}")
+        }
+        Cause::LateInterrupt { task } => format!("late interrupt while {task} ran"),
+        Cause::PreemptOff { task, work } => {
+            let work = work.as_ref().map(|work| format!(" ({work})"));
+            format!("{task}{} could not be preempted", work.unwrap_or_default())
+        }
+        Cause::Thread {
+            task,
+            policy,
+            priority: 0,
+        } => format!("thread {task}, {policy}"),
+        Cause::Thread {
+            task,
+            policy,
+            priority,
+        } => format!("thread {task}, {policy} {priority}"),
+        Cause::FairShare { task } => format!("fair share of {task}"),
+        Cause::Throttled { task } if task.is_empty() => "throttled, CPU idle".to_owned(),
+        Cause::Throttled { task } => format!("throttled in favour of {task}"),
+        Cause::GroupThrottled { group, file } => format!("throttled by {file} of {group}"),
+        Cause::Inversion { lock, holder } => {
+            format!("{} held by {holder} of lower priority", known("lock", lock))
+        }
+        Cause::Lock { lock, holder } => match holder {
+            Some(holder) => format!("{} held by {holder}", known("lock", lock)),
+            None => known("lock", lock),
+        },
+        Cause::Fault => "page fault of its own".to_owned(),
+        Cause::Blocked { state } if state == EARLIER_TIMER => {
+            "its previous wake-up was late".to_owned()
+        }
+        Cause::Blocked { state } => format!("it slept ({state})"),
+        Cause::Waker { task } if task.is_empty() => "not woken yet".to_owned(),
+        Cause::Waker { task } => format!("not woken yet by {task}"),
+        Cause::Probe => "itself: it was awake".to_owned(),
+        Cause::Tracer => "tracer".to_owned(),
+        Cause::Other => "others".to_owned(),
+        Cause::Unexplained => "unexplained".to_owned(),
+        Cause::Blind => "blind (events are missing)".to_owned(),
+    }
+}

@@ -1,0 +1,122 @@
+//! Where a cause came in the way, and where it may go instead.
+
+use punctual_record::explanation::{BillRow, Cause};
+use punctual_record::{Run, cpu_list};
+
+/// The CPUs of a run, for commands.
+pub(super) struct Places {
+    /// Where the cause came in the way.
+    pub hit: String,
+    /// The CPUs of the probes, but for one that must take the rest where all were probed.
+    pub probed: String,
+    /// Where everything else may go.
+    pub elsewhere: String,
+    /// The same as the kernel's masks have it: groups of 32 bits in hexadecimal.
+    pub mask: String,
+    /// The real-time priority of the probes, or the lowest of the watched threads; 0: none has one.
+    pub own_priority: u32,
+}
+
+/// `0,2-3` is `d`; CPU 32 is `1,00000000`.
+fn mask(cpus: &[usize]) -> String {
+    // Further than any kernel goes; the record may say anything.
+    const MOST: usize = 1 << 13;
+    let highest = cpus
+        .iter()
+        .copied()
+        .filter(|cpu| *cpu < MOST)
+        .max()
+        .unwrap_or(0);
+    let groups: Vec<String> = (0..=highest / 32)
+        .rev()
+        .map(|group| {
+            let of_group = cpus.iter().filter(|cpu| **cpu / 32 == group);
+            let bits = of_group.fold(0u32, |bits, cpu| bits | 1 << (cpu % 32));
+            format!("{bits:08x}")
+        })
+        .collect();
+    let text = groups.join(",");
+    let text = text.trim_start_matches('0');
+    if text.is_empty() {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+impl Places {
+    pub fn of(run: &Run, cause: &Cause) -> Self {
+        let online = &run.system.processor.online;
+        let without = |cpus: &[usize]| -> Vec<usize> {
+            let others = online.iter().copied();
+            others.filter(|cpu| !cpus.contains(cpu)).collect()
+        };
+        let mut hit = hit_by(run, cause);
+        let mut probed = run.request.cpus.clone();
+        let mut others = without(&[&*probed, &hit].concat());
+        if others.is_empty() {
+            others = without(&hit);
+            if others.is_empty() {
+                // One of those that were hit must take what the others are spared.
+                others = vec![online.first().copied().unwrap_or(0)];
+                if online.len() > 1 {
+                    hit = without(&others);
+                }
+            }
+            if online.len() > 1 {
+                probed = without(&others);
+            }
+        }
+        Self {
+            hit: cpu_list(&hit),
+            probed: cpu_list(&probed),
+            elsewhere: cpu_list(&others),
+            mask: mask(&others),
+            own_priority: own_priority(run),
+        }
+    }
+}
+
+/// The CPUs whose bills have a cause; all that were probed where no bill is kept.
+fn hit_by(run: &Run, cause: &Cause) -> Vec<usize> {
+    let bills = run.explanation.iter().flat_map(|it| &it.bills);
+    let wanted = cause.general();
+    let has = |rows: &[BillRow]| rows.iter().any(|row| row.cause.general() == wanted);
+    let mut hit: Vec<usize> = bills
+        .filter(|bill| has(&bill.rows))
+        .map(|bill| bill.cpu as usize)
+        .filter(|cpu| run.system.processor.online.contains(cpu))
+        .collect();
+    hit.sort_unstable();
+    hit.dedup();
+    if hit.is_empty() {
+        run.request.cpus.clone()
+    } else {
+        hit
+    }
+}
+
+fn own_priority(run: &Run) -> u32 {
+    match &run.watch {
+        None => run.request.priority,
+        Some(watch) => {
+            let tasks = watch.threads.iter().map(|thread| thread.task.priority);
+            tasks.filter(|priority| *priority > 0).min().unwrap_or(0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_as_the_kernel_reads_them() {
+        assert_eq!(mask(&[0]), "1");
+        assert_eq!(mask(&[0, 2, 3]), "d");
+        assert_eq!(mask(&[31]), "80000000");
+        assert_eq!(mask(&[32]), "1,00000000");
+        assert_eq!(mask(&[]), "0");
+        assert_eq!(mask(&[usize::MAX]), "0");
+    }
+}

@@ -1,0 +1,378 @@
+//! From what another tool states to a [`Run`], and nothing beyond that.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use punctual_stats::histogram::{Histogram, HistogramRecord};
+
+use punctual_record::{
+    Demand, Event, FORMAT, Imported, ImportedThread, Interval, OwnCost, RecordError, Request, Run,
+    Standing, State, SystemState, Thread, Timeline, Tool, VERSION,
+};
+
+/// A thread as another tool states it, in that tool's unit.
+#[derive(Debug, Default)]
+pub(super) struct ForeignThread {
+    /// Its CPU, where that is stated.
+    pub cpu: Option<u64>,
+    /// Value and count, values rising.
+    pub rows: Vec<(u64, u64)>,
+    /// Samples counted, also those beyond the rows.
+    pub count: u64,
+    pub min: u64,
+    pub max: u64,
+    pub mean: Option<f64>,
+    /// The lowest value that the histogram has no row for, where that is stated.
+    pub end: Option<u64>,
+}
+
+/// A run as another tool states it.
+#[derive(Debug, Default)]
+pub(super) struct Foreign {
+    pub format: &'static str,
+    pub tool: Tool,
+    pub command: Vec<String>,
+    pub started: Option<String>,
+    pub measured_ns: Option<u64>,
+    /// Exit status other than success.
+    pub failed: Option<i64>,
+    pub interval_ns: Option<u64>,
+    pub policy: Option<String>,
+    pub priority: Option<u32>,
+    pub unit_ns: u64,
+    pub unit_known: bool,
+    pub system: Option<SystemState>,
+    pub threads: Vec<ForeignThread>,
+}
+
+/// A run of latencies that another tool's recording shows, by CPU, in ns.
+///
+/// # Errors
+/// More than a record takes.
+pub fn recorded(
+    path: &Path,
+    tool: &str,
+    latencies: BTreeMap<u32, Vec<u64>>,
+) -> Result<Run, RecordError> {
+    let thread = |(cpu, latencies): (u32, Vec<u64>)| {
+        let mut rows: BTreeMap<u64, u64> = BTreeMap::new();
+        latencies
+            .iter()
+            .for_each(|ns| *rows.entry(*ns).or_default() += 1);
+        let sum: u128 = latencies.iter().map(|ns| u128::from(*ns)).sum();
+        ForeignThread {
+            cpu: Some(cpu.into()),
+            count: latencies.len() as u64,
+            min: latencies.iter().copied().min().unwrap_or(0),
+            max: latencies.iter().copied().max().unwrap_or(0),
+            mean: Some(sum as f64 / latencies.len().max(1) as f64),
+            rows: rows.into_iter().collect(),
+            end: None,
+        }
+    };
+    Foreign {
+        format: "recording",
+        tool: Tool {
+            name: tool.to_owned(),
+            version: "unknown".to_owned(),
+        },
+        unit_ns: 1,
+        unit_known: true,
+        threads: latencies.into_iter().map(thread).collect(),
+        ..Foreign::default()
+    }
+    .into_run(path, |index| format!("thread {index}"))
+}
+
+impl Foreign {
+    /// The run. `places` names thread k in an error.
+    pub(super) fn into_run(
+        self,
+        path: &Path,
+        place: impl Fn(usize) -> String,
+    ) -> Result<Run, RecordError> {
+        let mut threads = Vec::with_capacity(self.threads.len());
+        let mut stated = Vec::with_capacity(self.threads.len());
+        let mut events = Vec::new();
+        for (index, foreign) in self.threads.iter().enumerate() {
+            let error = |reason: String| RecordError::malformed(path, place(index), reason);
+            let (thread, summary) = foreign
+                .build(index, self.unit_ns, self.measured_ns.unwrap_or(0))
+                .map_err(error)?;
+            events.extend(gaps(index, foreign, &summary, &self.tool.name));
+            threads.push(thread);
+            stated.push(summary);
+        }
+        let unknown = self.unknown();
+        let run = Run {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            verb: "import".to_owned(),
+            started: self.started.unwrap_or_default(),
+            start_ns: None,
+            state: match self.failed {
+                None => State::Finished,
+                Some(status) => State::Stopped {
+                    reason: format!("{} ended with {status}", self.tool.name),
+                },
+            },
+            request: Request {
+                source: "unknown".to_owned(),
+                interval: Interval::Fixed {
+                    interval_ns: self.interval_ns.unwrap_or(0),
+                },
+                cpus: threads.iter().map(|thread| thread.cpu).collect(),
+                policy: self.policy.unwrap_or_else(|| "unknown".to_owned()),
+                priority: self.priority.unwrap_or(0),
+                duration_ns: None,
+                loops: None,
+                break_ns: None,
+                load: "unknown".to_owned(),
+                load_class: "unknown".to_owned(),
+                requirements: Vec::new(),
+                confidence: 0.95,
+                as_deployed: false,
+                best_effort: false,
+            },
+            placement: None,
+            system: self.system.unwrap_or_default(),
+            demands: vec![Demand {
+                name: "conditions".to_owned(),
+                asked: "unknown".to_owned(),
+                found: format!("{} doesn't state what was in force", self.tool.name),
+                standing: Standing::Stated,
+                mend: None,
+            }],
+            measured_ns: self.measured_ns.unwrap_or(0),
+            threads,
+            timeline: Timeline::default(),
+            loads: Vec::new(),
+            events,
+            own_cost: OwnCost::default(),
+            analysis: None,
+            verdict: None,
+            explanation: None,
+            imported: Some(Imported {
+                format: self.format.to_owned(),
+                resolution_ns: self.unit_ns,
+                unknown,
+                kept_below_ns: stated
+                    .iter()
+                    .filter_map(|thread| thread.kept_below_ns)
+                    .min(),
+                threads: stated,
+            }),
+            merged: None,
+            blocks: None,
+            laboratory: None,
+            gaps: None,
+            cross_check: None,
+            watch: None,
+            stops: None,
+            command: self.command,
+            tool: self.tool,
+        };
+        let mut run = punctual_record::validated(path, run)?;
+        // The statistics take a histogram as whole.
+        let whole = run.threads.iter().all(|thread| thread.lost == 0);
+        if whole && run.threads.iter().any(|thread| thread.latency.count > 0) {
+            run.analysis = punctual_record::analyse_record(&run).ok();
+        }
+        Ok(run)
+    }
+
+    fn unknown(&self) -> Vec<String> {
+        let cpus_known = self.threads.iter().all(|thread| thread.cpu.is_some());
+        [
+            ("cpus", !cpus_known),
+            ("interval", self.interval_ns.is_none()),
+            ("priority", self.priority.is_none()),
+            ("policy", self.policy.is_none()),
+            ("measured-time", self.measured_ns.is_none()),
+            ("resolution", !self.unit_known),
+            ("system", self.system.is_none()),
+            ("started", self.started.is_none()),
+            ("load", true),
+            ("missed", true),
+            ("source", true),
+        ]
+        .into_iter()
+        .filter(|(_, unknown)| *unknown)
+        .map(|(name, _)| name.to_owned())
+        .collect()
+    }
+}
+
+/// What the figures of a thread leave open, in words.
+fn gaps(
+    index: usize,
+    foreign: &ForeignThread,
+    summary: &ImportedThread,
+    tool: &str,
+) -> Option<Event> {
+    let (kind, text) = if foreign.count == 0 {
+        ("no-samples", format!("thread {index} measured nothing"))
+    } else if foreign.rows.is_empty() && summary.beyond > 0 {
+        (
+            "no-histogram",
+            format!(
+                "{tool} kept no histogram of thread {index}: only its minimum, mean and maximum are known"
+            ),
+        )
+    } else if summary.beyond > 0 {
+        (
+            "histogram-overflow",
+            format!(
+                "{tool} did not keep the latencies of {} samples of thread {index} beyond the end of its histogram",
+                summary.beyond
+            ),
+        )
+    } else {
+        return None;
+    };
+    Some(Event {
+        at_ns: 0,
+        kind: kind.to_owned(),
+        text,
+        invalidates: true,
+    })
+}
+
+impl ForeignThread {
+    fn build(
+        &self,
+        index: usize,
+        unit_ns: u64,
+        measured_ns: u64,
+    ) -> Result<(Thread, ImportedThread), String> {
+        let scaled = |value: u64| {
+            value
+                .checked_mul(unit_ns)
+                .ok_or_else(|| format!("a latency of {value} is too large"))
+        };
+        let mut histogram = Histogram::new();
+        let mut inside = 0_u64;
+        for (value, count) in &self.rows {
+            inside = inside
+                .checked_add(*count)
+                .ok_or("more samples than can be counted")?;
+            histogram.record_n(scaled(*value)?, *count);
+        }
+        let beyond = self.count.checked_sub(inside).ok_or_else(|| {
+            format!(
+                "its histogram holds {inside} samples, more than the {} counted",
+                self.count
+            )
+        })?;
+        self.agree(beyond)?;
+        let (min_ns, max_ns) = match self.count {
+            0 => (0, 0),
+            _ => (scaled(self.min)?, scaled(self.max)?),
+        };
+        let mut unkept = beyond;
+        if beyond > 0 && inside > 0 {
+            // One sample beyond the histogram is known: the maximum itself.
+            histogram.record(max_ns);
+            unkept -= 1;
+        }
+        let thread = Thread {
+            cpu: self
+                .cpu
+                .map_or(Ok(index), usize::try_from)
+                .map_err(|e| e.to_string())?,
+            tid: 0,
+            latency: HistogramRecord::from(&histogram),
+            late: 0,
+            missed: 0,
+            missed_late: None,
+            lost: unkept,
+            early: 0,
+            warm_up: 0,
+            peaks: Vec::new(),
+            peaks_above_ns: max_ns,
+            measured_ns,
+            faults: None,
+            preemptions: None,
+            first_half: None,
+            first_half_misses: None,
+            error: None,
+        };
+        let mean_ns = self
+            .mean
+            .map(|mean| mean * unit_ns as f64)
+            .filter(|mean| mean.is_finite());
+        let kept_below_ns = match unkept {
+            0 => None,
+            _ => Some(scaled(self.kept_below())?),
+        };
+        let summary = ImportedThread {
+            count: self.count,
+            min_ns,
+            max_ns,
+            mean_ns,
+            beyond: unkept,
+            kept_below_ns,
+        };
+        Ok((thread, summary))
+    }
+
+    /// No value below this was left out of the histogram. Where its end is not stated, that
+    /// is its last row in use: what was left out lies above.
+    fn kept_below(&self) -> u64 {
+        let used = self.rows.iter().filter(|(_, count)| *count > 0);
+        let last = used.map(|(value, _)| value.saturating_add(1)).max();
+        let end = self.end.filter(|end| *end <= self.max);
+        last.max(end).unwrap_or(0).max(self.min)
+    }
+
+    /// Whether minimum and maximum agree with the histogram.
+    fn agree(&self, beyond: u64) -> Result<(), String> {
+        let in_use = || {
+            self.rows
+                .iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(value, _)| *value)
+        };
+        let (Some(first), Some(last)) = (in_use().min(), in_use().max()) else {
+            return Ok(());
+        };
+        if self.min != first {
+            return Err(format!(
+                "its minimum is {}, its histogram begins at {first}",
+                self.min
+            ));
+        }
+        match beyond {
+            0 if self.max != last => Err(format!(
+                "its maximum is {}, its histogram ends at {last}",
+                self.max
+            )),
+            1.. if self.max < last => Err(format!(
+                "its maximum of {} lies within its histogram",
+                self.max
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The value of a short or long option in a foreign command line, whole numbers only.
+pub(super) fn number_option(words: &[String], short: &str, long: &str) -> Option<u64> {
+    let mut words = words.iter();
+    let mut found = None;
+    while let Some(word) = words.next() {
+        let value = if word == short || word == long {
+            words.next().map(String::as_str)
+        } else if let Some(value) = word.strip_prefix(long) {
+            value.strip_prefix('=')
+        } else if word.starts_with("--") {
+            None
+        } else {
+            word.strip_prefix(short)
+        };
+        if let Some(number) = value.and_then(|value| value.parse().ok()) {
+            found = Some(number);
+        }
+    }
+    found
+}

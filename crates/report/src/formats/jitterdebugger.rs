@@ -1,0 +1,160 @@
+//! The `results.json` of jitterdebugger, version 3.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::import::{Foreign, ForeignThread};
+use super::{decode_foreign, rows};
+use punctual_record::{RecordError, Run, SystemState, Tool};
+
+/// The version of the file that we write and the newest that we read.
+const VERSION: u64 = 3;
+
+#[derive(Serialize, Deserialize)]
+struct Results {
+    /// Absent in the first version.
+    #[serde(default)]
+    version: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sysinfo: Option<SysInfo>,
+    cpu: BTreeMap<u64, CpuResults>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
+struct SysInfo {
+    sysname: String,
+    nodename: String,
+    release: String,
+    version: String,
+    machine: String,
+    cpus_online: u64,
+    resolution_in_ns: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CpuResults {
+    histogram: BTreeMap<u64, u64>,
+    count: u64,
+    min: u64,
+    max: u64,
+    avg: Option<f64>,
+}
+
+/// Reads the file. Its "cpu" is the number of a thread: with `-a 2` there is a
+/// "0" that ran on CPU 2, so the CPUs are unknown.
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
+    let results: Results = decode_foreign(path, bytes)?;
+    let version = results.version.unwrap_or(1);
+    if version > VERSION {
+        return Err(RecordError::Newer {
+            path: path.to_owned(),
+            what: "jitterdebugger results",
+            version,
+            reads: VERSION,
+        });
+    }
+    if results.cpu.is_empty() {
+        return Err(RecordError::malformed(
+            path,
+            "cpu",
+            "no thread measured anything",
+        ));
+    }
+    let resolution = results
+        .sysinfo
+        .as_ref()
+        .and_then(|info| info.resolution_in_ns);
+    let unit_ns = match resolution {
+        None => 1000,
+        Some(unit @ (1 | 1000)) => unit,
+        Some(_) => {
+            let place = "sysinfo.resolution_in_ns";
+            return Err(RecordError::malformed(path, place, "neither 1 nor 1000"));
+        }
+    };
+    let names: Vec<u64> = results.cpu.keys().copied().collect();
+    Foreign {
+        format: "jitterdebugger",
+        tool: Tool {
+            name: "jitterdebugger".to_owned(),
+            version: format!("results version {version}"),
+        },
+        unit_ns,
+        unit_known: resolution.is_some(),
+        system: results.sysinfo.map(system),
+        threads: results.cpu.into_values().map(thread).collect(),
+        ..Foreign::default()
+    }
+    .into_run(path, |index| {
+        format!("cpu.{}", names.get(index).copied().unwrap_or(0))
+    })
+}
+
+fn thread(results: CpuResults) -> ForeignThread {
+    ForeignThread {
+        cpu: None,
+        rows: results
+            .histogram
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .collect(),
+        count: results.count,
+        min: results.min,
+        max: results.max,
+        mean: results.avg,
+        end: None,
+    }
+}
+
+fn system(info: SysInfo) -> SystemState {
+    let mut system = SystemState {
+        hostname: info.nodename,
+        ..SystemState::default()
+    };
+    system.kernel.release = info.release;
+    system.kernel.version = info.version;
+    system.kernel.machine = info.machine;
+    system.kernel.preemption = "unknown".to_owned();
+    system
+        .unread
+        .push("jitterdebugger's results state the kernel alone".to_owned());
+    system
+}
+
+/// Writes the file in microseconds, its default.
+pub(super) fn write(run: &Run) -> Result<String, String> {
+    const UNIT_NS: u64 = 1000;
+    let mut cpus = BTreeMap::new();
+    for (index, thread) in run.threads.iter().enumerate() {
+        let known = rows::known(run, index)?;
+        // jitterplot counts the keys up from 0 and stops at the first gap: they
+        // are the threads' numbers there too.
+        cpus.insert(
+            index as u64,
+            CpuResults {
+                histogram: rows::in_steps(thread, &known.histogram, UNIT_NS),
+                count: known.count(),
+                min: known.min_ns.unwrap_or(0) / UNIT_NS,
+                max: known.max_ns.unwrap_or(0) / UNIT_NS,
+                avg: known.mean_in_hundredths(UNIT_NS),
+            },
+        );
+    }
+    let results = Results {
+        version: Some(VERSION),
+        sysinfo: run.knows("system").then(|| SysInfo {
+            sysname: "Linux".to_owned(),
+            nodename: run.system.hostname.clone(),
+            release: run.system.kernel.release.clone(),
+            version: run.system.kernel.version.clone(),
+            machine: run.system.kernel.machine.clone(),
+            cpus_online: run.system.processor.online.len() as u64,
+            resolution_in_ns: Some(UNIT_NS),
+        }),
+        cpu: cpus,
+    };
+    super::pretty(&results)
+}

@@ -1,0 +1,295 @@
+//! A test suite: one case for each requirement, each condition that was requested and each
+//! event that invalidates the run; what is merely known of the machine is a property. The words are the terminal's: a FAIL is a failure of type
+//! `FAIL`, INCONCLUSIVE a failure of type `INCONCLUSIVE` (what was to be shown was
+//! not shown), INVALID an error of type `INVALID`.
+
+use punctual_stats::lengths::LengthResult;
+use punctual_stats::verdict::{Outcome, RequirementResult};
+
+use super::xml::Xml;
+use crate::figures::Figures;
+use crate::{conditions, watch};
+use punctual_record::{Demand, Event, Run, Standing, State};
+
+pub(super) fn write(run: &Run) -> String {
+    let cases = cases(run);
+    let failures = cases
+        .iter()
+        .filter(|case| matches!(case.result, Found::Failure(..)))
+        .count();
+    let errors = cases
+        .iter()
+        .filter(|case| matches!(case.result, Found::Error(..)))
+        .count();
+    let skipped = cases
+        .iter()
+        .filter(|case| matches!(case.result, Found::Skipped(..)))
+        .count();
+    let time = if run.knows("measured-time") {
+        format!("{:.3}", run.measured_ns as f64 / 1e9)
+    } else {
+        String::new()
+    };
+    let (tests, failures, errors, skipped) = (
+        cases.len().to_string(),
+        failures.to_string(),
+        errors.to_string(),
+        skipped.to_string(),
+    );
+    let name = format!("{} {}", run.tool.name, run.verb);
+    let mut xml = Xml::new();
+    // What isn't known is left out.
+    let start = |xml: &mut Xml, element: &'static str, attributes: &[(&'static str, &str)]| {
+        let known = attributes.iter().filter(|(_, value)| !value.is_empty());
+        let known: Vec<_> = known.copied().collect();
+        xml.start(element, &known);
+    };
+    start(
+        &mut xml,
+        "testsuites",
+        &[
+            ("name", &name),
+            ("tests", &tests),
+            ("failures", &failures),
+            ("errors", &errors),
+            ("time", &time),
+        ],
+    );
+    let mut attributes: Vec<(&str, &str)> = vec![
+        ("name", &name),
+        ("tests", &tests),
+        ("failures", &failures),
+        ("errors", &errors),
+        ("skipped", &skipped),
+        ("time", &time),
+    ];
+    // The laboratory's guest knows no date: see the property `started`.
+    if run.laboratory.is_none() {
+        attributes.push(("timestamp", run.started.trim_end_matches('Z')));
+    }
+    attributes.push(("hostname", &run.system.hostname));
+    start(&mut xml, "testsuite", &attributes);
+    properties(&mut xml, run);
+    for case in &cases {
+        case.write(&mut xml, &name, if case.timed { &time } else { "0" });
+    }
+    if let Some(verdict) = &run.verdict {
+        xml.text("system-out", &[], &verdict.sentence);
+    }
+    xml.finish()
+}
+
+fn properties(xml: &mut Xml, run: &Run) {
+    xml.start("properties", &[]);
+    let figures = Figures::of(run).merged;
+    let (samples, max) = (figures.count, figures.max.unwrap_or(0));
+    let properties = [
+        ("command", run.command.join(" ")),
+        ("kernel", run.system.kernel.release.clone()),
+        ("preemption", run.system.kernel.preemption.clone()),
+        ("processor", run.system.processor.model.clone()),
+        ("load", run.request.load.clone()),
+        ("source", run.request.source.clone()),
+        ("confidence", run.request.confidence.to_string()),
+        ("samples", samples.to_string()),
+        ("max_ns", max.to_string()),
+    ];
+    let unstated = |name: &str, value: &str| {
+        run.imported.is_some() && (name == "confidence" || matches!(value, "" | "unknown"))
+    };
+    let watched = watch::subject(run).map(|subject| ("watched", subject));
+    let dateless = run
+        .laboratory
+        .as_ref()
+        .map(|_| ("started", conditions::begun(run)));
+    for (name, value) in properties
+        .iter()
+        .chain(&watched)
+        .chain(&dateless)
+        .filter(|(name, value)| !unstated(name, value))
+    {
+        xml.empty("property", &[("name", name), ("value", value)]);
+    }
+    for stated in run.demands.iter().filter(|demand| !requested(demand)) {
+        let name = format!("stated.{}", stated.name);
+        let value = stated.found.as_str();
+        xml.empty("property", &[("name", name.as_str()), ("value", value)]);
+    }
+    xml.end();
+}
+
+enum Found {
+    Good,
+    Failure(&'static str, String),
+    Error(&'static str, String),
+    Skipped(String),
+}
+
+struct Case {
+    class: &'static str,
+    name: String,
+    result: Found,
+    /// What else is to be said.
+    output: String,
+    /// Whether the case took the time of the run.
+    timed: bool,
+}
+
+impl Case {
+    fn write(&self, xml: &mut Xml, suite: &str, time: &str) {
+        let class = format!("{suite}.{}", self.class);
+        xml.start(
+            "testcase",
+            &[("classname", &class), ("name", &self.name), ("time", time)],
+        );
+        match &self.result {
+            Found::Good => {}
+            Found::Failure(kind, text) => {
+                xml.text("failure", &[("type", kind), ("message", text)], text);
+            }
+            Found::Error(kind, text) => {
+                xml.text("error", &[("type", kind), ("message", text)], text);
+            }
+            Found::Skipped(text) => xml.empty("skipped", &[("message", text)]),
+        }
+        if !self.output.is_empty() {
+            xml.text("system-out", &[], &self.output);
+        }
+        xml.end();
+    }
+}
+
+fn cases(run: &Run) -> Vec<Case> {
+    let mut cases = Vec::new();
+    match &run.verdict {
+        Some(verdict) => {
+            cases.extend(
+                verdict
+                    .requirements
+                    .iter()
+                    .map(|result| requirement(result, run)),
+            );
+            cases.extend(verdict.lengths.iter().map(|result| length(result, run)));
+        }
+        None => cases.extend(run.request.requirements.iter().map(|requirement| Case {
+            class: "requirement",
+            name: requirement.to_string(),
+            result: Found::Error(
+                Outcome::Invalid.word(),
+                "the run holds no verdict".to_owned(),
+            ),
+            output: String::new(),
+            timed: true,
+        })),
+    }
+    // Of another tool's run there is but one, that its conditions are not known: no case.
+    let demands = run.demands.iter().filter(|_| run.imported.is_none());
+    cases.extend(
+        demands
+            .filter(|demand| requested(demand))
+            .map(|found| demand(found, run.request.best_effort)),
+    );
+    cases.extend(
+        run.events
+            .iter()
+            .filter(|event| event.invalidates)
+            .map(|found| event(found, run)),
+    );
+    cases.push(completeness(run));
+    cases
+}
+
+fn requirement(result: &RequirementResult, run: &Run) -> Case {
+    judged(
+        result.requirement.to_string(),
+        result.outcome,
+        &result.sentence,
+        run,
+    )
+}
+
+fn length(result: &LengthResult, run: &Run) -> Case {
+    judged(result.required(), result.outcome, &result.sentence, run)
+}
+
+fn judged(name: String, outcome: Outcome, sentence: &str, run: &Run) -> Case {
+    let word = outcome.word();
+    let sentence = sentence.to_owned();
+    let reasons = || {
+        run.verdict
+            .as_ref()
+            .map_or_else(String::new, |v| v.reasons.join("; "))
+    };
+    Case {
+        class: "requirement",
+        name,
+        result: match outcome {
+            Outcome::Pass => Found::Good,
+            Outcome::Fail | Outcome::Inconclusive => Found::Failure(word, sentence.clone()),
+            Outcome::Invalid => Found::Error(word, reasons()),
+        },
+        output: sentence,
+        timed: true,
+    }
+}
+
+/// Whether a condition can fail: nobody requested what is only stated, and a case of it would
+/// be green whatever was found.
+fn requested(demand: &Demand) -> bool {
+    demand.standing != Standing::Stated
+}
+
+fn demand(demand: &Demand, best_effort: bool) -> Case {
+    let text = || {
+        let mend = demand
+            .mend
+            .as_ref()
+            .map_or_else(String::new, |mend| format!("; {mend}"));
+        format!("requested {}, found {}{mend}", demand.asked, demand.found)
+    };
+    Case {
+        class: "condition",
+        name: demand.name.clone(),
+        result: match demand.standing {
+            Standing::InForce | Standing::Stated => Found::Good,
+            Standing::NotInForce if best_effort => Found::Skipped(text()),
+            Standing::NotInForce => Found::Error(Outcome::Invalid.word(), text()),
+        },
+        output: demand.found.clone(),
+        timed: false,
+    }
+}
+
+fn event(event: &Event, run: &Run) -> Case {
+    let name = match run.imported {
+        // Another tool doesn't say when.
+        Some(_) => event.kind.clone(),
+        None => format!("{} at {:.3} s", event.kind, event.at_ns as f64 / 1e9),
+    };
+    Case {
+        class: "event",
+        name,
+        result: Found::Error(Outcome::Invalid.word(), event.text.clone()),
+        output: String::new(),
+        timed: false,
+    }
+}
+
+/// A record that was cut off is no success, whatever it holds so far.
+fn completeness(run: &Run) -> Case {
+    let (result, output) = match &run.state {
+        State::Finished => (Found::Good, String::new()),
+        State::Stopped { reason } => (Found::Good, format!("stopped: {reason}")),
+        State::Unfinished => {
+            let text = "the record is unfinished: the run is still going or was killed";
+            (Found::Error("unfinished", text.to_owned()), String::new())
+        }
+    };
+    Case {
+        class: "record",
+        name: "complete".to_owned(),
+        result,
+        output,
+        timed: false,
+    }
+}

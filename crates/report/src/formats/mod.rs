@@ -1,0 +1,233 @@
+//! Figures of other tools, and figures for other tools.
+//!
+//! Reading is total, as for our own record: limits before memory, one line with
+//! the path and the place for whatever is wrong. What a tool doesn't state stays
+//! unknown in the imported [`Run`] and is named in [`Imported`](punctual_record::Imported).
+
+mod csv;
+mod cyclictest;
+mod import;
+pub use import::recorded;
+mod jitterdebugger;
+mod junit;
+mod openmetrics;
+mod rows;
+mod rt_tests;
+mod rtla;
+pub(crate) mod xml;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use openmetrics::Dialect;
+
+use punctual_record::error::one_line;
+use punctual_record::read::{Bounds, slurp};
+use punctual_record::{RUN_FILE, RecordError, Run, parse, scan};
+
+/// Bytes of a foreign file.
+pub const FOREIGN_FILE: u64 = 64 << 20;
+
+/// A format that `export` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The histogram that `cyclictest -h N -q` prints.
+    Cyclictest,
+    /// What `cyclictest --json` writes.
+    RtTestsJson,
+    /// The `results.json` of jitterdebugger.
+    Jitterdebugger,
+    /// A test suite for a continuous integration server.
+    Junit,
+    /// Metrics for Prometheus and its kin.
+    OpenMetrics,
+    /// Metrics for node_exporter's textfile collector and the push gateway.
+    Prometheus,
+    /// The histogram, one row for each bucket in use.
+    Csv,
+}
+
+impl Format {
+    /// All of them, in the order that help shows.
+    pub const ALL: [Self; 7] = [
+        Self::Cyclictest,
+        Self::RtTestsJson,
+        Self::Jitterdebugger,
+        Self::Junit,
+        Self::OpenMetrics,
+        Self::Prometheus,
+        Self::Csv,
+    ];
+
+    /// The word for `--format`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cyclictest => "cyclictest",
+            Self::RtTestsJson => "rt-tests-json",
+            Self::Jitterdebugger => "jitterdebugger",
+            Self::Junit => "junit",
+            Self::OpenMetrics => "openmetrics",
+            Self::Prometheus => "prometheus",
+            Self::Csv => "csv",
+        }
+    }
+
+    /// The name that the tools of the format expect of a file.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Cyclictest => "cyclictest.txt",
+            Self::RtTestsJson => "cyclictest.json",
+            Self::Jitterdebugger => "results.json",
+            Self::Junit => "junit.xml",
+            Self::OpenMetrics => "openmetrics.txt",
+            Self::Prometheus => "punctual.prom",
+            Self::Csv => "histogram.csv",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == word)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
+                format!("accepted are {}", names.join(", "))
+            })
+    }
+}
+
+/// Writes a run in a foreign format.
+///
+/// # Errors
+/// A sentence, where a histogram of the run can't be decoded; a run that was read
+/// by [`detect_and_read`] or [`punctual_record::read()`] has none such.
+pub fn write(format: Format, run: &Run) -> Result<String, String> {
+    match format {
+        Format::Cyclictest => cyclictest::write(run),
+        Format::RtTestsJson => rt_tests::write(run),
+        Format::Jitterdebugger => jitterdebugger::write(run),
+        Format::Junit => Ok(junit::write(run)),
+        Format::OpenMetrics => openmetrics::write(run, Dialect::OpenMetrics),
+        Format::Prometheus => openmetrics::write(run, Dialect::Prometheus),
+        Format::Csv => csv::write(run),
+    }
+}
+
+/// Reads a run of ours or of another tool, whichever the file holds. `path` is a
+/// file, a run directory, or the output directory of jitterdebugger.
+///
+/// # Errors
+/// [`RecordError`] with the path and the place.
+pub fn detect_and_read(path: &Path) -> Result<Run, RecordError> {
+    let file = locate(path)?;
+    let bytes = slurp(&file, Bounds::FILE)?;
+    detect_and_parse(&file, &bytes)
+}
+
+fn locate(path: &Path) -> Result<PathBuf, RecordError> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    [RUN_FILE, "results.json"]
+        .into_iter()
+        .map(|name| path.join(name))
+        .find(|file| file.exists())
+        .ok_or_else(|| RecordError::NoRecord {
+            path: path.to_owned(),
+        })
+}
+
+/// As [`detect_and_read`], from memory; `path` is named in errors alone.
+///
+/// # Errors
+/// As [`detect_and_read`].
+pub fn detect_and_parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
+    if bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{') {
+        return match kind_of_json(path, bytes)? {
+            Kind::Punctual => parse(path, bytes),
+            Kind::RtTests => rt_tests::read(path, bytes),
+            Kind::Jitterdebugger => jitterdebugger::read(path, bytes),
+        };
+    }
+    if bytes.starts_with(rtla::FIRST_LINE.as_bytes()) {
+        return rtla::read(path, limited(path, bytes)?);
+    }
+    cyclictest::read(path, limited(path, bytes)?)
+}
+
+enum Kind {
+    Punctual,
+    RtTests,
+    Jitterdebugger,
+}
+
+/// The fields that tell one JSON from another.
+#[derive(serde::Deserialize)]
+struct Telltale {
+    format: Option<serde_json::Value>,
+    thread: Option<serde::de::IgnoredAny>,
+    cpu: Option<serde::de::IgnoredAny>,
+}
+
+fn kind_of_json(path: &Path, bytes: &[u8]) -> Result<Kind, RecordError> {
+    scan::check(path, bytes, &scan::RECORD)?;
+    let telltale: Telltale = punctual_record::read::decode(path, bytes)?;
+    match telltale {
+        Telltale {
+            format: Some(_), ..
+        } => Ok(Kind::Punctual),
+        Telltale {
+            thread: Some(_), ..
+        } => Ok(Kind::RtTests),
+        Telltale { cpu: Some(_), .. } => Ok(Kind::Jitterdebugger),
+        _ => Err(RecordError::malformed(
+            path,
+            "",
+            "JSON that is neither a punctual record nor results of cyclictest or jitterdebugger",
+        )),
+    }
+}
+
+fn limited<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a [u8], RecordError> {
+    if bytes.len() as u64 > FOREIGN_FILE {
+        return Err(RecordError::TooLarge {
+            path: path.to_owned(),
+            limit: FOREIGN_FILE,
+        });
+    }
+    Ok(bytes)
+}
+
+/// Decodes foreign JSON within its limits.
+fn decode_foreign<'a, T: serde::Deserialize<'a>>(
+    path: &Path,
+    bytes: &'a [u8],
+) -> Result<T, RecordError> {
+    let bytes = limited(path, bytes)?;
+    scan::check(path, bytes, &scan::FOREIGN)?;
+    punctual_record::read::decode(path, bytes)
+}
+
+/// Text of the run for a line of output.
+fn plain(text: &str) -> String {
+    one_line(text)
+}
+
+fn pretty(value: &impl serde::Serialize) -> Result<String, String> {
+    let mut text = serde_json::to_string_pretty(value).map_err(|e| e.to_string())?;
+    text.push('\n');
+    Ok(text)
+}

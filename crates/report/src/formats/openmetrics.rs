@@ -1,0 +1,289 @@
+//! Metrics in the text form of OpenMetrics 1.0, for Prometheus and its kin, and in the older
+//! one of Prometheus itself, which is all that node_exporter's textfile collector reads: one
+//! family of a type that it does not know (`info`, `stateset`) costs it the whole file.
+//! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
+
+use std::fmt::Write;
+
+use punctual_stats::verdict::Outcome;
+
+use super::rows::{self, Known};
+use crate::conditions;
+use punctual_record::{Run, Thread};
+
+/// Upper edges of the buckets: 1, 2 and 5 in each decade from 1 µs to 10 s.
+const EDGES_NS: [u64; 22] = [
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_000_000_000,
+    5_000_000_000,
+    10_000_000_000,
+];
+
+/// Which of the two text forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus's own, version 0.0.4.
+    Prometheus,
+}
+
+pub(super) fn write(run: &Run, dialect: Dialect) -> Result<String, String> {
+    let mut histograms = Vec::with_capacity(run.threads.len());
+    for index in 0..run.threads.len() {
+        histograms.push(rows::known(run, index)?);
+    }
+    let labels: Vec<String> = (0..run.threads.len())
+        .map(|index| thread_labels(run, index))
+        .collect();
+    let mut out = Page {
+        text: String::new(),
+        dialect,
+    };
+    latency(&mut out, run, &histograms, &labels);
+    extremes(&mut out, &histograms, &labels);
+    // Another tool states none of these.
+    if run.imported.is_none() {
+        counters(&mut out, run, &labels);
+    }
+    about(&mut out, run);
+    if dialect == Dialect::OpenMetrics {
+        out.text.push_str("# EOF\n");
+    }
+    Ok(out.text)
+}
+
+fn thread_labels(run: &Run, index: usize) -> String {
+    let host = quoted(&run.system.hostname);
+    if run.watched(index).is_some() {
+        return format!("host={host},thread={}", quoted(&run.thread_label(index)));
+    }
+    if run.knows("cpus") {
+        format!("host={host},cpu=\"{}\"", run.threads[index].cpu)
+    } else {
+        format!("host={host},thread=\"{index}\"")
+    }
+}
+
+/// What is written so far.
+struct Page {
+    text: String,
+    dialect: Dialect,
+}
+
+impl Page {
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a string can't fail.
+        let _ = self.text.write_fmt(text);
+    }
+
+    /// Begins a family. Prometheus's own form has no units, calls a counter by the name of its
+    /// samples, and knows no type but the oldest.
+    fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
+        let (suffix, kind) = match (self.dialect, kind) {
+            (Dialect::Prometheus, "counter") => ("_total", kind),
+            (Dialect::Prometheus, "info") => ("_info", "gauge"),
+            (Dialect::Prometheus, "stateset") => ("", "gauge"),
+            _ => ("", kind),
+        };
+        self.put(format_args!("# TYPE {name}{suffix} {kind}\n"));
+        if !unit.is_empty() && self.dialect == Dialect::OpenMetrics {
+            self.put(format_args!("# UNIT {name} {unit}\n"));
+        }
+        self.put(format_args!("# HELP {name}{suffix} {help}\n"));
+    }
+}
+
+fn latency(out: &mut Page, run: &Run, histograms: &[Known], labels: &[String]) {
+    let gaps = run.gaps.is_some();
+    let (name, help) = if gaps {
+        (
+            "punctual_gap_seconds",
+            "Length of gaps in a thread that polls the clock.",
+        )
+    } else {
+        (
+            "punctual_latency_seconds",
+            "Wake-up time minus the instant that was asked for.",
+        )
+    };
+    out.family(name, "histogram", "seconds", help);
+    // The limits that were required have an edge of their own.
+    let mut edges = EDGES_NS.to_vec();
+    edges.extend(
+        run.request
+            .requirements
+            .iter()
+            .map(|requirement| requirement.limit_ns()),
+    );
+    edges.sort_unstable();
+    edges.dedup();
+    for (known, labels) in histograms.iter().zip(labels) {
+        let histogram = &known.histogram;
+        // How many lie below an edge beyond the end of another tool's histogram isn't known.
+        let is_known = |edge: &&u64| known.kept_below_ns.is_none_or(|end| **edge < end);
+        for edge in edges.iter().filter(is_known) {
+            let below = histogram.count_at_or_below(*edge);
+            out.put(format_args!(
+                "{name}_bucket{{{labels},le=\"{}\"}} {below}\n",
+                seconds(*edge)
+            ));
+        }
+        let count = known.count();
+        out.put(format_args!(
+            "{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n"
+        ));
+        out.put(format_args!("{name}_count{{{labels}}} {count}\n"));
+        let stated = known.mean_ns.filter(|_| run.imported.is_some());
+        let sum = match stated {
+            Some(mean) => mean * count as f64,
+            None if known.beyond > 0 => continue,
+            None => histogram.sum() as f64,
+        } / 1e9;
+        out.put(format_args!("{name}_sum{{{labels}}} {sum:?}\n"));
+    }
+}
+
+fn extremes(out: &mut Page, histograms: &[Known], labels: &[String]) {
+    type Figure = fn(&Known) -> Option<u64>;
+    let figures: [(&str, &str, Figure); 2] = [
+        ("punctual_latency_min_seconds", "Exact minimum.", |known| {
+            known.min_ns
+        }),
+        (
+            "punctual_latency_max_seconds",
+            "Exact maximum; see the count and measured time.",
+            |known| known.max_ns,
+        ),
+    ];
+    for (name, help, figure) in figures {
+        out.family(name, "gauge", "seconds", help);
+        for (histogram, labels) in histograms.iter().zip(labels) {
+            if let Some(ns) = figure(histogram) {
+                out.put(format_args!("{name}{{{labels}}} {}\n", seconds(ns)));
+            }
+        }
+    }
+}
+
+fn counters(out: &mut Page, run: &Run, labels: &[String]) {
+    type Figure = fn(&Thread) -> u64;
+    let figures: [(&str, &str, Figure); 4] = [
+        (
+            "punctual_missed_periods",
+            "Periods that passed while the thread was late.",
+            |t| t.missed,
+        ),
+        (
+            "punctual_late_wakeups",
+            "Wake-ups later than the first deadline.",
+            |t| t.late,
+        ),
+        (
+            "punctual_lost_samples",
+            "Samples that were lost; above zero the run is not valid.",
+            |t| t.lost,
+        ),
+        (
+            "punctual_early_wakeups",
+            "Wake-ups before the instant asked for.",
+            |t| t.early,
+        ),
+    ];
+    for (name, help, figure) in figures {
+        out.family(name, "counter", "", help);
+        for (thread, labels) in run.threads.iter().zip(labels) {
+            out.put(format_args!(
+                "{name}_total{{{labels}}} {}\n",
+                figure(thread)
+            ));
+        }
+    }
+}
+
+fn about(out: &mut Page, run: &Run) {
+    let host = quoted(&run.system.hostname);
+    let name = "punctual_measured_seconds";
+    if run.knows("measured-time") {
+        out.family(name, "gauge", "seconds", "Time measured, warm-up excluded.");
+        out.put(format_args!(
+            "{name}{{host={host}}} {}\n",
+            seconds(run.measured_ns)
+        ));
+    }
+    let name = "punctual_run";
+    out.family(name, "info", "", "What was measured, and where.");
+    let begun = conditions::begun(run);
+    let facts = [
+        ("tool", run.tool.name.as_str()),
+        ("version", &run.tool.version),
+        ("verb", &run.verb),
+        ("started", &begun),
+        ("source", &run.request.source),
+        ("load", &run.request.load),
+        ("policy", &run.request.policy),
+        ("kernel", &run.system.kernel.release),
+        ("preemption", &run.system.kernel.preemption),
+    ];
+    out.put(format_args!("{name}_info{{host={host}"));
+    let unstated = |value: &str| run.imported.is_some() && matches!(value, "" | "unknown");
+    for (label, value) in facts.into_iter().filter(|(_, value)| !unstated(value)) {
+        out.put(format_args!(",{label}={}", quoted(value)));
+    }
+    out.text.push_str("} 1\n");
+    if let Some(verdict) = &run.verdict {
+        let name = "punctual_verdict";
+        out.family(name, "stateset", "", "The verdict on all requirements.");
+        for outcome in [
+            Outcome::Pass,
+            Outcome::Fail,
+            Outcome::Inconclusive,
+            Outcome::Invalid,
+        ] {
+            let on = u8::from(outcome == verdict.outcome);
+            // The label of a set of states is the family's name.
+            let label = match out.dialect {
+                Dialect::OpenMetrics => name,
+                Dialect::Prometheus => "outcome",
+            };
+            out.put(format_args!(
+                "{name}{{host={host},{label}=\"{outcome}\"}} {on}\n"
+            ));
+        }
+    }
+}
+
+/// Nanoseconds in seconds, exactly: no binary fraction stands between.
+fn seconds(ns: u64) -> String {
+    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    let short = text.trim_end_matches('0');
+    if short.ends_with('.') {
+        format!("{short}0")
+    } else {
+        short.to_owned()
+    }
+}
+
+/// A label's value in its quotes.
+fn quoted(text: &str) -> String {
+    let text = super::plain(text);
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,152 @@
+//! Two labs cell by cell. In virtual time a difference of one nanosecond is a difference.
+
+use super::super::style::{Style, Tone, wrap};
+use super::super::table::{self, Cell};
+use super::super::words::count;
+use super::{WHAT_IT_SHOWS, label};
+use punctual_record::lab::{CellFigures, Lab, LabCell};
+
+/// A cell that was made in both labs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// What it is called.
+    pub label: String,
+    /// Its figures in the first lab.
+    pub first: CellFigures,
+    /// Its figures in the second.
+    pub second: CellFigures,
+    /// Whether the guests handed out the same, to the byte.
+    pub identical: bool,
+}
+
+/// Two labs compared.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Comparison {
+    /// Cells of both.
+    pub pairs: Vec<Pair>,
+    /// In what the machines differ.
+    pub machines: Vec<String>,
+    /// Cells of one alone.
+    pub alone: Vec<String>,
+}
+
+/// Pairs the cells: by kernel, load and seed; where the labs have one kernel each, and
+/// different ones, by load and seed.
+#[must_use]
+pub fn compare(first: &Lab, second: &Lab) -> Comparison {
+    let kernels = |lab: &Lab| {
+        let mut names: Vec<String> = lab.cells.iter().map(|c| c.kernel.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let (a, b) = (kernels(first), kernels(second));
+    let across = a.len() == 1 && b.len() == 1 && a != b;
+    let same = |x: &LabCell, y: &LabCell| {
+        (across || x.kernel == y.kernel) && x.load == y.load && x.seed == y.seed
+    };
+    let mut comparison = Comparison::default();
+    for cell in &first.cells {
+        let other = second.cells.iter().find(|other| same(cell, other));
+        let Some((other, (a, b))) =
+            other.and_then(|other| Some((other, (cell.figures?, other.figures?))))
+        else {
+            comparison
+                .alone
+                .push(format!("{} (in the first)", label(cell)));
+            continue;
+        };
+        let prints = [cell, other].map(|cell| cell.laboratory.as_ref().map(|l| &l.fingerprint));
+        let identical = match prints {
+            [Some(a), Some(b)] => {
+                for name in a.differs_in(b) {
+                    if !comparison.machines.iter().any(|known| known == name) {
+                        comparison.machines.push(name.to_owned());
+                    }
+                }
+                a.result_sha256 == b.result_sha256
+            }
+            _ => false,
+        };
+        let label = if across {
+            format!("{} | {}", label(cell), other.kernel)
+        } else {
+            label(cell)
+        };
+        comparison.pairs.push(Pair {
+            label,
+            first: a,
+            second: b,
+            identical,
+        });
+    }
+    for cell in &second.cells {
+        if !first.cells.iter().any(|other| same(other, cell)) {
+            comparison
+                .alone
+                .push(format!("{} (in the second)", label(cell)));
+        }
+    }
+    comparison
+}
+
+/// A difference with its sign.
+fn signed(before: u64, after: u64) -> String {
+    match after.cmp(&before) {
+        std::cmp::Ordering::Equal => "0".to_owned(),
+        std::cmp::Ordering::Greater => format!("+{}", count(after - before)),
+        std::cmp::Ordering::Less => format!("-{}", count(before - after)),
+    }
+}
+
+/// The comparison in a table.
+#[must_use]
+pub fn comparison(comparison: &Comparison, style: &Style) -> String {
+    let bold = |text: &str| Cell::toned(text, Tone::Bold);
+    let mut rows = vec![vec![
+        bold("cell"),
+        bold("max A"),
+        bold("max B"),
+        bold("B-A"),
+        bold("p99 B-A"),
+        bold("mean B-A"),
+    ]];
+    let mut differ = 0;
+    for pair in &comparison.pairs {
+        let (a, b) = (pair.first, pair.second);
+        differ += usize::from(!pair.identical);
+        rows.push(vec![
+            Cell::new(&pair.label),
+            Cell::new(count(a.max_ns)),
+            Cell::new(count(b.max_ns)),
+            Cell::new(signed(a.max_ns, b.max_ns)),
+            Cell::new(signed(a.p99_ns, b.p99_ns)),
+            Cell::new(format!("{:+.1}", b.mean_ns - a.mean_ns)),
+        ]);
+    }
+    let mut lines = table::set(&rows, style.columns(), style);
+    lines.push(String::new());
+    let mut sentences = vec![match differ {
+        0 => "All cells are identical, to the byte.".to_owned(),
+        n => format!(
+            "{n} of {} cells differ; the others are identical, to the byte.",
+            comparison.pairs.len()
+        ),
+    }];
+    if !comparison.machines.is_empty() {
+        sentences.push(format!(
+            "The machines differ in: {}.",
+            comparison.machines.join(", ")
+        ));
+    }
+    if !comparison.alone.is_empty() {
+        sentences.push(format!("Not in both: {}.", comparison.alone.join("; ")));
+    }
+    sentences.push(WHAT_IT_SHOWS.to_owned());
+    for sentence in sentences {
+        for line in wrap(&sentence, style.columns().min(88)) {
+            lines.push(style.paint(Tone::Plain, &line));
+        }
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,402 @@
+//! What is said of a run in words, once for the terminal and the page.
+
+use punctual_stats::analysis::Tail;
+use punctual_stats::miss::MissBound;
+use punctual_stats::requirement::Requirement;
+use punctual_stats::shares::Shares;
+use punctual_stats::verdict::Outcome;
+
+use super::figures::Figures;
+use super::terms::{cross_facts, gap_facts};
+use super::words;
+use punctual_record::{Run, Standing, State};
+
+/// A name and what is said of it.
+pub type Fact = (String, String);
+
+pub(super) fn fact(name: &str, text: impl Into<String>) -> Fact {
+    (name.to_owned(), text.into())
+}
+
+/// The sentence that stands first and last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The verdict; absent where nothing was required.
+    pub outcome: Option<Outcome>,
+    /// The sentence, with the word of the verdict.
+    pub sentence: String,
+}
+
+/// The verdict in its sentence, or what was measured where nothing was required.
+#[must_use]
+pub fn headline(run: &Run) -> Headline {
+    if let Some(verdict) = &run.verdict {
+        return Headline {
+            outcome: Some(verdict.outcome),
+            sentence: verdict.sentence.clone(),
+        };
+    }
+    // What another tool counted and did not keep has its maximum all the same.
+    let unkept = |t: &punctual_record::Thread| if run.imported.is_some() { t.lost } else { 0 };
+    let count = run.threads.iter().fold(0u64, |sum, t| {
+        sum.saturating_add(t.latency.count)
+            .saturating_add(unkept(t))
+    });
+    let stated = run.imported.iter().flat_map(|imported| &imported.threads);
+    let stated = stated.filter(|t| t.count > 0).map(|t| t.max_ns);
+    let max = run
+        .threads
+        .iter()
+        .filter(|t| t.latency.count > 0)
+        .map(|t| t.latency.max_ns)
+        .chain(stated)
+        .max();
+    let within = if run.knows("measured-time") {
+        format!(" in {}", words::duration(run.measured_ns))
+    } else {
+        String::new()
+    };
+    let not_judged = if run.is_judged() {
+        "not judged yet"
+    } else {
+        "nothing was required"
+    };
+    let sentence = match max {
+        Some(max) if run.gaps.is_some() => format!(
+            "No verdict ({not_judged}): the longest of {} in {} took {}.",
+            words::plural(count, "gap", "gaps"),
+            words::duration(run.measured_ns),
+            words::duration(max)
+        ),
+        None if run.gaps.is_some() => format!(
+            "No verdict ({not_judged}): not one gap in {}.",
+            words::duration(run.measured_ns)
+        ),
+        Some(max) => format!(
+            "No verdict ({not_judged}): the worst of {}{within} came {} after its instant.",
+            words::plural(count, "wake-up", "wake-ups"),
+            words::duration(max)
+        ),
+        None => format!("No verdict ({not_judged}): not one wake-up was measured."),
+    };
+    Headline {
+        outcome: None,
+        sentence,
+    }
+}
+
+/// What another tool's histogram lacks, where it lacks anything.
+#[must_use]
+pub fn beyond(figures: &Figures) -> Option<String> {
+    let all = &figures.merged;
+    if all.unkept == 0 {
+        return None;
+    }
+    let Some(ends) = all.kept_below_ns else {
+        return Some("There is no histogram, so no percentile is known.".to_owned());
+    };
+    Some(format!(
+        "{} of {} lie beyond the histogram, which ends at {}: of them the maximum alone is known, \
+         and a percentile among them is shown as above that end.",
+        words::count(all.unkept.saturating_add(1)),
+        words::plural(all.count, "sample", "samples"),
+        words::duration(ends)
+    ))
+}
+
+/// That a record is not whole, where it isn't.
+#[must_use]
+pub fn standing(run: &Run) -> Option<String> {
+    if let (State::Stopped { reason }, Some(_)) = (&run.state, &run.imported) {
+        return Some(format!(
+            "{reason}: it may not have measured all that it was to."
+        ));
+    }
+    let measured = words::duration(run.measured_ns);
+    let asked = run
+        .request
+        .duration_ns
+        .map(|ns| format!(" of {}", words::duration(ns)))
+        .unwrap_or_default();
+    match &run.state {
+        State::Finished => None,
+        State::Unfinished => Some(format!(
+            "UNFINISHED: the run was still going when this was saved, or it was killed; \
+             {measured}{asked} had been measured."
+        )),
+        State::Stopped { reason } => Some(format!(
+            "Stopped early ({reason}): {measured}{asked} were measured, and all of it stands."
+        )),
+    }
+}
+
+/// What stands above the figures of an invalid run.
+pub const WHAT_INVALID_MEANS: &str = "Note: these figures were measured, but under other \
+    conditions than those requested.";
+
+/// The words for what can go wrong with a cycle. docs/report.md says the same.
+pub const GLOSSARY: &str = "late: a wake-up after its deadline; skipped: a period without a \
+    wake-up, because the thread was still late; missed: the deadlines that the verdict counts, \
+    late wake-ups and the skipped periods that belong to them; lost: a sample that the recorder \
+    had no room for.";
+
+/// Further reasons for the verdict, those apart that its sentence says already.
+#[must_use]
+pub fn reasons(run: &Run) -> Vec<String> {
+    let Some(verdict) = &run.verdict else {
+        return Vec::new();
+    };
+    let said = |reason: &&String| !verdict.sentence.contains(reason.as_str());
+    verdict.reasons.iter().filter(said).cloned().collect()
+}
+
+/// What one requirement asks, at its confidence.
+#[must_use]
+pub fn requirement(requirement: &Requirement, confidence: f64) -> String {
+    if requirement.allowed() > 0.0 && confidence.is_finite() {
+        format!(
+            "{requirement}, with {} confidence",
+            words::percent(confidence)
+        )
+    } else {
+        requirement.to_string()
+    }
+}
+
+/// The bound on misses of the deadline, the burst-aware figure first.
+#[must_use]
+pub fn miss_facts(bound: &MissBound) -> Vec<Fact> {
+    let cycles = words::count(bound.cycles);
+    let seen = match bound.misses {
+        0 => format!("none of {cycles} cycles"),
+        n => format!(
+            "{} of {cycles} cycles ({} late, {} of the skipped periods): {}",
+            words::count(n),
+            words::count(bound.late),
+            words::count(bound.missed),
+            words::share(bound.observed_probability)
+        ),
+    };
+    let mut facts = vec![fact("Missed", seen)];
+    facts.push(fact("Bound", bounds(bound)));
+    facts.extend(bursts(bound));
+    if let Some(with_miss) = bound.seconds_with_miss {
+        let share = match with_miss {
+            0 => String::new(),
+            _ => format!(
+                " ({})",
+                words::share(with_miss as f64 / bound.seconds.max(1) as f64)
+            ),
+        };
+        let text = format!(
+            "{} of {} held a miss{share}",
+            words::count(with_miss),
+            words::plural(bound.seconds, "second", "seconds"),
+        );
+        facts.push(fact("Seconds", text));
+    }
+    facts
+}
+
+/// Between which shares of cycles the true one lies, each end at the bound's confidence.
+#[must_use]
+pub fn range(bound: &MissBound) -> String {
+    between(bound, Shares::of(&[bound.lower, bound.upper]))
+}
+
+fn between(bound: &MissBound, shares: Shares) -> String {
+    let upper = shares.at_most(bound.upper);
+    if bound.lower > 0.0 {
+        let lower = shares.at_least(bound.lower);
+        format!("more than {lower} and less than {upper}")
+    } else {
+        format!("less than {upper}")
+    }
+}
+
+/// The same with its confidence, and what independent wake-ups would show.
+#[must_use]
+pub fn bounds(bound: &MissBound) -> String {
+    let shares = Shares::of(&[bound.lower, bound.upper, bound.independent_upper]);
+    // Each end is one-sided: both together hold at less.
+    let each = if bound.lower > 0.0 { " each" } else { "" };
+    format!(
+        "{} of cycles with {} confidence{each}; less than {} if wake-ups were independent",
+        between(bound, shares),
+        words::percent(bound.confidence),
+        shares.at_most(bound.independent_upper)
+    )
+}
+
+/// The bursts that misses came in, and how many an hour there may be. A stall that
+/// is yet to be seen is one burst of many misses, which the bound on cycles can't
+/// know of; the bound on bursts holds for it too.
+fn bursts(bound: &MissBound) -> Option<Fact> {
+    let seen = match bound.bursts? {
+        0 => "none seen".to_owned(),
+        bursts => {
+            let largest = bound
+                .largest_burst
+                .map(|n| format!(", at most {} in one", words::count(n)));
+            let count = words::plural(bursts, "burst", "bursts");
+            format!("{count}{}", largest.unwrap_or_default())
+        }
+    };
+    let hours = bound.duration_ns as f64 / 3.6e12;
+    let hourly = bound
+        .burst_upper
+        .map(|upper| upper * bound.cycles as f64 / hours)
+        .filter(|hourly| hourly.is_finite());
+    let text = match hourly {
+        Some(hourly) => format!(
+            "{seen}; fewer than {} an hour with {} confidence",
+            words::count(hourly.ceil() as u64),
+            words::percent(bound.confidence)
+        ),
+        None => seen,
+    };
+    Some(fact("Bursts", text))
+}
+
+/// What the statistics say: misses, bursts, stationarity, the tail.
+#[must_use]
+pub fn statistics(run: &Run) -> Vec<Fact> {
+    let mut facts = stops(run);
+    facts.extend(measured(run));
+    facts.extend(run.cross_check.iter().flat_map(cross_facts));
+    facts
+}
+
+/// Stops of the measuring process: what was not measured.
+fn stops(run: &Run) -> Vec<Fact> {
+    let Some(stops) = &run.stops else {
+        return Vec::new();
+    };
+    let cycles = match run.gaps {
+        Some(_) => String::new(),
+        None => format!(
+            ": {} within them count neither as late nor as on time",
+            words::plural(stops.cycles, "cycle", "cycles")
+        ),
+    };
+    let text = format!(
+        "{}, {} in all ({}), the longest {}{cycles}",
+        words::plural(stops.count, "stop", "stops"),
+        words::duration(stops.total_ns),
+        words::percent(stops.share(run.measured_ns)),
+        words::duration(stops.longest_ns),
+    );
+    vec![fact("Stopped", text)]
+}
+
+fn measured(run: &Run) -> Vec<Fact> {
+    let gaps = gap_facts(run);
+    let Some(analysis) = &run.analysis else {
+        return gaps;
+    };
+    if !gaps.is_empty() {
+        return gaps;
+    }
+    if analysis.total.samples == 0 && analysis.total.missed == 0 {
+        return Vec::new();
+    }
+    let mut facts = analysis.miss.as_ref().map(miss_facts).unwrap_or_default();
+    if let Some(index) = &analysis.extremal_index {
+        let text = format!(
+            "extremal index {:.2} (at least {:.2}): high latencies come {}",
+            index.theta,
+            index.theta_lower,
+            if index.theta > 0.9 {
+                "singly".to_owned()
+            } else {
+                format!("in bursts of about {:.1}", 1.0 / index.theta.max(1e-6))
+            }
+        );
+        facts.push(fact("Clustering", text));
+    }
+    if let Some(s) = &analysis.stationarity {
+        facts.push(fact(
+            "Stationarity",
+            format!(
+                "{}: median {} then {}, p99 {} then {}",
+                s.statement,
+                words::duration(s.first.p50_ns),
+                words::duration(s.second.p50_ns),
+                words::duration(s.first.p99_ns),
+                words::duration(s.second.p99_ns)
+            ),
+        ));
+    }
+    let tail = match &analysis.tail {
+        Tail::Estimate(t) => format!(
+            "{} is exceeded once in {:.0e} cycles, {} to {} with {} confidence \
+             (from {} bursts above {}; goodness of fit p = {:.2}); an extrapolation",
+            words::duration_f64(t.level_ns),
+            t.return_cycles,
+            words::duration_f64(t.level_lower_ns),
+            words::duration_f64(t.level_upper_ns),
+            words::percent(t.confidence),
+            t.bursts,
+            words::duration(t.threshold_ns),
+            t.p_value
+        ),
+        Tail::Refused(why) => why.to_string(),
+    };
+    facts.push(fact("Tail", tail));
+    facts
+}
+
+/// Demands that are not in force.
+pub fn not_in_force(run: &Run) -> impl Iterator<Item = &punctual_record::Demand> {
+    run.demands
+        .iter()
+        .filter(|demand| demand.standing == Standing::NotInForce)
+}
+
+/// One of the worst samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worst {
+    /// The row of its thread.
+    pub row: usize,
+    /// The latency.
+    pub latency_ns: u64,
+    /// About when, from the start of the measurement.
+    pub at_ns: u64,
+    /// The cycle of its thread.
+    pub cycle: u64,
+}
+
+/// The worst samples of all threads, the highest first.
+///
+/// The record holds instants of the monotonic clock. Where it doesn't say when
+/// the measurement started, that follows from the earliest peak and the mean time
+/// between cycles.
+#[must_use]
+pub fn worst(run: &Run, most: usize) -> Vec<Worst> {
+    let reckoned = || {
+        let starts = run.threads.iter().filter_map(start_of);
+        starts.min_by_key(|s| s.0).map(|s| s.1)
+    };
+    let start = run.start_ns.or_else(reckoned).unwrap_or(0);
+    let mut all: Vec<Worst> = Vec::new();
+    for (row, thread) in run.threads.iter().enumerate() {
+        all.extend(thread.peaks.iter().map(|peak| Worst {
+            row,
+            latency_ns: peak.latency_ns,
+            at_ns: peak.asked_ns.saturating_sub(start),
+            cycle: peak.cycle,
+        }));
+        all.sort_by_key(|w| (std::cmp::Reverse(w.latency_ns), w.at_ns));
+        all.truncate(most);
+    }
+    all
+}
+
+/// The earliest peak's cycle and the start that follows from it.
+fn start_of(thread: &punctual_record::Thread) -> Option<(u64, u64)> {
+    let first = thread.peaks.iter().min_by_key(|peak| peak.cycle)?;
+    let cycles = thread.latency.count.saturating_add(thread.missed).max(1);
+    let spacing = thread.measured_ns as f64 / cycles as f64;
+    let before = (first.cycle as f64 * spacing) as u64;
+    Some((first.cycle, first.asked_ns.saturating_sub(before)))
+}

@@ -1,0 +1,164 @@
+//! The summary of a run as JSON, for `--json`: the record without what is large.
+
+use serde_json::{Value, json};
+
+use super::figures::{Figures, Row};
+use punctual_record::Run;
+
+/// Everything of the record but the pictures of bills, the encoded histograms, the peaks below the worst
+/// ten of each thread and the rows of the timeline; with a final newline.
+#[must_use]
+pub fn summary(run: &Run) -> String {
+    let mut value = serde_json::to_value(run).unwrap_or(Value::Null);
+    if let Some(threads) = value.get_mut("threads").and_then(Value::as_array_mut) {
+        for (thread, measured) in threads.iter_mut().zip(&run.threads) {
+            let Some(thread) = thread.as_object_mut() else {
+                continue;
+            };
+            thread.remove("first_half");
+            if let Some(latency) = thread.get_mut("latency").and_then(Value::as_object_mut) {
+                latency.remove("encoded");
+            }
+            let mut worst = measured.peaks.clone();
+            worst.sort_by_key(|peak| std::cmp::Reverse(peak.latency_ns));
+            worst.truncate(10);
+            thread.insert(
+                "peaks".to_owned(),
+                serde_json::to_value(worst).unwrap_or(Value::Null),
+            );
+        }
+    }
+    if let Some(timeline) = value.get_mut("timeline").and_then(Value::as_object_mut) {
+        timeline.remove("rows");
+    }
+    if let Some(explanation) = value.get_mut("explanation") {
+        explained(explanation);
+    }
+    if let Some(watch) = value.get_mut("watch") {
+        watched(watch);
+    }
+    if run.imported.is_some() {
+        imported(&mut value, run);
+    }
+    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+    text + "\n"
+}
+
+/// Of another tool's figures what it states alone: null is what it does not.
+fn imported(value: &mut Value, run: &Run) {
+    let figures = Figures::of(run);
+    let row = |row: &Row| {
+        let percentiles: serde_json::Map<String, Value> = row
+            .ladder
+            .iter()
+            .map(|rung| {
+                let reading = row.reading(rung.percentile);
+                (format!("p{}", rung.percentile), json!(reading))
+            })
+            .collect();
+        json!({
+            "name": row.name,
+            "latency": {
+                "count": row.count,
+                "not_kept": row.unkept,
+                "min_ns": row.min,
+                "mean_ns": row.mean,
+                "max_ns": row.max,
+                "percentiles": percentiles,
+            },
+        })
+    };
+    let mut rows: Vec<Value> = figures.rows.iter().map(row).collect();
+    for (row, thread) in rows.iter_mut().zip(&run.threads) {
+        row["cpu"] = json!(run.knows("cpus").then_some(thread.cpu));
+    }
+    let mut absent = vec![
+        "own_cost", "timeline", "analysis", "demands", "loads", "blocks",
+    ];
+    absent.extend(
+        ["measured-time", "started"]
+            .into_iter()
+            .filter(|name| !run.knows(name)),
+    );
+    let Some(record) = value.as_object_mut() else {
+        return;
+    };
+    for name in absent {
+        let name = if name == "measured-time" {
+            "measured_ns"
+        } else {
+            name
+        };
+        record.insert(name.to_owned(), Value::Null);
+    }
+    let asked = |name: &str, value: &Value| {
+        let known = run.knows(name).then(|| value.clone());
+        known.unwrap_or(Value::Null)
+    };
+    let request = record.get("request").cloned().unwrap_or(Value::Null);
+    let stated: serde_json::Map<String, Value> = ["interval", "cpus", "policy", "priority"]
+        .into_iter()
+        .map(|name| (name.to_owned(), asked(name, &request[name])))
+        .collect();
+    record.insert("request".to_owned(), Value::Object(stated));
+    let kernel = &run.system.kernel;
+    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let preemption = (kernel.preemption == "rt").then_some("rt");
+    let system = json!({
+        "hostname": text(&run.system.hostname),
+        "kernel": {
+            "release": text(&kernel.release),
+            "version": text(&kernel.version),
+            "machine": text(&kernel.machine),
+            "preemption": preemption,
+        },
+        "cpu_dma_latency_us": run.system.power.cpu_dma_latency_held_us,
+    });
+    record.insert("system".to_owned(), system);
+    record.insert("threads".to_owned(), Value::Array(rows));
+    record.insert("all".to_owned(), row(&figures.merged));
+    // Nobody says when these were.
+    let events: Vec<&str> = run.events.iter().map(|event| event.text.as_str()).collect();
+    record.insert("events".to_owned(), json!(events));
+}
+
+fn explained(explanation: &mut Value) {
+    let entries = |value: &mut Value, name: &str, change: fn(&mut Value)| {
+        let list = value.get_mut(name).and_then(Value::as_array_mut);
+        list.into_iter().flatten().for_each(change);
+    };
+    entries(explanation, "bills", |bill| {
+        if let Some(bill) = bill.as_object_mut() {
+            bill.remove("picture");
+        }
+    });
+    entries(explanation, "stages", |stage| {
+        if let Some(times) = stage.get_mut("times").and_then(Value::as_object_mut) {
+            times.remove("encoded");
+        }
+    });
+}
+
+fn watched(watch: &mut Value) {
+    let threads = watch.get_mut("threads").and_then(Value::as_array_mut);
+    for thread in threads.into_iter().flatten() {
+        if let Some(thread) = thread.as_object_mut() {
+            thread.remove("skips");
+        }
+        for name in ["by_timer", "by_others"] {
+            if let Some(times) = thread.get_mut(name).and_then(Value::as_object_mut) {
+                times.remove("encoded");
+            }
+        }
+    }
+    let marks = watch.get_mut("marks").and_then(Value::as_array_mut);
+    let threads = marks
+        .into_iter()
+        .flatten()
+        .filter_map(|mark| mark.get_mut("threads").and_then(Value::as_array_mut));
+    for thread in threads.flatten() {
+        if let Some(lengths) = thread.get_mut("lengths").and_then(Value::as_object_mut) {
+            lengths.remove("encoded");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The summary that stands after a run: at most [`MOST_LINES`] lines, what an expert needs
+//! first. `-v` prints the whole.
+//!
+//! It is made of blocks. Where they are too many, the least important go; what room is left
+//! is for the causes and what to do about them.
+
+use punctual_stats::verdict::Outcome;
+
+use super::{Page, watch_lines};
+use crate::explain::{self, Extent};
+use crate::figures::Figures;
+use crate::placement::placement;
+use crate::style::{Style, Tone, cut};
+use crate::{conditions, statements, watch, words};
+use punctual_record::{Event, Run};
+
+/// Lines of the summary.
+pub const MOST_LINES: usize = 40;
+/// CPUs in the table; of more, the worst are shown.
+const MOST_ROWS: usize = 4;
+/// Worst samples that are named.
+const MOST_WORST: usize = 3;
+/// Lines of what a reader must know before any figure.
+const MOST_PROBLEMS: usize = 20;
+/// Lines of a demand with its fix.
+const MOST_OF_A_FIX: usize = 14;
+/// Rows of each table of a watch.
+const WATCH_ROWS: usize = 3;
+
+/// Lines that belong together.
+struct Block {
+    /// What goes first where there is no room: the highest.
+    rank: u8,
+    /// An empty line stands between groups.
+    group: u8,
+    lines: Vec<String>,
+}
+
+/// What is not to be left out, however little room there is.
+const ALWAYS: u8 = 0;
+/// What goes before the first cause and its fix do.
+const BEFORE_CAUSES: u8 = 4;
+const HIGHEST: u8 = 9;
+
+pub(super) fn lines(run: &Run, style: &Style) -> Vec<String> {
+    let mut blocks = blocks(run, style);
+    for rank in (BEFORE_CAUSES..=HIGHEST + 1).rev() {
+        blocks.retain(|block| block.rank < rank);
+        let room = MOST_LINES.saturating_sub(laid_out(&blocks).len() + 1);
+        if let Some(causes) = causes(run, style, room, rank == BEFORE_CAUSES) {
+            let place = blocks.partition_point(|block| block.group < 4);
+            let block = Block {
+                rank: ALWAYS,
+                group: 4,
+                lines: causes,
+            };
+            blocks.insert(place, block);
+            if laid_out(&blocks).len() <= MOST_LINES {
+                return laid_out(&blocks);
+            }
+            blocks.remove(place);
+        }
+    }
+    for rank in (1..BEFORE_CAUSES).rev() {
+        blocks.retain(|block| block.rank < rank || block.rank == ALWAYS);
+        if laid_out(&blocks).len() <= MOST_LINES {
+            break;
+        }
+    }
+    laid_out(&blocks)
+}
+
+/// The blocks below each other, an empty line between groups.
+fn laid_out(blocks: &[Block]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut group = None;
+    for block in blocks.iter().filter(|block| !block.lines.is_empty()) {
+        if group.is_some_and(|group| group != block.group) {
+            lines.push(String::new());
+        }
+        group = Some(block.group);
+        lines.extend(block.lines.iter().cloned());
+    }
+    lines
+}
+
+/// All blocks but the causes, from the top.
+fn blocks(run: &Run, style: &Style) -> Vec<Block> {
+    let figures = Figures::of(run);
+    let mut blocks = Vec::new();
+    let mut add = |rank: u8, group: u8, lines: Vec<String>| {
+        blocks.push(Block { rank, group, lines });
+    };
+    add(ALWAYS, 0, verdict(run, style));
+    add(ALWAYS, 0, problems(run, style));
+    let facts = conditions(run);
+    add(3, 1, short_facts(&facts, style, 3));
+    if !figures.rows.is_empty() {
+        let mut page = Page::new(style);
+        page.table(run, &figures, MOST_ROWS);
+        page.lines.retain(|line| !line.is_empty());
+        let verdict = run.verdict.as_ref().map(|verdict| verdict.outcome);
+        if verdict == Some(Outcome::Invalid) {
+            page.paragraph(Tone::Void, statements::WHAT_INVALID_MEANS);
+        }
+        add(1, 2, page.lines);
+    }
+    for (index, table) in watch::tables(run).into_iter().enumerate() {
+        let rank = if table.asked {
+            3
+        } else {
+            5 + index.min(4) as u8
+        };
+        add(rank, 2, watched(table, style));
+    }
+    statistics(run, &figures, |rank, fact| {
+        add(rank, 3, short_facts(&[fact], style, 2));
+    });
+    add(ALWAYS, 5, record(style));
+    blocks
+}
+
+fn verdict(run: &Run, style: &Style) -> Vec<String> {
+    let mut page = Page::new(style);
+    page.headline(&statements::headline(run));
+    shorten(&mut page.lines, 8, style);
+    if let Some(standing) = statements::standing(run) {
+        let mut lines = Page::new(style);
+        lines.paragraph(Tone::Void, &standing);
+        shorten(&mut lines.lines, 3, style);
+        page.lines.append(&mut lines.lines);
+    }
+    page.lines
+}
+
+/// Leaves at most so many lines, and says so where lines go.
+fn shorten(lines: &mut Vec<String>, most: usize, style: &Style) {
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            let mark = if style.unicode { " …" } else { " ..." };
+            // Cut first: else the mark is what a full line loses.
+            *last = cut(last, style.columns() - mark.chars().count()) + mark;
+        }
+    }
+}
+
+/// Names in the usual column, at most so many lines each.
+fn short_facts(facts: &[statements::Fact], style: &Style, most: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for fact in facts {
+        let mut page = Page::new(style);
+        page.facts_in(9, std::slice::from_ref(fact));
+        shorten(&mut page.lines, most, style);
+        lines.append(&mut page.lines);
+    }
+    lines
+}
+
+/// What a reader must know before any figure, the most severe first.
+fn problems(run: &Run, style: &Style) -> Vec<String> {
+    let mut items: Vec<(Tone, String)> = Vec::new();
+    let demands: Vec<_> = statements::not_in_force(run).collect();
+    for (at, demand) in demands.iter().enumerate() {
+        // One fix for several stands with the last of them.
+        let again = demands[at + 1..].iter().any(|it| it.mend == demand.mend);
+        let fix = demand.mend.as_ref().filter(|_| !again);
+        let fix = fix.map_or_else(String::new, |fix| format!("; fix: {fix}"));
+        items.push((
+            Tone::Bad,
+            format!(
+                "Not in force: {}: requested {}, found {}{fix}",
+                demand.name, demand.asked, demand.found
+            ),
+        ));
+    }
+    let event = |event: &Event| format!("{}: {}", words::instant(event.at_ns), event.text);
+    let (bad, other): (Vec<_>, Vec<_>) = run.events.iter().partition(|event| event.invalidates);
+    items.extend(bad.iter().map(|bad| (Tone::Bad, event(bad))));
+    for thread in run.threads.iter().filter(|thread| thread.error.is_some()) {
+        let why = thread.error.as_deref().unwrap_or_default();
+        let text = format!("the thread on CPU {} ended early: {why}", thread.cpu);
+        items.push((Tone::Bad, text));
+    }
+    // Said with the demand or the event already.
+    for reason in statements::reasons(run) {
+        if !items.iter().any(|(_, item)| item.contains(&reason)) {
+            items.push((Tone::Plain, reason));
+        }
+    }
+    items.extend(other.iter().map(|other| (Tone::Plain, event(other))));
+    let mut lines = Vec::new();
+    for (index, (tone, text)) in items.iter().enumerate() {
+        let mut page = Page::new(style);
+        page.item(*tone, text);
+        // Half a command is none.
+        let most = if index < demands.len() {
+            MOST_OF_A_FIX
+        } else {
+            5
+        };
+        shorten(&mut page.lines, most, style);
+        if lines.len() + page.lines.len() > MOST_PROBLEMS {
+            let rest = words::count((items.len() - index) as u64);
+            lines.push(style.paint(Tone::Dim, &format!("  - and {rest} more")));
+            break;
+        }
+        lines.append(&mut page.lines);
+    }
+    lines
+}
+
+/// On what, how, under which load.
+fn conditions(run: &Run) -> Vec<statements::Fact> {
+    let fact = |name: &str, text: String| (name.to_owned(), text);
+    let (name, how) = match run.watch {
+        Some(_) => ("Watched", conditions::method(run)),
+        None => ("Probe", conditions::method(run)),
+    };
+    let mut machine = conditions::machine_in_brief(run);
+    if run.watch.is_none() && run.imported.is_none() {
+        machine += &format!("; {}", conditions::idle_states(run));
+    }
+    let mut facts = vec![
+        fact("Machine", machine),
+        fact(name, format!("{how}, {}", words::duration(run.measured_ns))),
+    ];
+    facts.extend(placement(run).map(|text| fact("CPUs", text)));
+    if run.watch.is_none() {
+        facts.push(fact("Load", conditions::load_in_brief(run)));
+    }
+    facts.extend(conditions::origin(run));
+    if run.request.best_effort {
+        let text = "best effort: conditions that are not in force do not make it invalid";
+        facts.push(fact("Effort", text.to_owned()));
+    }
+    facts
+}
+
+/// A table of a watch, its first rows.
+fn watched(mut table: watch::Table, style: &Style) -> Vec<String> {
+    table.truncate(WATCH_ROWS);
+    if let Some((_, texts)) = &mut table.below {
+        let room = style.columns().saturating_sub(8);
+        for text in texts {
+            *text = words::shortened(text, room);
+        }
+    }
+    let mut lines = vec![style.paint(Tone::Bold, table.name)];
+    lines.extend(watch_lines(table, style));
+    lines
+}
+
+/// How sure the figures are, what warns, and the worst; each with its rank.
+fn statistics(run: &Run, figures: &Figures, mut add: impl FnMut(u8, statements::Fact)) {
+    if run.gaps.is_some() || run.cross_check.is_some() {
+        for (index, fact) in statements::statistics(run).into_iter().enumerate() {
+            add(if index < 3 { 2 } else { 8 }, fact);
+        }
+    } else if let Some(analysis) = &run.analysis {
+        let judged = analysis.total.samples > 0 || analysis.total.missed > 0;
+        for fact in analysis
+            .miss
+            .iter()
+            .filter(|_| judged)
+            .flat_map(statements::miss_facts)
+        {
+            match fact.0.as_str() {
+                "Bound" => add(2, fact),
+                "Bursts" => add(7, fact),
+                _ => {}
+            }
+        }
+        let unsteady = analysis.stationarity.as_ref();
+        if unsteady.is_some_and(|it| it.statement.changed()) {
+            let facts = statements::statistics(run).into_iter();
+            facts
+                .filter(|fact| fact.0 == "Stationarity")
+                .for_each(|fact| add(5, fact));
+        }
+    }
+    let worst = statements::worst(run, MOST_WORST);
+    if !worst.is_empty() {
+        let each: Vec<String> = worst
+            .iter()
+            .map(|worst| {
+                format!(
+                    "{} on {} at {}",
+                    words::duration(worst.latency_ns),
+                    figures.rows[worst.row].name,
+                    words::instant(worst.at_ns)
+                )
+            })
+            .collect();
+        let name = if run.gaps.is_some() {
+            "Longest"
+        } else {
+            "Worst"
+        };
+        add(8, (name.to_owned(), each.join(", ")));
+    }
+}
+
+/// Who stole the time, and what to do about it, in at most so many lines. `None` where not
+/// even the first cause finds room; `least`: then nothing at all is an answer.
+fn causes(run: &Run, style: &Style, room: usize, least: bool) -> Option<Vec<String>> {
+    let rich = [(6, 4), (5, 3), (4, 3), (5, 2), (4, 2), (3, 2), (3, 1)];
+    let poor = [(2, 1), (1, 1), (1, 0), (0, 0)];
+    let extents = rich.into_iter().chain(poor.into_iter().filter(|_| least));
+    for (causes, fixes) in extents {
+        let lines = explain::brief(run, style, Extent { causes, fixes });
+        if lines.len() <= room || lines.is_empty() {
+            return Some(lines);
+        }
+    }
+    None
+}
+
+/// Where the record is, and how to see the rest.
+fn record(style: &Style) -> Vec<String> {
+    let rest = match &style.report {
+        Some(place) => {
+            let directory = place.rsplit_once('/').map_or(".", |parts| parts.0);
+            let report = ("Report".to_owned(), place.clone());
+            let more = format!("punctual report -v {directory}");
+            return short_facts(&[report, ("Details".to_owned(), more)], style, 4);
+        }
+        None => "-v prints everything",
+    };
+    short_facts(&[("Details".to_owned(), rest.to_owned())], style, 1)
+}

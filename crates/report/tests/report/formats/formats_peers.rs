@@ -1,0 +1,224 @@
+//! The real cyclictest and jitterdebugger, run for a second or two: we read what
+//! they just wrote, and tools made for their files take ours.
+//!
+//! Debian's packages: rt-tests, jitterdebugger, gnuplot-nox; for jitterplot, which
+//! Debian doesn't ship, python3-matplotlib and python3-pandas besides.
+#![allow(clippy::print_stderr, reason = "a test that can't run says why")]
+
+use crate::support as record_support;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use punctual_record::Run;
+use punctual_report::compare::{TextStyle, compare, compare_text};
+use punctual_report::formats::{Format, detect_and_parse, detect_and_read, write};
+
+/// Runs a program; `None` says why it can't be run here.
+fn peer(program: &str, arguments: &[&str]) -> Option<Output> {
+    match Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+    {
+        Ok(output) if output.status.success() => Some(output),
+        Ok(output) => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            eprintln!(
+                "SKIPPED: {program} failed here: {}",
+                error.lines().next().unwrap_or("")
+            );
+            None
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: {program}: {error}");
+            None
+        }
+    }
+}
+
+fn samples(run: &Run) -> u64 {
+    run.threads
+        .iter()
+        .map(|thread| thread.latency.count + thread.lost)
+        .sum()
+}
+
+#[test]
+fn cyclictest_text_just_written() {
+    let arguments = [
+        "-m", "-p", "80", "-i", "500", "-h", "100000", "-q", "-l", "2000",
+    ];
+    let Some(output) = peer("cyclictest", &arguments) else {
+        return;
+    };
+    let run = detect_and_parse(Path::new("stdout"), &output.stdout).unwrap();
+    // It may skip the last one.
+    assert!((1999..=2000).contains(&samples(&run)), "{}", samples(&run));
+    assert!(run.threads[0].latency.min_ns > 0);
+    // Our text of it says the same, row by row.
+    let ours = write(Format::Cyclictest, &run).unwrap();
+    let rows = |text: &str| -> Vec<String> {
+        let rows = text
+            .lines()
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+        // From 2,048 µs on our histogram has a coarser step than 1 µs.
+        rows.filter(|row| !row.ends_with(" 000000") && &row[..6] < "002048")
+            .map(str::to_owned)
+            .collect()
+    };
+    let theirs = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(rows(&ours), rows(&theirs));
+    for line in [
+        "# Total:",
+        "# Min Latencies:",
+        "# Max Latencies:",
+        "# Histogram Overflows:",
+    ] {
+        let of = |text: &str| {
+            text.lines()
+                .find(|l| l.starts_with(line))
+                .map(str::to_owned)
+        };
+        assert_eq!(of(&ours), of(&theirs), "{line}");
+    }
+}
+
+#[test]
+fn cyclictest_json_just_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("results.json");
+    let json = format!("--json={}", file.display());
+    let arguments = [
+        "-m", "-p", "80", "-i", "500", "-h", "50", "-q", "-l", "2000", "-S", &json,
+    ];
+    let Some(_) = peer("cyclictest", &arguments) else {
+        return;
+    };
+    let run = detect_and_read(&file).unwrap();
+    let threads = run.threads.len() as u64;
+    // It ends with the first thread that is done; the others began later.
+    assert!(samples(&run) > threads * 1000, "{}", samples(&run));
+    assert_eq!(run.tool.name, "cyclictest");
+    assert_eq!(run.request.priority, 80);
+    assert!(run.knows("cpus"));
+
+    // Every key of theirs stands in ours, with a value of the same type.
+    let theirs: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let ours = write(Format::RtTestsJson, &record_support::run(1)).unwrap();
+    same_shape("", &theirs, &serde_json::from_str(&ours).unwrap());
+
+    let text = compare_text(
+        &compare(&[run], &[record_support::run(1)], None).unwrap(),
+        TextStyle::default(),
+    );
+    assert!(text.contains("cyclictest"), "{text}");
+}
+
+#[test]
+fn jitterdebugger_just_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let arguments = [
+        "-p",
+        "80",
+        "-i",
+        "500",
+        "-l",
+        "2000",
+        "-o",
+        out.to_str().unwrap(),
+    ];
+    let Some(_) = peer("jitterdebugger", &arguments) else {
+        return;
+    };
+    // Its directory, as a person would name it.
+    let run = detect_and_read(&out).unwrap();
+    assert_eq!(samples(&run), run.threads.len() as u64 * 2000);
+    assert!(!run.knows("cpus") && run.knows("resolution"));
+    let theirs = std::fs::read(out.join("results.json")).unwrap();
+    let ours = write(Format::Jitterdebugger, &record_support::run(1)).unwrap();
+    same_shape(
+        "",
+        &serde_json::from_slice(&theirs).unwrap(),
+        &serde_json::from_str(&ours).unwrap(),
+    );
+}
+
+fn same_shape(place: &str, theirs: &serde_json::Value, ours: &serde_json::Value) {
+    use serde_json::Value::{Number, Object, String};
+    match (theirs, ours) {
+        (Object(_), Object(_)) if place.ends_with(".histogram") => {}
+        (Object(theirs), Object(ours)) => {
+            for (key, value) in theirs {
+                // Threads are as many as there are CPUs.
+                let Some(other) = ours.get(key) else {
+                    assert!(key.parse::<u32>().is_ok(), "{place}.{key} is missing");
+                    continue;
+                };
+                same_shape(&format!("{place}.{key}"), value, other);
+            }
+        }
+        (Number(_), Number(_)) | (String(_), String(_)) => {}
+        _ => panic!("{place}: {theirs} and {ours}"),
+    }
+}
+
+/// The usual way to plot a cyclictest histogram: rows without comments to gnuplot.
+#[test]
+fn gnuplot_takes_our_histogram() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("histogram");
+    let plot = directory.path().join("plot.svg");
+    std::fs::write(
+        &data,
+        write(Format::Cyclictest, &record_support::run(1)).unwrap(),
+    )
+    .unwrap();
+    let script = format!(
+        "set terminal svg; set output '{}'; set logscale y; \
+         plot '{data}' using 1:2 with histeps, '{data}' using 1:3 with histeps",
+        plot.display(),
+        data = data.display()
+    );
+    let Some(output) = peer("gnuplot", &["-e", &script]) else {
+        return;
+    };
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let svg = std::fs::read_to_string(&plot).unwrap();
+    assert!(svg.contains("</svg>") && svg.matches("<path").count() >= 2);
+}
+
+#[test]
+fn jitterplot_takes_our_results() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = directory.path().join("results.json");
+    std::fs::write(
+        &results,
+        write(Format::Jitterdebugger, &record_support::run(1)).unwrap(),
+    )
+    .unwrap();
+    for plot in ["hist", "cdf"] {
+        let picture = directory.path().join(format!("{plot}.png"));
+        let done = Command::new("jitterplot")
+            .env("MPLBACKEND", "Agg")
+            .args([
+                "--output".as_ref(),
+                picture.as_os_str(),
+                plot.as_ref(),
+                results.as_os_str(),
+            ])
+            .output();
+        match done {
+            Ok(output) if output.status.success() => {
+                assert!(std::fs::metadata(&picture).unwrap().len() > 1000);
+            }
+            Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+            Err(error) => eprintln!("SKIPPED: jitterplot: {error}"),
+        }
+    }
+}

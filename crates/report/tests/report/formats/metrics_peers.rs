@@ -1,0 +1,178 @@
+//! The metrics of Prometheus's own form, before its own programs: `promtool check metrics`, and
+//! node_exporter's textfile collector, started by hand and read once.
+
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use punctual_record::Run;
+use punctual_report::formats::{Format, write};
+
+use crate::support::{latencies, run, run_of, thread};
+
+/// A program of the path, or one that `make test` has unpacked.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/usr/bin"));
+    let mut found = places.into_iter().map(|place| place.join(program));
+    let found = found.find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("SKIPPED: there is no {program}");
+    }
+    found
+}
+
+/// Runs whose metrics differ in kind: names with all that must be escaped, a FAIL, no verdict.
+fn runs() -> Vec<(&'static str, Run)> {
+    let late = run_of(vec![thread(0, &latencies(1, 10_000, 90_000_000), 512)]);
+    let mut bare = run(1);
+    bare.verdict = None;
+    bare.system.hostname = "back\\slash \"quote\" line\nend".to_owned();
+    vec![("pass", run(1)), ("fail", late), ("bare", bare)]
+}
+
+fn metrics(run: &Run) -> String {
+    write(Format::Prometheus, run).unwrap()
+}
+
+#[test]
+fn promtool_finds_nothing_to_say() {
+    let Some(promtool) = find("promtool") else {
+        return;
+    };
+    for (name, run) in runs() {
+        let mut child = Command::new(&promtool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let text = metrics(&run);
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        let said = child.wait_with_output().unwrap();
+        let words = String::from_utf8_lossy(&said.stderr) + String::from_utf8_lossy(&said.stdout);
+        assert!(said.status.success(), "{name}: {words}");
+        assert_eq!(words.trim(), "", "{name}");
+    }
+}
+
+/// A node_exporter of ours; ended when dropped.
+struct Exporter(Child);
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What it serves of one file.
+fn scraped(program: &Path, text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("punctual.prom"), text).unwrap();
+    // Free a moment ago; where somebody else takes it, the exporter ends, and another is tried.
+    for _ in 0..5 {
+        let port = {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap().port()
+        };
+        let mut exporter = Exporter(
+            Command::new(program)
+                .arg("--collector.disable-defaults")
+                .arg("--collector.textfile")
+                .arg(format!(
+                    "--collector.textfile.directory={}",
+                    folder.path().display()
+                ))
+                .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        let patience = Instant::now() + Duration::from_secs(60);
+        while exporter.0.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < patience, "it doesn't answer");
+            if let Ok(page) = ask(port) {
+                return page;
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+    panic!("node_exporter does not start");
+}
+
+fn ask(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut page = Vec::new();
+    stream.read_to_end(&mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+#[test]
+fn node_exporter_takes_the_whole_file() {
+    let Some(program) = find("prometheus-node-exporter") else {
+        return;
+    };
+    for (name, run) in runs() {
+        let text = metrics(&run);
+        let page = scraped(&program, &text);
+        assert!(
+            page.contains("node_textfile_scrape_error 0"),
+            "{name}: {page}"
+        );
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        let samples: Vec<&str> = samples.collect();
+        assert!(samples.len() > 30, "{name}");
+        for sample in samples {
+            // Labels come back sorted, and numbers in their shortest form.
+            let family = sample.split(['{', ' ']).next().unwrap();
+            let served = page
+                .lines()
+                .filter(|line| line.starts_with(&format!("{family}{{")));
+            let written = text
+                .lines()
+                .filter(|line| line.starts_with(&format!("{family}{{")));
+            assert_eq!(served.count(), written.count(), "{name}: {family}");
+        }
+        let outcome = |word: &str, value: u8| {
+            page.lines().any(|line| {
+                line.starts_with("punctual_verdict{")
+                    && line.contains(&format!("outcome=\"{word}\""))
+                    && line.ends_with(&format!(" {value}"))
+            })
+        };
+        assert_eq!(outcome("PASS", 1), name == "pass", "{page}");
+        assert_eq!(outcome("FAIL", 1), name == "fail", "{page}");
+        assert_eq!(outcome("INVALID", 0), name != "bare", "{page}");
+    }
+}
+
+/// Why there is a form of its own: the older collector refuses the other as a whole. A newer one
+/// may take it, which is no fault.
+#[test]
+fn what_openmetrics_costs_there_is_known() {
+    let Some(program) = find("prometheus-node-exporter") else {
+        return;
+    };
+    let page = scraped(&program, &write(Format::OpenMetrics, &run(1)).unwrap());
+    let refused = page.contains("node_textfile_scrape_error 1");
+    let taken = page.contains("punctual_latency_seconds_count");
+    assert!(refused != taken, "{page}");
+}

@@ -1,0 +1,111 @@
+//! The published schema of a lab's record and the program's own types are the same thing.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use punctual_record::lab::parse_lab;
+use serde_json::{Value, json};
+
+use super::schema::{named, published, walk};
+use crate::labs::lab;
+
+#[test]
+fn labs_are_valid_under_the_schema() {
+    let schema = published("lab-1");
+    assert!(jsonschema::meta::is_valid(&schema));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let whole = serde_json::to_value(lab()).unwrap();
+    let errors: Vec<_> = validator
+        .iter_errors(&whole)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let read = parse_lab(Path::new("lab.json"), whole.to_string().as_bytes()).unwrap();
+    assert_eq!(read, lab());
+    for (pointer, value) in [
+        ("/format", json!("punctual-run")),
+        ("/version", json!(2)),
+        ("/cells/0/seed", json!(-1)),
+        ("/cells/0/figures/max_ns", json!("late")),
+        ("/cells/0/verdict/outcome", json!("MAYBE")),
+        ("/cells/0/bills/0/rows", json!({})),
+        ("/cells/0/laboratory/time", json!("soon")),
+    ] {
+        let mut json = whole.clone();
+        *json.pointer_mut(pointer).unwrap() = value;
+        assert!(!validator.is_valid(&json), "{pointer}");
+        let read = parse_lab(Path::new("lab.json"), json.to_string().as_bytes());
+        assert!(read.is_err(), "{pointer}");
+    }
+}
+
+#[test]
+fn the_schema_names_what_labs_hold_and_nothing_else() {
+    let schema = published("lab-1");
+    let mut names = BTreeSet::new();
+    named(&schema, "lab", &mut names);
+    for (name, definition) in schema["$defs"].as_object().unwrap() {
+        named(definition, name, &mut names);
+    }
+    let mut used = BTreeSet::new();
+    let whole = serde_json::to_value(lab()).unwrap();
+    walk(&schema, &schema, &whole, "lab", &mut used);
+    let unused: Vec<_> = names.difference(&used).collect();
+    assert!(unused.is_empty(), "no lab holds {unused:#?}");
+}
+
+#[test]
+fn what_both_schemas_describe_they_describe_alike() {
+    let (run, lab) = (published("run-1"), published("lab-1"));
+    let mut same = 0;
+    for (name, definition) in lab["$defs"].as_object().unwrap() {
+        if ["tool", "laboratory", "fingerprint"].contains(&&**name) {
+            assert_eq!(*definition, run["$defs"][name], "{name}");
+            same += 1;
+        }
+    }
+    assert_eq!(same, 3);
+}
+
+#[test]
+fn hostile_labs_are_refused_with_the_place() {
+    let refused = |change: &dyn Fn(&mut Value), words: &str| {
+        let mut json = serde_json::to_value(lab()).unwrap();
+        change(&mut json);
+        let text = json.to_string();
+        let error = parse_lab(Path::new("x/lab.json"), text.as_bytes()).unwrap_err();
+        let line = error.to_string();
+        assert!(
+            line.contains("x/lab.json") && line.contains(words),
+            "{line}"
+        );
+        assert!(!line.contains('\n'), "{line}");
+    };
+    for directory in ["..", "a/../..", "/etc", ""] {
+        let change = |json: &mut Value| json["cells"][1]["directory"] = json!(directory);
+        if directory.is_empty() {
+            // The lab's own directory: no way out.
+            continue;
+        }
+        refused(&change, "cells[1].directory");
+    }
+    refused(&|json| json["version"] = json!(7), "version 7");
+    refused(&|json| json["cells"] = json!(3), "cells");
+    let many = |json: &mut Value| {
+        let cell = json["cells"][0].clone();
+        json["cells"] = Value::Array(vec![cell; (1 << 14) + 1]);
+    };
+    refused(&many, "cells");
+    for text in ["", "{", "[]", "null", "{\"format\":\"punctual-lab\"}"] {
+        assert!(
+            parse_lab(Path::new("l"), text.as_bytes()).is_err(),
+            "{text}"
+        );
+    }
+    let deep = "[".repeat(100_000);
+    assert!(parse_lab(Path::new("l"), deep.as_bytes()).is_err());
+    // A field of a later program is passed over.
+    let mut json = serde_json::to_value(lab()).unwrap();
+    json["cells"][0]["later"] = json!({"a": [1]});
+    assert!(parse_lab(Path::new("l"), json.to_string().as_bytes()).is_ok());
+}

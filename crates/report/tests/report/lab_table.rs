@@ -1,0 +1,168 @@
+//! The table of a laboratory, its comparison and its test suite, on cells with known figures.
+
+use punctual_record::lab::*;
+use punctual_report::lab::{bills, compare, comparison, junit, table};
+use punctual_report::style::Style;
+use punctual_stats::verdict::Outcome;
+
+use super::labs;
+
+/// A cell with figures alone.
+fn cell(kernel: &str, load: &str, seed: u64, max_ns: u64) -> LabCell {
+    let mut cell = labs::cell(kernel, load, max_ns, "x");
+    cell.seed = seed;
+    cell.verdict = None;
+    cell.bills.clear();
+    if let (Some(figures), Some(laboratory)) = (&mut cell.figures, &mut cell.laboratory) {
+        figures.missed = 0;
+        laboratory.seed = seed;
+        laboratory.release = format!("6.1-{kernel}");
+        laboratory.package = None;
+        laboratory.parameters.clear();
+        laboratory.fingerprint.result_sha256 = format!("{kernel}{load}{seed}{max_ns}");
+    }
+    cell
+}
+
+fn lab(cells: Vec<LabCell>) -> Lab {
+    Lab {
+        format: "punctual-lab".to_owned(),
+        version: 1,
+        tool: punctual_record::Tool::default(),
+        command: Vec::new(),
+        started: "2026-11-21T02:46:09Z".to_owned(),
+        jobs: 2,
+        host_s: 30.25,
+        cells,
+    }
+}
+
+/// The text without its lines' ends.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn pair() -> Lab {
+    lab(vec![
+        cell("rt", "idle", 1, 4698),
+        cell("rt", "exit", 1, 5010),
+        cell("standard", "idle", 1, 4634),
+        cell("standard", "exit", 1, 4_149_098),
+    ])
+}
+
+#[test]
+fn kernels_stand_side_by_side_with_their_ratio() {
+    let text = table(&pair(), &Style::plain());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "rt: 6.1-rt");
+    let row = |name: &str| {
+        let line = lines.iter().find(|line| line.trim().starts_with(name));
+        let words = line.expect("a row").split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("load"), "load max p99 mean max p99 mean ratio");
+    assert_eq!(
+        row("exit"),
+        "exit 5,010 4,500 4,100 4,149,098 4,500 4,100 828"
+    );
+    assert_eq!(row("idle"), "idle 4,698 4,500 4,100 4,634 4,500 4,100 0.99");
+    let flat = flat(&text);
+    assert!(flat.contains("one instruction is 1 ns"), "{text}");
+    assert!(flat.contains("28 virtual seconds took 30 s"), "{text}");
+}
+
+#[test]
+fn what_is_lacking_and_what_is_judged_is_seen() {
+    let mut lab = pair();
+    lab.cells[1].figures = None;
+    lab.cells[1].error = Some("the guest's kernel panicked: x".to_owned());
+    lab.cells[3].verdict = Some(CellVerdict {
+        outcome: Outcome::Fail,
+        sentence: "FAIL: late".to_owned(),
+    });
+    let text = table(&lab, &Style::plain());
+    assert!(text.contains("- FAIL"), "{text}");
+    let suite = junit(&lab);
+    assert!(
+        suite.contains("tests=\"4\" failures=\"1\" errors=\"1\""),
+        "{suite}"
+    );
+    assert!(suite.contains("kernel panicked"), "{suite}");
+}
+
+#[test]
+fn seeds_show_their_spread() {
+    let lab = lab(vec![
+        cell("rt", "idle", 1, 5800),
+        cell("rt", "idle", 2, 6400),
+    ]);
+    let text = table(&lab, &Style::plain());
+    assert!(text.contains("least max"), "{text}");
+    assert!(text.contains("6,400") && text.contains("5,800"), "{text}");
+    assert!(
+        flat(&text).contains("10,000 wake-ups and 2 seeds"),
+        "{text}"
+    );
+}
+
+#[test]
+fn of_several_processors_no_figure_is_shown() {
+    let mut lab = pair();
+    for cell in &mut lab.cells {
+        cell.laboratory.as_mut().unwrap().time = GuestTime::Host;
+    }
+    let text = table(&lab, &Style::plain());
+    assert!(flat(&text).contains("no latency"), "{text}");
+    assert!(!text.contains("4,698"), "{text}");
+}
+
+#[test]
+fn labs_are_compared_to_the_nanosecond() {
+    let (a, mut b) = (pair(), pair());
+    let same = compare(&a, &b);
+    assert_eq!(same.pairs.len(), 4);
+    assert!(same.pairs.iter().all(|pair| pair.identical));
+    b.cells[1] = cell("rt", "exit", 1, 5009);
+    b.cells.pop();
+    let text = comparison(&compare(&a, &b), &Style::plain());
+    assert!(text.contains("-1"), "{text}");
+    assert!(flat(&text).contains("1 of 3 cells differ"), "{text}");
+    assert!(
+        flat(&text).contains("Not in both: standard, exit (in the first)"),
+        "{text}"
+    );
+    // One kernel each: they are held against each other by load.
+    let one = lab(vec![cell("old", "idle", 1, 1000)]);
+    let other = lab(vec![cell("new", "idle", 1, 1200)]);
+    let across = compare(&one, &other);
+    assert_eq!(across.pairs[0].label, "old, idle | new");
+}
+
+#[test]
+fn beside_each_maximum_stands_what_it_was() {
+    let mut explained = cell("standard", "poll", 1, 200);
+    let row = |function: &str, instructions| LabBillRow {
+        function: function.to_owned(),
+        instructions,
+    };
+    explained.bills = vec![LabBill {
+        asked_ns: Some(1),
+        total_ns: 200,
+        rows: vec![row("do_sys_poll", 150), row("(user)", 50)],
+    }];
+    let mut without = cell("rt", "poll", 1, 100);
+    without.no_bill = Some("it is no more".to_owned());
+    let lab = lab(vec![without, explained]);
+    let text = table(&lab, &Style::plain());
+    assert!(text.contains("do_sys_poll 75%"), "{text}");
+    assert!(
+        text.contains("rt, poll: no function is named: it is no more"),
+        "{text}"
+    );
+    let text = bills(&lab, &Style::plain());
+    for part in ["200 instructions", "150", "75%", "do_sys_poll", "(user)"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains("rt, poll: no bill: it is no more"), "{text}");
+}

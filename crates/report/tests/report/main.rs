@@ -1,0 +1,25 @@
+//! What people see: terminal, page, pictures.
+
+#[path = "../../../record/tests/made/bills.rs"]
+mod bills;
+mod browser;
+#[path = "../../../trace/tests/attribute/data.rs"]
+mod data;
+mod explained;
+mod fixtures;
+mod formats;
+mod gallery;
+mod gaps;
+mod gnuplot;
+mod lab;
+mod lab_table;
+#[path = "../../../record/tests/made/labs.rs"]
+mod labs;
+mod page;
+#[path = "../../../record/tests/made/runs.rs"]
+mod support;
+mod terminal;
+mod total;
+mod watched;
+#[path = "../../../record/tests/made/watches.rs"]
+mod watches;

@@ -1,0 +1,448 @@
+//! Whose a stretch of time is: one cause for each, by the rules in docs/attribution.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Seen;
+use super::event::{Event, Interrupted, Task, Vector, What, Window};
+use super::gap;
+use super::groups::{Groups, ready_span};
+use super::lane::{Layer, Slice};
+use super::naming;
+use super::passage::{Doing, Life, Passage, Sleep};
+use super::request::Requests;
+use punctual_record::explanation::{Cause, EARLIER_TIMER, Stage, softirq_name};
+
+/// The wake-up's own way through one stage is shorter than this on any machine that real
+/// time is done on. What is longer has another reason.
+const PATH_MOST_NS: u64 = 50_000;
+/// From the end of the interrupt to the switch, when nothing is in the way.
+const SWITCH_MOST_NS: u64 = 5_000;
+/// From the instant a timer is due to its interrupt, when nothing is in the way.
+const DELIVERY_MOST_NS: u64 = 3_000;
+/// Parts of the names of functions that let interrupts in again. An interrupt that was held
+/// up comes there; one that comes anywhere else may as well be the platform's.
+const ENABLES: [&str; 7] = [
+    "unlock_irq",
+    "irqrestore",
+    "irq_restore",
+    "irq_enable",
+    "enable_irq",
+    "finish_task_switch",
+    "finish_lock_switch",
+];
+/// A request to switch may be on its way from another CPU for as long.
+const REQUEST_MOST_NS: u64 = 100_000;
+/// No processor takes longer to come back from an idle state.
+const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
+
+/// A softirq by its name.
+pub(super) fn softirq_label(number: u32) -> String {
+    format!("softirq {}", softirq_name(number))
+}
+
+/// A cause, and what a reader must know of it.
+pub(super) type Verdict = (Cause, Option<String>);
+
+/// What is known of the whole wake-up while its stretches are judged.
+pub(super) struct Court<'a, 'w> {
+    pub window: &'w Window,
+    pub passage: &'a Passage<'w>,
+    pub life: &'a Life<'w>,
+    /// Woken on another CPU than it ran on.
+    pub remote: bool,
+    /// Of a gap: whether the kernel did anything in it.
+    pub busy: bool,
+    /// Threads' time between waking and switch, by when they came.
+    stints: BTreeMap<u64, u64>,
+    requests: Requests,
+    /// The limits of the probe's control groups.
+    pub groups: &'a Groups<'w>,
+    /// When those came who ran in user mode although the probe was ready.
+    let_run: BTreeSet<u64>,
+}
+
+impl<'a, 'w> Court<'a, 'w> {
+    pub(super) fn new(seen: &'a Seen<'w>, remote: bool, pieces: &[Slice<'w>]) -> Self {
+        let Seen {
+            window,
+            passage,
+            life,
+            groups,
+            ..
+        } = seen;
+        let requests = Requests::of(window, passage, life);
+        let mut stints: BTreeMap<u64, u64> = BTreeMap::new();
+        for slice in pieces {
+            let late = matches!(passage.stage_at(slice.from).0, Stage::Switch | Stage::User)
+                || is_before_armed(slice, window);
+            let of_thread = match slice.layer {
+                Layer::Thread => true,
+                Layer::Softirq(_) => window.preempt_rt,
+                _ => false,
+            };
+            let waits = match life.at(slice.from).0 {
+                Some(Doing::Asleep(_)) => true,
+                Some(Doing::Ready(since)) => requests.is_on_its_way(slice, since),
+                _ => requests.is_on_its_way(slice, passage.handed_over),
+            };
+            if late && of_thread && !waits {
+                let sum = stints.entry(slice.since).or_default();
+                *sum = sum.saturating_add(slice.to - slice.from);
+            }
+        }
+        Self {
+            window,
+            passage,
+            life,
+            remote,
+            busy: window.gap && gap::is_busy(window, pieces),
+            stints,
+            requests,
+            groups,
+            let_run: let_run(window, passage, pieces),
+        }
+    }
+
+    /// Whose this stretch is. It lies within one stage, and the probe does one thing in it.
+    pub(super) fn judge(&self, slice: &Slice<'w>) -> Verdict {
+        let stage = self.passage.stage_at(slice.from).0;
+        if let Some(state) = self.stopped(slice)
+            && self.window.lost == 0
+            && (slice.blind || self.remote && stage == Stage::Waking)
+        {
+            // Whatever its CPU does, and the one from which it is continued.
+            return (Cause::Blocked { state }, None);
+        }
+        if slice.blind {
+            // Nobody is accused: it is where to look.
+            let seen = slice.thread.filter(|thread| thread.tid != 0);
+            let note = seen.map(|thread| {
+                let name = naming::bounded(&thread.name);
+                format!("the last thread seen there was {name} (TID {})", thread.tid)
+            });
+            return (Cause::Blind, note);
+        }
+        match slice.layer {
+            Layer::Timer { of_probe: true, .. } if !self.window.gap => path(slice, stage),
+            Layer::Vector(vector) => self.vector(slice, vector, stage),
+            Layer::Softirq(number) if self.window.preempt_rt => {
+                let note = format!("in {}", softirq_label(number));
+                let (cause, other) = self.thread(slice, stage);
+                (cause, other.or(Some(note)))
+            }
+            Layer::Softirq(number) => match (stage, self.late_timer(slice)) {
+                (Stage::Interrupt, Some(found)) if !found.user => {
+                    self.irqs_off(found, softirq_label(number))
+                }
+                _ => (Cause::Softirq { number }, None),
+            },
+            Layer::Thread => self.thread(slice, stage),
+            layer => match naming::interrupt(self.window, layer) {
+                Some(cause) => (cause, None),
+                None => self.thread(slice, stage),
+            },
+        }
+    }
+
+    fn vector(&self, slice: &Slice<'w>, vector: Vector, stage: Stage) -> Verdict {
+        let own = self.passage.interrupt.is_some_and(|frame| {
+            frame.from <= slice.from && frame.to.is_some_and(|to| slice.to <= to)
+        });
+        // The CPU that woke the probe asks this one to switch.
+        let asked = vector == Vector::Reschedule
+            && (self.remote && stage == Stage::Switch || self.requests.is_one(slice));
+        if own || asked {
+            return path(slice, stage);
+        }
+        let vector = naming::vector(vector);
+        (Cause::CpuInterrupt { vector }, None)
+    }
+
+    /// The state of a probe that a signal or a debugger has stopped.
+    fn stopped(&self, slice: &Slice<'w>) -> Option<String> {
+        match self.life.at(slice.from).0 {
+            Some(Doing::Asleep(sleep)) if sleep.state.is_some_and(naming::is_stopped) => {
+                Some(naming::sleep(sleep.state))
+            }
+            _ => None,
+        }
+    }
+
+    /// It slept and had not armed its timer for this wake-up: in the wait of the wake-up before,
+    /// where an earlier timer woke it.
+    fn asleep_before(&self, slice: &Slice<'w>, sleep: Sleep<'w>) -> Verdict {
+        let (cause, note) = asleep(sleep, self.window);
+        if sleep.lock.is_some() || sleep.fault {
+            return (cause, note);
+        }
+        let Some((expired_ns, expires_ns)) = woken_by_timer(self.window, slice.to) else {
+            return (cause, note);
+        };
+        let late_ns = expired_ns.saturating_sub(expires_ns);
+        let note = format!(
+            "it waited for the wake-up before this one: that timer expired {} late",
+            punctual_stats::format::duration(late_ns)
+        );
+        let state = EARLIER_TIMER.to_owned();
+        (Cause::Blocked { state }, Some(note))
+    }
+
+    /// What the probe's own interrupt came upon, for a stretch that ends with it.
+    fn late_timer(&self, slice: &Slice<'w>) -> Option<Interrupted> {
+        let frame = self.passage.interrupt?;
+        (slice.to <= frame.from && !is_before_armed(slice, self.window))
+            .then_some(frame.interrupted)
+            .flatten()
+    }
+
+    fn irqs_off(&self, found: Interrupted, task: String) -> Verdict {
+        let place = naming::symbol(self.window, found.address);
+        let note = format!(
+            "the timer's interrupt came at {place}: interrupts were disabled until there, or the \
+             platform was late"
+        );
+        let function = naming::function(self.window, found.address);
+        if !ENABLES.iter().any(|part| function.contains(part)) {
+            return (Cause::LateInterrupt { task }, Some(note));
+        }
+        (Cause::IrqsOff { function, task }, Some(note))
+    }
+
+    fn thread(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+        if self.window.gap {
+            return gap::judge(self, slice);
+        }
+        let Some(thread) = slice.thread else {
+            return (Cause::Blind, Some("who ran is not known".to_owned()));
+        };
+        let doing = self.life.at(slice.from).0;
+        let is_probe = thread.tid == self.window.probe.tid;
+        match stage {
+            Stage::Interrupt | Stage::Callback | Stage::Waking | Stage::Exit => {
+                if let Some(state) = self.stopped(slice) {
+                    return (Cause::Blocked { state }, None);
+                }
+                let by_timer =
+                    self.passage.interrupt.is_some() || self.passage.instants.callback_ns.is_some();
+                if is_probe {
+                    let slept = self.life.slept(self.window.waiting_ns, slice.from);
+                    let note = if slept {
+                        "it was awake already: a signal had woken it, or another thread"
+                    } else {
+                        "it was not asleep yet"
+                    };
+                    (Cause::Probe, Some(note.to_owned()))
+                } else if by_timer && is_before_armed(slice, self.window) {
+                    match doing {
+                        Some(Doing::Asleep(sleep)) => self.asleep_before(slice, sleep),
+                        Some(Doing::Ready(since)) => self.ready(slice, since),
+                        _ => self.before_timer(slice, stage),
+                    }
+                } else if by_timer {
+                    self.before_timer(slice, stage)
+                } else {
+                    let task = if thread.tid == 0 {
+                        String::new()
+                    } else {
+                        naming::bounded(&thread.name)
+                    };
+                    (Cause::Waker { task }, None)
+                }
+            }
+            Stage::Switch | Stage::User if is_probe => running(slice, stage, self.window),
+            Stage::Switch | Stage::User => match doing {
+                Some(Doing::Asleep(sleep)) => asleep(sleep, self.window),
+                Some(Doing::Ready(since)) => self.ready(slice, since),
+                _ => self.ready(slice, self.passage.handed_over),
+            },
+        }
+    }
+
+    /// The timer was due, and its interrupt had not come.
+    fn before_timer(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
+        let idle = slice.thread.is_some_and(|thread| thread.tid == 0);
+        let found = self.late_timer(slice);
+        match found {
+            Some(found) if found.user => (Cause::Platform, None),
+            _ if idle => idle_exit(slice),
+            // As long as over a program: it need not be the kernel's doing.
+            Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, None),
+            Some(found) => self.irqs_off(found, naming::task(slice.thread)),
+            // The callback runs in a softirq's thread, on its way to the waking.
+            None if stage != Stage::Interrupt => self.ready(slice, self.passage.instants.due_ns),
+            None => {
+                let task = naming::task(slice.thread);
+                (Cause::LateInterrupt { task }, None)
+            }
+        }
+    }
+
+    /// The probe could run since an instant, and another had the CPU.
+    fn ready(&self, slice: &Slice<'w>, since: u64) -> Verdict {
+        let Some(thread) = slice.thread else {
+            return (Cause::Blind, None);
+        };
+        let came_after = slice.since > since;
+        let probe = &self.window.probe;
+        let end = self.passage.instants.woken_ns;
+        let from = since.max(self.passage.instants.due_ns);
+        let span = ready_span(self.life, slice.from, from, end);
+        if thread.tid == 0 {
+            return match self.groups.idle(probe, came_after, slice.from, span) {
+                Some(verdict) => verdict,
+                None if came_after => idle_though_ready(),
+                None => idle_exit(slice),
+            };
+        }
+        let task = naming::bounded(&thread.name);
+        // Whoever runs, and however long: among ordinary threads priorities don't decide.
+        if thread.is_ordinary() && probe.is_ordinary() {
+            let shared = || (Cause::FairShare { task }, self.groups.doubt(probe));
+            return self.groups.ordinary(slice.to, span).unwrap_or_else(shared);
+        }
+        if thread.priority <= self.window.probe.priority {
+            return (naming::interference(thread), None);
+        }
+        if self.requests.is_on_its_way(slice, since) {
+            if slice.to - slice.from <= DELIVERY_MOST_NS {
+                return (Cause::WakePath, None);
+            }
+            let note = "another CPU woke the probe, and its request to switch came so late: \
+                        interrupts were disabled, or the platform was late";
+            return (Cause::LateInterrupt { task }, Some(note.to_owned()));
+        }
+        if let Some(verdict) = self.groups.below(slice.to) {
+            return verdict;
+        }
+        if came_after {
+            return (Cause::Throttled { task }, self.groups.doubt(probe));
+        }
+        let stint = self.stints.get(&slice.since).copied().unwrap_or(0);
+        if stint <= SWITCH_MOST_NS {
+            return (Cause::WakePath, None);
+        }
+        if self.let_run.contains(&slice.since) {
+            let note = "it ran already, and was let run on: an interrupt found it in user mode, \
+                        where nothing holds off preemption";
+            let doubt = self.groups.doubt(probe);
+            let note = doubt.map_or(note.to_owned(), |doubt| format!("{note}; {doubt}"));
+            return (Cause::Throttled { task }, Some(note));
+        }
+        let work = slice
+            .work
+            .map(|address| naming::function(self.window, address));
+        (Cause::PreemptOff { task, work }, None)
+    }
+}
+
+/// The timer that was to wake the probe was not armed yet: it could not be late.
+fn is_before_armed(slice: &Slice<'_>, window: &Window) -> bool {
+    slice.to <= window.waiting_ns
+}
+
+/// When the threads came whom an interrupt found in user mode although the probe was ready.
+/// On its way there the kernel looks whether it is to switch, so it was not: the threads of
+/// real time are throttled, or others have a share of their own.
+fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTreeSet<u64> {
+    let from = passage.handed_over.saturating_add(REQUEST_MOST_NS);
+    let in_user_mode = window.events.iter().filter(|event| {
+        let What::VectorEntry { interrupted, .. } = &event.what else {
+            return false;
+        };
+        event.cpu == window.cpu && event.at_ns > from && interrupted.is_some_and(|it| it.user)
+    });
+    let at = |at_ns: u64| {
+        let piece = pieces.partition_point(|piece| piece.to <= at_ns);
+        pieces.get(piece).filter(|piece| piece.from <= at_ns)
+    };
+    in_user_mode
+        .filter_map(|event| Some(at(event.at_ns)?.since))
+        .collect()
+}
+
+/// The wake-up's own way, unless it took longer than it can.
+fn path(slice: &Slice<'_>, stage: Stage) -> Verdict {
+    if slice.to - slice.from <= PATH_MOST_NS {
+        return (Cause::WakePath, None);
+    }
+    let where_ = match stage {
+        Stage::User => "the probe had the CPU, and nothing is known to have stopped it",
+        _ => {
+            "within the interrupt that wakes the probe: a slow handler, a hypervisor or \
+              system management mode"
+        }
+    };
+    (Cause::Unexplained, Some(where_.to_owned()))
+}
+
+/// An idle CPU beside a thread that is ready.
+pub(super) fn idle_though_ready() -> Verdict {
+    let task = String::new();
+    let note = "the CPU went idle although the probe was ready".to_owned();
+    (Cause::Throttled { task }, Some(note))
+}
+
+fn idle_exit(slice: &Slice<'_>) -> Verdict {
+    if slice.to - slice.from > IDLE_EXIT_MOST_NS {
+        let note = "the CPU was idle, and no idle state takes that long to leave".to_owned();
+        return (Cause::Platform, Some(note));
+    }
+    (Cause::IdleExit { state: slice.idle }, None)
+}
+
+/// The probe has the CPU, and has not read the clock yet.
+fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Verdict {
+    if let Some(lock) = slice.lock {
+        return (locked(lock.address, lock.holder, window), None);
+    }
+    if slice.fault {
+        return (Cause::Fault, None);
+    }
+    path(slice, stage)
+}
+
+fn locked(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
+    let lock = naming::symbol(window, address);
+    match holder {
+        Some(holder) if holder.priority > window.probe.priority => Cause::Inversion {
+            lock,
+            holder: naming::bounded(&holder.name),
+        },
+        holder => Cause::Lock {
+            lock,
+            holder: holder.map(|holder| naming::bounded(&holder.name)),
+        },
+    }
+}
+
+/// The timer whose expiry first woke the probe from this instant on: when it expired, and when
+/// it was due.
+fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
+    let waking = window.events.iter().position(|event| {
+        event.at_ns >= from
+            && matches!(event.what, What::Waking { tid, .. } if tid == window.probe.tid)
+    })?;
+    let cpu = window.events[waking].cpu;
+    // Nothing but its callback lies between.
+    let mut before = window.events[..waking].iter().rev();
+    match before.find(|event| event.cpu == cpu)? {
+        Event {
+            at_ns,
+            what: What::TimerExpire { expires_ns, .. },
+            ..
+        } => Some((*at_ns, *expires_ns)),
+        _ => None,
+    }
+}
+
+/// The probe itself went to sleep on its way.
+pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
+    if let Some(lock) = sleep.lock {
+        return (locked(lock.address, lock.holder, window), None);
+    }
+    if sleep.fault {
+        return (Cause::Fault, Some("it waited for the page".to_owned()));
+    }
+    let state = naming::sleep(sleep.state);
+    (Cause::Blocked { state }, None)
+}

@@ -1,0 +1,326 @@
+//! What the kernel was seen to do: the events that a bill is made of.
+//!
+//! Times are CLOCK_MONOTONIC in nanoseconds. Addresses are the kernel's own;
+//! names for them come in with [`Window::symbols`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use punctual_record::explanation::GroupLimit;
+
+/// One late wake-up of a probe, with what happened around it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// The probe's CPU.
+    pub cpu: u32,
+    /// The probe thread, as the kernel numbers it.
+    pub probe: Task,
+    /// The instant at which the probe began to wait.
+    pub waiting_ns: u64,
+    /// The instant that was asked for.
+    pub due_ns: u64,
+    /// The clock as the probe read it when it ran again.
+    pub woken_ns: u64,
+    /// Events that were overwritten before they were copied out: the window is blind there.
+    pub lost: u64,
+    /// Whether the kernel is a PREEMPT_RT one: there a softirq belongs to the thread that it
+    /// runs in, and can be preempted with it.
+    #[serde(default)]
+    pub preempt_rt: bool,
+    /// Whether it is no wake-up, but a gap between two readings of the clock by a thread that
+    /// polls it, at `due_ns` and `woken_ns`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gap: bool,
+    /// The kernel's number for the state in which the probe left its CPU, where that was before
+    /// the first event; 0 where it was preempted, or throttled: it was ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
+    /// Limits on the CPU time of the probe's control group and of those above it, the nearest
+    /// first, with what the kernel counted between two readings around the wake-up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<GroupLimit>,
+    /// When CPUs stood still. Those of the window's own CPU are found in its events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<Stall>,
+    /// What happened, on any CPU, in any order.
+    pub events: Vec<Event>,
+    /// The names of the addresses in `events`: `function+0x1a`, or without offset.
+    #[serde(default)]
+    pub symbols: BTreeMap<u64, String>,
+}
+
+/// A stretch in which nothing was seen of a CPU, and that this CPU ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Which.
+    pub cpu: u32,
+    /// From its last event, or from when its timer was to expire.
+    pub from_ns: u64,
+    /// To the first event after that.
+    pub to_ns: u64,
+    /// Whether kernel code may have held it up; else its timer came late over a program or an idle
+    /// CPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_kernel: bool,
+}
+
+/// A thread at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Task {
+    /// The thread's number; 0 is the idle task.
+    pub tid: u32,
+    /// Its name, as the kernel keeps it (15 bytes).
+    pub name: String,
+    /// The kernel's own priority: 0-98 for real-time priority 99-1, -1 for SCHED_DEADLINE,
+    /// 100-139 for the others.
+    pub priority: i32,
+    /// SCHED_OTHER 0, FIFO 1, RR 2, BATCH 3, IDLE 5, DEADLINE 6.
+    pub policy: u32,
+}
+
+impl Task {
+    /// Neither real-time nor SCHED_DEADLINE: the scheduler shares the CPU among such threads.
+    #[must_use]
+    pub fn is_ordinary(&self) -> bool {
+        const FIRST: i32 = 100;
+        self.priority >= FIRST
+    }
+}
+
+/// Something the kernel did on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Event {
+    /// When it was seen.
+    pub at_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// What.
+    pub what: What,
+}
+
+/// Among the flags of a lock: it is the program's own, and lies at an address of the program's.
+pub const FUTEX: u32 = 1 << 16;
+
+/// What an event says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// An interrupt of the CPU's own began.
+    VectorEntry {
+        /// Which.
+        vector: Vector,
+        /// What it interrupted, where that could be read (timer interrupts alone).
+        interrupted: Option<Interrupted>,
+    },
+    /// It ended.
+    VectorExit {
+        /// Which.
+        vector: Vector,
+    },
+    /// A device's handler began, within an interrupt or in its own thread's CPU time.
+    HandlerEntry {
+        /// The interrupt's number.
+        irq: u32,
+        /// The device, as /proc/interrupts names it.
+        name: String,
+    },
+    /// It ended.
+    HandlerExit {
+        /// The interrupt's number.
+        irq: u32,
+    },
+    /// A softirq began.
+    SoftirqEntry {
+        /// 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX, 4 BLOCK, 5 IRQ_POLL, 6 TASKLET, 7 SCHED,
+        /// 8 HRTIMER, 9 RCU.
+        number: u32,
+    },
+    /// It ended.
+    SoftirqExit {
+        /// As at its entry.
+        number: u32,
+    },
+    /// The probe armed its timer.
+    TimerStart {
+        /// The timer's address.
+        timer: u64,
+        /// When it is to expire.
+        expires_ns: u64,
+    },
+    /// A high-resolution timer's callback began.
+    TimerExpire {
+        /// The timer's address.
+        timer: u64,
+        /// The callback's address.
+        function: u64,
+        /// When it was to expire.
+        expires_ns: u64,
+        /// Whether it is the probe's.
+        of_probe: bool,
+    },
+    /// It ended.
+    TimerDone {
+        /// The timer's address.
+        timer: u64,
+    },
+    /// Somebody began to wake a thread.
+    Waking {
+        /// The thread that is woken.
+        tid: u32,
+        /// Who wakes it, where no interrupt does and that could be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Task>,
+    },
+    /// The CPU went from one thread to another.
+    Switch {
+        /// Who leaves.
+        from: Task,
+        /// Its state as it leaves: 0 is still runnable.
+        from_state: u64,
+        /// Whether it was preempted.
+        preempted: bool,
+        /// Who comes.
+        to: Task,
+    },
+    /// A thread was moved.
+    Migrate {
+        /// The thread.
+        tid: u32,
+        /// The CPU that it is to run on.
+        to_cpu: u32,
+    },
+    /// A non-maskable interrupt ended, that began `duration_ns` earlier.
+    Nmi {
+        /// How long its handler took.
+        duration_ns: u64,
+    },
+    /// The idle task goes to sleep in a state, or is back (`None`).
+    Idle {
+        /// The state's number.
+        state: Option<u32>,
+    },
+    /// Another CPU asked this one to run a function.
+    CallSent {
+        /// Its address.
+        function: u64,
+        /// The CPU that asks.
+        from_cpu: u32,
+        /// The request's address, the same when it is met.
+        request: u64,
+        /// The thread that asks; absent where an interrupt does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Task>,
+    },
+    /// A function that another CPU asked for began.
+    CallEntry {
+        /// Its address.
+        function: u64,
+        /// The request's address; 0 where it isn't known.
+        #[serde(default, skip_serializing_if = "is_unknown")]
+        request: u64,
+    },
+    /// It ended.
+    CallExit {
+        /// Its address.
+        function: u64,
+    },
+    /// A work item began in the running kernel thread.
+    WorkStart {
+        /// Its function's address.
+        function: u64,
+    },
+    /// The running thread waits for a lock.
+    LockWait {
+        /// The lock's address.
+        lock: u64,
+        /// The kernel's flags: 1 spin, 2 read, 4 write, 8 real-time, 16 percpu, 32 mutex; and
+        /// [`FUTEX`].
+        flags: u32,
+        /// Who holds it, where that could be read.
+        holder: Option<Task>,
+    },
+    /// It waits no more.
+    LockDone {
+        /// The lock's address.
+        lock: u64,
+    },
+    /// A page fault of the probe.
+    Fault {
+        /// The address that wasn't there.
+        address: u64,
+    },
+    /// The running thread took another name: it executes another program, mostly.
+    Rename {
+        /// As it is called from now on.
+        task: Task,
+    },
+    /// What ran when the probe was late already.
+    Stack {
+        /// The thread that it was taken of.
+        tid: u32,
+        /// How long the taking took: the tracer's own cost, `at_ns` is its end.
+        cost_ns: u64,
+        /// Return addresses, innermost first.
+        frames: Vec<u64>,
+    },
+    /// A thread let go of the CPU for a probe that was late.
+    Left {
+        /// The thread.
+        tid: u32,
+        /// The number of the system call that it was in; absent where it was in none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<u32>,
+        /// Return addresses, innermost first; none where it was on its way to user mode.
+        frames: Vec<u64>,
+    },
+    /// The hypervisor's account: time stolen from this CPU since boot.
+    Stolen {
+        /// In all.
+        total_ns: u64,
+    },
+    /// The processor's count of system management interrupts since boot.
+    SmiCount {
+        /// In all.
+        total: u64,
+    },
+}
+
+/// An interrupt of the CPU's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Vector {
+    /// The CPU's timer.
+    LocalTimer,
+    /// Asked to look for a better thread.
+    Reschedule,
+    /// Asked to call functions.
+    CallFunction,
+    /// Asked to call one function.
+    CallFunctionSingle,
+    /// Work that a handler put off.
+    IrqWork,
+    /// The platform's own.
+    Platform,
+    /// Too hot.
+    Thermal,
+    /// A corrected machine check.
+    Threshold,
+    /// Another one.
+    Other(u32),
+}
+
+/// What an interrupt came upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Interrupted {
+    /// The instruction it came back to.
+    pub address: u64,
+    /// Whether that is a program's and not the kernel's.
+    pub user: bool,
+    /// The kernel's preemption count at that point; 0 where it could have been preempted.
+    pub preempt_count: u32,
+}
+
+fn is_unknown(request: &u64) -> bool {
+    *request == 0
+}

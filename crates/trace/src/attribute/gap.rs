@@ -1,0 +1,74 @@
+//! A gap between two readings of the clock by a thread that polls it: whose its time is.
+//!
+//! At both ends the probe itself ran its own code, so nothing need be known of what lies
+//! outside: no interrupt and no other thread can be under way there.
+
+use super::classify::{Court, Verdict};
+use super::event::{Event, Window};
+use super::lane::{Layer, Slice};
+use super::naming;
+use super::passage::Doing;
+use punctual_record::explanation::Cause;
+
+/// From the probe's last instruction to the first event in the kernel, and back: longer takes
+/// no processor by itself.
+const CROSSING_MOST_NS: u64 = 3_000;
+
+/// The events of a gap: those of its CPU, from one reading to the other.
+pub(super) fn inside<'w>(window: &Window, events: &[&'w Event]) -> Vec<&'w Event> {
+    events
+        .iter()
+        .filter(|event| event.cpu == window.cpu)
+        .filter(|event| event.at_ns >= window.due_ns && event.at_ns <= window.woken_ns)
+        .copied()
+        .collect()
+}
+
+/// Whether the kernel did anything in it.
+pub(super) fn is_busy(window: &Window, pieces: &[Slice<'_>]) -> bool {
+    let probe = |slice: &Slice<'_>| slice.thread.is_some_and(|t| t.tid == window.probe.tid);
+    pieces.iter().any(|slice| {
+        !matches!(slice.layer, Layer::Thread) || !probe(slice) || slice.fault || slice.blind
+    })
+}
+
+/// Whose a stretch is over which no interrupt ran.
+pub(super) fn judge(court: &Court<'_, '_>, slice: &Slice<'_>) -> Verdict {
+    let window = court.window;
+    let Some(thread) = slice.thread else {
+        return (Cause::Blind, Some("who ran is not known".to_owned()));
+    };
+    if thread.tid == window.probe.tid {
+        if slice.fault {
+            return (Cause::Fault, None);
+        }
+        return match (court.busy, slice.to - slice.from) {
+            (true, ..=CROSSING_MOST_NS) => (Cause::Crossing, None),
+            // What happened there may be what is missing.
+            _ if window.lost > 0 => (Cause::Blind, None),
+            _ => (Cause::Platform, None),
+        };
+    }
+    if let Some(Doing::Asleep(sleep)) = court.life.at(slice.from).0 {
+        return super::classify::asleep(sleep, window);
+    }
+    if thread.tid == 0 {
+        let span = (slice.from, slice.to);
+        let by_group = court.groups.idle(&window.probe, true, slice.from, span);
+        return by_group.unwrap_or_else(super::classify::idle_though_ready);
+    }
+    if thread.is_ordinary() && window.probe.is_ordinary() {
+        let since = match court.life.at(slice.from).0 {
+            Some(Doing::Ready(since)) => since,
+            _ => window.due_ns,
+        };
+        let by_group = court.groups.ordinary(slice.to, (since, window.woken_ns));
+        return by_group.unwrap_or_else(|| (naming::interference(thread), None));
+    }
+    if thread.priority <= window.probe.priority || window.probe.is_ordinary() {
+        return (naming::interference(thread), None);
+    }
+    let task = naming::bounded(&thread.name);
+    let other = || (Cause::Throttled { task }, court.groups.doubt(&window.probe));
+    court.groups.below(slice.to).unwrap_or_else(other)
+}

@@ -1,0 +1,225 @@
+//! Throttling by control groups: the probe is ready, and its group has used up what it may run.
+//! Whoever runs meanwhile, or nobody, is not the cause.
+
+use super::classify::Verdict;
+use super::event::{Task, Vector, What, Window};
+use super::naming;
+use super::passage::{Doing, Life};
+use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
+
+/// From the end of a real-time group's throttling to the switch to one of its threads.
+const RT_SWITCH_MOST_NS: u64 = 1_000_000;
+/// From a request to switch to the switch.
+const REQUEST_MOST_NS: u64 = 100_000;
+/// No idle state takes longer to leave: a CPU that is idle for longer beside a ready thread does
+/// not get the thread to run.
+const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
+/// Functions that give a group of ordinary threads its time again, on this CPU or for another.
+const QUOTA_ENDS: [&str; 3] = [
+    "sched_cfs_period_timer",
+    "sched_cfs_slack_timer",
+    "__cfsb_csd_unthrottle",
+];
+const RT_ENDS: &str = "sched_rt_period_timer";
+
+/// The functions by which a group's throttling ends: they count on whichever CPU they run.
+#[must_use]
+pub fn ends_throttling(function: &str) -> bool {
+    QUOTA_ENDS.contains(&function) || function == RT_ENDS
+}
+
+/// What is known of the limits of the probe's groups.
+#[derive(Debug, Default)]
+pub(super) struct Groups<'w> {
+    /// The nearest group that bounds real-time threads.
+    real_time: Option<&'w GroupLimit>,
+    /// The group of ordinary threads that was throttled most in this time.
+    quota: Option<(&'w GroupLimit, GroupThrottling)>,
+    /// One with a quota whose account could not be read.
+    unread: Option<&'w GroupLimit>,
+    /// When a quota was renewed; when a request to switch came, that may have been for it.
+    renewed: Vec<u64>,
+    requests: Vec<u64>,
+    /// When the time of real-time groups was renewed.
+    rt_renewed: Vec<u64>,
+    /// When a thread that is not below the probe came to its CPU, and when it left.
+    above: Vec<(u64, u64)>,
+    /// When the probe's CPU went from one thread to another.
+    switches: Vec<u64>,
+}
+
+impl<'w> Groups<'w> {
+    pub(super) fn of(window: &'w Window, cpu: u32) -> Self {
+        if window.limits.is_empty() {
+            return Self::default();
+        }
+        let quotas = || window.limits.iter().filter(|limit| !limit.is_real_time());
+        let moved = quotas().filter_map(|limit| {
+            let throttled = limit.throttled?;
+            (throttled.periods > 0 || throttled.ns > 0).then_some((limit, throttled))
+        });
+        let mut groups = Self {
+            real_time: window.limits.iter().find(|limit| limit.is_real_time()),
+            quota: moved.max_by_key(|(_, throttled)| throttled.ns),
+            unread: quotas().find(|limit| limit.throttled.is_none()),
+            ..Self::default()
+        };
+        let mut switches: Vec<(u64, &Task)> = Vec::new();
+        for event in &window.events {
+            let here = event.cpu == cpu;
+            match &event.what {
+                What::TimerExpire { function, .. } | What::CallEntry { function, .. } => {
+                    let function = naming::function(window, *function);
+                    if QUOTA_ENDS.contains(&function.as_str()) {
+                        groups.renewed.push(event.at_ns);
+                    } else if function == RT_ENDS {
+                        groups.rt_renewed.push(event.at_ns);
+                    }
+                }
+                What::VectorEntry {
+                    vector: Vector::Reschedule,
+                    ..
+                } if here => groups.requests.push(event.at_ns),
+                What::Switch { to, .. } if here => switches.push((event.at_ns, to)),
+                _ => {}
+            }
+        }
+        switches.sort_by_key(|(at, _)| *at);
+        groups.switches = switches.iter().map(|(at, _)| *at).collect();
+        for (index, (came, to)) in switches.iter().enumerate() {
+            if is_above(to, &window.probe) {
+                let left = switches.get(index + 1).map_or(u64::MAX, |(at, _)| *at);
+                groups.above.push((*came, left));
+            }
+        }
+        let lists = [
+            &mut groups.renewed,
+            &mut groups.requests,
+            &mut groups.rt_renewed,
+        ];
+        lists.into_iter().for_each(|list| list.sort_unstable());
+        groups
+    }
+
+    /// When a quota is renewed next, after an instant.
+    pub(super) fn renewed_after(&self, at: u64) -> Option<u64> {
+        self.quota?;
+        let next = self.renewed.partition_point(|renewed| *renewed <= at);
+        self.renewed.get(next).copied()
+    }
+
+    /// An idle CPU beside a probe that is ready since then, at an instant: only throttling keeps it
+    /// so, for longer than an idle state takes to leave.
+    pub(super) fn idle(
+        &self,
+        probe: &Task,
+        came_after: bool,
+        at: u64,
+        (since, until): (u64, u64),
+    ) -> Option<Verdict> {
+        let next = self.switches.partition_point(|switch| *switch <= at);
+        let until = self.switches.get(next).map_or(until, |it| until.min(*it));
+        if !came_after && until.saturating_sub(since) <= IDLE_EXIT_MOST_NS {
+            return None;
+        }
+        if !probe.is_ordinary() {
+            return self.real_time.map(real_time);
+        }
+        self.quota.map(quota)
+    }
+
+    /// An ordinary thread beside an ordinary probe that is ready: up to the instant at which the
+    /// quota was renewed the probe's group was throttled, from then on they share the CPU. What
+    /// ends a stretch is `to`.
+    pub(super) fn ordinary(&self, to: u64, (since, until): (u64, u64)) -> Option<Verdict> {
+        let (limit, throttled) = self.quota?;
+        let enough = |at: u64| throttled.ns >= (at - since) / 10 * 9;
+        let within = |at: &u64| *at > since && *at <= until;
+        let last = |list: &[u64]| list.iter().rev().copied().find(within);
+        let by_request = || {
+            let request = last(&self.requests)?;
+            (until - request <= REQUEST_MOST_NS).then_some(request)
+        };
+        let renewed = last(&self.renewed).or_else(by_request)?;
+        (to <= renewed && enough(renewed)).then(|| quota((limit, throttled)))
+    }
+
+    /// A thread of lower priority beside a real-time probe that is ready: it is the group's
+    /// throttling if the group's time was renewed as that of the threads below ended. Others of
+    /// real time, outside the group, may have come and gone in between.
+    pub(super) fn below(&self, to: u64) -> Option<Verdict> {
+        let limit = self.real_time?;
+        let renewed_before = |came: u64| {
+            let after = self.rt_renewed.partition_point(|renewed| *renewed <= came);
+            let renewed = after.checked_sub(1).map(|index| self.rt_renewed[index]);
+            renewed.is_some_and(|renewed| came - renewed <= RT_SWITCH_MOST_NS)
+        };
+        let first = self.above.partition_point(|(came, _)| *came < to);
+        for (came, left) in &self.above[first..] {
+            if renewed_before(*came) {
+                return Some(real_time(limit));
+            }
+            if left - came > RT_SWITCH_MOST_NS {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// What is not known where throttling is seen, and not by which limit.
+    pub(super) fn doubt(&self, probe: &Task) -> Option<String> {
+        if probe.is_ordinary() {
+            let limit = self.unread?;
+            return Some(format!(
+                "its control group has a quota, and how often it was throttled could not be \
+                 read: {}/cpu.stat",
+                limit.group
+            ));
+        }
+        let limit = self.real_time?;
+        Some(format!(
+            "its control group may run for {} of each {} µs ({}/{}); the end of its throttling \
+             was not seen, so it may be another limit's",
+            limit.runtime_us, limit.period_us, limit.group, limit.file
+        ))
+    }
+}
+
+fn is_above(task: &Task, probe: &Task) -> bool {
+    task.tid == probe.tid || task.tid != 0 && task.priority <= probe.priority
+}
+
+fn cause(limit: &GroupLimit) -> Cause {
+    Cause::GroupThrottled {
+        group: naming::bounded(&limit.group),
+        file: naming::bounded(&limit.file),
+    }
+}
+
+fn real_time(limit: &GroupLimit) -> Verdict {
+    let note = format!(
+        "its real-time threads may run for {} of each {} µs",
+        limit.runtime_us, limit.period_us
+    );
+    (cause(limit), Some(note))
+}
+
+fn quota((limit, throttled): (&GroupLimit, GroupThrottling)) -> Verdict {
+    let note = format!(
+        "it may run for {} of each {} µs; around this wake-up it was throttled for {}, all CPUs \
+         together",
+        limit.runtime_us,
+        limit.period_us,
+        punctual_stats::format::duration(throttled.ns)
+    );
+    (cause(limit), Some(note))
+}
+
+/// From when to when the probe is ready around an instant.
+pub(super) fn ready_span(life: &Life<'_>, at: u64, since: u64, end: u64) -> (u64, u64) {
+    let (doing, until) = life.at(at);
+    match doing {
+        Some(Doing::Ready(_)) => (since, until.min(end)),
+        _ => (since, end),
+    }
+}

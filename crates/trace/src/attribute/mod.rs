@@ -1,0 +1,298 @@
+//! From events to causes. Pure: a window of events in, a bill out.
+//!
+//! The rules are in docs/attribution.md. In short: on each CPU one thing runs uppermost at
+//! any moment, and has that moment; a moment belongs to one stage of the wake-up; so every
+//! nanosecond from the instant asked for to the reading of the clock stands in exactly one
+//! row. Where events are missing it is blind, and where they are all there and explain
+//! nothing, it is unexplained.
+
+mod amounts;
+
+mod classify;
+pub mod event;
+mod gap;
+pub mod groups;
+pub mod host;
+mod lane;
+mod naming;
+mod overlay;
+mod passage;
+mod picture;
+mod place;
+mod request;
+mod senders;
+pub mod waits;
+
+use std::collections::BTreeMap;
+
+use punctual_record::explanation::Picture;
+pub use punctual_record::explanation::{
+    Bill, BillRow, Cause, Explanation, Instants, Ledger, Stage, StageTimes,
+};
+
+use amounts::Amount;
+use classify::Court;
+use event::{Event, Task, What, Window};
+use groups::Groups;
+use lane::{Lane, Layer, Slice};
+use passage::{Life, Passage, Traces};
+use senders::Senders;
+
+/// The bill of one wake-up. It is total: whatever the window holds, the rows sum to the
+/// latency, and so do the stages. Its picture is as large as a record takes.
+#[must_use]
+pub fn bill(window: &Window) -> Bill {
+    let seen = Seen::of(window);
+    let amounts = seen.amounts();
+    let picture = seen.picture(&amounts, Some((Picture::SPANS, Picture::MARKS)));
+    Bill {
+        picture: Some(picture),
+        ..seen.bill(amounts)
+    }
+}
+
+/// The same bill without its picture, for those that are only counted.
+#[must_use]
+pub fn plain_bill(window: &Window) -> Bill {
+    let seen = Seen::of(window);
+    seen.bill(seen.amounts())
+}
+
+/// Everything that the window shows of all its CPUs, however much that is.
+#[must_use]
+pub fn picture(window: &Window) -> Picture {
+    let seen = Seen::of(window);
+    let amounts = seen.amounts();
+    seen.picture(&amounts, None)
+}
+
+/// A stretch of a wake-up and its one owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// From when.
+    pub from_ns: u64,
+    /// To when.
+    pub to_ns: u64,
+    /// How much of it is this cause's; the rest of the stretch the hypervisor took, which has
+    /// a [`Held`] of its own.
+    pub ns: u64,
+    /// In which stage of the wake-up.
+    pub stage: Stage,
+    /// Whose it is.
+    pub cause: Cause,
+}
+
+/// Who had each moment of the wake-up: what the rows of its bill are added up from, in order.
+#[must_use]
+pub fn account(window: &Window) -> Vec<Held> {
+    let held = |amount: Amount| Held {
+        from_ns: amount.from,
+        to_ns: amount.to,
+        ns: amount.ns,
+        stage: amount.stage,
+        cause: amount.cause,
+    };
+    let mut account: Vec<Held> = Seen::of(window).amounts().into_iter().map(held).collect();
+    account.sort_by_key(|held| (held.from_ns, held.to_ns));
+    account
+}
+
+/// What is seen in a window.
+struct Seen<'w> {
+    window: &'w Window,
+    events: Vec<&'w Event>,
+    lanes: BTreeMap<u32, Lane<'w>>,
+    waking_cpu: u32,
+    running_cpu: u32,
+    passage: Passage<'w>,
+    life: Life<'w>,
+    groups: Groups<'w>,
+}
+
+impl<'w> Seen<'w> {
+    fn of(window: &'w Window) -> Self {
+        let mut events: Vec<&Event> = window.events.iter().collect();
+        // The whole event is the key: the order in which they were handed over is not.
+        events.sort_unstable();
+        let traces = if window.gap {
+            Traces::default()
+        } else {
+            Traces::of(window, &events)
+        };
+        let running_cpu = traces.running_cpu(window);
+        let waking_cpu = traces.waking_cpu(window);
+        let settled = settled(window, &events, &traces);
+        let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+        if window.gap {
+            by_cpu.insert(window.cpu, gap::inside(window, &events));
+        } else {
+            for event in &events {
+                by_cpu.entry(event.cpu).or_default().push(event);
+            }
+        }
+        let mut lanes: BTreeMap<u32, Lane<'w>> = BTreeMap::new();
+        for (cpu, events) in &by_cpu {
+            let here = *cpu == running_cpu;
+            let runs_at = here.then_some(window.woken_ns);
+            let settled = settled.filter(|_| here);
+            lanes.insert(*cpu, Lane::of(window, events, runs_at, settled));
+        }
+        let none = Lane::default();
+        let waker = lanes.get(&waking_cpu).unwrap_or(&none);
+        let passage = Passage::of(window, &traces, waker);
+        let life = match by_cpu.get(&window.cpu) {
+            Some(inside) if window.gap => Life::of(window, inside),
+            _ => Life::of(window, &events),
+        };
+        Self {
+            window,
+            passage,
+            life,
+            groups: Groups::of(window, running_cpu),
+            events,
+            lanes,
+            waking_cpu,
+            running_cpu,
+        }
+    }
+
+    fn bill(&self, amounts: Vec<Amount>) -> Bill {
+        let stages = StageTimes::between(&self.passage.instants);
+        Bill {
+            cpu: self.window.cpu,
+            due_ns: self.window.due_ns,
+            latency_ns: stages.total_ns(),
+            lost: self.window.lost,
+            stages,
+            rows: amounts::rows(amounts),
+            picture: None,
+        }
+    }
+
+    /// The wake-up's time, cut so that each piece has one owner, lies in one stage, and the
+    /// probe does one thing in it; with the CPU that it lies on.
+    fn pieces(&self) -> Vec<(u32, Slice<'w>)> {
+        let due = self.passage.instants.due_ns;
+        let woken = self.window.woken_ns.max(due);
+        let over = self.passage.handed_over;
+        let mut pieces = Vec::new();
+        for (cpu, from, to) in [
+            (self.waking_cpu, due, over),
+            (self.running_cpu, over, woken),
+        ] {
+            let mut at = from;
+            if let Some(lane) = self.lanes.get(&cpu) {
+                for slice in lane.between(from, to) {
+                    self.cut(cpu, slice, &mut pieces);
+                    at = slice.to;
+                }
+            }
+            // No event of that CPU was seen.
+            if at < to {
+                let unknown = Slice {
+                    from: at,
+                    to,
+                    ..Slice::UNKNOWN
+                };
+                self.cut(cpu, unknown, &mut pieces);
+            }
+        }
+        pieces
+    }
+
+    fn cut(&self, cpu: u32, slice: Slice<'w>, pieces: &mut Vec<(u32, Slice<'w>)>) {
+        let mut at = slice.from;
+        while at < slice.to {
+            let (_, stage_end) = self.passage.stage_at(at);
+            let (_, turn) = self.life.at(at);
+            let mut to = slice.to;
+            let renewed = self.groups.renewed_after(at).unwrap_or(u64::MAX);
+            for end in [stage_end, turn, renewed] {
+                if end > at {
+                    to = to.min(end);
+                }
+            }
+            pieces.push((
+                cpu,
+                Slice {
+                    from: at,
+                    to,
+                    ..slice
+                },
+            ));
+            at = to;
+        }
+    }
+
+    fn amounts(&self) -> Vec<Amount> {
+        let pieces = self.pieces();
+        let slices: Vec<Slice<'w>> = pieces.iter().map(|(_, slice)| *slice).collect();
+        let remote = self.waking_cpu != self.running_cpu;
+        let court = Court::new(self, remote, &slices);
+        let senders = Senders::of(&self.events);
+        let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
+        for (cpu, slice) in pieces {
+            let (cause, note) = court.judge(&slice);
+            let seen = self.lanes.get(&cpu);
+            let place = seen.and_then(|lane| place::of(self.window, lane, &slice, &cause));
+            let (stack, where_) = place.unwrap_or_default();
+            let note = place::joined(note, where_);
+            // What a softirq interrupted has nothing to do with it.
+            let own = match slice.layer {
+                Layer::Softirq(_) => self.window.preempt_rt,
+                _ => true,
+            };
+            let ran = slice
+                .thread
+                .filter(|_| own)
+                .and_then(|thread| naming::culprit(&cause, thread));
+            let sent = seen.and_then(|lane| senders.at(cpu, lane, &slice));
+            let (by, from) = sent.map_or((ran, None), |(by, from)| (by, Some(from)));
+            let note = place::joined(note, from);
+            amounts.push(Amount {
+                by,
+                stage: self.passage.stage_at(slice.from).0,
+                cause,
+                cpu,
+                from: slice.from,
+                to: slice.to,
+                ns: slice.to - slice.from,
+                stack,
+                note,
+            });
+        }
+        amounts::take_stolen(&mut amounts, &self.events);
+        host::take(&mut amounts, self.window, &self.events);
+        amounts::name_smi(&mut amounts, &self.events);
+        amounts
+    }
+
+    fn picture(&self, amounts: &[Amount], most: Option<(usize, usize)>) -> Picture {
+        let draft = picture::Draft {
+            window: self.window,
+            events: &self.events,
+            passage: &self.passage,
+            amounts,
+            cpus: [self.waking_cpu, self.running_cpu],
+        };
+        draft.picture(&self.lanes, most)
+    }
+}
+
+/// The probe, if nothing says that it ever left the CPU. At both ends of a gap it ran.
+fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {
+    if window.gap {
+        return Some(&window.probe);
+    }
+    let switched = events
+        .iter()
+        .any(|event| matches!(event.what, What::Switch { .. }));
+    let within = |event: &&Event| {
+        event.cpu == traces.running_cpu(window)
+            && event.at_ns >= window.due_ns
+            && event.at_ns <= window.woken_ns
+    };
+    let seen = events.iter().any(within);
+    let woken = traces.callback.is_some() || traces.waking.is_some();
+    (window.lost == 0 && seen && !switched && !woken).then_some(&window.probe)
+}

@@ -1,0 +1,155 @@
+//! What things are called in a bill. Names come from the window and may be anything, so
+//! they are cut to what a record takes.
+
+use super::event::{Task, Vector, Window};
+use super::lane::Layer;
+use punctual_record::explanation::{Cause, Culprit, Explanation};
+
+/// A text of at most so many bytes as a record takes.
+pub(super) fn bounded(text: &str) -> String {
+    let end = text.floor_char_boundary(text.len().min(Explanation::TEXT));
+    text[..end].to_owned()
+}
+
+/// A function with its offset, or its address.
+pub(super) fn symbol(window: &Window, address: u64) -> String {
+    match window.symbols.get(&address) {
+        Some(name) => bounded(name),
+        None => format!("{address:#x}"),
+    }
+}
+
+/// A function without its offset, so that two places in it are one cause; or its address.
+pub(super) fn function(window: &Window, address: u64) -> String {
+    let name = symbol(window, address);
+    match name.split_once('+') {
+        Some((function, _)) if !function.is_empty() => function.to_owned(),
+        _ => name,
+    }
+}
+
+pub(super) fn task(task: Option<&Task>) -> String {
+    task.map_or_else(String::new, |task| bounded(&task.name))
+}
+
+pub(super) fn policy(task: &Task) -> String {
+    match task.policy {
+        0 => "SCHED_OTHER",
+        1 => "SCHED_FIFO",
+        2 => "SCHED_RR",
+        3 => "SCHED_BATCH",
+        5 => "SCHED_IDLE",
+        6 => "SCHED_DEADLINE",
+        7 => "SCHED_EXT",
+        _ => "unknown policy",
+    }
+    .to_owned()
+}
+
+/// The real-time priority that `sched_setscheduler` would name.
+pub(super) fn priority(task: &Task) -> u32 {
+    match task.priority {
+        priority @ 0..=98 => 99 - priority.unsigned_abs(),
+        _ => 0,
+    }
+}
+
+pub(super) fn vector(vector: Vector) -> String {
+    match vector {
+        Vector::LocalTimer => "local timer".to_owned(),
+        Vector::Reschedule => "reschedule".to_owned(),
+        Vector::CallFunction => "call function".to_owned(),
+        Vector::CallFunctionSingle => "call function single".to_owned(),
+        Vector::IrqWork => "irq work".to_owned(),
+        Vector::Platform => "platform".to_owned(),
+        Vector::Thermal => "thermal".to_owned(),
+        Vector::Threshold => "machine check threshold".to_owned(),
+        Vector::Other(number) => format!("vector {number}"),
+    }
+}
+
+/// What runs over threads; of a softirq that runs in a thread's place, too.
+pub(super) fn interrupt(window: &Window, layer: Layer<'_>) -> Option<Cause> {
+    Some(match layer {
+        Layer::Nmi => Cause::Nmi,
+        Layer::Tracer => Cause::Tracer,
+        Layer::Handler(irq, name) => Cause::Interrupt {
+            irq,
+            name: bounded(name),
+        },
+        Layer::Call(address) => Cause::Call {
+            function: function(window, address),
+        },
+        Layer::Timer {
+            function: address, ..
+        } => Cause::TimerCallback {
+            function: function(window, address),
+        },
+        Layer::Vector(vector) => Cause::CpuInterrupt {
+            vector: self::vector(vector),
+        },
+        Layer::Softirq(number) => Cause::Softirq { number },
+        Layer::Thread => return None,
+    })
+}
+
+/// Whether a softirq serves timers.
+pub(super) fn softirq_is_timer(number: u32) -> bool {
+    const TIMER: u32 = 1;
+    const HRTIMER: u32 = 8;
+    matches!(number, TIMER | HRTIMER)
+}
+
+/// The kernel's number for the state of a frozen thread (since 6.1), and the recorder's for any.
+pub(super) const FROZEN: u64 = 0x8000;
+
+/// How a thread sleeps, from the kernel's number for its state.
+pub(super) fn sleep(state: Option<u64>) -> String {
+    match state {
+        Some(state) if state & FROZEN != 0 => "frozen",
+        Some(state) if state & 0x4 != 0 => "stopped",
+        Some(state) if state & 0x8 != 0 => "traced",
+        Some(state) if state & 0x2 != 0 => "disk",
+        _ => "asleep",
+    }
+    .to_owned()
+}
+
+/// Whether a thread in this state waits for somebody to let it go on: a signal, a debugger, the
+/// freezer of its control group.
+pub(super) fn is_stopped(state: u64) -> bool {
+    state & (0xc | FROZEN) != 0
+}
+
+/// A thread of higher or equal priority that is in the way.
+pub(super) fn interference(by: &Task) -> Cause {
+    Cause::Thread {
+        task: bounded(&by.name),
+        policy: policy(by),
+        priority: priority(by),
+    }
+}
+
+/// The thread that a cause is about, if that is the one that ran.
+pub(super) fn culprit(cause: &Cause, thread: &Task) -> Option<Culprit> {
+    let ran = matches!(
+        cause,
+        Cause::IrqsOff { .. }
+            | Cause::LateInterrupt { .. }
+            | Cause::PreemptOff { .. }
+            | Cause::Thread { .. }
+            | Cause::FairShare { .. }
+            | Cause::Throttled { .. }
+    );
+    (ran && thread.tid != 0).then(|| self::thread(thread))
+}
+
+/// A thread by what the events say of it.
+pub(super) fn thread(thread: &Task) -> Culprit {
+    Culprit {
+        tid: thread.tid,
+        policy: policy(thread),
+        priority: priority(thread),
+        ..Culprit::default()
+    }
+}

@@ -1,0 +1,318 @@
+//! How the wake-up went: who woke the probe, where, and at which instants it passed from
+//! one stage to the next.
+
+use super::event::{Event, FUTEX, Task, What, Window};
+use super::lane::{Frame, Lane, Lock};
+use super::naming;
+use punctual_record::explanation::{Instants, Stage};
+
+/// Events of the wake-up itself, found before any CPU is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Traces {
+    /// The probe's timer expired: when, on which CPU.
+    pub callback: Option<(u64, u32)>,
+    /// Somebody woke the probe: when, on which CPU.
+    pub waking: Option<(u64, u32)>,
+    /// The first switch to the probe after that: when, on which CPU.
+    pub switch: Option<(u64, u32)>,
+}
+
+impl Traces {
+    pub(super) fn of(window: &Window, events: &[&Event]) -> Self {
+        let (due, woken) = (window.due_ns, window.woken_ns);
+        let earliest = window.waiting_ns.min(due);
+        let within = |event: &&&Event| event.at_ns >= earliest && event.at_ns <= woken;
+        let expiries = || {
+            events
+                .iter()
+                .filter(within)
+                .filter_map(|event| match event.what {
+                    What::TimerExpire {
+                        of_probe: true,
+                        expires_ns,
+                        ..
+                    } => Some((event.at_ns, event.cpu, expires_ns)),
+                    _ => None,
+                })
+        };
+        let callback = expiries()
+            .find(|(_, _, expires)| *expires == due)
+            .or_else(|| expiries().find(|(at, _, _)| *at >= due))
+            .map(|(at, cpu, _)| (at, cpu));
+        let wakings = || {
+            events
+                .iter()
+                .filter(within)
+                .filter_map(|event| match event.what {
+                    What::Waking { tid, .. } if tid == window.probe.tid => {
+                        Some((event.at_ns, event.cpu))
+                    }
+                    _ => None,
+                })
+        };
+        let from = callback.map_or(due, |(at, _)| at);
+        let waking = wakings()
+            .find(|(at, _)| *at >= from)
+            // Woken before it was due: it was ready all the time.
+            .or_else(|| wakings().rfind(|_| callback.is_none()));
+        let ready = waking.or(callback).map_or(due, |(at, _)| at);
+        let switch = events
+            .iter()
+            .filter(within)
+            .find_map(|event| match &event.what {
+                What::Switch { to, .. } if to.tid == window.probe.tid && event.at_ns >= ready => {
+                    Some((event.at_ns, event.cpu))
+                }
+                _ => None,
+            });
+        Self {
+            callback,
+            waking,
+            switch,
+        }
+    }
+
+    /// The CPU on which the wake-up was brought about.
+    pub(super) fn waking_cpu(&self, window: &Window) -> u32 {
+        self.callback
+            .or(self.waking)
+            .map_or(window.cpu, |(_, cpu)| cpu)
+    }
+
+    /// The CPU on which the probe then ran.
+    pub(super) fn running_cpu(&self, window: &Window) -> u32 {
+        self.switch.map_or(window.cpu, |(_, cpu)| cpu)
+    }
+}
+
+/// The wake-up's stages, and the interrupt that it came by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passage<'w> {
+    pub instants: Instants,
+    /// The interrupt in which the probe was woken.
+    pub interrupt: Option<Frame<'w>>,
+    /// From here on the CPU that the probe runs on is the one that matters.
+    pub handed_over: u64,
+    /// The end of each stage, none before the one before it.
+    ends: [u64; 6],
+}
+
+impl<'w> Passage<'w> {
+    pub(super) fn of(window: &Window, traces: &Traces, waker: &Lane<'w>) -> Self {
+        let (due, woken) = (window.due_ns, window.woken_ns.max(window.due_ns));
+        let at = |trace: Option<(u64, u32)>| trace.map(|(at, _)| at);
+        let interrupt = at(traces.callback)
+            .or(at(traces.waking))
+            .and_then(|at| waker.interrupt_at(at))
+            .copied();
+        let here = traces.waking_cpu(window) == traces.running_cpu(window);
+        let waking = at(traces.waking);
+        let exit = interrupt
+            .and_then(|frame| frame.to)
+            .filter(|to| here && waking.is_some_and(|waking| waking <= *to));
+        let instants = Instants {
+            due_ns: due,
+            irq_ns: interrupt.map(|frame| frame.from),
+            callback_ns: at(traces.callback),
+            waking_ns: waking,
+            exit_ns: exit,
+            switch_ns: at(traces.switch),
+            woken_ns: window.woken_ns,
+        };
+        let mut before = due;
+        let ends = [
+            instants.irq_ns,
+            instants.callback_ns,
+            instants.waking_ns,
+            instants.exit_ns,
+            instants.switch_ns,
+            Some(woken),
+        ]
+        .map(|end| {
+            before = end.map_or(before, |end| end.clamp(before, woken));
+            before
+        });
+        Self {
+            instants,
+            interrupt,
+            handed_over: waking.unwrap_or(due).clamp(due, woken),
+            ends,
+        }
+    }
+
+    /// The stage at an instant, and where it ends.
+    pub(super) fn stage_at(&self, at: u64) -> (Stage, u64) {
+        let index = self.ends.iter().position(|end| at < *end).unwrap_or(5);
+        (Stage::ALL[index], self.ends[index])
+    }
+}
+
+/// What the probe thread did, by all CPUs' events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing<'w> {
+    /// It waits for something.
+    Asleep(Sleep<'w>),
+    /// It could run; since when.
+    Ready(u64),
+    Running,
+}
+
+/// How the probe went to sleep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sleep<'w> {
+    /// The kernel's number for its state, where that was seen.
+    pub state: Option<u64>,
+    /// It waited for this lock.
+    pub lock: Option<Lock<'w>>,
+    /// It had a page fault.
+    pub fault: bool,
+}
+
+/// The callback of a thread that sleeps for a time: all that it does is to wake it.
+const SLEEPERS: &str = "hrtimer_wakeup";
+
+fn is_waking(event: &Event, tid: u32) -> bool {
+    matches!(event.what, What::Waking { tid: woken, .. } if woken == tid)
+}
+
+/// Its timer expired, and it slept on: since 6.1 the kernel freezes a thread that sleeps without
+/// waking it (`__freeze_task`), and until it thaws no timer wakes it.
+fn freeze(turns: &mut Vec<(u64, Doing<'_>)>, left: Option<u64>, at_ns: u64) {
+    let sleep = match turns.last() {
+        Some((_, Doing::Asleep(sleep))) => *sleep,
+        None if left.is_some_and(|state| state != 0) => Sleep::default(),
+        _ => return,
+    };
+    if sleep.lock.is_none() && !sleep.fault {
+        let state = Some(naming::FROZEN);
+        turns.push((at_ns, Doing::Asleep(Sleep { state, ..sleep })));
+    }
+}
+
+/// The probe's life through the window.
+#[derive(Debug, Default)]
+pub(super) struct Life<'w> {
+    /// From when on, and what; in order.
+    turns: Vec<(u64, Doing<'w>)>,
+}
+
+impl<'w> Life<'w> {
+    pub(super) fn of(window: &Window, events: &[&'w Event]) -> Self {
+        let probe = &window.probe;
+        let is_probe = |task: &Task| task.tid == probe.tid;
+        // Who is switched away from first was running before.
+        let mut on_cpu = events
+            .iter()
+            .find_map(|event| match &event.what {
+                What::Switch { from, .. } if is_probe(from) => Some(Some(event.cpu)),
+                What::Switch { to, .. } if is_probe(to) => Some(None),
+                _ => None,
+            })
+            .flatten();
+        let mut turns: Vec<(u64, Doing<'w>)> = Vec::new();
+        if on_cpu.is_some() {
+            turns.push((0, Doing::Running));
+        }
+        // It left before the first event, and was ready all the time: or it came unwoken, and armed
+        // its timer after that.
+        let first = events.iter().find_map(|event| match &event.what {
+            What::Waking { tid, .. } if *tid == probe.tid => Some(None),
+            What::Switch { to, .. } if is_probe(to) => Some(Some(event.at_ns)),
+            _ => None,
+        });
+        let unwoken = first.flatten().is_some_and(|at| at <= window.waiting_ns);
+        if turns.is_empty() && (window.left == Some(0) || window.left.is_none() && unwoken) {
+            turns.push((0, Doing::Ready(0)));
+        }
+        let mut sleep = Sleep::default();
+        // Its timer expired there, and nothing has come on that CPU since.
+        let mut expired: Option<&Event> = None;
+        for event in events {
+            if let Some(expiry) = expired.filter(|expiry| expiry.cpu == event.cpu) {
+                expired = None;
+                if !is_waking(event, probe.tid) && window.lost == 0 {
+                    freeze(&mut turns, window.left, expiry.at_ns);
+                }
+            }
+            let runs_here = on_cpu == Some(event.cpu);
+            match &event.what {
+                What::Switch { to, .. } if is_probe(to) => {
+                    on_cpu = Some(event.cpu);
+                    sleep.fault = false;
+                    // Its end is not told, but this.
+                    sleep.lock = sleep.lock.filter(|lock| !lock.of_program);
+                    turns.push((event.at_ns, Doing::Running));
+                }
+                What::Switch {
+                    from,
+                    from_state,
+                    preempted,
+                    ..
+                } if is_probe(from) => {
+                    on_cpu = None;
+                    turns.push(if *preempted || *from_state == 0 {
+                        (event.at_ns, Doing::Ready(event.at_ns))
+                    } else {
+                        let state = Some(*from_state);
+                        (event.at_ns, Doing::Asleep(Sleep { state, ..sleep }))
+                    });
+                }
+                What::Waking { tid, by } if *tid == probe.tid => match turns.last_mut() {
+                    None => {
+                        let state = window.left;
+                        turns.push((0, Doing::Asleep(Sleep { state, ..sleep })));
+                        turns.push((event.at_ns, Doing::Ready(event.at_ns)));
+                    }
+                    Some((_, Doing::Asleep(slept))) => {
+                        // Who lets a program's own lock go wakes who waits for it.
+                        if let Some(lock) = &mut slept.lock
+                            && lock.of_program
+                        {
+                            lock.holder = lock.holder.or(by.as_ref());
+                        }
+                        turns.push((event.at_ns, Doing::Ready(event.at_ns)));
+                    }
+                    Some(_) => {}
+                },
+                What::LockWait {
+                    lock,
+                    holder,
+                    flags,
+                } if runs_here => {
+                    sleep.lock = Some(Lock {
+                        address: *lock,
+                        holder: holder.as_ref(),
+                        of_program: flags & FUTEX != 0,
+                    });
+                }
+                What::LockDone { lock }
+                    if runs_here && sleep.lock.is_some_and(|l| l.address == *lock) =>
+                {
+                    sleep.lock = None;
+                }
+                What::Fault { .. } if runs_here => sleep.fault = true,
+                What::TimerExpire {
+                    of_probe: true,
+                    function,
+                    ..
+                } if naming::function(window, *function) == SLEEPERS => expired = Some(event),
+                _ => {}
+            }
+        }
+        Self { turns }
+    }
+
+    /// Whether it went to sleep between two instants.
+    pub(super) fn slept(&self, from: u64, to: u64) -> bool {
+        let mut turns = self.turns.iter();
+        turns.any(|(at, doing)| (from..=to).contains(at) && matches!(doing, Doing::Asleep(_)))
+    }
+
+    /// What it did at an instant, and when that changes.
+    pub(super) fn at(&self, at: u64) -> (Option<Doing<'w>>, u64) {
+        let index = self.turns.partition_point(|turn| turn.0 <= at);
+        let until = self.turns.get(index).map_or(u64::MAX, |turn| turn.0);
+        let doing = index.checked_sub(1).map(|index| self.turns[index].1);
+        (doing, until)
+    }
+}

@@ -1,0 +1,285 @@
+//! What ran when, as it is drawn.
+
+use std::collections::BTreeMap;
+
+use super::amounts::Amount;
+use super::classify::softirq_label;
+use super::event::{Event, Task, What, Window};
+use super::lane::{Frame, Lane, Layer};
+use super::naming;
+use super::passage::Passage;
+use punctual_record::explanation::{self, Cause, Mark, Picture, Span};
+
+/// What a picture is made from.
+pub(super) struct Draft<'a, 'w> {
+    pub window: &'w Window,
+    pub events: &'a [&'w Event],
+    pub passage: &'a Passage<'w>,
+    pub amounts: &'a [Amount],
+    /// Where the wake-up happened.
+    pub cpus: [u32; 2],
+}
+
+impl<'w> Draft<'_, 'w> {
+    /// The picture, of at most so many spans and marks.
+    pub(super) fn picture(
+        &self,
+        lanes: &BTreeMap<u32, Lane<'w>>,
+        most: Option<(usize, usize)>,
+    ) -> Picture {
+        let (from, to) = self.range(most.is_some());
+        let mut spans = Vec::new();
+        let concerned = |cpu: u32| most.is_none() || self.cpus.contains(&cpu);
+        for (cpu, lane) in lanes.iter().filter(|(cpu, _)| concerned(**cpu)) {
+            for frame in &lane.frames {
+                let lane = match frame.layer {
+                    Layer::Softirq(_) => explanation::Lane::Softirq,
+                    _ => explanation::Lane::Interrupt,
+                };
+                let end = frame.to.unwrap_or(frame.from);
+                self.add(
+                    &mut spans,
+                    (*cpu, lane),
+                    (frame.from, end),
+                    self.frame(frame),
+                );
+            }
+            for stint in &lane.stints {
+                let lane = if stint.thread.tid == self.window.probe.tid {
+                    explanation::Lane::Probe
+                } else {
+                    explanation::Lane::Thread
+                };
+                let label = thread(stint.thread);
+                self.add(&mut spans, (*cpu, lane), (stint.from, stint.to), label);
+            }
+        }
+        spans.retain(|span| span.from_ns < to && span.to_ns >= from);
+        for span in &mut spans {
+            span.from_ns = span.from_ns.max(from);
+            span.to_ns = span.to_ns.min(to).max(span.from_ns);
+        }
+        self.draw_host(&mut spans, (from, to));
+        let mut left_out = 0;
+        if let Some((most, _)) = most
+            && spans.len() > most
+        {
+            left_out = (spans.len() - most) as u64;
+            spans.sort_by(|a, b| {
+                let length = |span: &Span| span.to_ns.saturating_sub(span.from_ns);
+                length(b).cmp(&length(a)).then_with(|| order(a, b))
+            });
+            spans.truncate(most);
+        }
+        let causes = self.in_the_way();
+        for span in &mut spans {
+            span.in_the_way = span.lane == explanation::Lane::Host
+                || causes.iter().any(|amount| {
+                    let (from, to) = (self.since_due(amount.from), self.since_due(amount.to));
+                    amount.cpu == span.cpu
+                        && from < span.to_ns
+                        && span.from_ns < to
+                        && lane_of(&amount.cause) == Some(span.lane)
+                });
+        }
+        spans.sort_by(order);
+        let mut marks = self.marks();
+        marks.retain(|mark| mark.at_ns >= from && mark.at_ns <= to);
+        marks.truncate(most.map_or(usize::MAX, |(_, marks)| marks));
+        Picture {
+            spans,
+            marks,
+            left_out,
+        }
+    }
+
+    /// Draws what was taken from below the kernel over what it was taken from: that did not run.
+    fn draw_host(&self, spans: &mut Vec<Span>, (from, to): (i64, i64)) {
+        let mut taken: Vec<(u32, i64, i64, &str)> = self
+            .amounts
+            .iter()
+            .filter(|amount| amount.ns > 0)
+            .filter_map(|amount| {
+                let label = match amount.cause {
+                    Cause::Steal => "hypervisor",
+                    Cause::Host { .. } => "host",
+                    Cause::Smi => "system management",
+                    _ => return None,
+                };
+                // Where in the stretch it lay is not known; it ends with the event that could come
+                // only then.
+                let end = self.since_due(amount.to);
+                let length = i64::try_from(amount.ns).unwrap_or(i64::MAX);
+                Some((amount.cpu, end.saturating_sub(length), end, label))
+            })
+            .collect();
+        taken.sort_unstable();
+        for (cpu, begin, end, label) in taken {
+            let (begin, end) = (begin.max(from), end.min(to));
+            if begin >= end {
+                continue;
+            }
+            let mut rests = Vec::new();
+            spans.retain_mut(|span| {
+                let over = span.cpu == cpu && span.from_ns < end && begin < span.to_ns;
+                if !over || span.lane == explanation::Lane::Host {
+                    return true;
+                }
+                if span.to_ns > end {
+                    rests.push(Span {
+                        from_ns: end,
+                        ..span.clone()
+                    });
+                }
+                span.to_ns = begin.max(span.from_ns);
+                span.from_ns < span.to_ns
+            });
+            spans.append(&mut rests);
+            spans.push(Span {
+                lane: explanation::Lane::Host,
+                cpu,
+                from_ns: begin,
+                to_ns: end,
+                label: label.to_owned(),
+                in_the_way: true,
+            });
+        }
+    }
+
+    /// What is shown: a little before and after, or everything.
+    fn range(&self, narrow: bool) -> (i64, i64) {
+        if !narrow {
+            return (i64::MIN, i64::MAX);
+        }
+        let latency = self.window.woken_ns.saturating_sub(self.window.due_ns);
+        let margin = i64::try_from(latency / 4).unwrap_or(i64::MAX).max(10_000);
+        let end = i64::try_from(latency).unwrap_or(i64::MAX);
+        (-margin, end.saturating_add(margin))
+    }
+
+    fn add(
+        &self,
+        spans: &mut Vec<Span>,
+        (cpu, lane): (u32, explanation::Lane),
+        (from, to): (u64, u64),
+        label: String,
+    ) {
+        spans.push(Span {
+            lane,
+            cpu,
+            from_ns: self.since_due(from),
+            to_ns: self.since_due(to.max(from)),
+            in_the_way: false,
+            label,
+        });
+    }
+
+    /// The dearest of what stands in the bill and can be drawn.
+    fn in_the_way(&self) -> Vec<&Amount> {
+        const MOST: usize = 64;
+        let mut amounts: Vec<&Amount> = self
+            .amounts
+            .iter()
+            .filter(|amount| amount.ns > 0 && lane_of(&amount.cause).is_some())
+            .collect();
+        amounts.sort_by_key(|amount| (std::cmp::Reverse(amount.ns), amount.from));
+        amounts.truncate(MOST);
+        amounts
+    }
+
+    fn since_due(&self, at: u64) -> i64 {
+        let difference = i128::from(at) - i128::from(self.window.due_ns);
+        difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+
+    fn frame(&self, frame: &Frame<'_>) -> String {
+        let text = match frame.layer {
+            Layer::Nmi => "NMI".to_owned(),
+            Layer::Tracer => "tracer".to_owned(),
+            Layer::Vector(vector) => naming::vector(vector),
+            Layer::Handler(irq, name) => format!("IRQ {irq} {name}"),
+            Layer::Call(function) => {
+                format!("call of {}", naming::function(self.window, function))
+            }
+            Layer::Timer { of_probe: true, .. } => "the probe's timer".to_owned(),
+            Layer::Timer { function, .. } => {
+                format!("timer {}", naming::function(self.window, function))
+            }
+            Layer::Softirq(number) => softirq_label(number),
+            Layer::Thread => String::new(),
+        };
+        naming::bounded(&text)
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let instants = &self.passage.instants;
+        let mut marks = Vec::new();
+        for (label, at) in [
+            ("callback", instants.callback_ns),
+            ("waking", instants.waking_ns),
+        ] {
+            if let Some(at) = at {
+                marks.push(Mark {
+                    at_ns: self.since_due(at),
+                    cpu: self.window.cpu,
+                    label: label.to_owned(),
+                });
+            }
+        }
+        for event in self.events {
+            let label = match &event.what {
+                What::Fault { .. } => "page fault".to_owned(),
+                What::Migrate { tid, to_cpu } if *tid == self.window.probe.tid => {
+                    format!("moved to CPU {to_cpu}")
+                }
+                What::Stack { frames, .. } if !frames.is_empty() => "stack caught".to_owned(),
+                What::LockWait { lock, .. } => {
+                    format!("waits for {}", naming::symbol(self.window, *lock))
+                }
+                _ => continue,
+            };
+            marks.push(Mark {
+                at_ns: self.since_due(event.at_ns),
+                cpu: event.cpu,
+                label,
+            });
+        }
+        marks.sort_by(|a, b| (a.at_ns, a.cpu, &a.label).cmp(&(b.at_ns, b.cpu, &b.label)));
+        marks
+    }
+}
+
+/// Where a cause is drawn, if it is.
+fn lane_of(cause: &Cause) -> Option<explanation::Lane> {
+    match cause {
+        Cause::Nmi
+        | Cause::Interrupt { .. }
+        | Cause::CpuInterrupt { .. }
+        | Cause::Call { .. }
+        | Cause::TimerCallback { .. } => Some(explanation::Lane::Interrupt),
+        Cause::Softirq { .. } => Some(explanation::Lane::Softirq),
+        Cause::IrqsOff { .. }
+        | Cause::PreemptOff { .. }
+        | Cause::Thread { .. }
+        | Cause::Throttled { .. }
+        | Cause::GroupThrottled { .. } => Some(explanation::Lane::Thread),
+        Cause::Fault | Cause::Lock { .. } => Some(explanation::Lane::Probe),
+        _ => None,
+    }
+}
+
+fn thread(task: &Task) -> String {
+    if task.tid == 0 {
+        return "idle".to_owned();
+    }
+    let name = naming::bounded(&task.name);
+    match naming::priority(task) {
+        0 => format!("{name} [{}]", task.tid),
+        priority => format!("{name} [{}] priority {priority}", task.tid),
+    }
+}
+
+fn order(a: &Span, b: &Span) -> std::cmp::Ordering {
+    let key = |span: &Span| (span.from_ns, span.cpu, span.lane, span.to_ns);
+    key(a).cmp(&key(b)).then_with(|| a.label.cmp(&b.label))
+}

@@ -1,0 +1,74 @@
+//! Where in the kernel a thread was while it kept the CPU: what stacks and system calls say.
+
+use super::event::Window;
+use super::lane::{Caught, Lane, Left, Slice};
+use super::naming;
+use crate::calls;
+use punctual_record::explanation::{Cause, Explanation};
+
+/// A stack is taken while an interrupt looks: its end lies just after the stretch.
+const CAUGHT_AFTER_NS: u64 = 50_000;
+
+/// A stack, innermost first, and what a reader must know of it.
+pub(super) type Place = (Vec<String>, Option<String>);
+
+/// Where the thread of a stretch was: caught in the middle, or seen as it let go.
+pub(super) fn of(
+    window: &Window,
+    lane: &Lane<'_>,
+    slice: &Slice<'_>,
+    cause: &Cause,
+) -> Option<Place> {
+    let late_interrupt = match cause {
+        Cause::PreemptOff { .. } => false,
+        Cause::IrqsOff { .. } | Cause::LateInterrupt { .. } => true,
+        _ => return None,
+    };
+    let tid = slice.thread?.tid;
+    let until = slice.to.saturating_add(CAUGHT_AFTER_NS);
+    let within = |caught: &&Caught<'_>| {
+        caught.tid == tid
+            && caught.at >= slice.from
+            && caught.at <= until
+            && !caught.frames.is_empty()
+    };
+    if let Some(caught) = lane.stacks.iter().find(within) {
+        return Some((named(window, caught.frames), None));
+    }
+    let left = |left: &&Left<'_>| left.tid == tid && left.at >= slice.to;
+    let left = lane.left.iter().find(left)?;
+    let call = left
+        .call
+        .map(|call| format!("in the system call {}", calls::name(call)));
+    if late_interrupt {
+        // It went on meanwhile, unless it was preempted right there.
+        let first = left.frames.first().map(|at| naming::function(window, *at));
+        let there = match cause {
+            Cause::IrqsOff { function, .. } => first.as_ref() == Some(function),
+            _ => false,
+        };
+        let frames = if there { left.frames } else { &[] };
+        return Some((named(window, frames), call));
+    }
+    if left.frames.is_empty() {
+        return Some((Vec::new(), call));
+    }
+    let seen = "the stack is from when it released the CPU".to_owned();
+    Some((named(window, left.frames), joined(call, Some(seen))))
+}
+
+/// Two notes in one.
+pub(super) fn joined(first: Option<String>, second: Option<String>) -> Option<String> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(format!("{first}; {second}")),
+        (first, second) => first.or(second),
+    }
+}
+
+fn named(window: &Window, frames: &[u64]) -> Vec<String> {
+    frames
+        .iter()
+        .take(Explanation::FRAMES)
+        .map(|address| naming::symbol(window, *address))
+        .collect()
+}

@@ -1,0 +1,73 @@
+//! Who asked a CPU to run a function: the senders of its interprocessor interrupts.
+
+use std::collections::BTreeMap;
+
+use super::event::{Event, Task, What};
+use super::lane::{Lane, Layer, Slice};
+use super::naming;
+use punctual_record::explanation::Culprit;
+
+/// Who sent a call, and from where.
+#[derive(Debug, Clone, Copy)]
+struct Sent<'w> {
+    from_cpu: u32,
+    by: Option<&'w Task>,
+}
+
+/// The senders of calls, by the CPU that ran one and when it began.
+#[derive(Debug, Default)]
+pub(super) struct Senders<'w>(BTreeMap<(u32, u64), Sent<'w>>);
+
+impl<'w> Senders<'w> {
+    /// From events in order: a request has the same address when it is sent and when it is met,
+    /// and none other has it in between.
+    pub(super) fn of(events: &[&'w Event]) -> Self {
+        let mut sent: BTreeMap<(u32, u64), Sent<'w>> = BTreeMap::new();
+        let mut senders = BTreeMap::new();
+        for event in events {
+            match &event.what {
+                What::CallSent {
+                    request,
+                    from_cpu,
+                    by,
+                    ..
+                } => {
+                    let by = by.as_ref();
+                    let from_cpu = *from_cpu;
+                    sent.insert((event.cpu, *request), Sent { from_cpu, by });
+                }
+                What::CallEntry { request, .. } => {
+                    if let Some(sent) = sent.remove(&(event.cpu, *request)) {
+                        senders.insert((event.cpu, event.at_ns), sent);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self(senders)
+    }
+
+    /// The sender of the call that a stretch lies in, and what a reader must know of it.
+    pub(super) fn at(
+        &self,
+        cpu: u32,
+        lane: &Lane<'_>,
+        slice: &Slice<'_>,
+    ) -> Option<(Option<Culprit>, String)> {
+        let Layer::Call(_) = slice.layer else {
+            return None;
+        };
+        let mut frames = lane.frames.iter().rev();
+        let frame = frames.find(|it| it.layer == slice.layer && it.from <= slice.from)?;
+        let sent = self.0.get(&(cpu, frame.from))?;
+        let by = sent.by.map(|thread| Culprit {
+            name: Some(naming::bounded(&thread.name)),
+            ..naming::thread(thread)
+        });
+        let note = match sent.by {
+            Some(_) => format!("sent from CPU {}", sent.from_cpu),
+            None => format!("sent by an interrupt on CPU {}", sent.from_cpu),
+        };
+        Some((by, note))
+    }
+}

@@ -1,0 +1,342 @@
+//! Who a thread waited for: from its wake-up back in time, from waker to waker.
+//!
+//! What a thread did before it ran again is known from its switches and wakings. Where it slept
+//! and another woke it, that one's time counts, from the waking back to when the sleep began; and
+//! so on. Each instant of the wait has one thread and one thing that this did, so the rows sum.
+
+mod lives;
+
+use std::collections::BTreeMap;
+
+use super::event::{Event, Task, Window};
+use super::lane::{Frame, Lane, Layer, Slice};
+use super::naming;
+use lives::{Lives, Now, Woken};
+use punctual_record::explanation::{Cause, Culprit, Doing, Wait, WaitRow};
+
+/// Wakers behind each other that are followed.
+const DEEPEST: u32 = 32;
+/// A softirq that begins so soon after an interrupt was put off by that.
+const AT_ONCE_NS: u64 = 2_000;
+
+/// Who says when the wait began sees the switch as soon after it.
+const APART_NS: u64 = 100_000;
+
+/// What a wait went to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// Who waited.
+    pub waiter: Culprit,
+    /// When the thread left its CPU.
+    pub from_ns: u64,
+    /// When it ran again.
+    pub to_ns: u64,
+    /// Who ended the wait; absent where an interrupt did, or that was not seen.
+    pub ended_by: Option<String>,
+    /// They sum to the time between.
+    pub rows: Vec<WaitRow>,
+}
+
+/// Follows a wait of the window's probe, from `due_ns` to `woken_ns`, back through those that it
+/// waited for. The window has the events of all CPUs; before `known_from_ns` some may be missing.
+/// It is total: whatever the window holds, the rows sum to the wait.
+#[must_use]
+pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
+    let mut events: Vec<&Event> = window.events.iter().collect();
+    events.sort_unstable();
+    let mut by_cpu: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+    for event in &events {
+        by_cpu.entry(event.cpu).or_default().push(event);
+    }
+    let mut lanes: BTreeMap<u32, Lane<'_>> = BTreeMap::new();
+    for (cpu, events) in &by_cpu {
+        lanes.insert(*cpu, Lane::of(window, events, None, None));
+    }
+    let lives = Lives::of(&events);
+    let waiter = window.probe.tid;
+    let (mut from, mut to) = (window.due_ns, window.woken_ns.max(window.due_ns));
+    // One clock for all: the switches themselves, where they were seen.
+    if let Some(came) = lives.came(waiter, to) {
+        to = came.max(from);
+    }
+    if let Some(left) = lives.left(waiter, to)
+        && left.abs_diff(from) <= APART_NS
+    {
+        from = left.min(to);
+    }
+    let mut walk = Walk {
+        window,
+        lanes,
+        lives,
+        known_from_ns,
+        amounts: Vec::new(),
+        ended_by: None,
+    };
+    walk.follow(waiter, from, to, 0);
+    Chain {
+        waiter: Culprit {
+            ns: to - from,
+            name: Some(naming::bounded(&window.probe.name)),
+            ..naming::thread(&window.probe)
+        },
+        from_ns: from,
+        to_ns: to,
+        rows: rows(&walk),
+        ended_by: walk.ended_by.map(|task| naming::bounded(&task.name)),
+    }
+}
+
+/// A stretch of the wait.
+struct Amount<'w> {
+    tid: u32,
+    depth: u32,
+    doing: Doing,
+    ns: u64,
+    behind: Option<&'w Task>,
+}
+
+struct Walk<'w> {
+    window: &'w Window,
+    lanes: BTreeMap<u32, Lane<'w>>,
+    lives: Lives<'w>,
+    known_from_ns: u64,
+    amounts: Vec<Amount<'w>>,
+    ended_by: Option<&'w Task>,
+}
+
+impl<'w> Walk<'w> {
+    /// Whose time it was that passed between two instants while this thread was waited for.
+    fn follow(&mut self, tid: u32, from: u64, to: u64, depth: u32) {
+        let mut at = to;
+        while at > from {
+            let (begin, now, next) = self.lives.before(tid, at);
+            let begin = begin.max(from);
+            if at <= self.known_from_ns || depth > DEEPEST {
+                self.add(tid, depth, Doing::Unseen, at - from);
+                return;
+            }
+            let begin = begin.max(self.known_from_ns);
+            match now {
+                Now::On(cpu) => self.on_cpu(tid, cpu, (begin, at), depth, true),
+                Now::Ready => match next {
+                    Some(Now::On(cpu)) => self.on_cpu(tid, cpu, (begin, at), depth, false),
+                    _ => self.add(tid, depth, Doing::Unseen, at - begin),
+                },
+                Now::Stopped => self.add(tid, depth, Doing::Stopped, at - begin),
+                Now::Asleep => match self.lives.woken(tid, at) {
+                    Some(woken) => self.slept(tid, woken, (begin, at), depth),
+                    None => self.add(tid, depth, Doing::Unseen, at - begin),
+                },
+            }
+            at = begin;
+        }
+    }
+
+    /// It slept, and at the end of that it was woken.
+    fn slept(&mut self, tid: u32, woken: Woken<'w>, (from, to): (u64, u64), depth: u32) {
+        let (waker, doing) = match woken.by {
+            Some(by) => (Some(by), Doing::Unseen),
+            None => self.interrupt(woken.at, woken.cpu),
+        };
+        let waker = waker.filter(|waker| waker.tid != 0 && waker.tid != tid);
+        if depth == 0 {
+            self.ended_by = self.ended_by.or(waker);
+        }
+        match waker {
+            Some(waker) => {
+                self.lives.know(waker);
+                self.follow(waker.tid, from, to, depth + 1);
+            }
+            None => self.add(tid, depth, doing, to - from),
+        }
+    }
+
+    /// What an interrupt was that woke a thread; or in whose place it did, if a thread had it
+    /// done: data for another process of this machine comes by a softirq of the sender's.
+    fn interrupt(&self, at: u64, cpu: u32) -> (Option<&'w Task>, Doing) {
+        let lane = self.lanes.get(&cpu);
+        let slice = lane.and_then(|lane| lane.between(at, at + 1).next());
+        let (Some(lane), Some(slice)) = (lane, slice) else {
+            return (None, Doing::Unseen);
+        };
+        let doing = match slice.layer {
+            _ if slice.blind => Doing::Unseen,
+            Layer::Thread => return (slice.thread, Doing::Unseen),
+            Layer::Softirq(number) => {
+                let frame = lane
+                    .frames
+                    .iter()
+                    .rev()
+                    .find(|frame| is_at(frame, &slice, at));
+                if frame.is_some_and(|frame| !follows_interrupt(lane, frame)) {
+                    return (slice.thread, Doing::Unseen);
+                }
+                match naming::softirq_is_timer(number) {
+                    true => Doing::Timer,
+                    false => Doing::Device {
+                        cause: Cause::Softirq { number },
+                    },
+                }
+            }
+            Layer::Timer { function, .. } => self.timer(function),
+            layer => match naming::interrupt(self.window, layer) {
+                Some(cause) => Doing::Device { cause },
+                None => Doing::Unseen,
+            },
+        };
+        (None, doing)
+    }
+
+    /// A sleep ends by such a callback; another is the doing of a driver.
+    fn timer(&self, function: u64) -> Doing {
+        const OF_SLEEPS: [&str; 4] = [
+            "hrtimer_wakeup",
+            "timerfd_tmrproc",
+            "posix_timer_fn",
+            "it_real_fn",
+        ];
+        let function = naming::function(self.window, function);
+        if OF_SLEEPS.contains(&&*function) || function.starts_with("0x") {
+            return Doing::Timer;
+        }
+        Doing::Device {
+            cause: Cause::TimerCallback { function },
+        }
+    }
+
+    /// It had a CPU, or was ready and another thread had the one that it then got.
+    fn on_cpu(&mut self, tid: u32, cpu: u32, (from, to): (u64, u64), depth: u32, runs: bool) {
+        let mut at = from;
+        let slices: Vec<Slice<'w>> = match self.lanes.get(&cpu) {
+            Some(lane) => lane.between(from, to).collect(),
+            None => Vec::new(),
+        };
+        for slice in slices {
+            let unseen = slice.from - at;
+            self.add(tid, depth, Doing::Unseen, unseen);
+            at = slice.to;
+            let ns = slice.to - slice.from;
+            let (doing, behind) = self.uppermost(tid, &slice, runs);
+            self.amounts.push(Amount {
+                tid,
+                depth,
+                doing,
+                ns,
+                behind,
+            });
+        }
+        self.add(tid, depth, Doing::Unseen, to - at);
+    }
+
+    fn uppermost(&self, tid: u32, slice: &Slice<'w>, runs: bool) -> (Doing, Option<&'w Task>) {
+        if slice.blind {
+            return (Doing::Unseen, None);
+        }
+        let in_thread = match slice.layer {
+            Layer::Thread => true,
+            Layer::Softirq(_) => self.window.preempt_rt,
+            _ => false,
+        };
+        if !in_thread {
+            let cause = naming::interrupt(self.window, slice.layer);
+            return match cause {
+                Some(cause) => (Doing::Interrupted { cause }, None),
+                None => (Doing::Unseen, None),
+            };
+        }
+        match slice.thread {
+            Some(thread) if thread.tid == tid => (Doing::Ran, None),
+            // No switch says otherwise.
+            None if runs => (Doing::Ran, None),
+            None => (Doing::Unseen, None),
+            Some(_) if runs => (Doing::Unseen, None),
+            Some(thread) => (Doing::Ready { behind: None }, Some(thread)),
+        }
+    }
+
+    fn add(&mut self, tid: u32, depth: u32, doing: Doing, ns: u64) {
+        self.amounts.push(Amount {
+            tid,
+            depth,
+            doing,
+            ns,
+            behind: None,
+        });
+    }
+}
+
+/// Whether a frame is the softirq that a slice is of.
+fn is_at(frame: &Frame<'_>, slice: &Slice<'_>, at: u64) -> bool {
+    frame.layer == slice.layer && frame.from <= at && frame.to.is_none_or(|to| at <= to)
+}
+
+/// Whether a softirq began as an interrupt ended, and not where a thread let softirqs in again.
+fn follows_interrupt(lane: &Lane<'_>, softirq: &Frame<'_>) -> bool {
+    let before = lane
+        .slices
+        .partition_point(|slice| slice.to <= softirq.from);
+    let mut before = lane.slices[..before].iter().rev();
+    let near = |slice: &&Slice<'_>| softirq.from - slice.to <= AT_ONCE_NS;
+    let mut near = before.by_ref().take_while(near);
+    near.any(|slice| slice.layer.is_hard() || matches!(slice.layer, Layer::Softirq(_)))
+}
+
+/// One row for each thing that each thread did; the first wakers first.
+fn rows(walk: &Walk<'_>) -> Vec<WaitRow> {
+    let mut rows: Vec<WaitRow> = Vec::new();
+    let mut places: BTreeMap<(u32, &Doing, Option<u32>), usize> = BTreeMap::new();
+    let culprit = |tid: u32| match walk.lives.task(tid) {
+        Some(task) => Culprit {
+            name: Some(naming::bounded(&task.name)),
+            ..naming::thread(task)
+        },
+        None => Culprit {
+            tid,
+            ..Culprit::default()
+        },
+    };
+    for amount in walk.amounts.iter().filter(|amount| amount.ns > 0) {
+        let behind = amount.behind.filter(|task| task.tid != 0);
+        let key = (amount.tid, &amount.doing, behind.map(|task| task.tid));
+        let place = places.entry(key).or_insert(rows.len());
+        if *place == rows.len() {
+            let doing = match &amount.doing {
+                Doing::Ready { .. } => Doing::Ready {
+                    behind: behind.map(|task| culprit(task.tid)),
+                },
+                doing => doing.clone(),
+            };
+            rows.push(WaitRow {
+                ns: 0,
+                depth: amount.depth,
+                thread: Some(culprit(amount.tid)),
+                doing,
+            });
+        }
+        let row = &mut rows[*place];
+        row.ns += amount.ns;
+        row.depth = row.depth.min(amount.depth);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    if rows.len() > Wait::ROWS {
+        let rest = rows.split_off(Wait::ROWS - 1);
+        rows.push(WaitRow {
+            ns: rest.iter().map(|row| row.ns).sum(),
+            depth: u32::MAX,
+            thread: None,
+            doing: Doing::Other,
+        });
+    }
+    for row in &mut rows {
+        let ns = row.ns;
+        let behind = match &mut row.doing {
+            Doing::Ready { behind } => behind.as_mut(),
+            _ => None,
+        };
+        for culprit in row.thread.iter_mut().chain(behind) {
+            culprit.ns = ns;
+        }
+    }
+    rows.sort_by_key(|row| (row.depth, std::cmp::Reverse(row.ns)));
+    rows
+}

@@ -1,0 +1,592 @@
+//! The kernel's side: what it does while probes wait is recorded all the time, and looked at
+//! when one of them was late.
+//!
+//! A program in the kernel writes each event into a ring of its CPU's, which is overwritten
+//! for ever. Nothing is asked of the probe's thread. [`Capture::drain`] copies the rings out
+//! from another CPU; [`Capture::chain`] and [`Capture::window`] look at the copy.
+
+pub mod chain;
+mod gaps;
+pub mod history;
+#[cfg(feature = "kernel")]
+pub(crate) mod kernel;
+pub mod layout;
+pub mod numbers;
+#[cfg(feature = "kernel")]
+mod recorder;
+#[cfg(feature = "kernel")]
+pub(crate) mod rings;
+#[cfg(feature = "kernel")]
+pub(crate) mod shared;
+pub mod slot;
+pub mod smi;
+pub mod stacks;
+pub mod stalls;
+pub mod symbols;
+pub mod unavailable;
+mod waits;
+
+#[cfg(not(feature = "kernel"))]
+#[path = "recorder_absent.rs"]
+mod recorder;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use punctual_rt::clock;
+
+use self::chain::Chains;
+use self::history::History;
+use self::recorder::Recorder;
+use self::slot::{Names, Own, Slot, kind};
+use self::smi::SmiCounts;
+use self::stacks::Stacks;
+use self::symbols::Symbols;
+pub use self::unavailable::Unavailable;
+use crate::attribute::event::{Event, Interrupted, Task, What, Window};
+use crate::attribute::groups;
+use punctual_record::explanation::Instants;
+
+/// What to record.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Threads whose wake-ups are followed, by the kernel's own numbers ([`numbers`]), each with
+    /// the CPU that it runs on. None at all where they are to come later, by
+    /// [`Capture::follow`].
+    pub targets: Vec<(u32, u32)>,
+    /// Record who wakes whom, of every thread: [`Capture::wait`] needs it.
+    pub all_wakings: bool,
+    /// How late a target is when what runs in its place is interrupted and its stack taken, in
+    /// ns; 0 for never. That makes the target later still.
+    pub interrupt_above_ns: u64,
+    /// CPUs that are recorded.
+    pub cpus: Vec<u32>,
+    /// Events that each CPU's ring holds; rounded up to a power of two. 64 bytes each, and as
+    /// much again for the copy.
+    pub ring_events: usize,
+}
+
+/// Where a wake-up took place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The CPU on which the thread was made ready.
+    pub waking: u32,
+    /// The CPU that it then ran on.
+    pub running: u32,
+}
+
+impl Place {
+    /// All on one CPU.
+    #[must_use]
+    pub fn on(cpu: u32) -> Self {
+        Self {
+            waking: cpu,
+            running: cpu,
+        }
+    }
+}
+
+/// Events of a CPU's ring: at the 200,000 a second of a flood of packets a third of a second, six
+/// times as long as the collector naps.
+pub const RING_EVENTS: usize = 1 << 16;
+/// Events that are kept of all CPUs together, at most: 64 MiB, and only in a flood.
+const KEPT_EVENTS: usize = 1 << 20;
+
+/// How many events a ring should hold where so many CPUs are recorded: together they are to
+/// stay below 64 MiB.
+#[must_use]
+pub fn ring_events(cpus: usize) -> usize {
+    let each = (1_usize << 20) / cpus.max(1);
+    each.clamp(1 << 13, RING_EVENTS)
+}
+
+/// A recording under way. Dropped, all of it is gone from the kernel; so it is when this
+/// process is killed.
+pub struct Capture {
+    recorder: Recorder,
+    options: Options,
+    histories: Vec<History>,
+    /// Copied, but not yet known to be followed by nothing earlier.
+    fresh: Vec<Slot>,
+    chains: Chains,
+    names: Names,
+    own: Own,
+    stacks: Stacks,
+    symbols: Result<Arc<Symbols>, String>,
+    smi: Option<SmiCounts>,
+    /// The hypervisor's account of each CPU: at the start, and last.
+    stolen: BTreeMap<u32, (u64, u64)>,
+    stolen_from_ns: u64,
+    preempt_rt: bool,
+}
+
+impl Capture {
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// What is missing here, and what to do.
+    pub fn start(options: &Options) -> Result<Self, Unavailable> {
+        // What was built without says that first.
+        #[cfg(feature = "kernel")]
+        unavailable::check()?;
+        // Before the recorder, whose rings a flood fills meanwhile; and not when the first window
+        // is cut: the kernel can't be preempted while it prints a part of its table, for 0.2 ms
+        // on some.
+        let symbols = Symbols::load().map(Arc::new);
+        let recorder = Recorder::start(options)?;
+        let mut smi = SmiCounts::open(&options.cpus);
+        if let Some(smi) = &mut smi {
+            smi.read(0);
+        }
+        let most = KEPT_EVENTS / options.cpus.len().max(1);
+        let histories = (0..recorder.lanes())
+            .map(|_| History::new(options.ring_events / 2, most))
+            .collect();
+        Ok(Self {
+            recorder,
+            histories,
+            fresh: Vec::new(),
+            chains: Chains::of(options.targets.iter().map(|(tid, _)| *tid)),
+            options: options.clone(),
+            names: Names::default(),
+            own: Own::default(),
+            stacks: Stacks::default(),
+            symbols,
+            smi,
+            stolen: BTreeMap::new(),
+            stolen_from_ns: u64::MAX,
+            preempt_rt: is_preempt_rt(),
+        })
+    }
+
+    /// Copies out what has come. To be called several times a second, by no real-time thread.
+    pub fn drain(&mut self) {
+        let until_ns = clock::now_ns();
+        let mut lost_any = false;
+        for (index, history) in self.histories.iter_mut().enumerate() {
+            let fresh = &mut self.fresh;
+            let from = fresh.len();
+            let taken = self.recorder.stacks(index);
+            let lost = self.recorder.drain(index, |slot| fresh.push(slot));
+            lost_any |= lost > 0;
+            if lost > 0 {
+                history.lose(lost);
+            }
+            for slot in &self.fresh[from..] {
+                history.push(*slot);
+                if matches!(slot.kind(), kind::STACK | kind::LEFT) {
+                    let frames = self.recorder.stack(slot.a(), slot.b());
+                    self.stacks.keep(slot, frames);
+                }
+            }
+            self.recorder.stacks_read(index, taken);
+        }
+        self.fresh.sort_by_key(Slot::at_ns);
+        // What is later than the beginning may still be overtaken by another CPU's.
+        let settled = self.fresh.partition_point(|slot| slot.at_ns() < until_ns);
+        if lost_any {
+            self.chains.forget();
+        }
+        for slot in self.fresh.drain(..settled) {
+            match slot.kind() {
+                kind::SWITCH | kind::RENAME => self.names.learn(&slot),
+                kind::VECTOR_ENTRY => {
+                    self.own.learn(&slot);
+                    if let Some(total_ns) = slot.stolen_ns() {
+                        let before = slot.at_ns() < self.stolen_from_ns;
+                        let (first, last) = self
+                            .stolen
+                            .entry(slot.cpu())
+                            .or_insert((total_ns, total_ns));
+                        *last = total_ns;
+                        if before {
+                            *first = total_ns;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            self.chains.feed(&slot);
+        }
+    }
+
+    /// Stolen time counts from this instant on.
+    pub fn count_stolen_from(&mut self, start_ns: u64) {
+        self.stolen_from_ns = start_ns;
+    }
+
+    /// Time stolen from a CPU since then, by the hypervisor's account, as far as it was drained:
+    /// to a tick. Absent where there is no account.
+    #[must_use]
+    pub fn stolen_ns(&self, cpu: u32) -> Option<u64> {
+        let (first, last) = self.stolen.get(&cpu)?;
+        Some(last.saturating_sub(*first))
+    }
+
+    /// Reads how many system management interrupts each CPU has had, if the last reading is as
+    /// long ago; whether it did. A reading interrupts each of the CPUs for some µs, so it is
+    /// asked for where something is to be told by it.
+    pub fn count_smis(&mut self, apart_ns: u64) -> bool {
+        self.smi.as_mut().is_some_and(|smi| smi.read(apart_ns))
+    }
+
+    /// Says how late a target must be for the stack of the thread that let go of its CPU to be
+    /// taken, in ns. It is taken once the target sleeps again and that thread comes back, so it
+    /// costs the target nothing.
+    pub fn stacks_above(&self, above_ns: u64) {
+        self.recorder.stacks_above(above_ns);
+    }
+
+    /// The instants that a wake-up went through, which ended with this reading of the clock.
+    /// Samples of a thread are to be asked for in their order.
+    pub fn chain(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
+        self.chains.take(tid, due_ns, woken_ns)
+    }
+
+    /// Follows the wake-ups of one more thread.
+    ///
+    /// # Errors
+    /// What the kernel refused, where there is no room for it.
+    pub fn follow(&mut self, tid: u32) -> Result<(), Unavailable> {
+        self.recorder.follow(tid)?;
+        self.chains.follow(tid);
+        Ok(())
+    }
+
+    /// Follows a thread no more.
+    pub fn forget(&mut self, tid: u32) {
+        self.recorder.forget(tid);
+        self.chains.drop(tid);
+    }
+
+    /// What happened around a late wake-up of a target; nothing if it is none of the first.
+    /// Best asked for some ms after the wake-up: the hypervisor tells what it stole by then.
+    #[must_use]
+    pub fn window(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
+        let (_, cpu) = *self
+            .options
+            .targets
+            .iter()
+            .find(|(known, _)| *known == tid)?;
+        Some(self.window_at(tid, Place::on(cpu), due_ns, woken_ns))
+    }
+
+    /// As [`Capture::window`], of any target: on the CPU that it ran on, and on the one where
+    /// it was made ready.
+    #[must_use]
+    pub fn window_at(&self, tid: u32, at: Place, due_ns: u64, woken_ns: u64) -> Window {
+        let cpu = at.running;
+        let mut lost = 0;
+        let mut slots = Vec::new();
+        let mut stolen = [None; 2];
+        for (index, history) in self.histories.iter().enumerate() {
+            // Of the other CPUs' lanes what concerns the target alone.
+            let here = self.options.cpus.get(index);
+            let own = here == Some(&cpu) || here == Some(&at.waking);
+            let (cut, lost_here) = history.cut(due_ns, woken_ns);
+            let concerns = |slot: &Slot| {
+                matches!(slot.kind(), kind::WAKING | kind::MIGRATE) && slot.a() as u32 == tid
+                    || slot.kind() == kind::TIMER_EXPIRE && self.ends_throttling(slot.b())
+            };
+            slots.extend(cut.into_iter().filter(|slot| own || concerns(slot)));
+            if own {
+                lost += lost_here;
+            }
+            if here == Some(&cpu) {
+                let account = |slot: &Slot| slot.stolen_ns().is_some();
+                stolen = [
+                    history.last_before(due_ns, account).copied(),
+                    history.first_after(woken_ns, account).copied(),
+                ];
+            }
+        }
+        slots.sort_by_key(Slot::at_ns);
+        lost += leave_out_middle(&mut slots);
+        let timer = slots
+            .iter()
+            .rev()
+            .find(|slot| {
+                slot.kind() == kind::TIMER_START
+                    && slot.at_ns() <= woken_ns
+                    && slot.c() as u32 == tid
+            })
+            .copied()
+            .or_else(|| self.armed(at, tid, due_ns));
+        let left = self.left(at, tid, slots.first().map_or(due_ns, Slot::at_ns));
+        self.add_senders(&mut slots);
+        let mut events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
+        events.extend(self.left_for(cpu, due_ns, woken_ns));
+        let mut window = Window {
+            cpu,
+            probe: self.probe(tid, &events),
+            waiting_ns: timer.map_or(due_ns, |timer| timer.at_ns().min(woken_ns)),
+            due_ns,
+            woken_ns,
+            lost,
+            preempt_rt: self.preempt_rt,
+            gap: false,
+            limits: Vec::new(),
+            stalls: self.stalls(at, due_ns, woken_ns),
+            left,
+            events,
+            symbols: BTreeMap::new(),
+        };
+        self.name(&mut window);
+        window
+    }
+
+    /// Adds who sent the calls of a window, where that was before it begins.
+    fn add_senders(&self, slots: &mut Vec<Slot>) {
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let sent = lanes.flat_map(|(cpu, history)| {
+            let here: Vec<Slot> = slots
+                .iter()
+                .filter(|it| it.cpu() == *cpu)
+                .copied()
+                .collect();
+            history.sent_before(&here)
+        });
+        let sent: Vec<Slot> = sent.collect();
+        slots.splice(0..0, sent);
+        slots.sort_by_key(Slot::at_ns);
+    }
+
+    /// Everything that is still kept of all CPUs, around a wake-up of a target.
+    #[must_use]
+    pub fn ring(&self, tid: u32, cpu: u32, due_ns: u64, woken_ns: u64) -> Window {
+        let mut window = self.window_at(tid, Place::on(cpu), due_ns, woken_ns);
+        let all = self.histories.iter().flat_map(History::all);
+        let mut slots: Vec<Slot> = all.copied().collect();
+        slots.sort_by_key(Slot::at_ns);
+        let armed = |slot: &&Slot| slot.kind() == kind::TIMER_START && slot.c() as u32 == tid;
+        let timer = slots
+            .iter()
+            .rev()
+            .filter(armed)
+            .find(|slot| slot.at_ns() <= woken_ns)
+            .copied();
+        window.events = self.events_of(&slots, [None; 2], timer, (due_ns, woken_ns));
+        self.name(&mut window);
+        window
+    }
+
+    /// What slots say, and what was counted around them: stolen time where the account
+    /// moved, and system management interrupts.
+    fn events_of(
+        &self,
+        slots: &[Slot],
+        stolen: [Option<Slot>; 2],
+        timer: Option<Slot>,
+        (from_ns, to_ns): (u64, u64),
+    ) -> Vec<Event> {
+        let of_probe = |address: u64| timer.is_some_and(|timer| timer.a() == address);
+        let mut events = Vec::with_capacity(slots.len() + 8);
+        let mut account = None;
+        for slot in stolen[0].iter().chain(slots).chain(&stolen[1]) {
+            if let Some(total_ns) = slot.stolen_ns()
+                && account != Some(total_ns)
+            {
+                account = Some(total_ns);
+                events.push(event(slot, What::Stolen { total_ns }));
+            }
+        }
+        events.extend(slots.iter().filter_map(|slot| {
+            let what = match slot.kind() {
+                kind::STACK => self.stacks.caught(slot),
+                kind::LEFT => Some(stacks::cost(slot)),
+                _ => slot.what(&self.names, self.own, of_probe),
+            };
+            Some(event(slot, what?))
+        }));
+        for cpu in self.options.cpus.iter().copied() {
+            let readings = self.smi.as_ref().map(|smi| smi.around(cpu, from_ns, to_ns));
+            if let Some([Some((before, first)), Some((after, last))]) = readings
+                && first != last
+            {
+                for (at_ns, total) in [(before, first), (after, last)] {
+                    let what = What::SmiCount { total };
+                    events.push(Event { at_ns, cpu, what });
+                }
+            }
+        }
+        events.sort_by_key(|event| event.at_ns);
+        events
+    }
+
+    /// The stack of the thread that let go of a CPU for a late wake-up: it was taken later.
+    fn left_for(&self, cpu: u32, due_ns: u64, woken_ns: u64) -> Option<Event> {
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let (_, history) = lanes.into_iter().find(|(known, _)| **known == cpu)?;
+        let left_now = |slot: &Slot| {
+            slot.kind() == kind::LEFT && (due_ns..=woken_ns).contains(&slot.left_ns())
+        };
+        // It is taken once the target sleeps again.
+        self.stacks.left(history.first_after(woken_ns, left_now)?)
+    }
+
+    /// Whether the beginning of a wake-up's window is no longer kept.
+    #[must_use]
+    pub fn has_forgotten(&self, at: Place, due_ns: u64) -> bool {
+        let mut lanes = self.options.cpus.iter().zip(&self.histories);
+        lanes.any(|(cpu, history)| {
+            (*cpu == at.running || *cpu == at.waking) && history.has_forgotten(due_ns)
+        })
+    }
+
+    /// Whether a timer's callback gives control groups their time again, on whichever CPU.
+    fn ends_throttling(&self, function: u64) -> bool {
+        let name = self.symbols.as_ref().ok().and_then(|it| it.name(function));
+        name.is_some_and(|name| groups::ends_throttling(&name))
+    }
+
+    /// The timer that the target armed before the window begins.
+    fn armed(&self, at: Place, tid: u32, due_ns: u64) -> Option<Slot> {
+        let armed = |slot: &Slot| slot.kind() == kind::TIMER_START && slot.c() as u32 == tid;
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        lanes
+            .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
+            .filter_map(|(_, history)| history.last_before(due_ns, armed))
+            .max_by_key(|slot| slot.at_ns())
+            .copied()
+    }
+
+    /// In what state a target slept already when its window begins.
+    fn left(&self, at: Place, tid: u32, begin_ns: u64) -> Option<u64> {
+        let lanes = self.options.cpus.iter().zip(&self.histories);
+        let left = lanes
+            .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
+            .filter_map(|(_, history)| history.left(tid, begin_ns.saturating_sub(1)));
+        left.max().map(|(_, state)| state)
+    }
+
+    /// The probe as it came to run.
+    fn probe(&self, tid: u32, events: &[Event]) -> Task {
+        let came = events.iter().rev().find_map(|event| match &event.what {
+            What::Switch { to, .. } if to.tid == tid => Some(to.clone()),
+            _ => None,
+        });
+        came.unwrap_or_else(|| Task {
+            tid,
+            name: self.names.of(tid),
+            priority: 120,
+            policy: 0,
+        })
+    }
+
+    /// Gives the addresses in a window their names, and leaves out of stacks what the taking
+    /// itself put there.
+    fn name(&self, window: &mut Window) {
+        let Ok(symbols) = &self.symbols else {
+            return;
+        };
+        stacks::trim(&mut window.events, symbols);
+        let mut addresses = BTreeSet::new();
+        for event in &window.events {
+            match &event.what {
+                What::VectorEntry {
+                    interrupted:
+                        Some(Interrupted {
+                            address,
+                            user: false,
+                            ..
+                        }),
+                    ..
+                } => {
+                    addresses.insert(*address);
+                }
+                What::TimerExpire { function, .. }
+                | What::CallSent { function, .. }
+                | What::CallEntry { function, .. }
+                | What::WorkStart { function } => {
+                    addresses.insert(*function);
+                }
+                What::Stack { frames, .. } | What::Left { frames, .. } => addresses.extend(frames),
+                _ => {}
+            }
+        }
+        window.symbols = symbols.of(addresses.into_iter());
+    }
+
+    /// Events that were overwritten before they were copied out.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.histories.iter().map(History::lost).sum()
+    }
+
+    /// Events so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.recorder.events()
+    }
+
+    /// What can't be told here, in words: tracepoints that the kernel lacks, names that it
+    /// hides.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let hidden = self.symbols.as_ref().err().cloned();
+        self.recorder
+            .missing()
+            .iter()
+            .cloned()
+            .chain(hidden)
+            .collect()
+    }
+}
+
+fn event(slot: &Slot, what: What) -> Event {
+    Event {
+        at_ns: slot.at_ns(),
+        cpu: slot.cpu(),
+        what,
+    }
+}
+
+/// Events of one window: the rest of a longer one is blind.
+const WINDOW: usize = 1 << 13;
+
+/// Leaves the middle of a window out that has too many events; how many these were.
+fn leave_out_middle(slots: &mut Vec<Slot>) -> u64 {
+    let over = slots.len().saturating_sub(WINDOW);
+    if over > 0 {
+        slots.drain(WINDOW / 2..WINDOW / 2 + over);
+    }
+    over as u64
+}
+
+fn is_preempt_rt() -> bool {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    read("/sys/kernel/realtime").trim() == "1"
+        || read("/proc/sys/kernel/version").contains("PREEMPT_RT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_too_many_events_keeps_both_its_ends() {
+        let slot = |at_ns| Slot([at_ns, 0, 0, 0, 0, 0, 0, 0]);
+        let mut slots: Vec<Slot> = (0..10_000).map(slot).collect();
+        assert_eq!(leave_out_middle(&mut slots), 10_000 - WINDOW as u64);
+        assert_eq!(slots.len(), WINDOW);
+        let at = |index: usize| slots[index].at_ns();
+        assert_eq!((at(0), at(WINDOW / 2 - 1)), (0, WINDOW as u64 / 2 - 1));
+        assert_eq!(
+            (at(WINDOW / 2), at(WINDOW - 1)),
+            (10_000 - WINDOW as u64 / 2, 9_999)
+        );
+        let mut few: Vec<Slot> = (0..3).map(slot).collect();
+        assert_eq!(leave_out_middle(&mut few), 0);
+        assert_eq!(few.len(), 3);
+    }
+
+    #[test]
+    fn rings_of_many_cpus_stay_small_together() {
+        assert_eq!(ring_events(1), RING_EVENTS);
+        assert_eq!(ring_events(16), RING_EVENTS);
+        assert_eq!(ring_events(32), 1 << 15);
+        assert_eq!(ring_events(64), 1 << 14);
+        assert_eq!(ring_events(100_000), 1 << 13);
+        assert_eq!(ring_events(0), RING_EVENTS);
+    }
+}

@@ -1,0 +1,203 @@
+//! How the kernel numbers threads, where we are in a PID namespace of our own: a container.
+//!
+//! What we and `/proc` call 17 is 48,213 in the kernel's events. Out there nobody may be asked, so
+//! the kernel is asked, by a program that goes through the tasks which can be seen from here.
+
+use std::collections::HashMap;
+
+use super::unavailable::Unavailable;
+
+/// The kernel's own number for the namespace that all others are in (`PROC_PID_INIT_INO`).
+const FIRST: u64 = 0xEFFF_FFFC;
+/// Threads that are remembered.
+const MOST: usize = 1 << 17;
+
+/// The numbers of the threads that can be seen from here; in the first namespace they are the
+/// kernel's, and nothing is looked up.
+#[derive(Debug, Clone, Default)]
+pub struct Numbers {
+    /// Absent in the first namespace.
+    known: Option<Known>,
+}
+
+/// Each number here and the kernel's, by either.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    kernels: HashMap<u32, u32>,
+    here: HashMap<u32, u32>,
+}
+
+impl Numbers {
+    /// As they are now.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn read() -> Result<Self, Unavailable> {
+        if in_first_namespace() {
+            return Ok(Self::default());
+        }
+        let mut numbers = Self {
+            known: Some(Known::default()),
+        };
+        numbers.learn(read()?);
+        Ok(numbers)
+    }
+
+    /// As `/proc` has them: not ours where a container sees its host's.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn of_proc() -> Result<Self, Unavailable> {
+        let own = std::fs::read_link("/proc/self");
+        let own = own.ok().and_then(|link| link.to_str()?.parse::<u32>().ok());
+        match own {
+            Some(number) if number != std::process::id() => Ok(Self::default()),
+            _ => Self::read(),
+        }
+    }
+
+    /// Learns of a thread that has come since, if it isn't known; of who has ended it stays known.
+    pub fn meet(&mut self, kernels: u32) {
+        let strange = |known: &Known| !known.here.contains_key(&kernels);
+        if self.known.as_ref().is_some_and(strange) {
+            self.refresh();
+        }
+    }
+
+    /// Learns of all threads that have come since.
+    pub fn refresh(&mut self) {
+        if self.known.is_some()
+            && let Ok(lines) = read()
+        {
+            self.learn(lines);
+        }
+    }
+
+    fn learn(&mut self, lines: Vec<(u32, u32)>) {
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        if known.here.len() > MOST {
+            *known = Known::default();
+        }
+        for (here, kernels) in lines {
+            known.kernels.insert(here, kernels);
+            known.here.insert(kernels, here);
+        }
+    }
+
+    /// The number that `/proc` has for a thread; nothing where it is outside of our namespace, or
+    /// was never met.
+    #[must_use]
+    pub fn in_proc(&self, kernels: u32) -> Option<u32> {
+        match &self.known {
+            None => Some(kernels),
+            // A number here may have passed to another thread.
+            Some(known) => known
+                .here
+                .get(&kernels)
+                .copied()
+                .filter(|here| known.kernels.get(here) == Some(&kernels)),
+        }
+    }
+
+    /// The kernel's number of a thread. One that isn't found has ended: nothing comes of it, and
+    /// it has the number of none.
+    #[must_use]
+    pub fn kernels(&self, here: u32) -> u32 {
+        match &self.known {
+            None => here,
+            Some(known) => known.kernels.get(&here).copied().unwrap_or(0),
+        }
+    }
+
+    /// The number that a thread has here; the kernel's where it has none, for it is outside.
+    #[must_use]
+    pub fn here(&self, kernels: u32) -> u32 {
+        let known = self.known.as_ref();
+        let here = known.and_then(|known| known.here.get(&kernels));
+        here.copied().unwrap_or(kernels)
+    }
+}
+
+/// Where /proc isn't there to tell, the kernel is asked.
+fn in_first_namespace() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|it| it.ino() == FIRST)
+}
+
+#[cfg(not(feature = "kernel"))]
+fn read() -> Result<Vec<(u32, u32)>, Unavailable> {
+    Ok(Vec::new())
+}
+
+#[cfg(feature = "kernel")]
+fn read() -> Result<Vec<(u32, u32)>, Unavailable> {
+    use std::io::Read as _;
+
+    use aya::programs::{Iter, Program};
+    use aya::{Btf, EbpfLoader};
+
+    use super::kernel::{absent, refused};
+    use super::unavailable;
+
+    /// The compiled program.
+    static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/numbers.bpf.o"));
+    unavailable::check()?;
+    let doing = "telling the threads of this container from the host's";
+    let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+    let mut programs = EbpfLoader::new()
+        .btf(Some(&btf))
+        .load(OBJECT)
+        .map_err(|error| refused(doing, &error))?;
+    let name = "each_task";
+    let program = programs
+        .program_mut(name)
+        .ok_or_else(|| refused(doing, &absent(name)))?;
+    let mut file = <&mut Program>::try_into(program)
+        .and_then(|program: &mut Iter| {
+            program.load("task", &btf)?;
+            let link = program.attach()?;
+            program.take_link(link)
+        })
+        .map_err(|error| refused(doing, &error))?
+        .into_file()
+        .map_err(|error| refused(doing, &error))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)
+        .map_err(|error| refused(doing, &error))?;
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |sum, it| sum << 8 | u32::from(*it))
+    };
+    let lines = bytes.chunks_exact(8);
+    Ok(lines
+        .map(|line| (word(&line[..4]), word(&line[4..])))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_the_first_namespace_numbers_are_the_kernels() {
+        let numbers = Numbers::default();
+        assert_eq!((numbers.kernels(17), numbers.here(17)), (17, 17));
+    }
+
+    #[test]
+    fn in_another_one_they_are_looked_up_and_none_is_taken_for_anothers() {
+        let mut numbers = Numbers {
+            known: Some(Known::default()),
+        };
+        numbers.learn(vec![(1, 4801), (17, 48_213)]);
+        assert_eq!((numbers.kernels(17), numbers.kernels(18)), (48_213, 0));
+        assert_eq!((numbers.here(48_213), numbers.here(17)), (17, 17));
+        numbers.learn(vec![(17, 50_000)]);
+        assert_eq!(numbers.kernels(17), 50_000, "a later thread of that number");
+        assert_eq!(numbers.here(48_213), 17, "who has ended is still known");
+    }
+}

@@ -1,0 +1,441 @@
+//! What the kernel's side writes for each event, and what it says: `bpf/recorder.bpf.c` read
+//! backwards.
+
+use std::collections::HashMap;
+
+use crate::attribute::event::{Interrupted, Task, Vector, What};
+
+/// Words of a slot.
+pub const WORDS: usize = 8;
+
+/// One event as it stands in the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot(pub [u64; WORDS]);
+
+/// The kinds that are asked for by name; see `enum kind`.
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const VECTOR_ENTRY: u16 = 1;
+    pub const VECTOR_EXIT: u16 = 2;
+    pub const HANDLER_ENTRY: u16 = 3;
+    pub const HANDLER_EXIT: u16 = 4;
+    pub const SOFTIRQ_ENTRY: u16 = 5;
+    pub const SOFTIRQ_EXIT: u16 = 6;
+    pub const TIMER_START: u16 = 7;
+    pub const TIMER_EXPIRE: u16 = 8;
+    pub const TIMER_DONE: u16 = 9;
+    pub const WAKING: u16 = 10;
+    pub const SWITCH: u16 = 11;
+    pub const MIGRATE: u16 = 12;
+    pub const NMI: u16 = 13;
+    pub const IDLE: u16 = 14;
+    pub const CALL_ENTRY: u16 = 15;
+    pub const CALL_EXIT: u16 = 16;
+    pub const WORK_START: u16 = 17;
+    pub const LOCK_WAIT: u16 = 18;
+    pub const LOCK_DONE: u16 = 19;
+    pub const FAULT: u16 = 20;
+    pub const STACK: u16 = 21;
+    pub const RENAME: u16 = 22;
+    pub const LEFT: u16 = 23;
+    pub const CALL_SENT: u16 = 24;
+}
+
+/// The CPU's timer among the vectors.
+pub const LOCAL_TIMER: u64 = 0;
+/// The state that the idle task gives when it is back.
+const AWAKE: u32 = u32::MAX;
+
+/// A text that the kernel wrote into words: up to the first zero.
+#[must_use]
+pub fn text(words: &[u64]) -> String {
+    let bytes: Vec<u8> = words
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .take_while(|byte| *byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Slot {
+    /// When it was seen.
+    #[must_use]
+    pub fn at_ns(&self) -> u64 {
+        self.0[0]
+    }
+
+    /// Which event of its lane it is, from 1 on, modulo 2³².
+    #[must_use]
+    pub fn turn(&self) -> u32 {
+        self.0[1] as u32
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> u16 {
+        (self.0[1] >> 32) as u16
+    }
+
+    /// Where.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        (self.0[1] >> 48) as u32
+    }
+
+    /// The first word of what it says.
+    #[must_use]
+    pub fn a(&self) -> u64 {
+        self.0[2]
+    }
+
+    /// The second.
+    #[must_use]
+    pub fn b(&self) -> u64 {
+        self.0[3]
+    }
+
+    /// The third.
+    #[must_use]
+    pub fn c(&self) -> u64 {
+        self.0[4]
+    }
+
+    /// The fourth.
+    #[must_use]
+    pub fn d(&self) -> u64 {
+        self.0[5]
+    }
+
+    /// When the thread let go whose stack was taken, of such a stack.
+    #[must_use]
+    pub fn left_ns(&self) -> u64 {
+        self.0[6]
+    }
+
+    /// The name in it, as far as there is one.
+    #[must_use]
+    pub fn name(&self) -> String {
+        text(&self.0[6..])
+    }
+
+    /// Who comes, of a switch.
+    #[must_use]
+    pub fn to_tid(&self) -> u32 {
+        (self.a() >> 32) as u32
+    }
+
+    /// Who leaves, of a switch.
+    #[must_use]
+    pub fn from_tid(&self) -> u32 {
+        self.a() as u32
+    }
+
+    /// Whether who leaves was preempted, of a switch.
+    #[must_use]
+    pub fn is_preempted(&self) -> bool {
+        self.d() & 1 != 0
+    }
+
+    /// Who wakes, of a waking that no interrupt did.
+    #[must_use]
+    pub fn waker(&self) -> Option<Task> {
+        let tid = self.b() as u32;
+        (tid != 0).then(|| self.other(tid))
+    }
+
+    /// Another thread that it tells of.
+    fn other(&self, tid: u32) -> Task {
+        Task {
+            tid,
+            name: self.name(),
+            priority: priority(self.c() as u16),
+            policy: (self.c() >> 32) as u32,
+        }
+    }
+
+    /// Whether it is the beginning of the CPU's timer interrupt, with the hypervisor's account.
+    #[must_use]
+    pub fn stolen_ns(&self) -> Option<u64> {
+        let timer = self.kind() == kind::VECTOR_ENTRY && self.a() as u32 as u64 == LOCAL_TIMER;
+        (timer && self.d() != 0).then(|| self.d())
+    }
+
+    /// Whether an interrupt came over a program, where that could be read.
+    #[must_use]
+    pub fn is_over_program(&self) -> bool {
+        self.kind() == kind::VECTOR_ENTRY && self.b() != 0 && is_user(self.c())
+    }
+
+    /// What it says, or nothing if it is none of ours. Stacks are looked up elsewhere; names
+    /// of threads that leave a CPU come from when they came.
+    #[must_use]
+    pub fn what(&self, names: &Names, own: Own, of_probe: impl Fn(u64) -> bool) -> Option<What> {
+        let (a, b, c) = (self.a(), self.b(), self.c());
+        Some(match self.kind() {
+            kind::VECTOR_ENTRY => What::VectorEntry {
+                vector: vector(a as u32),
+                interrupted: (b != 0).then(|| Interrupted {
+                    address: b,
+                    // The two lowest bits of a code segment are the privilege: 3 is a program's.
+                    user: is_user(c),
+                    preempt_count: own.without(preempt_count((a >> 32) as u32)),
+                }),
+            },
+            kind::VECTOR_EXIT => What::VectorExit {
+                vector: vector(a as u32),
+            },
+            kind::HANDLER_ENTRY => What::HandlerEntry {
+                irq: a as u32,
+                name: self.name(),
+            },
+            kind::HANDLER_EXIT => What::HandlerExit { irq: a as u32 },
+            kind::SOFTIRQ_ENTRY => What::SoftirqEntry { number: a as u32 },
+            kind::SOFTIRQ_EXIT => What::SoftirqExit { number: a as u32 },
+            kind::TIMER_START => What::TimerStart {
+                timer: a,
+                expires_ns: b,
+            },
+            kind::TIMER_EXPIRE => What::TimerExpire {
+                timer: a,
+                function: b,
+                expires_ns: c,
+                of_probe: of_probe(a),
+            },
+            kind::TIMER_DONE => What::TimerDone { timer: a },
+            kind::WAKING => What::Waking {
+                tid: a as u32,
+                by: self.waker(),
+            },
+            kind::SWITCH => What::Switch {
+                from: Task {
+                    tid: self.from_tid(),
+                    name: names.of(self.from_tid()),
+                    priority: priority(c as u16),
+                    policy: (c >> 32) as u32 & 0xffff,
+                },
+                from_state: b,
+                preempted: self.is_preempted(),
+                to: Task {
+                    tid: self.to_tid(),
+                    name: self.name(),
+                    priority: priority((c >> 16) as u16),
+                    policy: (c >> 48) as u32,
+                },
+            },
+            kind::MIGRATE => What::Migrate {
+                tid: a as u32,
+                to_cpu: b as u32,
+            },
+            kind::NMI => What::Nmi { duration_ns: a },
+            kind::IDLE => What::Idle {
+                state: Some(a as u32).filter(|state| *state != AWAKE),
+            },
+            kind::CALL_SENT => What::CallSent {
+                function: a,
+                from_cpu: (b >> 32) as u32,
+                request: self.d(),
+                by: (b as u32 != 0).then(|| self.other(b as u32)),
+            },
+            kind::CALL_ENTRY => What::CallEntry {
+                function: a,
+                request: b,
+            },
+            kind::CALL_EXIT => What::CallExit { function: a },
+            kind::WORK_START => What::WorkStart { function: a },
+            kind::LOCK_WAIT => What::LockWait {
+                lock: a,
+                flags: (b >> 32) as u32,
+                holder: (b as u32 != 0).then(|| self.other(b as u32)),
+            },
+            kind::LOCK_DONE => What::LockDone { lock: a },
+            kind::FAULT => What::Fault { address: a },
+            kind::RENAME => What::Rename {
+                task: self.other(a as u32),
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn vector(number: u32) -> Vector {
+    match number {
+        0 => Vector::LocalTimer,
+        1 => Vector::Reschedule,
+        2 => Vector::CallFunction,
+        3 => Vector::CallFunctionSingle,
+        4 => Vector::IrqWork,
+        5 => Vector::Platform,
+        6 => Vector::Thermal,
+        7 => Vector::Threshold,
+        other => Vector::Other(other),
+    }
+}
+
+fn priority(bits: u16) -> i32 {
+    i32::from(bits as i16)
+}
+
+/// The count as it was before the interrupt: the interrupt itself adds 1 to the part of the
+/// hard interrupts, and the highest bit says that nobody needs the processor.
+fn preempt_count(read: u32) -> u32 {
+    const NOT_NEEDED: u32 = 1 << 31;
+    const ONE_INTERRUPT: u32 = 1 << 16;
+    let count = read & !NOT_NEEDED;
+    if count & 0x000f_0000 != 0 {
+        count - ONE_INTERRUPT
+    } else {
+        count
+    }
+}
+
+fn is_user(segment: u64) -> bool {
+    segment & 3 != 0
+}
+
+/// What tracing itself adds to the preemption count: kernels differ. Programs run at 0, so
+/// whatever is read when one was interrupted is ours.
+#[derive(Debug, Clone, Copy)]
+pub struct Own(u32);
+
+impl Default for Own {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Own {
+    /// Learns from a timer's interrupt.
+    pub fn learn(&mut self, slot: &Slot) {
+        // It isn't read each time; while an interrupt is served it never is 0.
+        let read = slot.a() >> 32 != 0;
+        if slot.kind() == kind::VECTOR_ENTRY && slot.b() != 0 && is_user(slot.c()) && read {
+            self.0 = preempt_count((slot.a() >> 32) as u32) & 0xff;
+        }
+    }
+
+    fn without(self, count: u32) -> u32 {
+        count - self.0.min(count & 0xff)
+    }
+}
+
+/// Names of threads by their numbers, as they were seen last.
+#[derive(Debug, Default)]
+pub struct Names(HashMap<u32, [u64; 2]>);
+
+/// Threads whose names are kept.
+const KEPT: usize = 1 << 15;
+
+impl Names {
+    /// Learns from a switch, and from a thread that takes another name.
+    pub fn learn(&mut self, slot: &Slot) {
+        let tid = match slot.kind() {
+            kind::SWITCH => slot.to_tid(),
+            kind::RENAME => slot.a() as u32,
+            _ => return,
+        };
+        if self.0.len() >= KEPT {
+            self.0.clear();
+        }
+        self.0.insert(tid, [slot.0[6], slot.0[7]]);
+    }
+
+    /// A thread's name; empty if it was never seen to come.
+    #[must_use]
+    pub fn of(&self, tid: u32) -> String {
+        match self.0.get(&tid) {
+            Some(words) => Slot([0, 0, 0, 0, 0, 0, words[0], words[1]]).name(),
+            None if tid == 0 => "swapper".to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer(address: u64, segment: u64, preempt_count: u64) -> Slot {
+        let head = u64::from(kind::VECTOR_ENTRY) << 32;
+        Slot([1, head, preempt_count << 32, address, segment, 0, 0, 0])
+    }
+
+    fn count(slot: Slot, own: Own) -> u32 {
+        match slot.what(&Names::default(), own, |_| false) {
+            Some(What::VectorEntry {
+                interrupted: Some(interrupted),
+                ..
+            }) => interrupted.preempt_count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_tracing_adds_to_the_preemption_count_is_learnt_from_programs() {
+        let mut own = Own::default();
+        let in_kernel = |count| timer(0xffff_ffff_8100_0000, 0x10, count);
+        // The interrupt itself stands in the third byte, the flag of no need in the highest.
+        assert_eq!(count(in_kernel(0x8001_0002), own), 1);
+        own.learn(&timer(0x7f00_0000, 0x33, 0x8001_0000));
+        assert_eq!(count(in_kernel(0x8001_0002), own), 2);
+        own.learn(&timer(0x7f00_0000, 0x33, 0x0001_0001));
+        assert_eq!(count(in_kernel(0x0001_0101), own), 0x100, "a softirq stays");
+        own.learn(&in_kernel(0x8001_0005));
+        assert_eq!(
+            count(in_kernel(0x8001_0001), own),
+            0,
+            "the kernel teaches nothing"
+        );
+    }
+
+    #[test]
+    fn a_switch_says_who_and_names_are_remembered() {
+        let mut names = Names::default();
+        let name = u64::from_ne_bytes(*b"kworker/");
+        let head = u64::from(kind::SWITCH) << 32 | 3 << 48;
+        let (other, deadline) = (120_u64, u64::from(-1_i16 as u16));
+        let came = Slot([5, head, 9 << 32, 0, other << 16, 0, name, 0]);
+        names.learn(&came);
+        let went = Slot([
+            6,
+            head,
+            11 << 32 | 9,
+            1,
+            6 << 48 | deadline << 16 | other,
+            1,
+            0,
+            0,
+        ]);
+        let what = went.what(&names, Own::default(), |_| false);
+        let task = |tid, name: &str, priority, policy| Task {
+            tid,
+            name: name.to_owned(),
+            priority,
+            policy,
+        };
+        assert_eq!(
+            what,
+            Some(What::Switch {
+                from: task(9, "kworker/", 120, 0),
+                from_state: 1,
+                preempted: true,
+                to: task(11, "", -1, 6),
+            })
+        );
+        assert_eq!((went.cpu(), went.to_tid(), went.from_tid()), (3, 11, 9));
+    }
+
+    #[test]
+    fn anything_is_read_without_harm() {
+        for of in 0..=40 {
+            for word in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
+                let head = u64::from(of as u16) << 32;
+                let slot = Slot([word, head, word, word, word, word, word, word]);
+                let what = slot.what(&Names::default(), Own::default(), |_| true);
+                let elsewhere = [0, i32::from(kind::STACK), i32::from(kind::LEFT)];
+                let none = elsewhere.contains(&of) || of > i32::from(kind::CALL_SENT);
+                assert_eq!(what.is_none(), none);
+                let _ = slot.stolen_ns();
+            }
+        }
+    }
+}

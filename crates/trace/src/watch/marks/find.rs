@@ -1,0 +1,394 @@
+//! Where the marks of a program that runs lie: in its own file, or in a library that it has
+//! loaded.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use object::ReadCache;
+
+use super::super::mappings::Mapping;
+use super::image::{Function, Image};
+use super::spec::{Place, Shape, Spec, What};
+use super::{Mark, Role, Site};
+
+/// Places of one mark, at most: a probe may stand in many.
+const MOST_SITES: usize = 64;
+
+/// Why a mark's places are not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotFound {
+    /// It is not there.
+    Wrong(String),
+    /// The program can't be looked at.
+    Unread(String),
+}
+
+/// A file that a program runs code of.
+struct Loaded {
+    /// As the program knows it.
+    path: String,
+    /// By which it is reached from here, whatever became of its name.
+    reached: PathBuf,
+    /// What it says, once it was wanted.
+    image: Option<Image>,
+}
+
+/// Finds the places of all marks.
+///
+/// # Errors
+/// In one line: what isn't there, with names that are near.
+pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
+    if specs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut files = Files::of(pid)?;
+    let mark = |spec: &Spec| {
+        let mut all = Vec::new();
+        let places = match &spec.shape {
+            Shape::Point(place) => vec![(place, Role::Point)],
+            Shape::Pair(from, to) => vec![(from, Role::Begin), (to, Role::End)],
+            Shape::Call(place) => vec![(place, Role::Call)],
+        };
+        for (place, role) in places {
+            let found = files.sites(place, role).map_err(|why| match why {
+                NotFound::Wrong(why) => NotFound::Wrong(format!("--mark {}: {why}", spec.name)),
+                other => other,
+            })?;
+            all.extend(found);
+        }
+        Ok(Mark {
+            name: spec.name.clone(),
+            text: spec.text.clone(),
+            is_point: matches!(spec.shape, Shape::Point(_)),
+            sites: all,
+        })
+    };
+    specs.iter().map(mark).collect()
+}
+
+impl Loaded {
+    fn read(&self) -> Result<Image, NotFound> {
+        let opened = File::open(&self.reached).map_err(|error| {
+            NotFound::Wrong(format!(
+                "{} can't be read ({error}); if it was replaced since the program began, start \
+                 the program anew",
+                self.path
+            ))
+        })?;
+        let cache = ReadCache::new(opened);
+        let read = Image::read(&cache);
+        read.map_err(|why| NotFound::Wrong(format!("{} {why}", self.path)))
+    }
+}
+
+/// The files of a program, each read once it is wanted.
+struct Files {
+    loaded: Vec<Loaded>,
+}
+
+impl Files {
+    fn of(pid: u32) -> Result<Self, NotFound> {
+        let unread = |what: &str, error: &io::Error| {
+            NotFound::Unread(format!(
+                "the program's files can't be looked up (/proc/{pid}/{what}: {error}): run as root"
+            ))
+        };
+        let own = fs::read_link(format!("/proc/{pid}/exe")).map_err(|it| unread("exe", &it))?;
+        let maps =
+            fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|it| unread("maps", &it))?;
+        let mut loaded = vec![Loaded {
+            path: own.display().to_string(),
+            reached: PathBuf::from(format!("/proc/{pid}/exe")),
+            image: None,
+        }];
+        for mapping in maps.lines().filter_map(Mapping::parse) {
+            if loaded.iter().all(|it| it.path != mapping.path) {
+                loaded.push(Loaded {
+                    path: mapping.path.to_owned(),
+                    reached: mapping.reached(pid),
+                    image: None,
+                });
+            }
+        }
+        Ok(Self { loaded })
+    }
+
+    fn image(&mut self, index: usize) -> Result<&Image, NotFound> {
+        let file = &mut self.loaded[index];
+        let image = match file.image.take() {
+            Some(image) => image,
+            None => file.read()?,
+        };
+        Ok(file.image.insert(image))
+    }
+
+    fn which(&self, wanted: Option<&str>) -> Result<usize, NotFound> {
+        let Some(wanted) = wanted else {
+            return Ok(0);
+        };
+        let is_it = |file: &Loaded| {
+            let path = file.path.trim_end_matches(" (deleted)");
+            let name = path.rsplit('/').next().unwrap_or(path);
+            path == wanted
+                || name == wanted
+                || name
+                    .strip_prefix(wanted)
+                    .is_some_and(|rest| rest.starts_with(".so"))
+        };
+        let found: Vec<usize> = (0..self.loaded.len())
+            .filter(|index| is_it(&self.loaded[*index]))
+            .collect();
+        match found[..] {
+            [one] => Ok(one),
+            [] => {
+                let names = self.loaded.iter().map(|file| file.path.as_str());
+                let short = names.map(|path| path.rsplit('/').next().unwrap_or(path));
+                Err(NotFound::Wrong(format!(
+                    "the program runs no code of a file '{wanted}'; it does of {}",
+                    listed(short)
+                )))
+            }
+            _ => {
+                let paths = found.iter().map(|index| self.loaded[*index].path.as_str());
+                Err(NotFound::Wrong(format!(
+                    "the program runs code of several files '{wanted}': name one by its path ({})",
+                    listed(paths)
+                )))
+            }
+        }
+    }
+
+    fn sites(&mut self, place: &Place, role: Role) -> Result<Vec<Site>, NotFound> {
+        let file = place.file.as_deref();
+        let (index, offset) = match &place.what {
+            What::Probe { provider, name } => return self.probes(provider, name, role),
+            What::Offset(offset) => self.code(file, *offset)?,
+            What::Function(wanted) => self.function(file, wanted)?,
+        };
+        let path = self.loaded[index].path.clone();
+        let reached = self.loaded[index].reached.clone();
+        let site = |role| Site {
+            path: reached.clone(),
+            offset,
+            semaphore: 0,
+            role,
+        };
+        if role != Role::Call {
+            return Ok(vec![site(role)]);
+        }
+        if self.image(index)?.moves_stacks {
+            return Err(NotFound::Wrong(format!(
+                "{path} is written in Go, whose stacks move: catching a return would end it; mark \
+                 two places"
+            )));
+        }
+        Ok(vec![site(Role::Call), site(Role::Return)])
+    }
+
+    /// Which file has this code, and where.
+    fn code(&mut self, file: Option<&str>, offset: u64) -> Result<(usize, u64), NotFound> {
+        let index = self.which(file)?;
+        if self.image(index)?.is_code(offset) {
+            return Ok((index, offset));
+        }
+        let path = &self.loaded[index].path;
+        Err(NotFound::Wrong(format!(
+            "{path} has no code at +{offset:#x}"
+        )))
+    }
+
+    /// Which file has this function, and where a mark of its begin belongs.
+    fn function(&mut self, file: Option<&str>, wanted: &str) -> Result<(usize, u64), NotFound> {
+        let index = self.which(file)?;
+        match function(self.image(index)?, wanted) {
+            Ok(offset) => {
+                // The mark of an indirect call's target does nothing here, and the kernel can't
+                // imitate it: a probe on it costs the program ten times as much as one behind it.
+                let marked = begins_with(&self.loaded[index].reached, offset, &ENDBR64);
+                let behind = if marked { ENDBR64.len() as u64 } else { 0 };
+                Ok((index, offset + behind))
+            }
+            Err(why) => {
+                let why = self.elsewhere(index, wanted).unwrap_or(why);
+                let path = &self.loaded[index].path;
+                Err(NotFound::Wrong(format!("{path} {why}")))
+            }
+        }
+    }
+
+    /// Says it where another of the files has that function.
+    fn elsewhere(&mut self, but: usize, wanted: &str) -> Option<String> {
+        for index in (0..self.loaded.len()).filter(|index| *index != but) {
+            let has = |image: &Image| function(image, wanted).is_ok();
+            if self.image(index).is_ok_and(has) {
+                let path = &self.loaded[index].path;
+                let name = path.rsplit('/').next().unwrap_or(path);
+                return Some(format!(
+                    "has no function '{wanted}', but {name} has: {name}:{wanted}"
+                ));
+            }
+        }
+        None
+    }
+
+    fn probes(&mut self, provider: &str, name: &str, role: Role) -> Result<Vec<Site>, NotFound> {
+        let mut sites = Vec::new();
+        let mut known: Vec<String> = Vec::new();
+        for index in 0..self.loaded.len() {
+            let reached = self.loaded[index].reached.clone();
+            // One that can't be read is no reason to refuse what another has.
+            let Ok(image) = self.image(index) else {
+                continue;
+            };
+            for probe in &image.probes {
+                if probe.provider == provider && probe.name == name {
+                    sites.push(Site {
+                        path: reached.clone(),
+                        offset: probe.offset,
+                        semaphore: probe.semaphore,
+                        role,
+                    });
+                }
+                known.push(format!("usdt:{}:{}", probe.provider, probe.name));
+            }
+        }
+        sites.sort_by(|a, b| (&a.path, a.offset).cmp(&(&b.path, b.offset)));
+        sites.dedup();
+        match sites.len() {
+            0 => {
+                known.sort();
+                known.dedup();
+                let wanted = format!("usdt:{provider}:{name}");
+                Err(NotFound::Wrong(if known.is_empty() {
+                    format!("neither the program nor its libraries have probes, so no '{wanted}'")
+                } else {
+                    let near = near(&wanted, known.iter().map(String::as_str));
+                    let near = if near.is_empty() {
+                        format!("there are {}", listed(known.iter().map(String::as_str)))
+                    } else {
+                        format!("near: {}", near.join(", "))
+                    };
+                    format!("there is no probe '{wanted}'; {near}")
+                }))
+            }
+            some if some > MOST_SITES => Err(NotFound::Wrong(format!(
+                "the probe stands in {some} places, and {MOST_SITES} can be marked"
+            ))),
+            _ => Ok(sites),
+        }
+    }
+}
+
+/// Where a function begins.
+fn function(image: &Image, wanted: &str) -> Result<u64, String> {
+    let first = image
+        .functions
+        .partition_point(|it| it.name.as_str() < wanted);
+    let of_name = image.functions[first..].iter();
+    let found: Vec<&Function> = of_name.take_while(|it| it.name == wanted).collect();
+    let mut offsets: Vec<u64> = found.iter().map(|it| it.offset).collect();
+    offsets.dedup();
+    match offsets[..] {
+        [_] if found.iter().any(|it| it.chooses) => Err(format!(
+            "has a function '{wanted}' that only chooses which one is called: mark that one"
+        )),
+        [offset] => Ok(offset),
+        [] => {
+            let near = near(wanted, image.functions.iter().map(|it| it.name.as_str()));
+            Err(if !near.is_empty() {
+                format!("has no function '{wanted}'; near: {}", near.join(", "))
+            } else if image.tells_functions {
+                format!(
+                    "has no function '{wanted}' (it may be inlined); `nm` lists those there are"
+                )
+            } else {
+                format!(
+                    "exports no function '{wanted}', and was stripped of the names of others: run \
+                     one that wasn't, or mark +OFFSET or usdt:PROVIDER:PROBE"
+                )
+            })
+        }
+        _ => {
+            let places = offsets.iter().take(4).map(|offset| format!("+{offset:#x}"));
+            Err(format!(
+                "has {} functions '{wanted}': mark one by its place ({})",
+                offsets.len(),
+                places.collect::<Vec<_>>().join(", ")
+            ))
+        }
+    }
+}
+
+/// What compilers put where an indirect call may end.
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// Whether these bytes lie there.
+fn begins_with(path: &Path, offset: u64, wanted: &[u8; 4]) -> bool {
+    let mut found = [0; 4];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut found, offset));
+    read.is_ok() && found == *wanted
+}
+
+/// The names that may be meant, the nearest first.
+fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let lower = wanted.to_lowercase();
+    let mut found: Vec<(usize, &str)> = names
+        .filter_map(|name| {
+            let all = name.to_lowercase();
+            // What a compiler made of a name has it within.
+            if wanted.len() >= 3 && all.contains(&lower) {
+                return Some((name.len() - wanted.len().min(name.len()), name));
+            }
+            if name.len().abs_diff(wanted.len()) > 2 {
+                return None;
+            }
+            let far = strsim::osa_distance(&all, &lower);
+            (far <= 2 && far < wanted.len()).then_some((far, name))
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = names.collect();
+    let more = if all.len() > 8 { ", ..." } else { "" };
+    all[..all.len().min(8)].join(", ") + more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::marks::spec;
+
+    fn found(text: &str) -> Result<Vec<Mark>, NotFound> {
+        let spec = spec::parse(text).expect(text);
+        find(std::process::id(), &[spec])
+    }
+
+    #[test]
+    fn our_own_main_is_found_and_a_misspelt_one_has_a_near_name() {
+        let marks = found("it=main()").expect("main");
+        assert_eq!(marks[0].sites.len(), 2);
+        assert_eq!(marks[0].sites[0].offset, marks[0].sites[1].offset);
+        let Err(NotFound::Wrong(why)) = found("it=mian") else {
+            panic!("there is no mian");
+        };
+        assert!(why.contains("near: main"), "{why}");
+        for (text, wanted) in [
+            ("libnone.so:f", "no code of a file 'libnone.so'"),
+            ("+0x0", "no code at +0x0"),
+            ("usdt:no:such", "usdt:no:such"),
+            ("no_such_function_zzzz", "no function"),
+        ] {
+            let Err(NotFound::Wrong(why)) = found(text) else {
+                panic!("{text} was found");
+            };
+            assert!(why.contains(wanted), "{why}");
+            assert_eq!(why.lines().count(), 1, "{why}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The kernel's side: `bpf/marks.bpf.c`, loaded, tied to the places and read.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+
+use aya::maps::{Array, HashMap, Map, MapData};
+use aya::programs::UProbe;
+use aya::{Btf, Ebpf, EbpfLoader};
+use punctual_rt::sys::perf::{self, Probe};
+
+use super::super::kernel::other;
+use super::{Length, Mark, Passed, Passes, Role, Site, Unseen};
+use crate::capture::kernel::{absent, possible_cpus, refused};
+use crate::capture::rings::{Plan, Rings};
+use crate::capture::shared::link;
+use crate::capture::slot::Slot;
+use crate::capture::unavailable::{self, Unavailable};
+
+/// The compiled program.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/marks.bpf.o"));
+
+/// Passes that each CPU's ring holds. A pass takes a microsecond, and they are read 20 times a
+/// second.
+const RING: usize = 1 << 15;
+/// See `enum kind`.
+const LENGTH: u16 = 2;
+/// Words of `struct passes` and of `struct others`.
+const PASSES_WORDS: usize = 8 + 8 * 7;
+type Counted = [u64; PASSES_WORDS];
+type OthersWords = [u64; 2];
+/// Above the mark's number in what a place is tied with.
+const ROLE_SHIFT: u32 = 8;
+/// What the kernel calls probes in programs.
+const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
+
+/// Marks that are seen. Dropped, all of it is gone from the kernel and from the program; so it
+/// is when this process is killed.
+pub struct Marking {
+    programs: Ebpf,
+    rings: Rings,
+    /// Ties of places; they hold their events.
+    links: Vec<OwnedFd>,
+    marks: Vec<Mark>,
+    refused: Vec<Option<Unavailable>>,
+    pid: u32,
+    kind: u32,
+    fresh: Vec<Passed>,
+}
+
+impl Marking {
+    /// Begins to see the marks of a program's threads, by its number here and the kernel's own;
+    /// `every`: of threads of ordinary priority too. A mark that the kernel refuses is left
+    /// out: see [`Marking::refused`].
+    ///
+    /// # Errors
+    /// What is missing here, and what to do.
+    pub fn start(
+        pid: u32,
+        kernels_pid: u32,
+        every: bool,
+        marks: &[Mark],
+    ) -> Result<Self, Unavailable> {
+        unavailable::check()?;
+        let kind = fs::read_to_string(KIND)
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .ok_or_else(|| {
+                Unavailable::new(
+                    format!("this kernel has no probes in programs ({KIND})"),
+                    "it takes one with CONFIG_UPROBE_EVENTS=y, as distributions have it",
+                )
+            })?;
+        let btf = Btf::from_sys_fs().map_err(|error| refused("reading its types", &error))?;
+        let cpus = possible_cpus();
+        let all: Vec<u32> = (0..cpus).collect();
+        let plan = Plan::new(cpus, &all, RING);
+        let every = u32::from(every);
+        let mut loader = EbpfLoader::new();
+        loader
+            .btf(Some(&btf))
+            .override_global("program", &kernels_pid, true)
+            .override_global("every", &every, true);
+        plan.size(&mut loader);
+        let mut programs = loader
+            .load(OBJECT)
+            .map_err(|error| refused("taking the maps of the marks", &error))?;
+        let rings = plan.map(&programs)?;
+        let program = programs
+            .program_mut("on_mark")
+            .ok_or_else(|| refused("the marks", &absent("on_mark")))?;
+        let load = |program: &mut UProbe| program.load();
+        <&mut UProbe>::try_from(program)
+            .and_then(load)
+            .map_err(|error| refused("the program of the marks", &error))?;
+        let mut marking = Self {
+            programs,
+            rings,
+            links: Vec::new(),
+            marks: marks.to_vec(),
+            refused: vec![None; marks.len()],
+            pid,
+            kind,
+            fresh: Vec::new(),
+        };
+        marking.tie();
+        Ok(marking)
+    }
+
+    /// Why a mark is not seen, for each of them.
+    #[must_use]
+    pub fn refused(&self) -> &[Option<Unavailable>] {
+        &self.refused
+    }
+
+    /// Its first thread is what the kernel knows the program by: a watch ends with that.
+    fn tie(&mut self) {
+        for (index, mark) in self.marks.iter().enumerate() {
+            // The end first: what ends without having begun is no length.
+            let sites = mark.sites.iter().rev();
+            let links: Result<Vec<OwnedFd>, Unavailable> =
+                sites.map(|site| self.tie_site(index, site)).collect();
+            match links {
+                Ok(links) => self.links.extend(links),
+                Err(why) => self.refused[index] = Some(why),
+            }
+        }
+    }
+
+    fn tie_site(&self, index: usize, site: &Site) -> Result<OwnedFd, Unavailable> {
+        let program = self
+            .program()
+            .ok_or_else(|| refused("the marks", &absent("on_mark")))?;
+        let path = CString::new(site.path.as_os_str().as_bytes())
+            .map_err(|error| refused("the path of a program", &error))?;
+        let probe = Probe {
+            path: &path,
+            offset: site.offset,
+            returns: site.role == Role::Return,
+            semaphore: site.semaphore,
+        };
+        let event = perf::set_probe(self.pid as libc::pid_t, self.kind, &probe)
+            .map_err(|error| not_placed(site.offset, &error))?;
+        let cookie = index as u64 | (site.role as u64) << ROLE_SHIFT;
+        link(program, event.as_fd(), cookie).map_err(|error| not_placed(site.offset, &error))
+    }
+
+    fn program(&self) -> Option<BorrowedFd<'_>> {
+        let program = self.programs.program("on_mark")?;
+        Some(program.fd().ok()?.as_fd())
+    }
+
+    /// The passes that have come, in their order.
+    pub fn drain(&mut self) -> Vec<Passed> {
+        let until_ns = punctual_rt::clock::now_ns();
+        for index in 0..self.rings.count() {
+            // What is overwritten is missed by its thread's count.
+            self.rings
+                .drain(index, |slot| self.fresh.push(passed(&slot)));
+        }
+        self.fresh.sort_by_key(|pass| pass.at_ns);
+        let settled = self.fresh.partition_point(|pass| pass.at_ns < until_ns);
+        self.fresh.drain(..settled).collect()
+    }
+
+    /// The threads that passed, with their counts.
+    #[must_use]
+    pub fn passes(&self) -> Vec<Passes> {
+        let map = match self.programs.map("passes") {
+            Some(map @ Map::HashMap(_)) => HashMap::<&MapData, [u32; 2], Counted>::try_from(map),
+            _ => return Vec::new(),
+        };
+        let entries = map.into_iter().flat_map(|map| {
+            let entries = map.iter().filter_map(Result::ok);
+            entries.collect::<Vec<_>>()
+        });
+        entries
+            .map(|([tid, mark], words)| Passes {
+                mark,
+                started_ns: words[0],
+                task: other(u64::from(tid), words[1], &words[2..4]),
+                count: words[4],
+                unfinished: words[5],
+                unmatched: words[6],
+            })
+            .collect()
+    }
+
+    /// Passes that are nowhere else, for each mark.
+    #[must_use]
+    pub fn unseen(&self) -> Vec<Unseen> {
+        let map = self.programs.map("others");
+        let map = map.and_then(|map| Array::<&MapData, OthersWords>::try_from(map).ok());
+        let of = |index: usize| {
+            let words = map.as_ref()?.get(&(index as u32), 0).ok()?;
+            Some(Unseen {
+                unwatched: words[0],
+                beyond: words[1],
+            })
+        };
+        (0..self.marks.len())
+            .map(|index| of(index).unwrap_or_default())
+            .collect()
+    }
+
+    /// Makes room: the thread has ended, and its counts were read.
+    pub fn forget(&mut self, passes: &Passes) {
+        if let Some(map) = self.programs.map_mut("passes")
+            && let Ok(mut map) = HashMap::<_, [u32; 2], Counted>::try_from(map)
+        {
+            let _ = map.remove(&[passes.task.tid, passes.mark]);
+        }
+    }
+}
+
+/// What a refusal means here.
+fn not_placed(offset: u64, error: &io::Error) -> Unavailable {
+    /// The kernel's own number for what it doesn't do; no C library names it.
+    const NOT_SUPPORTED: i32 = 524;
+    let (why, mend) = match error.raw_os_error() {
+        Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | NOT_SUPPORTED) => (
+            "the kernel can't put a probe on that instruction".to_owned(),
+            "mark another place",
+        ),
+        Some(libc::ENOENT | libc::ESRCH) => (
+            "the program, or its file, is gone".to_owned(),
+            "start it again",
+        ),
+        Some(libc::EPERM | libc::EACCES) => (
+            format!("the kernel refused ({error})"),
+            "it takes root, or CAP_PERFMON and CAP_BPF, and no lockdown",
+        ),
+        _ => (
+            format!("the kernel refused ({error})"),
+            "it takes a kernel of 5.15 or later with CONFIG_UPROBE_EVENTS=y",
+        ),
+    };
+    Unavailable::new(format!("no probe at +{offset:#x}: {why}"), mend)
+}
+
+fn passed(slot: &Slot) -> Passed {
+    let length = Length {
+        ns: slot.b(),
+        waited_ns: Some(slot.c()).filter(|ns| *ns != u64::MAX),
+        preempted: (slot.d() >> 32) as u32,
+        slept: slot.d() as u32,
+        faults: (slot.0[6] >> 32) + (slot.0[6] & u64::from(u32::MAX)),
+    };
+    Passed {
+        mark: (slot.a() >> 32) as u32,
+        tid: slot.a() as u32,
+        started_ns: slot.0[7],
+        at_ns: slot.at_ns(),
+        length: (slot.kind() == LENGTH).then_some(length),
+    }
+}

@@ -1,0 +1,445 @@
+//! What the threads of a running program go through: counted in the kernel, where no count is
+//! lost, and read here. The program is left as it is: nothing is added to it, it isn't
+//! stopped, and its threads make no system call more.
+//!
+//! The events behind a bill come from [`super::capture`].
+
+#[cfg(feature = "kernel")]
+mod away;
+#[cfg(feature = "kernel")]
+mod kernel;
+#[cfg(feature = "kernel")]
+mod lengths;
+mod mappings;
+pub mod marks;
+#[cfg(feature = "kernel")]
+mod queue;
+#[cfg(not(feature = "kernel"))]
+mod queue {
+    //! A program that was built without tracing.
+    use std::convert::Infallible;
+    use std::marker::PhantomData;
+
+    use super::QueuedThread;
+
+    /// There are none.
+    pub struct RunQueues<'p>(Infallible, PhantomData<&'p ()>);
+
+    impl RunQueues<'_> {
+        pub fn read(&self) -> Vec<QueuedThread> {
+            match self.0 {}
+        }
+        pub fn forget(&mut self, _: u32, _: u64) -> bool {
+            match self.0 {}
+        }
+        pub fn lost(&self) -> u64 {
+            match self.0 {}
+        }
+    }
+}
+pub mod rhythm;
+pub mod user_symbols;
+mod waits;
+#[cfg(feature = "kernel")]
+mod wakeups;
+
+#[cfg(not(feature = "kernel"))]
+mod wakeups {
+    //! A program that was built without tracing.
+    use super::{CpuWakeUps, RunQueues, SystemWorst, Taken};
+    use crate::capture::Unavailable;
+
+    /// There is none.
+    pub enum SystemWatching {}
+
+    impl SystemWatching {
+        pub fn start(_: Option<u64>, _: bool) -> Result<Self, Unavailable> {
+            Err(super::built_without())
+        }
+        pub fn cpu(&self, _: usize) -> Option<CpuWakeUps> {
+            match *self {}
+        }
+        pub fn turn(&mut self, _: usize) -> (u64, u64) {
+            match *self {}
+        }
+        pub fn worst(&self, _: usize) -> Vec<SystemWorst> {
+            match *self {}
+        }
+        pub fn run_queues(&mut self) -> RunQueues<'_> {
+            match *self {}
+        }
+        pub fn measure_cost(&mut self) {
+            match *self {}
+        }
+        pub fn cost(&mut self) -> Taken {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(not(feature = "kernel"))]
+fn built_without() -> crate::capture::Unavailable {
+    crate::capture::Unavailable::new(
+        "this punctual was built without tracing (--no-default-features)",
+        "build it anew: make",
+    )
+}
+
+#[cfg(not(feature = "kernel"))]
+mod kernel {
+    //! A program that was built without tracing.
+    use super::{Away, AwayLost, Call, Happened, Options, RunQueues, Sleeper};
+    use crate::capture::Unavailable;
+
+    /// There is none.
+    pub enum Watching {}
+
+    impl Watching {
+        pub fn start(_: &Options) -> Result<Self, Unavailable> {
+            Err(super::built_without())
+        }
+        pub fn drain(&mut self) -> Vec<Happened> {
+            match *self {}
+        }
+        pub fn threads(&self) -> Vec<Sleeper> {
+            match *self {}
+        }
+        pub fn calls(&self) -> Vec<(u32, Call)> {
+            match *self {}
+        }
+        pub fn aways(&self) -> Vec<Away> {
+            match *self {}
+        }
+        pub fn away_frames(&self) -> u32 {
+            match *self {}
+        }
+        pub fn away_stack(&self, _: u32) -> Vec<u64> {
+            match *self {}
+        }
+        pub fn away_lost(&self) -> AwayLost {
+            match *self {}
+        }
+        pub fn run_queues(&mut self) -> RunQueues<'_> {
+            match *self {}
+        }
+        pub fn forget(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn unfollowed(&self) -> u64 {
+            match *self {}
+        }
+        pub fn follow(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn leave(&mut self, _: u32) {
+            match *self {}
+        }
+        pub fn followed(&self) -> Vec<u32> {
+            match *self {}
+        }
+        pub fn refused(&self) -> u64 {
+            match *self {}
+        }
+    }
+}
+
+pub use kernel::Watching;
+use punctual_record::StopCause;
+pub use queue::RunQueues;
+pub use waits::{AWAY_FRAMES, Away, AwayLost, QueueTimes, QueuedThread, Why};
+pub use wakeups::SystemWatching;
+
+/// What to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Whose threads.
+    pub programs: Programs,
+    /// Its threads of ordinary priority too.
+    pub every: bool,
+    /// Also where they are while they are off the CPU.
+    pub off_cpu: bool,
+    /// Also how long they wait for a CPU.
+    pub run_queue: bool,
+    /// Wake-ups that each CPU's ring holds; rounded up to a power of two.
+    pub ring: usize,
+}
+
+/// Whose threads are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Programs {
+    /// Those of one program, by the kernel's own number ([`super::capture::numbers`]).
+    One(u32),
+    /// Those of programs that come and go: they are told by [`Watching::follow`], and the kernel's
+    /// side adds and drops others as they are made, named and moved.
+    Several(Joining),
+}
+
+/// By what a program comes to be watched without being told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joining {
+    /// As the child of one that is.
+    pub children: bool,
+    /// By its name, padded with zeros; all zero: no name is asked for.
+    pub name: [u8; 16],
+    /// By its control group: number of the group, and of the mount's hierarchy.
+    pub group: Option<(u64, i32)>,
+}
+
+/// Programs that are watched at once.
+pub const MOST_PROGRAMS: u32 = 4096;
+
+/// What the kernel tells of a thread as it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// It woke up.
+    Woke(Wake),
+    /// It was stopped, and runs again.
+    Stopped(StoppedThread),
+    /// A job of it under SCHED_DEADLINE ended.
+    JobEnded(Job),
+}
+
+impl Happened {
+    /// Whose it is.
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        match self {
+            Self::Woke(wake) => wake.tid,
+            Self::Stopped(stop) => stop.tid,
+            Self::JobEnded(job) => job.tid,
+        }
+    }
+
+    /// When the thread ran again, or its job ended.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        match self {
+            Self::Woke(wake) => wake.end_ns,
+            Self::Stopped(stop) => stop.end_ns,
+            Self::JobEnded(job) => job.end_ns,
+        }
+    }
+}
+
+/// One stop of a thread, by a signal, a debugger or a freezer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoppedThread {
+    /// The thread.
+    pub tid: u32,
+    /// When it left its CPU stopped; before the watch where it was stopped already.
+    pub from_ns: u64,
+    /// When it was made ready again.
+    pub to_ns: u64,
+    /// When it ran again.
+    pub end_ns: u64,
+    /// What stopped it.
+    pub cause: StopCause,
+}
+
+/// One job of a thread under SCHED_DEADLINE: from its wake-up to its next sleep, or `sched_yield`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// The thread.
+    pub tid: u32,
+    /// When it ended.
+    pub end_ns: u64,
+    /// What the kernel took off the thread's budget for it.
+    pub used_ns: u64,
+    /// How often the thread was throttled in it.
+    pub throttles: u64,
+    /// What the thread had when it ended.
+    pub of: Reservation,
+}
+
+/// What a thread under SCHED_DEADLINE may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reservation {
+    /// So long in each period: its budget.
+    pub runtime_ns: u64,
+    /// Within this time from the beginning of the period.
+    pub deadline_ns: u64,
+    /// The period.
+    pub period_ns: u64,
+}
+
+/// One wake-up of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    /// The thread.
+    pub tid: u32,
+    /// When it ran again; for one that had not gone to sleep yet, when its timer expired.
+    pub end_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// The instant that its timer was to expire; absent where something else woke it.
+    pub due_ns: Option<u64>,
+    /// When it was made ready.
+    pub waking_ns: u64,
+    /// On which CPU that was.
+    pub waking_cpu: u32,
+    /// Wake-ups of the thread between the one before and this that went unseen.
+    pub unseen: u64,
+    /// When it armed the timer, where that was seen.
+    pub armed_ns: Option<u64>,
+    /// When it went to sleep.
+    pub left_ns: Option<u64>,
+    /// What the timer was that woke it; of no meaning where none did.
+    pub timer: Timer,
+    /// What it slept in: see [`super::calls::name`].
+    pub call: u32,
+    /// Whether it slept at all.
+    pub slept: bool,
+}
+
+/// What a thread waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timer {
+    /// Its own sleep, for a length of time: `usleep`, a timeout of `poll`, a one-shot timer that
+    /// is armed anew each time. The next one begins when its work is done, so that it has no
+    /// period.
+    Length,
+    /// Its own sleep, until an instant that it named.
+    Instant,
+    /// A timer of its own, a timerfd or a POSIX timer, by number.
+    Object(u32),
+}
+
+impl Wake {
+    /// The instant that its latency counts from.
+    #[must_use]
+    pub fn from_ns(&self) -> u64 {
+        self.due_ns.unwrap_or(self.waking_ns)
+    }
+}
+
+/// A task that was in a thread's way: by number, name, policy and priority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Other {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// SCHED_OTHER 0, FIFO 1, RR 2, BATCH 3, IDLE 5, DEADLINE 6.
+    pub policy: u32,
+    /// The kernel's own priority, without what locks lend it.
+    pub priority: i32,
+}
+
+/// The counts of one thread, since it was seen first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sleeper {
+    /// Itself.
+    pub task: Other,
+    /// When it began to live, on a clock of the kernel's: tells it from a later one.
+    pub started_ns: u64,
+    /// The CPU that it ran on last.
+    pub cpu: Option<u32>,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// Wake-ups that were handed over, or lost on the way.
+    pub wake_ups: u64,
+    /// Switches to it.
+    pub switches: u64,
+    /// Involuntary switches away from it.
+    pub preempted: u64,
+    /// Switches to it on another CPU than the one before.
+    pub migrations: u64,
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that did.
+    pub major_faults: u64,
+    /// Jobs under SCHED_DEADLINE that ended.
+    pub jobs: u64,
+    /// Those that ended after their deadline.
+    pub late_jobs: u64,
+    /// The most that one was late by, in ns.
+    pub worst_job_ns: u64,
+    /// How often the kernel put a job's deadline off, because its runtime was used up.
+    pub postponed: u64,
+    /// How often it was throttled: the runtime was used up, and it had to wait for the next period.
+    pub throttles: u64,
+    /// For how long, all together, in ns; of those that are over.
+    pub throttled_ns: u64,
+    /// The longest of them, in ns.
+    pub worst_throttle_ns: u64,
+    /// Sleeps for which no room was left among the calls.
+    pub beyond: u64,
+    /// Sleeps whose end, or what ended them, the kernel did not show.
+    pub unseen: u64,
+    /// The program that it is of, by the kernel's number.
+    pub program: u32,
+    /// Whether it sleeps.
+    pub asleep: bool,
+    /// Since when it is stopped, and by what, if it is.
+    pub stopped: Option<(u64, StopCause)>,
+}
+
+/// What a thread slept in, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// See [`super::calls::name`].
+    pub call: u32,
+    /// How often it slept in it.
+    pub count: u64,
+    /// From the switch away to the switch back, all together, in ns.
+    pub total_ns: u64,
+    /// The longest.
+    pub worst_ns: u64,
+    /// When that ended.
+    pub worst_at_ns: u64,
+    /// How many were ended by a timer.
+    pub by_timer: u64,
+    /// How many ended by, or waited for, a thread of lower priority.
+    pub inversions: u64,
+    /// Who held the lock, or who woke the thread, the longest time.
+    pub other: Option<Other>,
+    /// Whether that one held a lock of the kernel's knowledge, rather than woke the thread.
+    pub held: bool,
+}
+
+/// The wake-ups of real-time threads on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuWakeUps {
+    /// How many were how long: least and most of a place, in ns, and the count.
+    pub lengths: Vec<((u64, u64), u64)>,
+    /// All.
+    pub count: u64,
+    /// Their sum, in ns.
+    pub sum_ns: u64,
+    /// The shortest; 0 where there is none.
+    pub least_ns: u64,
+    /// The longest.
+    pub most_ns: u64,
+    /// Those longer than the deadline.
+    pub late: u64,
+    /// What is longer is among the worst.
+    pub threshold_ns: u64,
+    /// Wakings that found no room: their wake-ups are not counted.
+    pub lost: u64,
+}
+
+/// One of the worst wake-ups of the system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemWorst {
+    /// How long it took.
+    pub latency_ns: u64,
+    /// When the thread ran.
+    pub at_ns: u64,
+    /// Whether it counts from the instant that a timer was asked for.
+    pub by_timer: bool,
+    /// Who was woken.
+    pub woken: Option<Other>,
+    /// Who had the CPU until then; absent for the idle task.
+    pub before: Option<Other>,
+}
+
+/// What programs in the kernel took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// How long it was measured, in ns.
+    pub measured_ns: u64,
+    /// How often they were called within that time.
+    pub calls: u64,
+    /// How long they ran, on all CPUs together, in ns.
+    pub spent_ns: u64,
+}

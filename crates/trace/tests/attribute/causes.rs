@@ -1,0 +1,520 @@
+//! Each cause once, and several at once.
+
+use punctual_trace::attribute::Stage::{Exit, Interrupt, Switch, User};
+use punctual_trace::attribute::event::{Task, Vector, What};
+use punctual_trace::attribute::{Cause, Stage};
+
+use super::build::*;
+
+/// What stands in a stage beside the wake-up's own way.
+pub fn others(made: &Made, stage: Stage) -> Vec<(Cause, u64)> {
+    made.rows()
+        .into_iter()
+        .filter(|(of, cause, _)| *of == stage && !cause.is_path())
+        .map(|(_, cause, ns)| (cause, ns))
+        .collect()
+}
+
+pub fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+#[test]
+fn a_named_interrupt_with_its_softirq() {
+    let mut made = asleep(&hog(), 400_000);
+    made.timer(500, 3_000, USER)
+        .at(
+            3_500,
+            What::HandlerEntry {
+                irq: 36,
+                name: text("virtio0-input.0"),
+            },
+        )
+        .at(44_500, What::HandlerExit { irq: 36 })
+        .at(45_000, What::SoftirqEntry { number: 3 })
+        .at(372_000, What::SoftirqExit { number: 3 })
+        .switch(373_000, &hog(), &probe());
+    assert_eq!(
+        others(&made, Switch),
+        [
+            (Cause::Softirq { number: 3 }, 327_000),
+            (
+                Cause::Interrupt {
+                    irq: 36,
+                    name: text("virtio0-input.0")
+                },
+                41_000
+            ),
+        ]
+    );
+}
+
+#[test]
+fn interrupts_off_until_the_timer_came() {
+    let mut made = asleep(&hog(), 600_000);
+    made.timer(586_000, 588_000, KERNEL)
+        .switch(590_000, &hog(), &probe());
+    let cause = Cause::IrqsOff {
+        function: text("_raw_spin_unlock_irqrestore"),
+        task: text("stress-ng"),
+    };
+    assert_eq!(others(&made, Interrupt), [(cause, 586_000)]);
+    let note = made.bill().rows[0].note.clone().unwrap();
+    assert!(note.contains("_raw_spin_unlock_irqrestore+0x15"), "{note}");
+}
+
+#[test]
+fn a_late_timer_over_any_kernel_code_may_be_the_platforms() {
+    let over = |name: &str| {
+        let mut made = asleep(&hog(), 600_000);
+        made.window.symbols.insert(0xb0, name.to_owned());
+        made.at(-100, What::Stolen { total_ns: 0 })
+            .timer(586_000, 588_000, KERNEL)
+            .at(587_900, What::Stolen { total_ns: 500_000 })
+            .switch(590_000, &hog(), &probe());
+        others(&made, Interrupt)
+    };
+    let task = text("stress-ng");
+    assert_eq!(
+        over("_copy_to_iter+0x80"),
+        [
+            (Cause::Steal, 500_000),
+            (Cause::LateInterrupt { task: task.clone() }, 86_000)
+        ]
+    );
+    // 100 ns of what the account spans lie before the wake-up: they may be among the stolen.
+    let function = text("_raw_spin_unlock_irqrestore");
+    assert_eq!(
+        over("_raw_spin_unlock_irqrestore+0x15"),
+        [
+            (Cause::Steal, 499_900),
+            (Cause::IrqsOff { function, task }, 86_100)
+        ]
+    );
+}
+
+#[test]
+fn interrupts_off_in_a_function_that_another_cpu_called() {
+    let mut made = asleep(&hog(), 600_000);
+    made.called();
+    assert_eq!(
+        others(&made, Interrupt),
+        [
+            (
+                Cause::Call {
+                    function: text("do_flush_tlb_all")
+                },
+                583_600
+            ),
+            (
+                Cause::CpuInterrupt {
+                    vector: text("call function single")
+                },
+                400
+            ),
+            (Cause::Platform, 200),
+        ]
+    );
+}
+
+#[test]
+fn what_the_timer_came_upon_could_not_be_read() {
+    let mut made = asleep(&hog(), 90_000);
+    made.timer(80_000, 82_000, None)
+        .switch(84_000, &hog(), &probe());
+    let task = text("stress-ng");
+    assert_eq!(
+        others(&made, Interrupt),
+        [(Cause::LateInterrupt { task }, 80_000)]
+    );
+}
+
+#[test]
+fn a_worker_is_known_by_its_work() {
+    let worker = task(33, "kworker/1:2", 120, 0);
+    let mut made = asleep(&hog(), 100_000);
+    made.switch(-50_000, &hog(), &worker)
+        .at(-40_000, What::WorkStart { function: 0xe0 })
+        .timer(500, 3_000, KERNEL)
+        .switch(93_000, &worker, &probe());
+    let cause = Cause::PreemptOff {
+        task: text("kworker/1:2"),
+        work: Some(text("vmstat_update")),
+    };
+    assert_eq!(others(&made, Switch), [(cause, 90_000)]);
+}
+
+#[test]
+fn threads_of_higher_and_equal_priority() {
+    let higher = task(201, "irq/36-virtio0", 9, 1);
+    let equal = task(202, "rival", 19, 2);
+    let deadline = task(203, "dl", -1, 6);
+    let mut made = asleep(&higher, 500_000);
+    made.timer(500, 3_000, USER)
+        .switch(103_000, &higher, &equal)
+        .switch(203_000, &equal, &deadline)
+        .switch(453_000, &deadline, &probe());
+    let thread = |task: &str, policy: &str, priority| Cause::Thread {
+        task: text(task),
+        policy: text(policy),
+        priority,
+    };
+    assert_eq!(
+        others(&made, Switch),
+        [
+            (thread("dl", "SCHED_DEADLINE", 0), 250_000),
+            (thread("irq/36-virtio0", "SCHED_FIFO", 90), 100_000),
+            (thread("rival", "SCHED_RR", 80), 100_000),
+        ]
+    );
+}
+
+#[test]
+fn a_lower_thread_that_came_while_the_probe_was_ready_is_throttling() {
+    let other = task(204, "cc1", 120, 0);
+    let higher = task(201, "spinner", 9, 1);
+    let mut made = asleep(&higher, 60_000_000);
+    made.timer(500, 3_000, USER)
+        .switch(10_003_000, &higher, &other)
+        .switch(50_003_000, &other, &idle())
+        .switch(55_003_000, &idle(), &probe());
+    assert_eq!(
+        others(&made, Switch)[..1],
+        [(Cause::Throttled { task: text("cc1") }, 40_000_000)]
+    );
+    assert!(others(&made, Switch).contains(&(
+        Cause::Throttled {
+            task: String::new()
+        },
+        5_000_000
+    )));
+}
+
+#[test]
+fn preempted_on_the_way_to_the_clock() {
+    let higher = task(201, "spinner", 9, 1);
+    let mut made = asleep(&idle(), 110_000);
+    made.timer(500, 3_000, KERNEL)
+        .switch(5_000, &idle(), &probe())
+        .switch(6_000, &probe(), &higher)
+        .switch(106_000, &higher, &probe());
+    assert_eq!(made.bill().stages.of(User), Some(105_000));
+    let cause = Cause::Thread {
+        task: text("spinner"),
+        policy: text("SCHED_FIFO"),
+        priority: 90,
+    };
+    assert_eq!(others(&made, User), [(cause, 100_000)]);
+}
+
+/// The probe takes a lock on its way, and `holder` has it.
+fn locked(holder: &Task) -> Made {
+    let mut made = asleep(&idle(), 200_000);
+    made.timer(500, 3_000, KERNEL)
+        .switch(5_000, &idle(), &probe())
+        .at(
+            6_000,
+            What::LockWait {
+                lock: 0xf0,
+                flags: 32,
+                holder: Some(holder.clone()),
+            },
+        )
+        .leaves(7_000, &probe(), 2, holder)
+        .irq(50_000, Vector::IrqWork)
+        .irq_exit(52_000, Vector::IrqWork)
+        .at(180_000, What::Waking { tid: 100, by: None })
+        .switch(182_000, holder, &probe())
+        .at(183_000, What::LockDone { lock: 0xf0 });
+    made
+}
+
+#[test]
+fn a_lock_that_a_lower_thread_holds_is_an_inversion() {
+    let cause = Cause::Inversion {
+        lock: text("mmap_lock"),
+        holder: text("stress-ng"),
+    };
+    // 1 µs spinning, 173 µs asleep less the interrupt, 1 µs until it is taken; the switch
+    // back is the wake-up's own way.
+    assert_eq!(
+        others(&locked(&hog()), User),
+        [
+            (cause, 173_000),
+            (
+                Cause::CpuInterrupt {
+                    vector: text("irq work")
+                },
+                2_000
+            )
+        ]
+    );
+    let peer = task(205, "rt-peer", 9, 1);
+    let rows = others(&locked(&peer), User);
+    let lock = Cause::Lock {
+        lock: text("mmap_lock"),
+        holder: Some(text("rt-peer")),
+    };
+    assert_eq!(rows[0], (lock, 173_000));
+}
+
+#[test]
+fn a_page_fault_in_the_probe() {
+    let mut made = asleep(&idle(), 30_000);
+    made.timer(500, 3_000, KERNEL)
+        .switch(5_000, &idle(), &probe())
+        .at(6_000, What::Fault { address: 0x7f00 });
+    assert_eq!(others(&made, User), [(Cause::Fault, 24_000)]);
+}
+
+#[test]
+fn a_page_fault_that_waits_for_the_disk() {
+    let mut made = asleep(&idle(), 9_000_000);
+    made.timer(500, 3_000, KERNEL)
+        .switch(5_000, &idle(), &probe())
+        .at(6_000, What::Fault { address: 0x7f00 })
+        .leaves(8_000, &probe(), 2, &idle())
+        .at(8_900_000, What::Waking { tid: 100, by: None })
+        .switch(8_903_000, &idle(), &probe());
+    assert_eq!(others(&made, User)[0], (Cause::Fault, 8_894_000));
+}
+
+#[test]
+fn stopped_by_a_signal() {
+    let mut made = asleep(&idle(), 50_000_000);
+    made.window.events.clear();
+    made.leaves(-500_000, &probe(), 4, &idle())
+        .at(49_990_000, What::Waking { tid: 100, by: None })
+        .switch(49_993_000, &idle(), &probe());
+    let state = text("stopped");
+    assert_eq!(
+        others(&made, Stage::Waking),
+        [(Cause::Blocked { state }, 49_990_000)]
+    );
+}
+
+#[test]
+fn a_storm_of_timers_within_the_interrupt() {
+    let mut made = asleep(&hog(), 200_000);
+    made.at(
+        500,
+        What::VectorEntry {
+            vector: Vector::LocalTimer,
+            interrupted: USER,
+        },
+    )
+    .callback(1_000)
+    .at(1_300, What::Waking { tid: 100, by: None });
+    for n in 0..10 {
+        let timer = 0x1000 + n as u64;
+        made.at(
+            2_000 + n * 15_000,
+            What::TimerExpire {
+                timer,
+                function: 0xa0,
+                expires_ns: DUE,
+                of_probe: false,
+            },
+        );
+    }
+    made.irq_exit(152_000, Vector::LocalTimer)
+        .switch(155_000, &hog(), &probe());
+    let function = text("tick_nohz_handler");
+    assert_eq!(
+        others(&made, Exit),
+        [(Cause::TimerCallback { function }, 150_000)]
+    );
+}
+
+#[test]
+fn on_preempt_rt_a_softirq_belongs_to_its_thread() {
+    let softirqd = task(15, "ksoftirqd/1", 120, 0);
+    let mut made = asleep(&softirqd, 60_000);
+    made.window.preempt_rt = true;
+    made.at(-90_000, What::SoftirqEntry { number: 3 })
+        .timer(500, 3_000, USER)
+        .switch(43_000, &softirqd, &probe());
+    let task = text("ksoftirqd/1");
+    assert_eq!(
+        others(&made, Switch),
+        [(Cause::PreemptOff { task, work: None }, 40_000)]
+    );
+}
+
+/// A late wake-up makes the next one late before that has a timer.
+#[test]
+fn the_wait_for_the_wake_up_before_is_no_sleep_on_the_way() {
+    let late = |expires_ns| {
+        let mut made = asleep(&idle(), 66_000_000);
+        made.window.waiting_ns = DUE + 65_000_000;
+        made.irq(44_850_000, Vector::LocalTimer)
+            .at(
+                44_951_000,
+                What::TimerExpire {
+                    timer: 0x55,
+                    function: 0x99,
+                    expires_ns,
+                    of_probe: false,
+                },
+            )
+            .at(44_953_000, What::Waking { tid: 100, by: None })
+            .irq_exit(45_000_000, Vector::LocalTimer)
+            .switch(45_010_000, &idle(), &probe())
+            .leaves(65_010_000, &probe(), 1, &idle())
+            .timer(65_020_000, 65_030_000, None)
+            .switch(65_990_000, &idle(), &probe());
+        let bill = made.bill();
+        let mut rows = bill.rows.into_iter();
+        rows.find(|row| matches!(row.cause, Cause::Blocked { .. }))
+            .unwrap()
+    };
+    let row = late(DUE - 50_000_000);
+    let state = text("earlier-timer");
+    assert_eq!(row.cause, Cause::Blocked { state });
+    let note = row.note.unwrap();
+    assert!(note.ends_with("expired 95.0 ms late"), "{note}");
+}
+
+#[test]
+fn the_probe_was_not_asleep_yet() {
+    let mut made = asleep(&idle(), 30_000);
+    made.window.events.clear();
+    made.window.waiting_ns = DUE - 5_000;
+    made.irq(20_000, Vector::IrqWork)
+        .irq_exit(21_000, Vector::IrqWork);
+    // Nothing says that it ever slept.
+    let rows = made.rows();
+    assert_eq!(
+        rows[1],
+        (
+            User,
+            Cause::CpuInterrupt {
+                vector: text("irq work")
+            },
+            1_000
+        )
+    );
+    assert_eq!(rows[0], (User, Cause::WakePath, 29_000));
+}
+
+#[test]
+fn several_at_once_share_the_time_and_none_is_counted_twice() {
+    let mut made = asleep(&hog(), 1_000_000);
+    made.at(
+        -1_000,
+        What::HandlerEntry {
+            irq: 24,
+            name: text("nvme0q1"),
+        },
+    )
+    .at(30_000, What::HandlerExit { irq: 24 })
+    .timer(31_000, 33_000, KERNEL)
+    .at(34_000, What::SoftirqEntry { number: 4 })
+    .irq(40_000, Vector::CallFunction)
+    .at(
+        41_000,
+        What::CallEntry {
+            function: 0xd0,
+            request: 0xe1,
+        },
+    )
+    .at(60_000, What::Nmi { duration_ns: 5_000 })
+    .at(70_000, What::CallExit { function: 0xd0 })
+    .irq_exit(71_000, Vector::CallFunction)
+    .at(134_000, What::SoftirqExit { number: 4 })
+    .switch(634_000, &hog(), &probe())
+    .at(700_000, What::Fault { address: 1 });
+    let name = text("nvme0q1");
+    assert_eq!(
+        others(&made, Interrupt),
+        [
+            (Cause::Interrupt { irq: 24, name }, 30_000),
+            (Cause::Platform, 1_000),
+        ]
+    );
+    assert_eq!(
+        others(&made, Switch),
+        [
+            (
+                Cause::PreemptOff {
+                    task: text("stress-ng"),
+                    work: None
+                },
+                501_000
+            ),
+            (Cause::Softirq { number: 4 }, 69_000),
+            (
+                Cause::Call {
+                    function: text("do_flush_tlb_all")
+                },
+                24_000
+            ),
+            (Cause::Nmi, 5_000),
+            (
+                Cause::CpuInterrupt {
+                    vector: text("call function")
+                },
+                2_000
+            ),
+        ]
+    );
+    assert_eq!(
+        others(&made, User),
+        [(Cause::Fault, 300_000), (Cause::Unexplained, 66_000)]
+    );
+}
+
+#[test]
+fn the_tracers_own_timer_is_the_tracers_cost() {
+    let made = |callback: &str| {
+        let mut made = asleep(&hog(), 100_000);
+        made.window.symbols.insert(0x88, callback.to_owned());
+        made.timer(500, 3_000, USER)
+            .irq(50_000, Vector::LocalTimer)
+            .irq_exit(52_000, Vector::LocalTimer)
+            .at(53_000, What::SoftirqEntry { number: 8 })
+            .at(
+                53_200,
+                What::TimerExpire {
+                    timer: 9,
+                    function: 0x88,
+                    expires_ns: DUE,
+                    of_probe: false,
+                },
+            )
+            .at(53_700, What::TimerDone { timer: 9 })
+            .at(54_000, What::SoftirqExit { number: 8 })
+            .switch(93_000, &hog(), &probe());
+        others(&made, Switch)
+    };
+    let hog = (
+        Cause::PreemptOff {
+            task: text("stress-ng"),
+            work: None,
+        },
+        87_000,
+    );
+    assert_eq!(
+        made("bpf_timer_cb+0x4"),
+        [hog.clone(), (Cause::Tracer, 3_000)]
+    );
+    assert_eq!(
+        made("tcp_pace_kick"),
+        [
+            hog,
+            (
+                Cause::CpuInterrupt {
+                    vector: text("local timer")
+                },
+                2_000
+            ),
+            (
+                Cause::TimerCallback {
+                    function: text("tcp_pace_kick")
+                },
+                500
+            ),
+            (Cause::Softirq { number: 8 }, 500),
+        ]
+    );
+}

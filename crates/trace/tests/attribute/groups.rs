@@ -1,0 +1,247 @@
+//! Throttling by control groups: the probe is ready and its group may not run. Windows with a known
+//! answer; that the kernel does so is tried in `run_throttled`.
+
+use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
+use punctual_trace::attribute::event::{Task, What};
+
+use super::build::{CPU, Made, USER, asleep, hog, idle, probe, task};
+
+const GROUP: &str = "/sys/fs/cgroup/app";
+const MS: i64 = 1_000_000;
+
+fn quota(ns: u64) -> GroupLimit {
+    GroupLimit {
+        group: GROUP.to_owned(),
+        file: "cpu.max".to_owned(),
+        runtime_us: 20_000,
+        period_us: 100_000,
+        room_us: None,
+        throttled: Some(GroupThrottling {
+            periods: u64::from(ns > 0),
+            ns,
+        }),
+    }
+}
+
+fn real_time() -> GroupLimit {
+    GroupLimit {
+        file: "cpu.rt_runtime_us".to_owned(),
+        room_us: Some(1_000),
+        throttled: None,
+        ..quota(0)
+    }
+}
+
+fn ordinary() -> Task {
+    task(100, "probe/1", 120, 0)
+}
+
+/// A timer's callback on another CPU.
+fn expires(made: &mut Made, at: i64, function: &str) {
+    let address = 0x5000;
+    let symbols = &mut made.window.symbols;
+    symbols.insert(address, function.to_owned());
+    let what = What::TimerExpire {
+        timer: 0x66,
+        function: address,
+        expires_ns: 0,
+        of_probe: false,
+    };
+    made.on(CPU + 1).at(at, what).on(CPU);
+}
+
+/// An ordinary probe that is woken, and whose CPU another thread of its kind has from 0.005 to
+/// 81 ms; the group's quota is renewed at 79 ms.
+fn shares(limit: GroupLimit, ends: Option<&str>) -> Made {
+    let (other, probe) = (task(300, "rustfmt", 120, 0), ordinary());
+    let mut made = asleep(&idle(), 82_000_000);
+    made.window.probe = probe.clone();
+    made.window.limits = vec![limit];
+    made.timer(500, 3_000, USER)
+        .switch(5_000, &idle(), &other)
+        .switch(81 * MS, &other, &probe);
+    if let Some(function) = ends {
+        expires(&mut made, 79 * MS, function);
+    }
+    made
+}
+
+fn sum(made: &Made, is: impl Fn(&Cause) -> bool) -> u64 {
+    let rows = made.rows();
+    let its = rows.iter().filter(|(_, cause, _)| is(cause));
+    its.map(|(_, _, ns)| ns).sum()
+}
+
+fn of_group(made: &Made, name: &str) -> u64 {
+    let its = |cause: &Cause| matches!(cause, Cause::GroupThrottled { group, file } if group == GROUP && file == name);
+    sum(made, its)
+}
+
+fn shared(made: &Made) -> u64 {
+    sum(made, |cause| matches!(cause, Cause::FairShare { .. }))
+}
+
+#[test]
+fn a_quota_has_the_time_up_to_its_renewal_and_the_fair_share_what_comes_after() {
+    for ends in [
+        "sched_cfs_period_timer",
+        "sched_cfs_slack_timer",
+        "sched_cfs_period_timer+0x0",
+    ] {
+        let made = shares(quota(79_000_000), Some(ends));
+        // Its own stretch is not cut there.
+        let (throttled, shared) = (of_group(&made, "cpu.max"), shared(&made));
+        assert_eq!(throttled + shared, 81_000_000 - 5_000, "{ends}");
+        assert_eq!(throttled, 79_000_000 - 5_000, "{ends}");
+    }
+}
+
+#[test]
+fn a_thread_that_shares_the_cpu_is_no_throttling() {
+    // The group was not throttled; not for as long; or nothing says that it was until then.
+    for made in [
+        shares(quota(0), Some("sched_cfs_period_timer")),
+        shares(quota(30_000_000), Some("sched_cfs_period_timer")),
+        shares(quota(79_000_000), None),
+        shares(quota(79_000_000), Some("tick_nohz_handler")),
+        shares(real_time(), Some("sched_rt_period_timer")),
+    ] {
+        assert_eq!(shared(&made), 81_000_000 - 5_000);
+        let throttled = |cause: &Cause| matches!(cause, Cause::GroupThrottled { .. });
+        assert_eq!(sum(&made, throttled), 0);
+    }
+}
+
+#[test]
+fn an_account_that_can_not_be_read_is_said() {
+    let mut limit = quota(1);
+    limit.throttled = None;
+    let made = shares(limit, Some("sched_cfs_period_timer"));
+    let rows = made.bill().rows;
+    let row = rows
+        .iter()
+        .find(|row| matches!(row.cause, Cause::FairShare { .. }))
+        .expect("a share");
+    let note = row.note.as_deref().unwrap_or("");
+    assert!(
+        note.contains("/sys/fs/cgroup/app/cpu.stat") && note.contains("could not be read"),
+        "{note}"
+    );
+}
+
+/// Nobody runs beside a thread that is ready: whether the CPU was idle when it was woken, or went
+/// idle then.
+#[test]
+fn an_idle_cpu_beside_a_ready_thread_is_its_groups() {
+    for (limit, probe, file) in [
+        (quota(40_000_000), ordinary(), "cpu.max"),
+        (real_time(), probe(), "cpu.rt_runtime_us"),
+    ] {
+        let mut made = asleep(&idle(), 40_000_000);
+        made.window.probe = probe.clone();
+        made.window.limits = vec![limit.clone()];
+        // The tick comes and goes over the idle CPU.
+        made.timer(500, 3_000, None);
+        for at in 1..39 {
+            made.irq(
+                at * MS,
+                punctual_trace::attribute::event::Vector::LocalTimer,
+            )
+            .irq_exit(
+                at * MS + 2_000,
+                punctual_trace::attribute::event::Vector::LocalTimer,
+            );
+        }
+        made.switch(39 * MS, &idle(), &probe);
+        let throttled = of_group(&made, file);
+        assert!(throttled > 38_000_000, "{:#?}", made.rows());
+
+        let mut went = asleep(&hog(), 40_000_000);
+        went.window.probe = probe.clone();
+        went.window.limits = vec![limit];
+        went.timer(500, 3_000, USER)
+            .switch(5_000, &hog(), &idle())
+            .switch(39 * MS, &idle(), &probe);
+        assert_eq!(of_group(&went, file), 39_000_000 - 5_000);
+    }
+    // A short one is the idle state's.
+    let mut made = asleep(&idle(), 200_000);
+    made.window.limits = vec![real_time()];
+    made.timer(500, 3_000, None)
+        .switch(180_000, &idle(), &probe());
+    assert_eq!(of_group(&made, "cpu.rt_runtime_us"), 0);
+}
+
+/// A real-time probe and a thread of lower priority: the group's, where its time is renewed as the
+/// thread goes; else it may be the limit of all, and that is said.
+#[test]
+fn a_real_time_group_is_told_from_the_limit_of_all() {
+    let kthread = task(20, "migration/1", -1, 1);
+    let irq = task(21, "irq/9-acpi", 9, 1);
+    for (renewed, mine) in [
+        (Some(38 * MS + 900_000), true),
+        (Some(20 * MS), false),
+        (None, false),
+    ] {
+        let mut made = asleep(&hog(), 40_000_000);
+        made.window.limits = vec![real_time()];
+        made.timer(500, 3_000, USER)
+            .timer(4 * MS, 4 * MS + 2_000, USER)
+            // Some that are above come for a moment, and are of no group.
+            .switch(10 * MS, &hog(), &kthread)
+            .switch(10 * MS + 9_000, &kthread, &irq)
+            .switch(10 * MS + 12_000, &irq, &hog());
+        if let Some(at) = renewed {
+            expires(&mut made, at, "sched_rt_period_timer");
+        }
+        made.switch(39 * MS, &hog(), &probe());
+        let throttled = of_group(&made, "cpu.rt_runtime_us");
+        let other = sum(&made, |cause| matches!(cause, Cause::Throttled { .. }));
+        if mine {
+            assert!(
+                throttled > 38 * MS as u64 && other == 0,
+                "{:#?}",
+                made.rows()
+            );
+        } else {
+            assert!(
+                throttled == 0 && other > 28 * MS as u64,
+                "{:#?}",
+                made.rows()
+            );
+            let rows = made.bill().rows;
+            let row = rows
+                .iter()
+                .rev()
+                .find(|row| matches!(row.cause, Cause::Throttled { .. }));
+            let note = row.and_then(|row| row.note.as_deref()).unwrap_or("");
+            assert!(note.contains("was not seen"), "{note}");
+        }
+    }
+}
+
+/// It was preempted before the first event that is known, and is ready ever since: nothing holds
+/// interrupts off, as rules for a timer that is late would have it.
+#[test]
+fn a_probe_that_was_ready_before_the_first_event_is_so_still() {
+    let probe = ordinary();
+    let mut made = asleep(&hog(), 40_000_000);
+    made.window.events.clear();
+    made.window.probe = probe.clone();
+    made.window.left = Some(0);
+    made.window.waiting_ns = made.window.woken_ns - 10_000;
+    made.switch(-1_000, &idle(), &hog())
+        .switch(39 * MS, &hog(), &probe)
+        .at(
+            39 * MS + 990_000,
+            What::TimerStart {
+                timer: 0x77,
+                expires_ns: super::build::DUE,
+            },
+        )
+        .timer(39 * MS + 992_000, 39 * MS + 998_000, USER);
+    let shared = shared(&made);
+    assert!(shared > 38 * MS as u64, "{:#?}", made.rows());
+    let late = |cause: &Cause| matches!(cause, Cause::LateInterrupt { .. });
+    assert_eq!(sum(&made, late), 0);
+}

@@ -1,0 +1,211 @@
+//! Time that nobody in this kernel took, and time of which nothing is known.
+
+use punctual_trace::attribute::Cause;
+use punctual_trace::attribute::Stage::{Callback, Interrupt, Switch, User};
+use punctual_trace::attribute::event::{Vector, What};
+
+use super::build::*;
+
+#[test]
+fn a_gap_over_a_program_is_the_platform() {
+    let mut made = asleep(&hog(), 90_000);
+    made.timer(80_000, 82_000, USER)
+        .switch(84_000, &hog(), &probe());
+    assert_eq!(made.rows()[0], (Interrupt, Cause::Platform, 80_000));
+}
+
+#[test]
+fn idle_for_longer_than_any_state_takes_to_leave() {
+    let mut made = asleep(&idle(), 30_000_000);
+    made.timer(29_990_000, 29_993_000, KERNEL)
+        .switch(29_995_000, &idle(), &probe());
+    assert_eq!(made.rows()[0], (Interrupt, Cause::Platform, 29_990_000));
+}
+
+#[test]
+fn the_hypervisors_account_is_taken_off() {
+    let mut made = asleep(&hog(), 100_000);
+    made.at(
+        -100,
+        What::Stolen {
+            total_ns: 5_000_000,
+        },
+    )
+    .timer(80_000, 82_000, USER)
+    .at(
+        81_900,
+        What::Stolen {
+            total_ns: 5_060_000,
+        },
+    )
+    .switch(84_000, &hog(), &probe());
+    assert_eq!(
+        made.rows()[..2],
+        [
+            (Interrupt, Cause::Steal, 60_000),
+            (Interrupt, Cause::Platform, 20_000),
+        ]
+    );
+}
+
+#[test]
+fn of_a_named_cause_only_what_was_surely_stolen_within() {
+    // The account moved by 300 µs between two readings that lie 400 µs apart; 100 µs of
+    // these lie before the wake-up, so at least 200 µs were stolen in it.
+    let stolen = |before: i64| {
+        let mut made = asleep(&hog(), 320_000);
+        made.at(before, What::Stolen { total_ns: 0 })
+            .timer(500, 3_000, USER)
+            .at(300_000, What::Stolen { total_ns: 300_000 })
+            .switch(313_000, &hog(), &probe());
+        let rows = made.rows();
+        let sum = |cause: &Cause| -> u64 {
+            rows.iter()
+                .filter(|row| row.1 == *cause)
+                .map(|row| row.2)
+                .sum()
+        };
+        sum(&Cause::Steal)
+    };
+    // All of the gap before the interrupt, which is 500 ns, stands among them.
+    assert_eq!(stolen(-100_000), 200_000);
+    assert_eq!(stolen(0), 300_000);
+}
+
+#[test]
+fn an_account_never_gives_more_than_there_is() {
+    let mut made = asleep(&hog(), 100_000);
+    made.at(-100, What::Stolen { total_ns: 0 })
+        .timer(80_000, 82_000, USER)
+        .at(90_000, What::Stolen { total_ns: u64::MAX })
+        .switch(84_000, &hog(), &probe());
+    let stolen: u64 = made
+        .rows()
+        .iter()
+        .filter(|row| row.1 == Cause::Steal)
+        .map(|row| row.2)
+        .sum();
+    assert_eq!(stolen, 90_000);
+}
+
+#[test]
+fn the_platforms_gap_is_an_smi_where_the_count_moved() {
+    let mut made = asleep(&hog(), 100_000);
+    made.at(-100, What::SmiCount { total: 7 })
+        .timer(80_000, 82_000, USER)
+        .switch(84_000, &hog(), &probe())
+        .at(100_500, What::SmiCount { total: 8 });
+    assert_eq!(made.rows()[0], (Interrupt, Cause::Smi, 80_000));
+    assert!(made.bill().rows[0].note.as_ref().unwrap().contains('1'));
+}
+
+#[test]
+fn too_long_within_the_interrupt_is_unexplained() {
+    let mut made = asleep(&hog(), 100_000);
+    made.at(
+        500,
+        What::VectorEntry {
+            vector: Vector::LocalTimer,
+            interrupted: USER,
+        },
+    )
+    .callback(80_500)
+    .at(81_000, What::Waking { tid: 100, by: None })
+    .irq_exit(82_000, Vector::LocalTimer)
+    .switch(84_000, &hog(), &probe());
+    assert!(
+        made.rows()
+            .contains(&(Callback, Cause::Unexplained, 80_000))
+    );
+    assert!(!made.bill().is_explained());
+}
+
+#[test]
+fn a_window_without_events_is_blind() {
+    let mut made = asleep(&hog(), 70_000);
+    made.window.events.clear();
+    assert_eq!(made.rows(), [(User, Cause::Blind, 70_000)]);
+    assert_eq!(
+        made.bill().stages.ns,
+        [None, None, None, None, None, Some(70_000)]
+    );
+}
+
+#[test]
+fn a_window_that_begins_after_the_wake_up_is_blind() {
+    let mut made = asleep(&hog(), 70_000);
+    made.window.events.clear();
+    made.at(300_000_000, What::Stolen { total_ns: 9 });
+    assert_eq!(made.rows(), [(User, Cause::Blind, 70_000)]);
+    made.switch(300_001_000, &hog(), &idle());
+    assert_eq!(made.rows(), [(User, Cause::Blind, 70_000)]);
+}
+
+#[test]
+fn a_switch_that_was_not_seen_blinds_the_threads_and_not_the_interrupts() {
+    let unseen = task(900, "unseen", 120, 0);
+    let mut made = asleep(&hog(), 100_000);
+    made.timer(500, 3_000, USER)
+        .at(
+            10_000,
+            What::HandlerEntry {
+                irq: 9,
+                name: "acpi".to_owned(),
+            },
+        )
+        .at(20_000, What::HandlerExit { irq: 9 })
+        .switch(93_000, &unseen, &probe());
+    let rows = made.rows();
+    assert!(rows.contains(&(Interrupt, Cause::Blind, 500)));
+    assert!(rows.contains(&(Switch, Cause::Blind, 80_000)));
+    assert!(rows.contains(&(
+        Switch,
+        Cause::Interrupt {
+            irq: 9,
+            name: "acpi".to_owned()
+        },
+        10_000
+    )));
+}
+
+#[test]
+fn a_probe_that_was_never_switched_to_was_not_seen() {
+    let mut made = asleep(&hog(), 100_000);
+    made.timer(500, 3_000, USER);
+    assert!(made.rows().contains(&(User, Cause::Blind, 97_000)));
+}
+
+#[test]
+fn an_interrupt_without_end_is_blind() {
+    let mut made = asleep(&hog(), 100_000);
+    made.timer(500, 3_000, USER)
+        .irq(10_000, Vector::IrqWork)
+        .switch(93_000, &hog(), &probe());
+    assert!(made.rows().contains(&(Switch, Cause::Blind, 83_000)));
+}
+
+#[test]
+fn an_end_without_a_beginning_blinds_from_the_event_before() {
+    let mut made = asleep(&hog(), 100_000);
+    made.timer(500, 3_000, USER)
+        .irq_exit(50_000, Vector::IrqWork)
+        .switch(93_000, &hog(), &probe());
+    let rows = made.rows();
+    assert!(rows.contains(&(Switch, Cause::Blind, 47_000)));
+    let task = "stress-ng".to_owned();
+    assert!(rows.contains(&(Switch, Cause::PreemptOff { task, work: None }, 43_000)));
+}
+
+#[test]
+fn what_was_overwritten_is_blind_and_what_never_happened_is_not() {
+    let made = |lost| {
+        let mut made = asleep(&hog(), 100_000);
+        made.window.events.clear();
+        made.window.lost = lost;
+        made.timer(80_000, 83_000, USER)
+            .switch(84_000, &hog(), &probe());
+        made.rows()[0].clone()
+    };
+    assert_eq!(made(0), (Interrupt, Cause::Platform, 80_000));
+    assert_eq!(made(1), (Interrupt, Cause::Blind, 80_000));
+}

@@ -1,0 +1,254 @@
+//! What must hold of any window.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use punctual_record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME, Wait};
+use punctual_record::parse;
+use punctual_trace::attribute::event::{Event, Interrupted, Stall, Task, Vector, What, Window};
+use punctual_trace::attribute::waits::chain;
+use punctual_trace::attribute::{Ledger, Stage, bill, picture};
+
+fn tasks() -> impl Strategy<Value = Task> {
+    (0u32..6, -2i32..141, 0u32..8).prop_map(|(tid, priority, policy)| Task {
+        tid,
+        name: format!("task{tid}"),
+        priority,
+        policy,
+    })
+}
+
+fn vectors() -> impl Strategy<Value = Vector> {
+    prop_oneof![
+        Just(Vector::LocalTimer),
+        Just(Vector::Reschedule),
+        any::<u32>().prop_map(Vector::Other),
+    ]
+}
+
+fn whats() -> impl Strategy<Value = What> {
+    let interrupted =
+        proptest::option::of(
+            (0u64..9, any::<bool>()).prop_map(|(address, user)| Interrupted {
+                address,
+                user,
+                preempt_count: 0,
+            }),
+        );
+    prop_oneof![
+        (vectors(), interrupted).prop_map(|(vector, interrupted)| What::VectorEntry {
+            vector,
+            interrupted
+        }),
+        vectors().prop_map(|vector| What::VectorExit { vector }),
+        (0u32..3).prop_map(|irq| What::HandlerEntry {
+            irq,
+            name: "eth0".to_owned()
+        }),
+        (0u32..3).prop_map(|irq| What::HandlerExit { irq }),
+        (0u32..12).prop_map(|number| What::SoftirqEntry { number }),
+        (0u32..12).prop_map(|number| What::SoftirqExit { number }),
+        (0u64..3, 0u64..2_000, any::<bool>()).prop_map(|(timer, expires_ns, of_probe)| {
+            What::TimerExpire {
+                timer,
+                function: timer,
+                expires_ns,
+                of_probe,
+            }
+        }),
+        (0u64..3).prop_map(|timer| What::TimerDone { timer }),
+        (0u32..6, proptest::option::of(tasks())).prop_map(|(tid, by)| What::Waking { tid, by }),
+        (
+            tasks(),
+            prop_oneof![Just(0u64), any::<u64>()],
+            any::<bool>(),
+            tasks()
+        )
+            .prop_map(|(from, from_state, preempted, to)| What::Switch {
+                from,
+                from_state,
+                preempted,
+                to
+            }),
+        (0u64..3_000).prop_map(|duration_ns| What::Nmi { duration_ns }),
+        proptest::option::of(0u32..4).prop_map(|state| What::Idle { state }),
+        (0u64..3).prop_map(|function| What::CallEntry {
+            function,
+            request: function
+        }),
+        (0u64..3).prop_map(|function| What::CallExit { function }),
+        (0u64..3, proptest::option::of(tasks())).prop_map(|(lock, holder)| What::LockWait {
+            lock,
+            flags: 0,
+            holder
+        }),
+        (0u64..3).prop_map(|lock| What::LockDone { lock }),
+        Just(What::Fault { address: 1 }),
+        tasks().prop_map(|task| What::Rename { task }),
+        (0u32..6, prop_oneof![0u64..3_000, any::<u64>()]).prop_map(|(tid, cost_ns)| {
+            What::Stack {
+                tid,
+                cost_ns,
+                frames: vec![1, 2, 3],
+            }
+        }),
+        prop_oneof![0u64..5_000, any::<u64>()].prop_map(|total_ns| What::Stolen { total_ns }),
+        (0u64..5).prop_map(|total| What::SmiCount { total }),
+        (0u64..5).prop_map(|function| What::WorkStart { function }),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let at = prop_oneof![20 => 0u64..3_000, 1 => any::<u64>()];
+    let event = (at, 0u32..3, whats()).prop_map(|(at_ns, cpu, what)| Event { at_ns, cpu, what });
+    proptest::collection::vec(event, 0..80)
+}
+
+fn limits() -> impl Strategy<Value = Vec<GroupLimit>> {
+    let counted = prop_oneof![
+        Just(None),
+        (0u64..3_000).prop_map(Some),
+        Just(Some(u64::MAX))
+    ];
+    let limit = (any::<bool>(), counted).prop_map(|(real_time, ns)| GroupLimit {
+        group: "/group".to_owned(),
+        file: if real_time { RT_RUNTIME } else { "cpu.max" }.to_owned(),
+        runtime_us: 1,
+        period_us: 2,
+        room_us: None,
+        throttled: ns.map(|ns| GroupThrottling { periods: 0, ns }),
+    });
+    proptest::collection::vec(limit, 0..3)
+}
+
+fn stalls() -> impl Strategy<Value = Vec<Stall>> {
+    let at = || prop_oneof![20 => 0u64..3_000_000, 1 => any::<u64>()];
+    let stall = (0u32..3, at(), at(), any::<bool>());
+    let stall = stall.prop_map(|(cpu, from_ns, to_ns, in_kernel)| Stall {
+        cpu,
+        from_ns,
+        to_ns,
+        in_kernel,
+    });
+    proptest::collection::vec(stall, 0..3)
+}
+
+fn windows() -> impl Strategy<Value = Window> {
+    let instants = prop_oneof![
+        20 => (0u64..1_000, 500u64..1_500, 500u64..3_000),
+        1 => (any::<u64>(), any::<u64>(), any::<u64>()),
+    ];
+    (
+        instants,
+        events(),
+        tasks(),
+        0u64..2,
+        any::<bool>(),
+        any::<bool>(),
+        prop_oneof![Just(None), (0u64..600).prop_map(Some)],
+        limits(),
+        stalls(),
+    )
+        .prop_map(
+            |(
+                (waiting_ns, due_ns, woken_ns),
+                events,
+                probe,
+                lost,
+                preempt_rt,
+                gap,
+                left,
+                limits,
+                stalls,
+            )| Window {
+                limits,
+                stalls,
+                cpu: 1,
+                probe,
+                waiting_ns,
+                due_ns,
+                woken_ns,
+                lost,
+                preempt_rt,
+                gap,
+                left,
+                events,
+                symbols: [
+                    (1, "one+0x1".to_owned()),
+                    (2, "+".to_owned()),
+                    (3, "sched_cfs_period_timer".to_owned()),
+                    (4, "sched_rt_period_timer".to_owned()),
+                ]
+                .into(),
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_nanosecond_stands_in_exactly_one_row(window in windows()) {
+        let bill = bill(&window);
+        prop_assert_eq!(bill.latency_ns, window.woken_ns.saturating_sub(window.due_ns));
+        prop_assert_eq!(bill.stages.total_ns(), bill.latency_ns);
+        for stage in Stage::ALL {
+            let rows: Vec<_> = bill.rows.iter().filter(|row| row.stage == stage).collect();
+            let sum: u128 = rows.iter().map(|row| u128::from(row.ns)).sum();
+            prop_assert_eq!(sum, u128::from(bill.stages.of(stage).unwrap_or(0)));
+            prop_assert!(rows.windows(2).all(|pair| pair[0].ns >= pair[1].ns));
+        }
+        prop_assert!(bill.rows.iter().all(|row| row.ns > 0));
+    }
+
+    #[test]
+    fn every_nanosecond_of_a_wait_stands_in_exactly_one_row(
+        window in windows(),
+        known_from_ns in prop_oneof![Just(0u64), 0u64..3_000, any::<u64>()],
+    ) {
+        let chain = chain(&window, known_from_ns);
+        // The switch itself may have been seen a little before or after.
+        prop_assert!(chain.from_ns >= window.due_ns.saturating_sub(100_000));
+        prop_assert!(chain.to_ns <= window.woken_ns.max(window.due_ns));
+        let sum: u128 = chain.rows.iter().map(|row| u128::from(row.ns)).sum();
+        prop_assert_eq!(sum, u128::from(chain.to_ns - chain.from_ns));
+        prop_assert!(chain.rows.iter().all(|row| row.ns > 0));
+        prop_assert!(chain.rows.len() <= Wait::ROWS);
+    }
+
+    #[test]
+    fn the_order_of_the_events_does_not_matter(
+        (window, shuffled) in windows().prop_flat_map(|window| {
+            let events = Just(window.events.clone()).prop_shuffle();
+            (Just(window), events)
+        })
+    ) {
+        let expected = bill(&window);
+        let shuffled = Window { events: shuffled, ..window };
+        prop_assert_eq!(bill(&shuffled), expected);
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_record_takes_any_bill(windows in proptest::collection::vec(windows(), 1..6)) {
+        let mut ledger = Ledger::new(Some(1_000));
+        for window in &windows {
+            let bill = bill(window);
+            ledger.add_stages(&bill.stages);
+            ledger.add(&bill);
+            prop_assert!(picture(window).left_out == 0);
+        }
+        let explanation = ledger.to_record();
+        let path = Path::new("run.json");
+        let mut run = parse(path, include_bytes!("../../../record/tests/data/run-1.json")).unwrap();
+        run.explanation = Some(explanation.clone());
+        let text = serde_json::to_string(&run).unwrap();
+        let read = parse(path, text.as_bytes()).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let read = read.explanation.unwrap();
+        prop_assert_eq!(read, explanation);
+    }
+}

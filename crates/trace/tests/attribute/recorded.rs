@@ -1,0 +1,147 @@
+//! Windows that were recorded on a real kernel, with what was injected into them.
+
+use std::fs;
+
+use punctual_report::explain::bill_text;
+use punctual_report::style::Style;
+use punctual_trace::attribute::event::Window;
+use punctual_trace::attribute::{Bill, Cause, bill};
+
+use super::data::{data, run, window};
+
+/// How much of what was injected lies in the wake-up.
+fn injected(name: &str, window: &Window) -> u64 {
+    let text = fs::read(data("windows").join(format!("{name}-truth.json"))).unwrap();
+    let truth: Vec<(u64, u64)> = serde_json::from_slice(&text).unwrap();
+    let within = |(from, to): &(u64, u64)| {
+        let to = (*to).min(window.woken_ns);
+        to.saturating_sub((*from).max(window.due_ns))
+    };
+    truth.iter().map(within).sum()
+}
+
+/// Holds the dearest cause against what was injected. What interrupted the culprit
+/// meanwhile, the tracer's look at it among it, stands in rows of its own.
+fn hold(name: &str, is_culprit: fn(&Cause) -> bool) {
+    for number in 0..3 {
+        let window = window(&format!("{name}-{number}"));
+        let bill = bill(&window);
+        let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(sum, window.woken_ns - window.due_ns);
+        let causes = bill.causes();
+        assert!(is_culprit(causes[0].0), "{name} {number}: {causes:#?}");
+        let truth = injected(name, &window);
+        let interrupts: u64 = causes
+            .iter()
+            .filter(|(cause, _)| {
+                matches!(
+                    cause,
+                    Cause::Tracer
+                        | Cause::CpuInterrupt { .. }
+                        | Cause::TimerCallback { .. }
+                        | Cause::Softirq { .. }
+                )
+            })
+            .map(|(_, ns)| ns)
+            .sum();
+        let allowed = (truth / 50).max(5_000);
+        assert!(
+            causes[0].1 <= truth + allowed,
+            "{name} {number}: {truth} {causes:#?}"
+        );
+        assert!(
+            causes[0].1 + interrupts + allowed >= truth,
+            "{name} {number}: {truth} {causes:#?}"
+        );
+        assert_eq!(bill.residue_ns(), 0, "{name} {number}: {causes:#?}");
+    }
+}
+
+/// A thread at FIFO 50 took all of the CPU, and the kernel throttled it for some 50 ms of each
+/// second, the probe at FIFO 80 with it. In one the thread that ran meanwhile had come before
+/// the probe was ready: that it was throttling is known by interrupts that found it in user mode.
+#[test]
+fn throttling_is_told_from_a_thread_that_is_not_preempted() {
+    for number in 0..2 {
+        let window = window(&format!("throttled-{number}"));
+        let bill = bill(&window);
+        let throttled = bill.rows.iter();
+        let throttled = throttled.filter(|row| matches!(row.cause, Cause::Throttled { .. }));
+        let ns: u64 = throttled.map(|row| row.ns).sum();
+        assert!(bill.latency_ns > 48_000_000);
+        assert!(ns >= bill.latency_ns / 100 * 99, "{number}: {bill:#?}");
+    }
+}
+
+#[test]
+fn preemption_off() {
+    hold(
+        "preempt-off",
+        |cause| matches!(cause, Cause::PreemptOff { task, .. } if task == "preempt-off"),
+    );
+    let bill = bill(&window("preempt-off-0"));
+    let row = bill.rows.iter().max_by_key(|row| row.ns).unwrap();
+    assert!(
+        row.stack
+            .iter()
+            .any(|frame| frame.starts_with("bpf_prog_test_run_raw_tp"))
+    );
+}
+
+#[test]
+fn interrupts_off_by_another_cpus_call() {
+    hold(
+        "irqs-off",
+        |cause| matches!(cause, Cause::Call { function } if function == "__bpf_prog_test_run_raw_tp"),
+    );
+}
+
+#[test]
+fn a_thread_above_the_probe() {
+    hold(
+        "hog",
+        |cause| matches!(cause, Cause::Thread { task, priority: 99, .. } if task == "fifo99-hog"),
+    );
+}
+
+#[test]
+fn a_quiet_wake_up_is_idle_exit_and_its_own_way() {
+    for number in 0..3 {
+        let bill = bill(&window(&format!("quiet-{number}")));
+        let causes = bill.causes();
+        let known = |cause: &Cause| matches!(cause, Cause::IdleExit { .. } | Cause::WakePath);
+        assert!(
+            causes[..2].iter().all(|(cause, _)| known(cause)),
+            "{causes:#?}"
+        );
+        assert!(bill.stages.ns.iter().all(Option::is_some));
+        assert!(bill.is_explained());
+    }
+}
+
+/// The text of a bill, whose rows a reader can add up. Written anew with PUNCTUAL_BLESS=1.
+#[test]
+fn as_text() {
+    let run = run();
+    let mut text = String::new();
+    let mut add = |bill: &Bill, number| text += &bill_text(&run, bill, number, &Style::plain());
+    for (number, name) in ["quiet-0", "preempt-off-0", "irqs-off-0", "hog-0", "flood-0"]
+        .into_iter()
+        .enumerate()
+    {
+        add(&bill(&window(name)), number + 1);
+    }
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    let golden = data("report/bills.txt");
+    if std::env::var_os("PUNCTUAL_BLESS").is_some() {
+        fs::write(&golden, &text).unwrap();
+    }
+    assert_eq!(
+        text,
+        fs::read_to_string(&golden).unwrap(),
+        "PUNCTUAL_BLESS=1 writes it anew"
+    );
+}

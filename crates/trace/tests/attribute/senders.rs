@@ -1,0 +1,62 @@
+//! Who sent an interprocessor interrupt.
+
+use punctual_trace::attribute::Cause;
+use punctual_trace::attribute::event::{Task, What};
+
+use super::build::*;
+
+fn sent(by: Option<&Task>) -> What {
+    sent_as(0xe1, by)
+}
+
+fn sent_as(request: u64, by: Option<&Task>) -> What {
+    What::CallSent {
+        request,
+        function: 0xd0,
+        from_cpu: 3,
+        by: by.cloned(),
+    }
+}
+
+/// The rows of a call that began before the wake-up was due: who sent it, and the notes.
+fn rows(sends: &[(i64, What)]) -> Vec<(Option<String>, Option<String>)> {
+    let mut made = asleep(&hog(), 600_000);
+    for (at, what) in sends {
+        made.at(*at, what.clone());
+    }
+    made.called();
+    let rows = made.bill().rows.into_iter();
+    let calls = rows.filter(|row| matches!(row.cause, Cause::Call { .. }));
+    calls
+        .map(|row| (row.by.first().and_then(|by| by.name.clone()), row.note))
+        .collect()
+}
+
+#[test]
+fn a_call_names_the_thread_that_sent_it() {
+    let sender = task(300, "munmapper", 120, 0);
+    let note = Some("sent from CPU 3".to_owned());
+    let found = rows(&[(-30_000, sent(Some(&sender)))]);
+    assert_eq!(found, [(Some("munmapper".to_owned()), note)]);
+}
+
+#[test]
+fn each_request_has_its_own_sender() {
+    let (first, second) = (task(300, "first", 120, 0), task(301, "second", 120, 0));
+    let found = rows(&[
+        (-30_000, sent(Some(&first))),
+        (-20_000, sent_as(0xe2, Some(&second))),
+    ]);
+    assert_eq!(found[0].0.as_deref(), Some("first"));
+}
+
+#[test]
+fn what_an_interrupt_sent_accuses_no_thread() {
+    let found = rows(&[(-30_000, sent(None))]);
+    let note = Some("sent by an interrupt on CPU 3".to_owned());
+    assert_eq!(found, [(None, note)]);
+    // Sent after it began, or never seen to be sent: nobody is named.
+    let sender = task(300, "munmapper", 120, 0);
+    assert_eq!(rows(&[(-5_000, sent(Some(&sender)))]), [(None, None)]);
+    assert_eq!(rows(&[]), [(None, None)]);
+}

@@ -1,0 +1,171 @@
+//! Stages: where each begins and ends, and what happens when one does not exist.
+
+use punctual_trace::attribute::Stage::{Callback, Exit, Interrupt, Switch, User, Waking};
+use punctual_trace::attribute::event::{Vector, What};
+use punctual_trace::attribute::{Cause, Instants, StageTimes};
+
+use super::build::*;
+
+#[test]
+fn an_undisturbed_wake_up_from_idle() {
+    let mut made = asleep(&idle(), 9_000);
+    made.at(-499_000, What::Idle { state: Some(2) })
+        .timer(1_200, 4_000, KERNEL)
+        .at(4_500, What::Idle { state: None })
+        .switch(6_000, &idle(), &probe());
+    assert_eq!(
+        made.bill().stages.ns,
+        [
+            Some(1_200),
+            Some(1_000),
+            Some(300),
+            Some(1_500),
+            Some(2_000),
+            Some(3_000)
+        ]
+    );
+    let from_idle = Cause::IdleExit { state: Some(2) };
+    assert_eq!(
+        made.rows(),
+        [
+            (Interrupt, from_idle.clone(), 1_200),
+            (Callback, Cause::WakePath, 1_000),
+            (Waking, Cause::WakePath, 300),
+            (Exit, Cause::WakePath, 1_500),
+            (Switch, from_idle, 2_000),
+            (User, Cause::WakePath, 3_000),
+        ]
+    );
+}
+
+#[test]
+fn an_interrupt_that_was_at_work_already_has_no_first_stage() {
+    let mut made = asleep(&hog(), 9_000);
+    made.irq(-2_000, Vector::LocalTimer)
+        .at(
+            -1_500,
+            What::TimerExpire {
+                timer: 1,
+                function: 0xa0,
+                expires_ns: DUE - 3_000,
+                of_probe: false,
+            },
+        )
+        .at(500, What::TimerDone { timer: 1 })
+        .callback(700)
+        .at(900, What::Waking { tid: 100, by: None })
+        .irq_exit(2_000, Vector::LocalTimer)
+        .switch(3_000, &hog(), &probe());
+    assert_eq!(
+        made.bill().stages.ns,
+        [
+            Some(0),
+            Some(700),
+            Some(200),
+            Some(1_100),
+            Some(1_000),
+            Some(6_000)
+        ]
+    );
+    assert_eq!(
+        made.rows()[..2],
+        [
+            (
+                Callback,
+                Cause::TimerCallback {
+                    function: "tick_nohz_handler".to_owned()
+                },
+                500
+            ),
+            (Callback, Cause::WakePath, 200),
+        ]
+    );
+}
+
+#[test]
+fn woken_by_another_thread_the_timer_has_no_stages() {
+    let waker = task(300, "sender", 29, 1);
+    let mut made = asleep(&idle(), 12_000);
+    made.on(0)
+        .switch(-400_000, &hog(), &waker)
+        .at(3_000, What::Waking { tid: 100, by: None })
+        .switch(900_000, &waker, &hog())
+        .on(CPU)
+        .irq(5_000, Vector::Reschedule)
+        .irq_exit(6_000, Vector::Reschedule)
+        .switch(8_000, &idle(), &probe());
+    assert_eq!(
+        made.bill().stages.ns,
+        [None, None, Some(3_000), None, Some(5_000), Some(4_000)]
+    );
+    let task = "sender".to_owned();
+    assert_eq!(
+        made.rows(),
+        [
+            (Waking, Cause::Waker { task }, 3_000),
+            (Switch, Cause::IdleExit { state: None }, 4_000),
+            (Switch, Cause::WakePath, 1_000),
+            (User, Cause::WakePath, 4_000),
+        ]
+    );
+}
+
+#[test]
+fn a_timer_on_another_cpu_is_followed_there() {
+    let mut made = asleep(&hog(), 20_000);
+    made.on(0)
+        .switch(-400_000, &hog(), &idle())
+        .timer(5_000, 8_000, USER)
+        .on(CPU)
+        .irq(9_000, Vector::Reschedule)
+        .irq_exit(10_000, Vector::Reschedule)
+        .switch(12_000, &hog(), &probe());
+    assert_eq!(
+        made.bill().stages.ns,
+        [
+            Some(5_000),
+            Some(1_000),
+            Some(300),
+            None,
+            Some(5_700),
+            Some(8_000)
+        ]
+    );
+    assert_eq!(made.rows()[0], (Interrupt, Cause::Platform, 5_000));
+}
+
+#[test]
+fn woken_early_or_on_time_there_is_nothing_to_pay() {
+    for latency in [0i64, -5_000] {
+        let mut made = asleep(&idle(), 0);
+        made.window.woken_ns = DUE.checked_add_signed(latency).unwrap();
+        made.timer(-20_000, -10_000, None)
+            .switch(-8_000, &idle(), &probe());
+        let bill = made.bill();
+        assert_eq!((bill.latency_ns, bill.rows.len()), (0, 0));
+    }
+}
+
+#[test]
+fn instants_out_of_order_or_range_are_moved() {
+    let times = StageTimes::between(&Instants {
+        due_ns: 100,
+        irq_ns: Some(90),
+        callback_ns: Some(500),
+        waking_ns: Some(300),
+        exit_ns: Some(u64::MAX),
+        switch_ns: Some(0),
+        woken_ns: 600,
+    });
+    assert_eq!(
+        times.ns,
+        [Some(0), Some(400), Some(0), Some(100), Some(0), Some(0)]
+    );
+    assert_eq!(times.total_ns(), 500);
+    let none = StageTimes::between(&Instants {
+        due_ns: 100,
+        woken_ns: 90,
+        ..Instants::default()
+    });
+    assert_eq!(none.total_ns(), 0);
+}
