@@ -13,7 +13,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("record", &["stats", "rt"]),
     ("report", &["stats", "record", "trace"]),
     ("load", &["record"]),
-    ("trace", &["stats", "rt", "record", "report"]),
+    ("trace", &["stats", "rt", "record"]),
     ("lab", &["stats", "rt", "record"]),
     (
         "punctual",

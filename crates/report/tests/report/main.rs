@@ -16,6 +16,7 @@ mod lab_table;
 #[path = "../../../record/tests/made/labs.rs"]
 mod labs;
 mod page;
+mod recorded;
 #[path = "../../../record/tests/made/runs.rs"]
 mod support;
 mod terminal;

@@ -10,7 +10,7 @@ use punctual_report::live::{self, LiveLoad, LiveThread, LiveView};
 use punctual_report::style::Style;
 use punctual_report::terminal;
 
-fn same_as_file(name: &str, text: &str) {
+pub fn same_as_file(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data/report")
         .join(name);

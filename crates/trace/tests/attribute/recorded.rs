@@ -2,12 +2,10 @@
 
 use std::fs;
 
-use punctual_report::explain::bill_text;
-use punctual_report::style::Style;
 use punctual_trace::attribute::event::Window;
-use punctual_trace::attribute::{Bill, Cause, bill};
+use punctual_trace::attribute::{Cause, bill};
 
-use super::data::{data, run, window};
+use super::data::{data, window};
 
 /// How much of what was injected lies in the wake-up.
 fn injected(name: &str, window: &Window) -> u64 {
@@ -117,31 +115,4 @@ fn a_quiet_wake_up_is_idle_exit_and_its_own_way() {
         assert!(bill.stages.ns.iter().all(Option::is_some));
         assert!(bill.is_explained());
     }
-}
-
-/// The text of a bill, whose rows a reader can add up. Written anew with PUNCTUAL_BLESS=1.
-#[test]
-fn as_text() {
-    let run = run();
-    let mut text = String::new();
-    let mut add = |bill: &Bill, number| text += &bill_text(&run, bill, number, &Style::plain());
-    for (number, name) in ["quiet-0", "preempt-off-0", "irqs-off-0", "hog-0", "flood-0"]
-        .into_iter()
-        .enumerate()
-    {
-        add(&bill(&window(name)), number + 1);
-    }
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
-    let golden = data("report/bills.txt");
-    if std::env::var_os("PUNCTUAL_BLESS").is_some() {
-        fs::write(&golden, &text).unwrap();
-    }
-    assert_eq!(
-        text,
-        fs::read_to_string(&golden).unwrap(),
-        "PUNCTUAL_BLESS=1 writes it anew"
-    );
 }
