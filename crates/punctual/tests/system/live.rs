@@ -309,7 +309,7 @@ fn child_asks_for_a_priority() {
 fn child_behind(prefix: &str) -> Option<Demand> {
     let me = std::env::current_exe().unwrap();
     let command = format!(
-        "{prefix} {} --exact child_asks_for_a_priority --ignored --nocapture",
+        "{prefix} {} --exact live::child_asks_for_a_priority --ignored --nocapture",
         me.display()
     );
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();
@@ -404,7 +404,7 @@ fn locked_memory_is_read_back() {
     let output = Command::new(me)
         .args([
             "--exact",
-            "child_locks_its_memory",
+            "live::child_locks_its_memory",
             "--ignored",
             "--nocapture",
         ])
