@@ -19,8 +19,8 @@ use copy::{put, take};
 /// The most bytes that a ring of records may take: 1 GB.
 pub const LARGEST: usize = 1 << 30;
 
-/// How far ahead of a push its slots are asked for, in bytes: 32 cache lines of 64. With 4 to 64
-/// the time of a record differs by a tenth.
+/// How far ahead of a push its slots are asked for, in bytes: 32 cache lines of 64. From 16 to 64
+/// lines the time of a record differs by 4 %; with 4 it is a fifth longer.
 const AHEAD: usize = 2048;
 
 /// [`AHEAD`] in slots.
