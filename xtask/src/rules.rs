@@ -18,6 +18,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "the ring of bytes behind C's records",
     ),
     (
+        "crates/rt/src/records/copy.rs",
+        "its records, copied word by word",
+    ),
+    (
         "crates/rt/src/advice.rs",
         "getrlimit, for what mends a refusal",
     ),
