@@ -21,9 +21,11 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// README.md and all of docs/, by path from the root.
+/// The pages at the root and all of docs/, by path from the root.
 fn pages() -> Vec<String> {
-    let mut pages = vec!["README.md".to_owned()];
+    let mut pages: Vec<String> = ["CHANGELOG", "CONTRIBUTING", "README", "SECURITY"]
+        .map(|name| format!("{name}.md"))
+        .into();
     for entry in fs::read_dir(root().join("docs")).expect("docs/ is there") {
         let name = entry.expect("an entry").file_name();
         let name = name.to_str().expect("a name in UTF-8");
@@ -167,7 +169,7 @@ fn no_page_describes_a_flag_that_does_not_exist() {
 fn about_verbs(path: &str) -> bool {
     let name = path.trim_start_matches("docs/").trim_end_matches(".md");
     let verb = verbs().iter().any(|verb| verb.get_name() == name);
-    verb || ["README", "architecture", "measurement"].contains(&name)
+    verb || ["README", "architecture", "measurement", "peers"].contains(&name)
 }
 
 #[test]
@@ -380,11 +382,16 @@ fn every_relative_link_leads_somewhere() {
     }
 }
 
-/// Files and folders that architecture.md names, from the root or within a crate.
+/// Files and folders that architecture.md and CONTRIBUTING.md name, from the root or within a crate.
 #[test]
 fn architecture_names_what_is_there() {
     let mut named = 0;
-    for span in parse(&read("docs/architecture.md")).spans {
+    let pages =
+        ["docs/architecture.md", "CONTRIBUTING.md"].map(|page| (page, parse(&read(page)).spans));
+    let spans = pages
+        .into_iter()
+        .flat_map(|(page, spans)| spans.into_iter().map(move |span| (page, span)));
+    for (page, span) in spans {
         let is_path = span.ends_with(".rs") || span.ends_with('/') || span.starts_with("crates/");
         // `crates/punctual/tests/load_*` names files by their beginning.
         if !is_path || span.contains('*') {
@@ -398,7 +405,7 @@ fn architecture_names_what_is_there() {
             || span.split_once('/').is_some_and(|(name, file)| {
                 root().join("crates").join(name).join("src").join(file).exists()
             });
-        assert!(found, "docs/architecture.md: `{span}`");
+        assert!(found, "{page}: `{span}`");
     }
     assert!(named >= 30, "only {named} places were found");
 }
