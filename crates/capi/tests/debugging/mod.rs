@@ -1,6 +1,7 @@
 //! `PUNCTUAL_STACK_DEBUG`: what is found, and what is said of it.
 
 mod debugger;
+mod hostile;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
