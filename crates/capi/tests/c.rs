@@ -1,5 +1,6 @@
 //! The C tests, compiled by both compilers as both languages with either library.
 
+mod cost;
 mod debugging;
 mod documents;
 mod linking;
