@@ -1,9 +1,14 @@
 /* Reports where something stands in their way, one part by name; run with PUNCTUAL_STACK_DEBUG. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +119,25 @@ static void no_descriptor(void)
     FAILS(punctual_stack_free(foreign, SIZE), EINVAL);
 }
 
+/* A sandbox that allows what a report takes at least. */
+static void touch_in_a_sandbox(void)
+{
+    struct sock_filter filter[] = {
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
+        {BPF_JMP | BPF_JEQ | BPF_K, 3, 0, SYS_write},
+        {BPF_JMP | BPF_JEQ | BPF_K, 2, 0, SYS_rt_sigreturn},
+        {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, SYS_exit_group},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+
+    CHECK(punctual_stack_free(stack, SIZE) == 0);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    *(volatile char *)stack = 1;
+}
+
 static void *frees_wrongly(void *barrier)
 {
     int i;
@@ -135,6 +159,51 @@ static void report_at_once(void)
         CHECK(pthread_create(&threads[i], NULL, frees_wrongly, &barrier) == 0);
     for (i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+/* Functions that differ in nothing but their place. */
+#define ALLOCATES(name)                                     \
+    static __attribute__((noinline)) void allocates_##name(void) \
+    {                                                       \
+        CHECK(punctual_stack_alloc(32768) != NULL);         \
+    }
+#define EIGHT(do, name)                                                                       \
+    do(name##0) do(name##1) do(name##2) do(name##3) do(name##4) do(name##5) do(name##6) do(name##7)
+EIGHT(ALLOCATES, a)
+EIGHT(ALLOCATES, b)
+EIGHT(ALLOCATES, c)
+EIGHT(ALLOCATES, d)
+#define PLACE(name) allocates_##name,
+
+/* How often this process has called read(); -1 where the kernel doesn't count. */
+static long reads(void)
+{
+    char line[128];
+    long count = -1;
+    FILE *file = fopen("/proc/self/io", "r");
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "syscr: %ld", &count) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+/* As many as there are lines of the report, which name 32 places. */
+static void report_many(void)
+{
+    static void (*const places[])(void) = {EIGHT(PLACE, a) EIGHT(PLACE, b) EIGHT(PLACE, c)
+                                               EIGHT(PLACE, d)};
+    int i, null = open("/dev/null", O_WRONLY);
+    long before, after;
+
+    for (i = 0; i < 1024; i++)
+        places[i % 32]();
+    before = reads();
+    CHECK(punctual_stack_debug_leaks(null) == 1025);
+    after = reads();
+    printf("%ld\n", before < 0 ? -1 : after - before);
 }
 
 /* The child ends as a program does, and has a stack of its own in use if it leaks. */
@@ -171,12 +240,16 @@ int main(int count, char **arguments)
         CHECK(punctual_stack_free(stack, SIZE) == 0);
         close_reader();
         *(volatile char *)stack = 1;
+    } else if (strcmp(part, "sandbox") == 0) {
+        touch_in_a_sandbox();
     } else if (strcmp(part, "full") == 0) {
         report_without_waiting();
     } else if (strcmp(part, "descriptor") == 0) {
         no_descriptor();
     } else if (strcmp(part, "at-once") == 0) {
         report_at_once();
+    } else if (strcmp(part, "many") == 0) {
+        report_many();
     } else if (strcmp(part, "child") == 0) {
         ends_in_a_child(0);
     } else {

@@ -86,6 +86,13 @@ fn what_can_not_be_read_is_said_and_nothing_is_made_of_it() {
 }
 
 #[test]
+fn a_sandbox_that_forbids_the_report_s_system_calls_ends_by_the_signal() {
+    let (status, text) = hostile("sandbox", "noaccess,audit");
+    assert_eq!(status.signal(), Some(libc::SIGSEGV), "{text}");
+    assert_eq!(text.matches(", which is free\n").count(), 1, "{text}");
+}
+
+#[test]
 fn the_lines_of_threads_that_report_at_once_do_not_mix() {
     let (status, text) = hostile("at-once", "audit");
     assert!(status.success(), "{text}");
@@ -104,6 +111,23 @@ fn the_lines_of_threads_that_report_at_once_do_not_mix() {
         }
     }
     assert_eq!(count, 8 * 3, "{text}");
+}
+
+/// Else a report of thousands of stacks takes minutes.
+#[test]
+#[allow(clippy::print_stderr, reason = "says what was not tried")]
+fn each_place_of_a_report_is_looked_up_once() {
+    let mut command = Command::new(HOSTILE.linked(Linked::Shared));
+    command.arg("many").env("PUNCTUAL_STACK_DEBUG", "audit");
+    let output = support::runs(&mut command);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let reads: i64 = said.trim().parse().expect("a number");
+    if reads < 0 {
+        eprintln!("SKIPPED: this kernel doesn't count what a process reads (/proc/self/io)");
+        return;
+    }
+    // Some 40 places, each a list of a thousand mappings, 40 lines of it a read, and symbols: 2000.
+    assert!(reads < 4000, "{reads} for 1025 stacks");
 }
 
 #[test]

@@ -204,11 +204,13 @@ fn said_of(
 
 fn fatal(header: &'static Slot, address: usize, size: usize, what: impl FnOnce(&mut Line)) -> ! {
     let fd = libc::STDERR_FILENO;
-    // Kept until the process is gone: what others find meanwhile comes too late.
-    let _turn = Turn::take();
+    let turn = Turn::take();
     let mut names = Names::new();
     said_of(header, address, size, &mut names, fd, what);
     print_here("found", &mut names, fd);
+    drop(names);
+    // A handler of the program's may leave abort() by a jump.
+    drop(turn);
     // SAFETY: abort has no precondition.
     unsafe { libc::abort() }
 }

@@ -229,7 +229,15 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     let Some(handler) = handler else {
         // The instruction is run again, and ends the process: with its own registers.
         // SAFETY: the default action, which has no handler.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        let refused = unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR;
+        if refused && !was_sent {
+            // In a sandbox that forbids sigaction(). The kernel ends a process by a fault whose
+            // signal is blocked.
+            // SAFETY: the kernel's, alive until the handler returns.
+            let blocked = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_sigmask };
+            // SAFETY: a filled set, which the kernel puts into force then.
+            unsafe { libc::sigaddset(blocked, signal) };
+        }
         if was_sent {
             // SAFETY: to the calling thread, for which it is blocked until the handler returns.
             unsafe { libc::raise(signal) };

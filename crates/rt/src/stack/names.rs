@@ -126,11 +126,10 @@ fn identifier(text: &[u8]) -> Option<&[u8]> {
 const NAME: usize = 2048;
 const KEPT: usize = 4096;
 /// Lines that are kept.
-const LINES: usize = 64;
+const LINES: usize = 128;
 
 /// What a frame was found to be.
 struct Found {
-    frame: usize,
     whose: Whose,
     length: usize,
     text: [u8; KEPT],
@@ -142,11 +141,14 @@ struct Room {
     symbols: [u8; 4080],
     name: [u8; NAME],
     lines: [Found; LINES],
+    /// Whose lines they are, and which is the next to be made again.
+    frames: [usize; LINES],
+    next: usize,
     /// What reading /proc/self/maps ended in, 0: well.
     errno: Errno,
 }
 
-/// Names for the length of one report. Some 280 KB, of which as much is present as is used.
+/// Names for the length of one report. Some 550 KB, of which as much is present as is used.
 pub(super) struct Names {
     room: Option<NonNull<Room>>,
     /// That there are no names, and why.
@@ -303,17 +305,20 @@ impl Room {
 
     /// The line of a frame, kept from before or made.
     fn find(&mut self, frame: usize, step: usize) -> &Found {
-        let place = (frame ^ (frame >> 8)) % LINES;
-        if self.lines[place].frame != frame || frame == 0 {
+        let kept = self.frames.iter().position(|it| *it == frame && frame != 0);
+        let place = kept.unwrap_or_else(|| {
+            let place = self.next;
+            self.next = (place + 1) % LINES;
+            self.frames[place] = frame;
             self.make(frame, step, place);
-        }
+            place
+        });
         &self.lines[place]
     }
 
     /// `FILE(FUNCTION+OFFSET) `, as the C library's backtrace_symbols() has it.
     fn make(&mut self, frame: usize, step: usize, place: usize) {
         let code = frame.wrapping_sub(step);
-        self.lines[place].frame = frame;
         self.lines[place].length = 0;
         self.lines[place].whose = Whose::Users;
         if own_library().contains(&code) {
@@ -327,7 +332,9 @@ impl Room {
         self.path[length] = 0;
         let file = CStr::from_bytes_until_nul(&self.path)
             .ok()
-            .and_then(|path| File::open(path, mapping.inode));
+            .and_then(|path| File::open(path, mapping.inode))
+            // The program's own file may be another by now, or gone: this is it all the same.
+            .or_else(|| File::open(c"/proc/self/exe", mapping.inode));
         let offset = (code - mapping.low) as u64 + mapping.offset;
         let address = file.as_ref().and_then(|file| address_of(file, offset));
         let function = file.as_ref().zip(address).and_then(|(file, address)| {
