@@ -227,19 +227,20 @@ pub unsafe extern "C" fn punctual_stack_stats(
 /// Not for a real-time thread: it writes to a file. -1 with EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_debug_leaks(fd: c_int) -> c_int {
-    if !is_open(fd) {
-        return not_open();
+    if !is_writable(fd) {
+        return not_writable();
     }
     c_int::try_from(stack::debug_leaks(fd)).unwrap_or(c_int::MAX)
 }
 
-fn is_open(fd: c_int) -> bool {
-    // SAFETY: F_GETFD reads a flag of the descriptor, if there is one.
-    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+fn is_writable(fd: c_int) -> bool {
+    // SAFETY: F_GETFL reads flags of the descriptor, if there is one.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-fn not_open() -> c_int {
-    fail(libc::EBADF, c"the file descriptor is not open")
+fn not_writable() -> c_int {
+    fail(libc::EBADF, c"the file descriptor is not open for writing")
 }
 
 /// Writes a line and the call stacks of who allocated and who freed it to the descriptor `fd`,
@@ -250,8 +251,8 @@ fn not_open() -> c_int {
 /// EBADF; ENOTSUP without PUNCTUAL_STACK_DEBUG=guards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_debug_check(fd: c_int) -> c_int {
-    if !is_open(fd) {
-        return not_open();
+    if !is_writable(fd) {
+        return not_writable();
     }
     match stack::debug_check(fd) {
         Ok(count) => c_int::try_from(count).unwrap_or(c_int::MAX),
@@ -270,8 +271,8 @@ pub extern "C" fn punctual_stack_debug_check(fd: c_int) -> c_int {
 /// it. -1 with EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_debug_report(address: *const c_void, fd: c_int) -> c_int {
-    if !is_open(fd) {
-        return not_open();
+    if !is_writable(fd) {
+        return not_writable();
     }
     c_int::from(stack::debug_report(address as usize, fd))
 }

@@ -90,6 +90,12 @@ pub mod refusal {
     pub use super::debug::refused;
 }
 
+/// What starts threads asks of the debug mode; not for programs.
+#[doc(hidden)]
+pub mod watching {
+    pub use super::fault::watch;
+}
+
 /// Makes the allocator ready: its lock, its fork handlers, what `PUNCTUAL_STACK_DEBUG` asks.
 ///
 /// Every other function does it where it hasn't been done. Not for a real-time thread.
