@@ -156,7 +156,7 @@ pub struct punctual_stack_stats {
     pub struct_size: usize,
     /// Bytes of one stack, guards not counted.
     pub size: usize,
-    /// Stacks handed out.
+    /// Stacks in use.
     pub used: usize,
     /// Of these, the ones marked by punctual_stack_set_live().
     pub live: usize,

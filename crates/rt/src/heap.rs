@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::memory::{self, Disturbances};
+use crate::sys::cgroup;
 use crate::sys::map::page_size;
 
 /// Grows the heap by `bytes`, touches every page of it, and tells glibc's malloc to keep it:
@@ -16,12 +17,13 @@ use crate::sys::map::page_size;
 /// real-time safe.
 ///
 /// # Errors
-/// ENOTSUP where malloc isn't glibc's, ENOMEM.
+/// ENOTSUP where malloc isn't glibc's; ENOMEM, also where the memory control group would kill.
 pub fn keep(bytes: usize) -> io::Result<()> {
     tell_malloc(bytes)?;
     if bytes == 0 {
         return Ok(());
     }
+    cgroup::allows(bytes)?;
     // The C library's, for that is the heap that was told; Rust's is the same by default.
     // SAFETY: malloc has no precondition.
     let block = unsafe { libc::malloc(bytes) }.cast::<u8>();

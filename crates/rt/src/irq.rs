@@ -19,7 +19,7 @@ use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::affinity::MAX_CPUS;
@@ -334,12 +334,19 @@ fn mask(cpus: &[usize]) -> io::Result<String> {
 
 type Journal = BTreeMap<Option<u32>, String>;
 
+/// No journal is longer: room for 3,000 interrupts with the longest list of CPUs.
+const LONGEST: u64 = 64 << 20;
+
 fn read_journal(path: &Path) -> io::Result<Journal> {
-    let text = match fs::read_to_string(path) {
+    let file = match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Journal::new()),
-        text => text?,
+        file => file?,
     };
-    parse_journal(&text).ok_or_else(|| {
+    let mut text = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut text)?;
+    let text = String::from_utf8(text).ok();
+    let text = text.filter(|text| text.len() as u64 <= LONGEST);
+    text.and_then(|text| parse_journal(&text)).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!("{} is not a journal of interrupts", path.display()),

@@ -1,5 +1,5 @@
-//! A ring of records whose size is known when the program runs, for C and for whoever has no
-//! type for them: one producer, one consumer, wait-free.
+//! A ring of records whose size is known when the program runs, for C and for programs that have
+//! no type for them: one producer, one consumer, wait-free.
 //!
 //! [`crate::ring`] is the one for Rust types. Both refuse and count what finds them full.
 
@@ -8,7 +8,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sys::tsan;
+use crate::sys::{cgroup, tsan};
 
 /// A counter of [`Turns`]: an atomic, or a model checker's.
 pub trait Counter {
@@ -189,7 +189,8 @@ impl Records {
     /// Not real-time safe.
     ///
     /// # Errors
-    /// EINVAL for 0, or more than [`LARGEST`] bytes in all; ENOMEM.
+    /// EINVAL for 0, or more than [`LARGEST`] bytes in all; ENOMEM, also where the memory control
+    /// group would kill.
     pub fn new(record: usize, capacity: usize) -> io::Result<Self> {
         let error = io::Error::from_raw_os_error;
         let planned = || {
@@ -203,6 +204,7 @@ impl Records {
             Some((stride, capacity, bytes, layout))
         };
         let (stride, capacity, bytes, layout) = planned().ok_or_else(|| error(libc::EINVAL))?;
+        cgroup::allows(bytes)?;
         // SAFETY: the size is not 0.
         let slots = unsafe { alloc_zeroed(layout) };
         let slots = NonNull::new(slots).ok_or_else(|| error(libc::ENOMEM))?;

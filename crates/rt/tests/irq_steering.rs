@@ -201,6 +201,22 @@ fn what_was_refused_leaves_nothing_behind() {
     assert!(!journal.exists());
 }
 
+/// Memory is bounded by what a journal can be, whatever is named as one.
+#[test]
+fn what_is_larger_than_a_journal_can_be_is_refused() {
+    let folder = folder("endless");
+    let journal = folder.join("journal");
+    let made = fs::File::create(&journal).and_then(|file| file.set_len(1 << 40));
+    made.expect("a file of holes");
+    let interrupts = Interrupts::at(&folder);
+    let kind = |error: std::io::Error| error.kind();
+    let refused = std::io::ErrorKind::InvalidData;
+    assert_eq!(kind(interrupts.restore(&journal).unwrap_err()), refused);
+    assert_eq!(kind(interrupts.preview(&journal).unwrap_err()), refused);
+    assert!(journal.exists());
+    fs::remove_file(&journal).expect("removed");
+}
+
 /// The real ones, for a moment.
 #[test]
 fn this_machine() {

@@ -106,6 +106,15 @@ static void threads(void)
     REFUSED(punctual_sched_set(0, &sched) == -1, EINVAL, "struct_size");
     sched.struct_size = sizeof sched;
     REFUSED(punctual_sched_set(0x7fffffff, &sched) == -1, ESRCH, "no such thread");
+    REFUSED(punctual_sched_set(-1, &sched) == -1, ESRCH, "no such thread");
+    REFUSED(punctual_sched_get(-1, &sched) == -1, ESRCH, "no such thread");
+    sched.policy = PUNCTUAL_FIFO;
+    sched.priority = -5;
+    REFUSED(punctual_sched_set(0, &sched) == -1, EINVAL, "between 1 and 99");
+    sched.policy = PUNCTUAL_OTHER;
+    REFUSED(punctual_sched_set(0, &sched) == -1, EINVAL, "no priority");
+    sched.priority = 0;
+    REFUSED(punctual_thread_pthread(NULL) == 0, EFAULT, "NULL");
     REFUSED(punctual_sched_get(0, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_sched_get(0x7fffffff, &sched) == -1, ESRCH, "no such thread");
     sched.struct_size = 1;

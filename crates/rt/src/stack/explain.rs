@@ -32,7 +32,7 @@ impl Known {
     pub(super) fn of(address: usize) -> Option<Self> {
         let all = || {
             TABLE.known().filter_map(|(header, word)| {
-                let part = Part::of(Bounds::of(word), address)?;
+                let part = Part::of(word, address)?;
                 Some(Self {
                     header,
                     word,
