@@ -339,7 +339,7 @@ int punctual_stack_set_live(const void *stack,
  *
  * A real-time thread may call it with care: no lock, no system call, but a walk over all
  * stacks. -1 with errno: EFAULT `out` is NULL; EINVAL no such size, or a `struct_size` that
- * is too small for anything.
+ * is none of this struct.
  *
  * # Safety
  * `out` is NULL, or `out->struct_size` bytes are the caller's. */

@@ -65,6 +65,9 @@ static void stacks(void)
     CHECK(punctual_stack_set_live(stack, 0) == 0);
     REFUSED(punctual_stack_stats(32768, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_stack_stats(7, &stats) == -1, EINVAL, "32 KB to 2 MB");
+    /* As it stands on a stack that nobody has written to. */
+    stats.struct_size = (size_t)1 << 40;
+    REFUSED(punctual_stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
     stats.struct_size = 3;
     REFUSED(punctual_stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
     REFUSED(punctual_stack_debug_leaks(-1) == -1, EBADF, "descriptor");
