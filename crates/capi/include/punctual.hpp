@@ -57,6 +57,15 @@ std::chrono::nanoseconds bounded(std::chrono::duration<Rep, Period> time) noexce
     return std::chrono::ceil<nanoseconds>(time);
 }
 
+template <class Rep, class Period>
+std::chrono::steady_clock::time_point from_now(std::chrono::duration<Rep, Period> time) noexcept
+{
+    using clock = std::chrono::steady_clock;
+    const clock::time_point now = clock::now();
+    const std::chrono::nanoseconds left = clock::time_point::max() - now;
+    return now + std::min(bounded(time), left);
+}
+
 } // namespace detail
 
 // An instant as the C functions have it, not before it.
@@ -416,10 +425,7 @@ public:
     template <class Rep, class Period>
     bool try_lock_for(std::chrono::duration<Rep, Period> time)
     {
-        using clock = std::chrono::steady_clock;
-        const clock::time_point now = clock::now();
-        const std::chrono::nanoseconds left = clock::time_point::max() - now;
-        return try_lock_until(now + std::min(detail::bounded(time), left));
+        return try_lock_until(detail::from_now(time));
     }
     // By another than its holder, it ends the program: what it guards is not to be trusted.
     void unlock() noexcept
@@ -482,7 +488,7 @@ public:
         while (!condition())
             wait(lock);
     }
-    // False at the instant; the mutex is held.
+    // False at the instant, true where it ended earlier; the mutex is held.
     template <class Duration>
     bool wait_until(std::unique_lock<mutex> &lock,
                     std::chrono::time_point<std::chrono::steady_clock, Duration> at)
@@ -500,6 +506,18 @@ public:
             if (!wait_until(lock, at))
                 return condition();
         return true;
+    }
+    // The same, for a time from now.
+    template <class Rep, class Period>
+    bool wait_for(std::unique_lock<mutex> &lock, std::chrono::duration<Rep, Period> time)
+    {
+        return wait_until(lock, detail::from_now(time));
+    }
+    template <class Rep, class Period, class Condition>
+    bool wait_for(std::unique_lock<mutex> &lock, std::chrono::duration<Rep, Period> time,
+                  Condition condition)
+    {
+        return wait_until(lock, detail::from_now(time), std::move(condition));
     }
     void notify_one() noexcept { punctual_condvar_notify_one(&condvar_); }
     void notify_all() noexcept { punctual_condvar_notify_all(&condvar_); }

@@ -419,6 +419,28 @@ void far_instants()
     CHECK(!gets_it([&mutex] { return mutex.try_lock_for(1ns); }));
 }
 
+void waits_for_a_time()
+{
+    using namespace std::chrono;
+    punctual::mutex mutex;
+    punctual::condvar condvar;
+    bool ready = false;
+    std::unique_lock lock(mutex);
+    const auto begun = steady_clock::now();
+    while (condvar.wait_for(lock, 2ms))
+        continue;
+    CHECK(steady_clock::now() - begun >= 2ms && lock.owns_lock());
+    CHECK(!condvar.wait_for(lock, 1ms, [&ready] { return ready; }));
+    CHECK(!condvar.wait_for(lock, -1h) && !condvar.wait_for(lock, hours::min()));
+    punctual::thread other(punctual::attributes(), [&] {
+        const std::scoped_lock guard(mutex);
+        ready = true;
+        condvar.notify_one();
+    });
+    CHECK(condvar.wait_for(lock, hours::max(), [&ready] { return ready; }));
+    lock.unlock();
+}
+
 // The parent's threads don't run in a child of fork(), which doesn't wait for them.
 void forked()
 {
@@ -462,6 +484,7 @@ int main(int count, char **words)
     drained_rings();
     loops_and_rings();
     far_instants();
+    waits_for_a_time();
     forked();
     return 0;
 }
