@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::affinity::MAX_CPUS;
@@ -338,7 +339,10 @@ type Journal = BTreeMap<Option<u32>, String>;
 const LONGEST: u64 = 64 << 20;
 
 fn read_journal(path: &Path) -> io::Result<Journal> {
-    let file = match fs::File::open(path) {
+    // A FIFO would be waited for; without that it is empty, and no journal.
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Journal::new()),
         file => file?,
     };

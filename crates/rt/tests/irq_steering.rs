@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use punctual_rt::irq::{Change, Interrupts};
@@ -214,6 +215,12 @@ fn what_is_larger_than_a_journal_can_be_is_refused() {
     assert_eq!(kind(interrupts.restore(&journal).unwrap_err()), refused);
     assert_eq!(kind(interrupts.preview(&journal).unwrap_err()), refused);
     assert!(journal.exists());
+    fs::remove_file(&journal).expect("removed");
+    let path = std::ffi::CString::new(journal.as_os_str().as_bytes()).expect("a path");
+    // SAFETY: a C string that lives through the call.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    // Nobody writes to it, and it is not waited for.
+    assert_eq!(kind(interrupts.restore(&journal).unwrap_err()), refused);
     fs::remove_file(&journal).expect("removed");
 }
 
