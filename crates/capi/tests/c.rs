@@ -117,6 +117,11 @@ fn every_failure_has_its_words() {
 }
 
 #[test]
+fn a_child_of_a_fork_does_not_wait_for_what_is_its_parents() {
+    everywhere("tests/c/inherited.c");
+}
+
+#[test]
 fn coroutines_stand_on_their_own_stacks() {
     everywhere("tests/c/coroutine.c");
 }

@@ -1,5 +1,5 @@
-//! A ring of records whose size is known when the program runs, for C and for whoever has no
-//! type for them: one producer, one consumer, wait-free.
+//! A ring of records whose size is known when the program runs, for C and for programs that have
+//! no type for them: one producer, one consumer, wait-free.
 //!
 //! [`crate::ring`] is the one for Rust types. Both refuse and count what finds them full.
 
@@ -13,7 +13,7 @@ mod turns;
 
 pub use turns::{Counter, Turns};
 
-use crate::sys::{cache, tsan};
+use crate::sys::{cache, cgroup, tsan};
 use copy::{put, take};
 
 /// The most bytes that a ring of records may take: 1 GB.
@@ -61,7 +61,8 @@ impl Records {
     /// Not real-time safe.
     ///
     /// # Errors
-    /// EINVAL for 0, or more than [`LARGEST`] bytes in all; ENOMEM.
+    /// EINVAL for 0, or more than [`LARGEST`] bytes in all; ENOMEM, also where the memory control
+    /// group would kill.
     pub fn new(record: usize, capacity: usize) -> io::Result<Self> {
         let error = io::Error::from_raw_os_error;
         let planned = || {
@@ -75,6 +76,7 @@ impl Records {
             Some((stride, capacity, bytes, layout))
         };
         let (stride, capacity, bytes, layout) = planned().ok_or_else(|| error(libc::EINVAL))?;
+        cgroup::allows(bytes)?;
         // SAFETY: the size is not 0.
         let slots = unsafe { alloc_zeroed(layout) };
         let slots = NonNull::new(slots).ok_or_else(|| error(libc::ENOMEM))?;

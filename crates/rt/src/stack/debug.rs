@@ -23,7 +23,7 @@ use crate::sys::map::{self, Access, Errno};
 
 /// What a free stack is filled with, as umem fills freed buffers.
 pub(super) const FREE_FILL: u64 = 0xdead_beef_dead_beef;
-/// What a stack that was handed out is filled with, as umem fills new buffers.
+/// What a stack that was allocated is filled with, as umem fills new buffers.
 pub(super) const FRESH_FILL: u64 = 0xbadd_cafe_badd_cafe;
 
 /// Gives a new header room for its traces. Called under the depot's lock, in debug mode

@@ -32,7 +32,7 @@ impl Known {
     pub(super) fn of(address: usize) -> Option<Self> {
         let all = || {
             TABLE.known().filter_map(|(header, word)| {
-                let part = Part::of(Bounds::of(word), address)?;
+                let part = Part::of(word, address)?;
                 Some(Self {
                     header,
                     word,
@@ -51,7 +51,7 @@ impl Known {
 
     /// Whether a thread with this stack pointer has left the stack by its lower end.
     pub(super) fn is_overflow(&self, pointer: usize) -> bool {
-        let part = Part::of(Bounds::of(self.word), pointer);
+        let part = Part::of(self.word, pointer);
         let stands_on_it = matches!(part, Some(Part::Stack | Part::LowerGuard));
         stands_on_it && self.is_in_use() && self.part == Part::LowerGuard
     }

@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 
-/// What happened before is visible to whoever calls [`acquire`] for this address later. Real-time
+/// What happened before is visible to the thread that calls [`acquire`] for this address later. Real-time
 /// safe; without ThreadSanitizer one load.
 #[inline]
 pub fn release(address: usize) {
