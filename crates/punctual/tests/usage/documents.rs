@@ -26,11 +26,13 @@ fn pages() -> Vec<String> {
     let mut pages: Vec<String> = ["CHANGELOG", "CONTRIBUTING", "README", "SECURITY"]
         .map(|name| format!("{name}.md"))
         .into();
-    for entry in fs::read_dir(root().join("docs")).expect("docs/ is there") {
-        let name = entry.expect("an entry").file_name();
-        let name = name.to_str().expect("a name in UTF-8");
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
+    for folder in ["docs", "docs/results"] {
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let name = entry.expect("an entry").file_name();
+            let name = name.to_str().expect("a name in UTF-8");
+            if name.ends_with(".md") {
+                pages.push(format!("{folder}/{name}"));
+            }
         }
     }
     pages.sort();
