@@ -148,12 +148,9 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "maps, touches and unmaps: that is what loads do",
     ),
     ("crates/load/src/sys.rs", "the load's system calls"),
+    ("crates/load/src/limits.rs", "getrlimit and setrlimit"),
     (
-        "crates/load/src/paths/sys.rs",
-        "system calls of the loads that tell kernels apart",
-    ),
-    (
-        "crates/load/src/timers.rs",
+        "crates/load/src/generators/timers.rs",
         "epoll and timerfd: that is the load",
     ),
     ("crates/punctual/src/system/clock.rs", "clock_getres"),

@@ -4,20 +4,20 @@ use std::io;
 use std::ptr::NonNull;
 
 /// The size of a page.
-pub(super) fn page_size() -> usize {
+pub(crate) fn page_size() -> usize {
     // SAFETY: sysconf takes an integer and no pointer.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).unwrap_or(4096)
 }
 
 /// Private anonymous memory that nothing but this value refers to.
-pub(super) struct Area {
+pub(crate) struct Area {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 impl Area {
-    pub(super) fn map(bytes: usize) -> io::Result<Self> {
+    pub(crate) fn map(bytes: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping at an address that the kernel chooses touches
@@ -32,7 +32,7 @@ impl Area {
 
     /// As [`map`](Self::map), with pages of the ordinary size alone, or with huge ones where
     /// the kernel has them.
-    pub(super) fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
+    pub(crate) fn map_with(bytes: usize, huge: bool) -> io::Result<Self> {
         let area = Self::map(bytes)?;
         let advice = if huge {
             libc::MADV_HUGEPAGE
@@ -46,7 +46,7 @@ impl Area {
     }
 
     /// Writes to every page from `start` to `end`; how many they were.
-    pub(super) fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
+    pub(crate) fn touch(&mut self, start: usize, end: usize, page: usize) -> u64 {
         assert!(end <= self.bytes, "within the area");
         for offset in (start..end).step_by(page) {
             // SAFETY: offset is below the area's size, asserted above.
@@ -60,7 +60,7 @@ impl Area {
 
     /// Has the kernel read the first half of the area into the second, as a debugger reads
     /// another process; how many bytes it copied.
-    pub(super) fn copy_half(&mut self) -> io::Result<u64> {
+    pub(crate) fn copy_half(&mut self) -> io::Result<u64> {
         let half = self.bytes / 2;
         let (from, to) = (self.part(0, half), self.part(half, half));
         let vector = |start| libc::iovec {
@@ -81,7 +81,7 @@ impl Area {
         unsafe { self.start.add(offset) }.as_ptr().cast()
     }
 
-    pub(super) fn protect(
+    pub(crate) fn protect(
         &mut self,
         offset: usize,
         bytes: usize,
@@ -96,7 +96,7 @@ impl Area {
         }
     }
 
-    pub(super) fn give_back(&mut self, offset: usize, bytes: usize) -> io::Result<()> {
+    pub(crate) fn give_back(&mut self, offset: usize, bytes: usize) -> io::Result<()> {
         let part = self.part(offset, bytes);
         // SAFETY: as for protect; what is lost is read by nobody.
         match unsafe { libc::madvise(part, bytes, libc::MADV_DONTNEED) } {

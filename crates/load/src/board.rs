@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::sys;
+use crate::sys;
 
 /// How many cache lines there are; worker N counts on line N modulo this.
 pub const SLOTS: usize = 4096;
@@ -80,7 +80,7 @@ struct Layout {
 }
 
 /// The splitmix64 mixer: every bit of the result depends on every bit given.
-pub(super) fn scatter(value: u64) -> u64 {
+pub(crate) fn scatter(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

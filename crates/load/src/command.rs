@@ -4,13 +4,13 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use super::worker::Context;
+use crate::context::Context;
 
 /// What the work of a command is counted in.
 pub const UNIT: &str = "CPU milliseconds";
 
 /// Becomes the command; returns only when that failed.
-pub(super) fn run(context: &Context<'_>) -> Result<(), String> {
+pub(crate) fn run(context: &Context<'_>) -> Result<(), String> {
     let line = context
         .job
         .run

@@ -1,7 +1,8 @@
 //! What `--load` says, as plain data.
 
-use super::generator::{self, Generator, Values};
-use super::{paths, standard};
+use crate::item::LoadItem;
+use crate::parameter::Values;
+use crate::{kernel_paths, registry, standard};
 
 /// A load that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,25 +17,9 @@ pub enum LoadSpec {
     Command(String),
 }
 
-/// One generator that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadItem {
-    /// The generator's name.
-    pub name: String,
-    /// What was set, checked; all else has its default.
-    pub set: Values,
-}
-
-impl LoadItem {
-    /// The generator, if this build has it.
-    pub fn generator(&self) -> Option<&'static Generator> {
-        generator::find(&self.name)
-    }
-}
-
 impl LoadSpec {
     /// Reads `standard`, `none`, a list like `hackbench,mmap:bytes=16M`, in which `kernel-paths`
-    /// stands for all of [`paths::KERNEL_PATHS`], or, when the text holds a space or a slash, a
+    /// stands for all of [`kernel_paths::KERNEL_PATHS`], or, when the text holds a space or a slash, a
     /// command line.
     ///
     /// The error is one line that lists what is known.
@@ -47,7 +32,7 @@ impl LoadSpec {
             _ => {}
         }
         let elements: Vec<&str> = text.split(',').map(str::trim).collect();
-        let named = |element: &&str| generator::find(element.split(':').next().unwrap_or(""));
+        let named = |element: &&str| registry::find(element.split(':').next().unwrap_or(""));
         let is_word = |element: &&str| !element.contains([' ', '\t', '\n', '/']);
         // `hackbench, nte` is a list with a slip in it, not a command; and
         // `hackbench -g 10` is a command, not a list.
@@ -67,7 +52,9 @@ impl LoadSpec {
         match self {
             LoadSpec::None => "no load".into(),
             LoadSpec::Standard => format!("standard load v{}", standard::VERSION),
-            LoadSpec::List(items) if *items == paths::items() => paths::KERNEL_PATHS_NAME.into(),
+            LoadSpec::List(items) if *items == kernel_paths::items() => {
+                kernel_paths::KERNEL_PATHS_NAME.into()
+            }
             LoadSpec::List(items) => {
                 let names: Vec<_> = items.iter().map(|item| item.name.as_str()).collect();
                 names.join("+")
@@ -87,8 +74,8 @@ impl LoadSpec {
 }
 
 fn parse_element(text: &str) -> Result<Vec<LoadItem>, String> {
-    if text == paths::KERNEL_PATHS_NAME {
-        return Ok(paths::items());
+    if text == kernel_paths::KERNEL_PATHS_NAME {
+        return Ok(kernel_paths::items());
     }
     parse_item(text).map(|item| vec![item])
 }
@@ -96,7 +83,7 @@ fn parse_element(text: &str) -> Result<Vec<LoadItem>, String> {
 fn parse_item(text: &str) -> Result<LoadItem, String> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or("");
-    let generator = generator::find(name).ok_or_else(|| unknown(name))?;
+    let generator = registry::find(name).ok_or_else(|| unknown(name))?;
     let mut set = Values::new();
     for part in parts {
         // A key alone switches on: `hackbench:pipe`.
@@ -111,7 +98,7 @@ fn parse_item(text: &str) -> Result<LoadItem, String> {
 }
 
 fn unknown(name: &str) -> String {
-    let known: Vec<_> = generator::ALL.iter().map(|g| g.name).collect();
+    let known: Vec<_> = registry::ALL.iter().map(|g| g.name).collect();
     let alone = match name {
         "none" | "standard" => ", which stand alone",
         _ => "",
@@ -119,7 +106,7 @@ fn unknown(name: &str) -> String {
     format!(
         "unknown load '{name}': known are standard and none{alone}, {}, a list of {}, \
          or a command line with a space or a slash in it",
-        paths::KERNEL_PATHS_NAME,
+        kernel_paths::KERNEL_PATHS_NAME,
         known.join(", ")
     )
 }
@@ -161,8 +148,8 @@ mod tests {
     fn a_set_is_the_loads_in_it() {
         let names =
             |text| -> Vec<String> { list(text).into_iter().map(|(name, _)| name).collect() };
-        assert_eq!(names("kernel-paths"), paths::KERNEL_PATHS);
-        let with = [&["net"], paths::KERNEL_PATHS].concat();
+        assert_eq!(names("kernel-paths"), kernel_paths::KERNEL_PATHS);
+        let with = [&["net"], kernel_paths::KERNEL_PATHS].concat();
         assert_eq!(names("net,kernel-paths"), with);
         assert!(LoadSpec::parse("kernel-paths:bytes=1M").is_err());
     }

@@ -9,9 +9,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, process};
 
-use super::board::{Board, state};
-use super::worker::{COMMAND, Context, Job};
-use super::{command, generator, sys, tree};
+use crate::board::{Board, state};
+use crate::context::Context;
+use crate::job::{COMMAND, Job};
+use crate::{command, registry, sys, tree};
 
 /// What is kept of what a load says on standard error.
 const TAIL_BYTES: usize = 2048;
@@ -20,7 +21,7 @@ const TAIL_BYTES: usize = 2048;
 const USAGE: u8 = 64;
 
 /// The answer to somebody who types the hidden verb by hand.
-pub(super) fn refuse(why: &str) -> ExitCode {
+pub(crate) fn refuse(why: &str) -> ExitCode {
     let _ = writeln!(
         io::stderr(),
         "punctual: __load is for punctual itself ({why}): use 'punctual load'"
@@ -29,7 +30,7 @@ pub(super) fn refuse(why: &str) -> ExitCode {
 }
 
 /// The supervisor of one load, from its first to its last instruction.
-pub(super) fn main(job: &Job) -> ExitCode {
+pub(crate) fn main(job: &Job) -> ExitCode {
     let (board, control) = match inherit() {
         Ok(inherited) => inherited,
         Err(error) => return refuse(&error.to_string()),
@@ -163,7 +164,7 @@ fn work(job: &Job, board: &Board) -> i32 {
             return command::run(&context);
         }
         sys::leave_no_core();
-        let generator = generator::find(&job.name).ok_or("there is no such load")?;
+        let generator = registry::find(&job.name).ok_or("there is no such load")?;
         (generator.run)(&context)
     };
     match begin() {

@@ -404,3 +404,43 @@ pub fn drop_cached(fd: BorrowedFd<'_>) -> io::Result<()> {
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
+
+/// This process no longer notices the signal, nor do the children that it forks.
+pub fn ignore_signal(signal: i32) -> io::Result<()> {
+    // SAFETY: SIG_IGN is no function of ours that could be called.
+    match unsafe { libc::signal(signal, libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Sleeps until a signal comes.
+pub fn pause() {
+    // SAFETY: pause takes nothing.
+    unsafe { libc::pause() };
+}
+
+/// Page faults of this thread that needed no reading from a disk.
+pub fn faults() -> u64 {
+    // SAFETY: rusage is plain integers, for which all zeroes is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live rusage that the kernel fills.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    usage.ru_minflt as u64
+}
+
+/// An entry that watches a descriptor for input.
+pub fn watched(fd: &impl AsRawFd) -> libc::pollfd {
+    libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}
+
+/// Looks once at all descriptors; how many are ready.
+pub fn poll_many(polled: &mut [libc::pollfd]) -> io::Result<u64> {
+    // SAFETY: the pointer is to as many live entries as are passed.
+    let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
+    check(ready).map(|ready| ready as u64)
+}

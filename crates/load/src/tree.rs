@@ -5,7 +5,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::sys;
+use crate::sys;
 
 /// A clock tick. Linux shows user space 100 of them per second on every architecture but
 /// alpha and ia64.

@@ -1,6 +1,6 @@
 //! docs/load.md says what the code does.
 
-use punctual_load::{generator, standard};
+use punctual_load::{registry, standard};
 
 const DOCUMENT: &str = include_str!("../../../../docs/load.md");
 
@@ -17,6 +17,6 @@ fn the_standard_load_is_the_one_documented() {
 
 #[test]
 fn the_generators_are_the_ones_documented() {
-    let list = generator::markdown();
+    let list = registry::markdown();
     assert!(DOCUMENT.contains(&list), "docs/load.md must hold\n\n{list}");
 }

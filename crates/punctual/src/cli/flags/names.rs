@@ -10,7 +10,7 @@ use super::super::units;
 use super::gaps::Probe;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
-use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, generator};
+use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_report::formats::Format;
 
@@ -103,7 +103,7 @@ pub fn load() -> Listed<LoadSpec> {
 
 /// The loads that run by themselves.
 pub fn generators() -> Vec<&'static str> {
-    generator::ALL.iter().map(|load| load.name).collect()
+    registry::ALL.iter().map(|load| load.name).collect()
 }
 
 /// `--load-class`.

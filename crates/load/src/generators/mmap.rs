@@ -3,12 +3,13 @@
 
 use std::io;
 
-use super::area::{Area, page_size};
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::Context;
+use crate::area::{Area, page_size};
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "mmap",
     unit: "pages",
     also: &["mappings"],

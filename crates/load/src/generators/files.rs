@@ -7,13 +7,14 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::board::Slot;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::sys;
-use super::worker::Context;
+use crate::board::Slot;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "files",
     unit: "bytes",
     also: &["files"],

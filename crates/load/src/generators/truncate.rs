@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 
-use super::super::generator::{Amount, Generator, Parameter, Values};
-use super::super::sys;
-use super::super::worker::Context;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(in super::super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "truncate",
     unit: "truncations",
     also: &["bytes"],

@@ -5,13 +5,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use super::board::Slot;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::sys;
-use super::worker::Context;
+use crate::board::Slot;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "timers",
     unit: "timer expiries",
     also: &["sleeps"],

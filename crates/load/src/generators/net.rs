@@ -4,12 +4,13 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
-use super::board::Slot;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::Context;
+use crate::board::Slot;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "net",
     unit: "round trips",
     also: &["stream bytes"],

@@ -4,12 +4,12 @@
 use std::io;
 use std::mem::forget;
 
-use super::super::area::{Area, page_size};
-use super::super::board::Slot;
-use super::super::generator::{Amount, Generator, Parameter, Values};
-use super::super::sys;
-use super::super::worker::Context;
-use super::sys as calls;
+use crate::area::{Area, page_size};
+use crate::board::Slot;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The parameters of all of them.
 const PARAMETERS: &[Parameter] = &[
@@ -46,35 +46,35 @@ const fn generator(
 }
 
 /// The registry's entries.
-pub(in super::super) const EXIT: Generator = generator(
+pub const EXIT: Generator = generator(
     "exit",
     "exits",
     &["pages"],
     "exits of processes with much memory",
     exit,
 );
-pub(in super::super) const MUNMAP: Generator = generator(
+pub const MUNMAP: Generator = generator(
     "munmap",
     "unmappings",
     &["pages"],
     "much memory touched, and unmapped in one call",
     munmap,
 );
-pub(in super::super) const MPROTECT: Generator = generator(
+pub const MPROTECT: Generator = generator(
     "mprotect",
     "changes",
     &[],
     "protection of much memory changed in one call, to and fro",
     mprotect,
 );
-pub(in super::super) const HUGEPAGES: Generator = generator(
+pub const HUGEPAGES: Generator = generator(
     "hugepages",
     "unmappings",
     &["pages", "page faults"],
     "much memory touched in huge pages, where the kernel has them, and unmapped",
     hugepages,
 );
-pub(in super::super) const VMREAD: Generator = generator(
+pub const VMREAD: Generator = generator(
     "vmread",
     "bytes",
     &[],
@@ -136,10 +136,10 @@ fn munmap(context: &Context<'_>) -> Result<(), String> {
 fn hugepages(context: &Context<'_>) -> Result<(), String> {
     rounds(context, |slot, bytes, page| {
         let mut area = Area::map_with(bytes, true).map_err(|error| failed(&error))?;
-        let before = calls::faults();
+        let before = sys::faults();
         slot.add_also(0, area.touch(0, bytes, page));
         // Pages for each fault: how huge the pages were.
-        slot.add_also(1, calls::faults().saturating_sub(before));
+        slot.add_also(1, sys::faults().saturating_sub(before));
         drop(area);
         slot.add(1);
         Ok(())

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use super::super::generator::{Amount, Generator, PROCESS_BYTES, Parameter, Values};
-use super::super::sys;
-use super::super::worker::Context;
-use super::sys as calls;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, PROCESS_BYTES, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(in super::super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "kill",
     unit: "kills",
     also: &[],
@@ -30,7 +30,7 @@ const SIGNAL: i32 = libc::SIGUSR1;
 fn run(context: &Context<'_>) -> Result<(), String> {
     let failed = |error: io::Error| format!("kill of the group failed: {error}");
     // This process and all that it forks are a group of their own.
-    calls::ignore_signal(SIGNAL).map_err(failed)?;
+    sys::ignore_signal(SIGNAL).map_err(failed)?;
     let board = context.board();
     let processes = context.size("processes");
     board.expect(1 + processes);
@@ -38,7 +38,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
         context.fork(|| {
             board.arrive();
             loop {
-                calls::pause();
+                sys::pause();
             }
         })?;
     }

@@ -3,12 +3,13 @@
 
 use std::hint::black_box;
 
-use super::board::scatter;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::Context;
+use crate::board::scatter;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "cpu",
     unit: "rounds",
     also: &[],

@@ -5,12 +5,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::super::board::Slot;
-use super::super::generator::{Amount, Generator, Parameter, Values};
-use super::super::worker::Context;
+use crate::board::Slot;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(in super::super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "proc",
     unit: "files",
     also: &["walks"],

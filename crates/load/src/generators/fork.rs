@@ -3,12 +3,15 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::{Context, NOTHING, VERB};
-use super::{area, sys};
+use crate::area;
+use crate::context::Context;
+use crate::generator::Generator;
+use crate::job::{NOTHING, VERB};
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "fork",
     unit: "forks",
     also: &["execs"],
