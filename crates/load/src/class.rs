@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::SpecError;
+
 /// The scheduling class of the loads, always with nice 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -40,16 +42,14 @@ impl fmt::Display for LoadClass {
 }
 
 impl FromStr for LoadClass {
-    type Err = String;
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         match text {
             "other" => Ok(LoadClass::Other),
             "batch" => Ok(LoadClass::Batch),
             "idle" => Ok(LoadClass::Idle),
-            _ => Err(format!(
-                "unknown load class '{text}': it is other, batch or idle"
-            )),
+            _ => Err(SpecError::UnknownClass(text.to_owned())),
         }
     }
 }

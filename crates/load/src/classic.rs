@@ -1,5 +1,6 @@
 //! The command line and the output of the hackbench of rt-tests.
 
+use crate::error::SpecError;
 use crate::generators::hackbench::GENERATOR;
 use crate::item::LoadItem;
 use crate::parameter::Values;
@@ -8,7 +9,7 @@ use crate::report::LoadReport;
 /// The item that the classic arguments mean: `-g groups -l loops -s datasize
 /// -f fds -p|--pipe -T|--threads -P|--process`, with the classic defaults.
 /// Finite, unlike `--load hackbench`.
-pub fn classic_item(arguments: &[String]) -> Result<LoadItem, String> {
+pub fn classic_item(arguments: &[String]) -> Result<LoadItem, SpecError> {
     let mut set: Values = [("groups", 10), ("loops", 100), ("fds", 20)]
         .map(|(key, value)| (key.to_owned(), value))
         .into();
@@ -23,10 +24,7 @@ pub fn classic_item(arguments: &[String]) -> Result<LoadItem, String> {
             "-p" | "--pipe" => "pipe",
             "-T" | "--threads" | "-P" | "--process" => "threads",
             _ => {
-                return Err(format!(
-                    "hackbench: unknown argument '{argument}': \
-                     known are -g -l -s -f with a number, and -p -T -P"
-                ));
+                return Err(SpecError::ClassicArgument(argument.clone()));
             }
         };
         let value = match letter {
@@ -34,11 +32,11 @@ pub fn classic_item(arguments: &[String]) -> Result<LoadItem, String> {
             _ if key == "pipe" || key == "threads" => "1",
             _ => {
                 let value = attached.or_else(|| arguments.next().map(String::as_str));
-                value.ok_or_else(|| format!("hackbench: {letter} needs a number"))?
+                value.ok_or_else(|| SpecError::ClassicNumber(letter.to_owned()))?
             }
         };
         if (letter, value) == ("-l", "0") || (letter, value) == ("--loops", "0") {
-            return Err("hackbench: -l 0 would do nothing: give a number from 1".into());
+            return Err(SpecError::ClassicNothing);
         }
         set.insert(key.to_owned(), GENERATOR.check(key, value)?);
     }
@@ -67,7 +65,7 @@ pub fn classic_line(report: &LoadReport) -> String {
 mod tests {
     use super::*;
 
-    fn classic(line: &str) -> Result<Values, String> {
+    fn classic(line: &str) -> Result<Values, SpecError> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         classic_item(&arguments).map(|item| item.set)
     }
@@ -93,7 +91,7 @@ mod tests {
         for line in [
             "-g 0", "-g", "-g -1", "-l 0", "-s 0", "-x", "10", "-f 1001", "-é",
         ] {
-            let error = classic(line).expect_err(line);
+            let error = classic(line).expect_err(line).to_string();
             assert!(!error.contains('\n'), "{error}");
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::thread;
 
 use crate::board::{Board, Slot};
+use crate::error::WorkError;
 use crate::job::Job;
 use crate::sys;
 
@@ -50,9 +51,11 @@ impl<'a> Context<'a> {
     }
 
     /// The directory for this load's files: the supervisor removes it.
-    pub fn scratch(&self) -> Result<&'a Path, String> {
+    pub fn scratch(&self) -> Result<&'a Path, WorkError> {
         let scratch = self.job.scratch.as_deref();
-        scratch.ok_or_else(|| "no scratch directory was given".into())
+        scratch.ok_or(WorkError::NotGiven {
+            what: "scratch directory",
+        })
     }
 
     /// Runs `body(0)` to `body(processes - 1)` in a process each, and waits
@@ -63,19 +66,19 @@ impl<'a> Context<'a> {
         &self,
         processes: usize,
         tasks: usize,
-        body: impl Fn(usize) -> Result<(), String>,
-    ) -> Result<(), String> {
+        body: impl Fn(usize) -> Result<(), WorkError>,
+    ) -> Result<(), WorkError> {
         self.board.expect(processes * tasks);
         for index in 0..processes {
             self.fork(|| body(index))?;
         }
-        match sys::wait(-1, true) {
+        match sys::wait(None, true) {
             Ok(Some(ended)) if !ended.success() => {
-                let end = ended.describe();
-                Err(format!("a worker (process {}) ended: {end}", ended.pid))
+                let who = format!("a worker (process {})", ended.pid);
+                Err(WorkError::ended(who, ended))
             }
-            Ok(_) => Err("a worker ended before it was told to".into()),
-            Err(error) => Err(format!("waiting for the workers failed: {error}")),
+            Ok(_) => Err(WorkError::Early { who: "a worker" }),
+            Err(error) => Err(WorkError::system("waiting for the workers failed")(error)),
         }
     }
 
@@ -85,19 +88,17 @@ impl<'a> Context<'a> {
     pub fn threads(
         &self,
         threads: usize,
-        body: impl Fn(usize) -> Result<(), String> + Sync,
-    ) -> Result<(), String> {
+        body: impl Fn(usize) -> Result<(), WorkError> + Sync,
+    ) -> Result<(), WorkError> {
         let member = |index| {
-            let ended_early = || "a thread ended before it was told to".to_owned();
+            let ended_early = || WorkError::Early { who: "a thread" };
             self.board
                 .fail(&body(index).err().unwrap_or_else(ended_early));
             sys::exit_now(1);
         };
         let member = &member;
         if !sys::has_room(threads.saturating_mul(THREAD_STACK + THREAD_REST)) {
-            return Err(format!(
-                "there is no memory for {threads} threads: raise its limit (ulimit -v)"
-            ));
+            return Err(WorkError::NoRoom { threads });
         }
         thread::scope(|scope| {
             for index in 0..threads {
@@ -105,18 +106,18 @@ impl<'a> Context<'a> {
                 if let Err(error) = builder.spawn_scoped(scope, move || member(index)) {
                     let hint = "raise the limits of processes (ulimit -u, pids.max) and of \
                                 memory (ulimit -v)";
-                    self.board
-                        .fail(&format!("starting a thread failed: {error}: {hint}"));
+                    let failed = WorkError::advised("starting a thread failed", hint);
+                    self.board.fail(&failed(error));
                     sys::exit_now(1);
                 }
             }
         });
-        Err("a thread panicked".into())
+        Err(WorkError::Panicked)
     }
 
     /// Runs `body` in a child process, which dies when this one does. What
     /// `body` returns as an error is the load's failure.
-    pub fn fork(&self, body: impl FnOnce() -> Result<(), String>) -> Result<i32, String> {
+    pub fn fork(&self, body: impl FnOnce() -> Result<(), WorkError>) -> Result<i32, WorkError> {
         let parent = std::process::id() as i32;
         let child = || {
             sys::die_with(parent);
@@ -128,8 +129,7 @@ impl<'a> Context<'a> {
                 }
             }
         };
-        sys::fork_child(child).map_err(|error| {
-            format!("fork failed: {error}: raise the limit of processes (ulimit -u, pids.max)")
-        })
+        let hint = "raise the limit of processes (ulimit -u, pids.max)";
+        sys::fork_child(child).map_err(WorkError::advised("fork failed", hint))
     }
 }

@@ -1,6 +1,7 @@
 //! What a load generator is.
 
 use crate::context::Context;
+use crate::error::{SpecError, WorkError};
 use crate::parameter::{Amount, Parameter, Values, parse_number};
 
 /// A kind of load that can be asked for by name.
@@ -21,7 +22,7 @@ pub struct Generator {
     /// About how much memory it takes with these values, in bytes.
     pub memory: fn(&Values) -> u64,
     /// The load itself; returns when it is finite and done, or has failed.
-    pub run: fn(&Context<'_>) -> Result<(), String>,
+    pub run: fn(&Context<'_>) -> Result<(), WorkError>,
 }
 
 impl Generator {
@@ -51,25 +52,35 @@ impl Generator {
         self.parameters.iter().map(pair).collect()
     }
 
-    /// Checks one setting; the error names the key and what is accepted.
-    pub fn check(&self, key: &str, text: &str) -> Result<u64, String> {
-        let name = self.name;
+    /// Checks one setting.
+    ///
+    /// # Errors
+    /// The error names the key and what is accepted.
+    pub fn check(&self, key: &str, text: &str) -> Result<u64, SpecError> {
+        let load = self.name;
         let Some(parameter) = self.parameters.iter().find(|p| p.key == key) else {
-            let known: Vec<_> = self.parameters.iter().map(|p| p.key).collect();
-            let known = known.join(", ");
-            return Err(format!(
-                "load {name} has no parameter '{key}': it has {known}"
-            ));
+            return Err(SpecError::UnknownParameter {
+                load,
+                key: key.to_owned(),
+                known: self.parameters.iter().map(|p| p.key).collect(),
+            });
         };
-        let Parameter { least, most, .. } = parameter;
+        let Parameter {
+            key,
+            description,
+            least,
+            most,
+            ..
+        } = *parameter;
         parse_number(text)
-            .filter(|value| (least..=most).contains(&value))
-            .ok_or_else(|| {
-                format!(
-                    "load {name}: {key}='{text}' is not accepted: \
-                     give a number from {least} to {most} ({})",
-                    parameter.description
-                )
+            .filter(|value| (least..=most).contains(value))
+            .ok_or_else(|| SpecError::Value {
+                load,
+                key,
+                text: text.to_owned(),
+                least,
+                most,
+                description,
             })
     }
 }

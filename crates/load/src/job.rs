@@ -1,8 +1,11 @@
 //! What one load has to do, as its supervisor is told on its command line.
 
-use std::collections::BTreeMap;
+use std::error::Error;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use crate::class::LoadClass;
 use crate::parameter::Values;
@@ -16,8 +19,9 @@ pub const NOTHING: &str = "--nothing";
 /// The name that a user's own command goes by.
 pub const COMMAND: &str = "command";
 
-/// What one load has to do, as told on the command line of its supervisor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What one load has to do: one argument of its supervisor, in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Job {
     /// A generator's name, or [`COMMAND`].
     pub name: String,
@@ -26,103 +30,151 @@ pub struct Job {
     /// The CPUs to run on; `None` is all that are allowed.
     pub cpus: Option<Vec<usize>>,
     /// A directory to be made and removed.
+    #[serde(with = "path")]
     pub scratch: Option<PathBuf>,
     /// The command line, for [`COMMAND`].
-    pub run: Option<OsString>,
+    pub run: Option<String>,
     /// All of the generator's parameters.
     pub values: Values,
 }
 
+/// Why arguments are no job.
+#[derive(Debug)]
+pub enum JobError {
+    /// There is none.
+    Missing,
+    /// It is no text.
+    NotText(OsString),
+    /// It is no job in JSON.
+    Json(serde_json::Error),
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no load is described"),
+            Self::NotText(argument) => write!(f, "not text: {argument:?}"),
+            Self::Json(error) => write!(f, "no description of a load: {error}"),
+        }
+    }
+}
+
+impl Error for JobError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Json(error) => Some(error),
+            Self::Missing | Self::NotText(_) => None,
+        }
+    }
+}
+
 impl Job {
-    pub fn to_arguments(&self) -> Vec<OsString> {
-        let mut arguments = vec![OsString::from(VERB), self.name.clone().into()];
-        let mut add = |key: &str, value: OsString| {
-            arguments.push(format!("--{key}").into());
-            arguments.push(value);
-        };
-        add("class", self.class.to_string().into());
-        if let Some(cpus) = &self.cpus {
-            let cpus: Vec<_> = cpus.iter().map(ToString::to_string).collect();
-            add("cpus", cpus.join(",").into());
-        }
-        if let Some(scratch) = &self.scratch {
-            add("scratch", scratch.into());
-        }
-        if let Some(run) = &self.run {
-            add("run", run.clone());
-        }
-        for (key, value) in &self.values {
-            add(key, value.to_string().into());
-        }
-        arguments
+    /// The job as the one argument behind [`VERB`].
+    pub fn to_argument(&self) -> String {
+        // Its maps have text as keys, and its paths are text or bytes: nothing of it can fail.
+        serde_json::to_string(self).expect("a job is JSON")
     }
 
-    pub fn from_arguments(mut arguments: impl Iterator<Item = OsString>) -> Result<Self, String> {
-        let text = |value: OsString| value.into_string().map_err(|v| format!("not text: {v:?}"));
-        let name = text(arguments.next().ok_or("no name of a load")?)?;
-        let mut job = Job {
-            name,
-            class: LoadClass::Other,
-            cpus: None,
-            scratch: None,
-            run: None,
-            values: BTreeMap::new(),
-        };
-        while let Some(key) = arguments.next() {
-            let key = text(key)?;
-            let value = arguments.next().ok_or_else(|| format!("{key}: no value"))?;
-            match key
-                .strip_prefix("--")
-                .ok_or_else(|| format!("{key}: no option"))?
-            {
-                "class" => job.class = text(value)?.parse()?,
-                "cpus" => {
-                    let numbers = text(value)?;
-                    let numbers: Result<_, _> = numbers.split(',').map(str::parse).collect();
-                    job.cpus = Some(numbers.map_err(|error| format!("--cpus: {error}"))?);
-                }
-                "scratch" => job.scratch = Some(value.into()),
-                "run" => job.run = Some(value),
-                key => {
-                    let number = text(value)?.parse();
-                    let number = number.map_err(|error| format!("--{key}: {error}"))?;
-                    job.values.insert(key.to_owned(), number);
-                }
-            }
-        }
-        Ok(job)
+    /// The job of a supervisor, given what follows [`VERB`].
+    pub fn from_arguments(mut arguments: impl Iterator<Item = OsString>) -> Result<Self, JobError> {
+        let argument = arguments.next().ok_or(JobError::Missing)?;
+        let text = argument.into_string().map_err(JobError::NotText)?;
+        serde_json::from_str(&text).map_err(JobError::Json)
+    }
+}
+
+/// A path as text; as bytes where it is none.
+mod path {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Name {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        let name = path
+            .clone()
+            .map(|path| match path.into_os_string().into_string() {
+                Ok(text) => Name::Text(text),
+                Err(other) => Name::Bytes(other.into_vec()),
+            });
+        name.serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+        let name = Option::<Name>::deserialize(from)?;
+        Ok(name.map(|name| match name {
+            Name::Text(text) => text.into(),
+            Name::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
-    #[test]
-    fn a_job_survives_the_command_line() {
-        let job = Job {
+    fn job() -> Job {
+        Job {
             name: "files".into(),
             class: LoadClass::Idle,
             cpus: Some(vec![0, 3]),
             scratch: Some("/tmp/a b".into()),
-            run: Some("echo 'x y'".into()),
-            values: [("readers".to_owned(), 7)].into(),
+            run: Some("echo 'x y' \"z\" \\ \n é".into()),
+            values: [("readers".to_owned(), u64::MAX)].into(),
+        }
+    }
+
+    fn again(job: &Job) -> Job {
+        let argument = OsString::from(job.to_argument());
+        Job::from_arguments([argument].into_iter()).expect("a job")
+    }
+
+    #[test]
+    fn a_job_survives_the_command_line() {
+        let job = job();
+        assert_eq!(again(&job), job);
+        let bare = Job {
+            cpus: None,
+            scratch: None,
+            run: None,
+            ..job
         };
-        let mut arguments = job.to_arguments().into_iter();
-        assert_eq!(arguments.next(), Some(VERB.into()));
-        assert_eq!(Job::from_arguments(arguments), Ok(job));
+        assert_eq!(again(&bare), bare);
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_survives_it_too() {
+        let odd = OsString::from_vec(b"/tmp/\xff/a".to_vec());
+        let job = Job {
+            scratch: Some(odd.into()),
+            ..job()
+        };
+        assert_eq!(again(&job), job);
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for arguments in [
-            &["cpu", "--class"][..],
-            &["cpu", "x", "y"],
-            &["cpu", "--cpus", "a"],
-            &[],
-        ] {
-            let arguments = arguments.iter().map(OsString::from);
-            assert!(Job::from_arguments(arguments).is_err());
+        let whole = job().to_argument();
+        let cut = &whole[..whole.len() - 1];
+        let more = whole.replacen('{', "{\"more\":1,", 1);
+        let class = whole.replace("idle", "fast");
+        for argument in ["cpu", "", "{}", "[]", cut, &more, &class] {
+            let error = Job::from_arguments([OsString::from(argument)].into_iter());
+            let error = error.expect_err(argument).to_string();
+            assert!(!error.contains('\n'), "{error}");
         }
+        assert!(Job::from_arguments(std::iter::empty()).is_err());
+        let odd = OsString::from_vec(vec![0xff]);
+        assert!(Job::from_arguments([odd].into_iter()).is_err());
     }
 }

@@ -53,7 +53,7 @@ mod tree;
 pub use class::LoadClass;
 pub use classic::{classic_item, classic_line};
 pub use context::Context;
-pub use error::LoadError;
+pub use error::{LoadError, SpecError, WorkError};
 pub use generator::Generator;
 pub use item::LoadItem;
 pub use kernel_paths::{KERNEL_PATHS, KERNEL_PATHS_NAME};

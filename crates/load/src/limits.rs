@@ -1,49 +1,43 @@
 //! The limit of open files, for loads that need very many.
 
-fn file_limit() -> libc::rlimit {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the pointer is to a live rlimit that the kernel fills.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    limit
-}
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-fn set_file_limit(limit: &libc::rlimit) -> bool {
-    // SAFETY: the pointer is to a live rlimit that is only read.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) == 0 }
+/// Whether a limit, which none is, is lower than what is wanted.
+fn is_below(limit: Option<u64>, wanted: u64) -> bool {
+    limit.is_some_and(|limit| limit < wanted)
 }
 
 /// Makes room for so many open files in this process: the soft limit goes up, and the hard one
 /// too where that is allowed (CAP_SYS_RESOURCE). Gives the limit then in force.
 pub fn want_files(wanted: u64) -> u64 {
-    let limit = file_limit();
-    if limit.rlim_cur < wanted {
-        set_file_limit(&libc::rlimit {
-            rlim_cur: wanted,
-            rlim_max: limit.rlim_max.max(wanted),
-        });
+    let limit = getrlimit(Resource::Nofile);
+    if is_below(limit.current, wanted) {
+        let raised = Rlimit {
+            current: Some(wanted),
+            maximum: limit.maximum.map(|maximum| maximum.max(wanted)),
+        };
+        // Where it is refused, the limit that is read back says so.
+        let _ = setrlimit(Resource::Nofile, raised);
     }
-    file_limit().rlim_cur
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// The limit that [`want_files`] would come to; this process's own stays as it is.
 fn possible_files(wanted: u64) -> u64 {
-    let limit = file_limit();
-    if limit.rlim_max >= wanted {
+    let limit = getrlimit(Resource::Nofile);
+    let Some(maximum) = limit.maximum.filter(|&maximum| maximum < wanted) else {
         return wanted;
-    }
-    let raised = libc::rlimit {
-        rlim_max: wanted,
-        ..limit
     };
-    if set_file_limit(&raised) {
+    let raised = Rlimit {
+        current: limit.current,
+        maximum: Some(wanted),
+    };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
         // Lowering is always allowed.
-        set_file_limit(&limit);
+        let _ = setrlimit(Resource::Nofile, limit);
         return wanted;
     }
-    limit.rlim_max
+    maximum
 }
 
 /// Files that a worker has open besides: the standard ones and the board.

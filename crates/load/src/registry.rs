@@ -87,6 +87,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_list_in_the_documents_is_this_one() {
+        let document = include_str!("../../../docs/load.md");
+        let list = markdown();
+        let lacking: Vec<&str> = list
+            .lines()
+            .filter(|line| !document.contains(line))
+            .collect();
+        assert!(
+            lacking.is_empty(),
+            "docs/load.md lacks\n{}",
+            lacking.join("\n")
+        );
+        assert!(document.contains(&list), "docs/load.md must hold\n\n{list}");
+    }
+
     /// What each file below `generators/` names of this crate, one line for each.
     fn named_by_generators() -> Vec<(String, String)> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generators");
@@ -113,6 +129,7 @@ mod tests {
             "area",
             "board",
             "context",
+            "error",
             "generator",
             "job",
             "limits",

@@ -14,7 +14,7 @@ use std::{fs, io, process};
 
 use crate::board::{Board, state};
 use crate::error::LoadError;
-use crate::job::{COMMAND, Job};
+use crate::job::{COMMAND, Job, VERB};
 use crate::look::{Look, Pause, Seen};
 use crate::report::{LoadReport, LoadStatus, rate};
 use crate::settings::LoadSettings;
@@ -39,9 +39,9 @@ pub(crate) struct Running {
 
 impl Running {
     pub fn start(job: Job, settings: &LoadSettings) -> Result<Self, LoadError> {
-        let failed = |error: io::Error| {
-            let what = format!("starting its supervisor failed: {error}");
-            LoadError::new(&job.name, what)
+        let failed = |source: io::Error| LoadError::Supervisor {
+            load: job.name.clone(),
+            source,
         };
         let board = Board::new().map_err(failed)?;
         board.set_seed(settings.seed);
@@ -49,7 +49,7 @@ impl Running {
         let itself = || PathBuf::from("/proc/self/exe");
         let marker = unique();
         let supervisor = Command::new(settings.program.clone().unwrap_or_else(itself))
-            .args(job.to_arguments())
+            .args([VERB, &job.to_argument()])
             .env(MARKER, &marker)
             .stdin(board.fd().try_clone_to_owned().map_err(failed)?)
             .stdout(OwnedFd::from(theirs))
@@ -176,7 +176,7 @@ impl Running {
             add("cpus", cpus.join(","));
         }
         if let Some(line) = &job.run {
-            add(COMMAND, line.to_string_lossy().into_owned());
+            add(COMMAND, line.clone());
         }
         if let Some(parent) = job.scratch.as_ref().and_then(|path| path.parent()) {
             add("directory", parent.display().to_string());

@@ -53,16 +53,22 @@ impl LoadSet {
         for load in &self.loads {
             loop {
                 if let Some(error) = load.error() {
-                    return Err(LoadError::new(&load.job.name, error));
+                    let load = load.job.name.clone();
+                    return Err(LoadError::Failed {
+                        load,
+                        reason: error,
+                    });
                 }
                 if load.board.state() != state::STARTING {
                     break;
                 }
                 if Instant::now() >= deadline {
-                    let (alive, expected) = (load.board.alive(), load.board.expected());
-                    let what =
-                        format!("only {alive} of {expected} tasks are there after {timeout:?}");
-                    return Err(LoadError::new(&load.job.name, what));
+                    return Err(LoadError::Late {
+                        load: load.job.name.clone(),
+                        alive: load.board.alive(),
+                        expected: load.board.expected(),
+                        timeout,
+                    });
                 }
                 if !wanted() {
                     return Ok(false);
@@ -186,7 +192,7 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
         values: Values::new(),
     };
     if let LoadSpec::Command(line) = spec {
-        let run = Some(line.into());
+        let run = Some(line.clone());
         return Ok(vec![Job {
             run,
             ..job(COMMAND)
@@ -197,7 +203,7 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
     let items = spec.items();
     let loads = items.len();
     for LoadItem { name, set } in items {
-        let unknown = || LoadError::new(&name, "there is no such load");
+        let unknown = || LoadError::Unknown { load: name.clone() };
         let generator = registry::find(&name).ok_or_else(unknown)?;
         let standard = matches!(spec, LoadSpec::Standard)
             .then(|| standard::resolve(&name, cpus, available))
@@ -213,12 +219,11 @@ fn jobs(spec: &LoadSpec, settings: &LoadSettings) -> Result<Vec<Job>, LoadError>
         });
     }
     if wanted > available / memory::REFUSED_SHARE {
-        let (wanted, available) = (wanted >> 20, available >> 20);
-        let what = format!(
-            "about {wanted} MiB of memory would be taken, and of the {available} MiB available \
-             at most half may be: name fewer loads, or give them smaller numbers"
-        );
-        return Err(LoadError::new(&spec.label(), what));
+        return Err(LoadError::Memory {
+            loads: spec.label(),
+            wanted_mib: wanted >> 20,
+            available_mib: available >> 20,
+        });
     }
     Ok(jobs)
 }

@@ -1,5 +1,6 @@
 //! What `--load` says, as plain data.
 
+use crate::error::SpecError;
 use crate::item::LoadItem;
 use crate::parameter::Values;
 use crate::{kernel_paths, registry, standard};
@@ -22,8 +23,9 @@ impl LoadSpec {
     /// stands for all of [`kernel_paths::KERNEL_PATHS`], or, when the text holds a space or a slash, a
     /// command line.
     ///
-    /// The error is one line that lists what is known.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// # Errors
+    /// One line that lists what is known.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
         match text {
             "" => return Err(unknown("")),
@@ -73,14 +75,14 @@ impl LoadSpec {
     }
 }
 
-fn parse_element(text: &str) -> Result<Vec<LoadItem>, String> {
+fn parse_element(text: &str) -> Result<Vec<LoadItem>, SpecError> {
     if text == kernel_paths::KERNEL_PATHS_NAME {
         return Ok(kernel_paths::items());
     }
     parse_item(text).map(|item| vec![item])
 }
 
-fn parse_item(text: &str) -> Result<LoadItem, String> {
+fn parse_item(text: &str) -> Result<LoadItem, SpecError> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or("");
     let generator = registry::find(name).ok_or_else(|| unknown(name))?;
@@ -90,25 +92,22 @@ fn parse_item(text: &str) -> Result<LoadItem, String> {
         let (key, value) = part.split_once('=').unwrap_or((part, "1"));
         let value = generator.check(key, value)?;
         if set.insert(key.to_owned(), value).is_some() {
-            return Err(format!("load {name}: {key} is set twice"));
+            return Err(SpecError::Twice {
+                load: generator.name,
+                key: key.to_owned(),
+            });
         }
     }
     let name = name.to_owned();
     Ok(LoadItem { name, set })
 }
 
-fn unknown(name: &str) -> String {
-    let known: Vec<_> = registry::ALL.iter().map(|g| g.name).collect();
-    let alone = match name {
-        "none" | "standard" => ", which stand alone",
-        _ => "",
-    };
-    format!(
-        "unknown load '{name}': known are standard and none{alone}, {}, a list of {}, \
-         or a command line with a space or a slash in it",
-        kernel_paths::KERNEL_PATHS_NAME,
-        known.join(", ")
-    )
+fn unknown(name: &str) -> SpecError {
+    SpecError::UnknownLoad {
+        name: name.to_owned(),
+        set: kernel_paths::KERNEL_PATHS_NAME,
+        known: registry::ALL.iter().map(|g| g.name).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +170,7 @@ mod tests {
             "cpu,",
             "standard,cpu",
         ] {
-            let error = LoadSpec::parse(text).expect_err(text);
+            let error = LoadSpec::parse(text).expect_err(text).to_string();
             assert!(error.contains("hackbench, mmap, fork"), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
@@ -190,17 +189,20 @@ mod tests {
             "9999999999G",
         ] {
             let error = LoadSpec::parse(&format!("hackbench:groups={value}")).expect_err(value);
+            let error = error.to_string();
             assert!(
                 error.contains("groups") && error.contains("from 1 to"),
                 "{error}"
             );
         }
         let error = LoadSpec::parse("cpu:sped=5").expect_err("unknown key");
+        let error = error.to_string();
         assert!(
             error.contains("'sped'") && error.contains("workers"),
             "{error}"
         );
         let error = LoadSpec::parse("cpu:workers=1:workers=2").expect_err("twice");
+        let error = error.to_string();
         assert!(error.contains("twice"), "{error}");
     }
 

@@ -131,6 +131,18 @@ mod tests {
     use crate::registry;
 
     #[test]
+    fn the_table_in_the_documents_is_this_one() {
+        let document = include_str!("../../../docs/load.md");
+        let title = format!("## The standard load, version {VERSION}\n");
+        assert!(document.contains(&title), "its version");
+        let table = markdown();
+        assert!(
+            document.contains(&table),
+            "docs/load.md must hold\n\n{table}"
+        );
+    }
+
+    #[test]
     fn every_parameter_is_laid_down_and_in_range() {
         for Part { name, set, .. } in PARTS {
             let generator = registry::find(name).expect("a generator of this name");

@@ -8,7 +8,7 @@ use crate::supervisor;
 
 pub use crate::job::VERB;
 
-/// The entry of `__load NAME --key value ...`, given what follows the verb.
+/// The entry of `__load JOB`, given what follows the verb.
 ///
 /// The controller passes the [`Board`] as standard input and a socket, whose
 /// end tells that the controller is gone, as standard output; typed by hand
@@ -21,6 +21,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match Job::from_arguments(arguments) {
         Ok(job) => supervisor::main(&job),
-        Err(error) => supervisor::refuse(&error),
+        Err(error) => supervisor::refuse(&error.to_string()),
     }
 }

@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use crate::board::scatter;
 use crate::context::Context;
+use crate::error::WorkError;
 use crate::generator::Generator;
 use crate::parameter::{Amount, Parameter, Values};
 
@@ -41,7 +42,7 @@ const FLOAT_STEPS: u32 = 25_000;
 const STREAM_WORDS: usize = 64 << 10;
 const CHASE_STEPS: usize = 2_000;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let words = context.size("bytes") / size_of::<u64>();
     context.crew(context.size("workers"), 1, |index| {
         let mut memory: Vec<u64> = (0..words as u64).map(scatter).collect();

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::area;
 use crate::context::Context;
+use crate::error::WorkError;
 use crate::generator::Generator;
 use crate::job::{NOTHING, VERB};
 use crate::parameter::{Amount, Parameter, Values};
@@ -43,7 +44,7 @@ pub const GENERATOR: Generator = Generator {
 /// The exit status of a child that could not exec, as in the shell.
 const NO_EXEC: i32 = 127;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let page = area::page_size();
     let bytes = context.size("pages").saturating_mul(page);
     context.crew(context.size("workers"), 1, |index| {
@@ -62,7 +63,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
     })
 }
 
-fn one(context: &Context<'_>, memory: &mut [u8], page: usize, exec: bool) -> Result<(), String> {
+fn one(context: &Context<'_>, memory: &mut [u8], page: usize, exec: bool) -> Result<(), WorkError> {
     let child = context.fork(|| {
         for byte in memory.iter_mut().step_by(page) {
             *byte = byte.wrapping_add(1);
@@ -70,15 +71,21 @@ fn one(context: &Context<'_>, memory: &mut [u8], page: usize, exec: bool) -> Res
         if exec {
             let mut this = Command::new("/proc/self/exe");
             let error = this.args([VERB, NOTHING]).exec();
-            context.board().fail(&format!("exec failed: {error}"));
+            context
+                .board()
+                .fail(&WorkError::system("exec failed")(error));
             sys::exit_now(NO_EXEC);
         }
         Ok(())
     })?;
-    match sys::wait(child, true) {
+    match sys::wait(Some(child), true) {
         Ok(Some(ended)) if ended.success() => Ok(()),
-        Ok(Some(ended)) => Err(format!("a forked child ended: {}", ended.describe())),
-        Ok(None) => Err("a forked child is lost".into()),
-        Err(error) => Err(format!("waiting for a forked child failed: {error}")),
+        Ok(Some(ended)) => Err(WorkError::ended("a forked child", ended)),
+        Ok(None) => Err(WorkError::Lost {
+            who: "a forked child",
+        }),
+        Err(error) => Err(WorkError::system("waiting for a forked child failed")(
+            error,
+        )),
     }
 }

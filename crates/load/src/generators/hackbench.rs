@@ -10,6 +10,7 @@ use std::thread;
 
 use crate::board::Slot;
 use crate::context::Context;
+use crate::error::WorkError;
 use crate::generator::Generator;
 use crate::parameter::{Amount, Parameter, Values};
 use crate::sys;
@@ -74,7 +75,7 @@ pub const GENERATOR: Generator = Generator {
     run,
 };
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let plan = Plan {
         fds: context.size("fds"),
         loops: context.value("loops"),
@@ -85,20 +86,20 @@ fn run(context: &Context<'_>) -> Result<(), String> {
     let threads = context.is_on("threads");
     context.board().expect(2 * plan.fds * groups);
     let channel = || {
-        channel(pipes).map_err(|error| {
-            let hint = "raise the limit of open files (ulimit -n) or give fewer groups";
-            format!("opening a channel failed: {error}: {hint}")
-        })
+        channel(pipes).map_err(WorkError::advised(
+            "opening a channel failed",
+            "raise the limit of open files (ulimit -n) or give fewer groups",
+        ))
     };
     let channels = |_| (0..plan.fds).map(|_| channel()).collect();
     if threads {
-        let groups: Result<Vec<Vec<_>>, String> = (0..groups).map(channels).collect();
+        let groups: Result<Vec<Vec<_>>, WorkError> = (0..groups).map(channels).collect();
         run_threads(context, &plan, &groups?)
     } else {
         for group in 0..groups {
             // Only this group's ends are open at a time: its members inherit
             // them, and they are closed before the next group's are made.
-            let channels: Result<Vec<_>, String> = channels(group);
+            let channels: Result<Vec<_>, WorkError> = channels(group);
             start_group(context, &plan, group, &channels?)?;
         }
         reap(context, &plan, 2 * plan.fds * groups)
@@ -129,30 +130,31 @@ fn start_group(
     plan: &Plan,
     group: usize,
     channels: &[Channel],
-) -> Result<(), String> {
+) -> Result<(), WorkError> {
     for (index, (reader, _)) in channels.iter().enumerate() {
         let slot = context.slot(group * plan.fds + index);
         context.fork(|| {
             context.board().arrive();
-            receive(plan, reader, slot).map_err(|error| format!("reading failed: {error}"))
+            receive(plan, reader, slot).map_err(WorkError::system("reading failed"))
         })?;
     }
     for _ in channels {
         context.fork(|| {
             context.board().arrive();
-            send(plan, channels).map_err(|error| format!("writing failed: {error}"))
+            send(plan, channels).map_err(WorkError::system("writing failed"))
         })?;
     }
     Ok(())
 }
 
-fn reap(context: &Context<'_>, plan: &Plan, members: usize) -> Result<(), String> {
+fn reap(context: &Context<'_>, plan: &Plan, members: usize) -> Result<(), WorkError> {
     for _ in 0..members {
-        let ended = sys::wait(-1, true).map_err(|error| format!("waiting failed: {error}"))?;
+        let ended = sys::wait(None, true).map_err(WorkError::system("waiting failed"))?;
         context.board().left();
         match ended {
             Some(ended) if !ended.success() || plan.loops == 0 => {
-                return Err(format!("process {} ended: {}", ended.pid, ended.describe()));
+                let who = format!("process {}", ended.pid);
+                return Err(WorkError::ended(who, ended));
             }
             _ => {}
         }
@@ -161,9 +163,13 @@ fn reap(context: &Context<'_>, plan: &Plan, members: usize) -> Result<(), String
     Ok(())
 }
 
-fn run_threads(context: &Context<'_>, plan: &Plan, groups: &[Vec<Channel>]) -> Result<(), String> {
+fn run_threads(
+    context: &Context<'_>,
+    plan: &Plan,
+    groups: &[Vec<Channel>],
+) -> Result<(), WorkError> {
     let board = context.board();
-    let broken = |error: String| {
+    let broken = |error: WorkError| {
         board.fail(&error);
         // The others wait for messages that will never come.
         sys::exit_now(1);
@@ -177,7 +183,7 @@ fn run_threads(context: &Context<'_>, plan: &Plan, groups: &[Vec<Channel>]) -> R
             None => send(plan, channels),
         };
         if let Err(error) = done {
-            broken(format!("a thread's message failed: {error}"));
+            broken(WorkError::system("a thread's message failed")(error));
         }
         board.left();
     };
@@ -189,7 +195,7 @@ fn run_threads(context: &Context<'_>, plan: &Plan, groups: &[Vec<Channel>]) -> R
                 let spawned = builder.spawn_scoped(scope, move || member(group, index));
                 if let Err(error) = spawned {
                     let hint = "raise the limit of processes (ulimit -u, pids.max)";
-                    broken(format!("starting a thread failed: {error}: {hint}"));
+                    broken(WorkError::advised("starting a thread failed", hint)(error));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::context::Context;
+use crate::error::WorkError;
 use crate::generator::Generator;
 use crate::limits::{self, OTHER_FILES};
 use crate::parameter::{Amount, Parameter, Values};
@@ -39,19 +40,20 @@ pub const GENERATOR: Generator = Generator {
     run,
 };
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let descriptors = context.value("descriptors");
     let limit = limits::want_files(descriptors + OTHER_FILES);
     if limit < descriptors + OTHER_FILES {
-        return Err(format!(
-            "{descriptors} descriptors are wanted, and the limit of open files (ulimit -Hn) is \
-             {limit}: give fewer with poll:descriptors={}, or raise the limit",
-            limit.saturating_sub(OTHER_FILES).max(1)
-        ));
+        return Err(WorkError::OpenFiles {
+            wanted: descriptors,
+            limit,
+            possible: limit.saturating_sub(OTHER_FILES).max(1),
+        });
     }
     context.crew(context.size("workers"), 1, |index| {
         let failed = |error: io::Error| {
-            format!("polling {descriptors} descriptors failed: {error}: give fewer")
+            let what = format!("polling {descriptors} descriptors failed");
+            WorkError::advised(what, "give fewer")(error)
         };
         // A pipe that nobody writes to, by so many names.
         let (reader, _writer) = io::pipe().map_err(failed)?;

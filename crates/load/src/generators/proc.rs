@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::board::Slot;
 use crate::context::Context;
+use crate::error::WorkError;
 use crate::generator::Generator;
 use crate::parameter::{Amount, Parameter, Values};
 
@@ -36,14 +37,14 @@ const BLOCKS: usize = 20;
 /// memory or contain what no reader of figures looks at.
 const PASSED: &[&str] = &["kmsg", "kcore", "kallsyms", "mem", "pagemap"];
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     context.crew(context.size("workers"), 1, |index| {
         let slot = context.slot(index);
         let mut block = vec![0; BLOCK];
         context.board().arrive();
         loop {
             walk(slot, &mut block)
-                .map_err(|error| format!("/proc can't be read: {error}: mount it"))?;
+                .map_err(WorkError::advised("/proc can't be read", "mount it"))?;
             slot.add_also(0, 1);
         }
     })

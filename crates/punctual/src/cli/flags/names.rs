@@ -10,7 +10,7 @@ use super::super::units;
 use super::gaps::Probe;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
-use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
+use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, SpecError, registry};
 use punctual_record::Subject;
 use punctual_report::formats::Format;
 
@@ -96,7 +96,7 @@ pub fn text(names: fn() -> Vec<&'static str>) -> Listed<String> {
 /// `--load` and the LOAD of `load`.
 pub fn load() -> Listed<LoadSpec> {
     Listed {
-        read: Reader::Word(LoadSpec::parse),
+        read: Reader::Word(|text| LoadSpec::parse(text).map_err(|error| error.to_string())),
         names: || [&["standard", "none", KERNEL_PATHS_NAME], &generators()[..]].concat(),
     }
 }
@@ -109,7 +109,7 @@ pub fn generators() -> Vec<&'static str> {
 /// `--load-class`.
 pub fn load_class() -> Listed<LoadClass> {
     Listed {
-        read: Reader::Word(str::parse),
+        read: Reader::Word(|text| text.parse().map_err(|error: SpecError| error.to_string())),
         names: || vec!["other", "batch", "idle"],
     }
 }
