@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::SpecError;
-
 /// The scheduling class of the loads, always with nice 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,15 +39,28 @@ impl fmt::Display for LoadClass {
     }
 }
 
-impl FromStr for LoadClass {
-    type Err = SpecError;
+/// A text that names no class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownClass(pub String);
 
-    fn from_str(text: &str) -> Result<Self, SpecError> {
+impl fmt::Display for UnknownClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        write!(f, "unknown load class '{text}': it is other, batch or idle")
+    }
+}
+
+impl std::error::Error for UnknownClass {}
+
+impl FromStr for LoadClass {
+    type Err = UnknownClass;
+
+    fn from_str(text: &str) -> Result<Self, UnknownClass> {
         match text {
             "other" => Ok(LoadClass::Other),
             "batch" => Ok(LoadClass::Batch),
             "idle" => Ok(LoadClass::Idle),
-            _ => Err(SpecError::UnknownClass(text.to_owned())),
+            _ => Err(UnknownClass(text.to_owned())),
         }
     }
 }

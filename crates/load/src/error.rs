@@ -52,8 +52,6 @@ pub enum SpecError {
         /// The parameter.
         key: String,
     },
-    /// There is no class of this name.
-    UnknownClass(String),
     /// An argument that hackbench does not have.
     ClassicArgument(String),
     /// An argument of hackbench without its number.
@@ -95,9 +93,6 @@ impl fmt::Display for SpecError {
                  {most} ({description})"
             ),
             Self::Twice { load, key } => write!(f, "load {load}: {key} is set twice"),
-            Self::UnknownClass(text) => {
-                write!(f, "unknown load class '{text}': it is other, batch or idle")
-            }
             Self::ClassicArgument(argument) => write!(
                 f,
                 "hackbench: unknown argument '{argument}': known are -g -l -s -f with a number, \

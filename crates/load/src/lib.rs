@@ -50,7 +50,7 @@ mod supervisor;
 mod sys;
 mod tree;
 
-pub use class::LoadClass;
+pub use class::{LoadClass, UnknownClass};
 pub use classic::{classic_item, classic_line};
 pub use context::Context;
 pub use error::{LoadError, SpecError, WorkError};

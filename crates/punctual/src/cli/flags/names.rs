@@ -10,7 +10,7 @@ use super::super::units;
 use super::gaps::Probe;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
-use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, SpecError, registry};
+use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, UnknownClass, registry};
 use punctual_record::Subject;
 use punctual_report::formats::Format;
 
@@ -109,7 +109,10 @@ pub fn generators() -> Vec<&'static str> {
 /// `--load-class`.
 pub fn load_class() -> Listed<LoadClass> {
     Listed {
-        read: Reader::Word(|text| text.parse().map_err(|error: SpecError| error.to_string())),
+        read: Reader::Word(|text| {
+            text.parse()
+                .map_err(|error: UnknownClass| error.to_string())
+        }),
         names: || vec!["other", "batch", "idle"],
     }
 }
