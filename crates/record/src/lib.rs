@@ -30,7 +30,7 @@ pub mod watch;
 pub use blocks::{Blocking, Blocks};
 pub use cpus::cpu_list;
 pub use cross::{CrossCheck, CrossFigure};
-pub use directory::{RUN_FILE, RunDirectory, save_whole};
+pub use directory::{RUN_FILE, RunDirectory};
 pub use error::RecordError;
 pub use evidence::{Evidence, analyse_record, invalid_reasons};
 pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
