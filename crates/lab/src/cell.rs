@@ -21,7 +21,7 @@ use super::room::Room;
 use super::rootfs::{self, RootfsError};
 use super::work::WorkFolder;
 use punctual_record::lab::{Fingerprint, GuestTime, LabBill, LabLoad, Laboratory};
-use punctual_record::{Demand, RUN_FILE, Run, Standing};
+use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
 /// Words of the kernel's command line that are ours.
 const OWN_WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps";
@@ -474,13 +474,9 @@ impl Made {
 /// Several processors of an emulator wait for each other and for the host: what is measured
 /// on them is no latency, and the record must not say so.
 fn refuse_latencies(run: &mut Run, cpus: u64) {
-    run.demands.push(Demand {
-        name: "virtual-time".to_owned(),
-        asked: "one processor, in virtual time".to_owned(),
-        found: format!("{cpus} processors of an emulator, at the host's pace"),
-        standing: Standing::NotInForce,
-        mend: Some("punctual lab --cpus 1".to_owned()),
-    });
+    let condition = Condition::VirtualTime { cpus };
+    run.demands
+        .push(Demand::requested(condition, false, || Fix::OneCpu));
     if let Ok(analysis) = punctual_record::analyse_record(run) {
         run.conclude(analysis);
     }
