@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod bounds;
 pub mod conditions;
 pub mod cpus;
 mod cross;
@@ -12,7 +13,11 @@ pub mod evidence;
 pub mod explanation;
 pub mod files;
 mod gaps;
+pub mod invalid;
+pub mod judgement;
 pub mod lab;
+pub mod laboratory;
+pub mod ledger;
 mod load;
 pub mod merge;
 mod peaks;
@@ -32,9 +37,12 @@ pub use cpus::cpu_list;
 pub use cross::{CrossCheck, CrossFigure};
 pub use directory::{RUN_FILE, RunDirectory, save_whole};
 pub use error::RecordError;
-pub use evidence::{Evidence, analyse_record, invalid_reasons};
+pub use evidence::Evidence;
 pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
 pub use gaps::{Gaps, Method, Subject, Watched};
+pub use invalid::{InvalidReason, LoadFault, MarkFault, invalid_reasons};
+pub use judgement::{Judgement, analyse_record};
+pub use ledger::Ledger;
 pub use load::{IDLE_SHARE, WorkCheck};
 pub use merge::{MergeError, Merger, merge};
 pub use placement::{Chosen, Placement};

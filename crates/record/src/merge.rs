@@ -11,9 +11,10 @@ use punctual_stats::histogram::{Histogram, SparseHistogram};
 
 use super::blocks::Blocking;
 use super::conditions::{Role, differences};
-use super::evidence::{analyse_record, missed_late};
-use super::explanation::Ledger;
+use super::evidence::missed_late;
 use super::gaps::Gaps;
+use super::judgement::analyse_record;
+use super::ledger::Ledger;
 use super::run::{
     Beginning, Demand, Event, FORMAT, Imported, Merged, OwnCost, Run, State, VERSION,
 };

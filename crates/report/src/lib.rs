@@ -31,5 +31,6 @@ pub mod svg;
 pub mod table;
 pub mod terminal;
 pub mod terms;
+pub mod verdict;
 mod watch;
 pub mod words;

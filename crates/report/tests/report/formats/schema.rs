@@ -45,6 +45,7 @@ fn records() -> Vec<Run> {
     full.demands[0].mend = Some("setcap".to_owned());
     full.threads[0].error = Some("gone".to_owned());
     full.loads[0].failed = Some("gone".to_owned());
+    full.loads[0].idle_run = Some(crate::verdicts::idle(Some(1_000_000)));
     full.loads[0].check = Some(WorkCheck {
         looked_ns: 10_000_000_000,
         idle_ns: 2_000_000_000,
@@ -63,7 +64,7 @@ fn records() -> Vec<Run> {
         reason: "interrupt".to_owned(),
     };
     full.system = full_system();
-    full.laboratory = Some(lab::Laboratory {
+    full.laboratory = Some(laboratory::Laboratory {
         program: Some("/bin/true".to_owned()),
         ..crate::labs::laboratory("rt")
     });
@@ -130,6 +131,10 @@ fn records() -> Vec<Run> {
     let mut invalid = run(3);
     invalid.demands[0].standing = Standing::NotInForce;
     invalid.verdict = Some(analyse_record(&invalid).unwrap().verdict);
+    let mut several_kinds = run(7);
+    several_kinds.verdict = Some(crate::verdicts::every_kind().verdict);
+    let mut every_fault = run(8);
+    every_fault.verdict = Some(crate::verdicts::invalid().verdict);
     let mut unfinished = run_of(vec![thread(0, &[], 2)]);
     unfinished.state = State::Unfinished;
     unfinished.analysis = None;
@@ -155,6 +160,8 @@ fn records() -> Vec<Run> {
         several,
         run(1),
         invalid,
+        several_kinds,
+        every_fault,
         unfinished,
         inconclusive,
         merged,
@@ -238,7 +245,6 @@ fn with_halves(run: &mut Run) {
     let settings = punctual_stats::Settings {
         confidence: 0.95,
         requirements: run.request.requirements.clone(),
-        invalid_reasons: Vec::new(),
     };
     let analysis = punctual_stats::analyse(&view, &settings);
     run.verdict = Some(analysis.verdict.clone());
