@@ -182,7 +182,7 @@ fn not_followed(run: &Run) -> Option<InvalidReason> {
         return Some(InvalidReason::ProgramsNotFollowed);
     }
     let unknown = watch.unfollowed > 0;
-    (watch.beyond > 0 || unknown).then(|| InvalidReason::ThreadsNotFollowed {
+    (watch.beyond > 0 || unknown).then_some(InvalidReason::ThreadsNotFollowed {
         beyond: watch.beyond,
         at_least: unknown,
         room: watch.threads.len() as u64,

@@ -16,6 +16,9 @@ use super::words;
 pub(crate) use reasons::in_one_run;
 pub use reasons::reason;
 
+/// Of a verdict that does not follow from what its record holds.
+const UNFOUNDED: &str = "the record does not hold the reason";
+
 /// The verdict in a sentence to quote, with the word of the outcome.
 #[must_use]
 pub fn sentence(judgement: &Judgement) -> String {
@@ -27,7 +30,12 @@ pub fn sentence(judgement: &Judgement) -> String {
 pub fn claim(judgement: &Judgement) -> String {
     let verdict = &judgement.verdict;
     if verdict.outcome == Outcome::Invalid {
-        return reasons(judgement).join("; ");
+        let reasons = reasons(judgement);
+        // A record from elsewhere may say so and hold nothing that makes it so.
+        return match reasons.is_empty() {
+            true => UNFOUNDED.to_owned(),
+            false => reasons.join("; "),
+        };
     }
     let decides = |outcome: Outcome| outcome == verdict.outcome;
     let waking = verdict.requirements.iter().filter(|r| decides(r.outcome));
@@ -36,10 +44,16 @@ pub fn claim(judgement: &Judgement) -> String {
         .map(|result| requirement(result, judgement))
         .chain(taking.map(length))
         .collect();
-    if sentences.is_empty() {
-        return "nothing was required".to_owned();
+    if !sentences.is_empty() {
+        return sentences.join(" ");
     }
-    sentences.join(" ")
+    let required = !verdict.requirements.is_empty() || !verdict.lengths.is_empty();
+    let why = if required {
+        UNFOUNDED
+    } else {
+        "nothing was required"
+    };
+    why.to_owned()
 }
 
 /// Why the run is not valid, or the outcome of each where several things were required.

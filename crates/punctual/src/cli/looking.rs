@@ -79,7 +79,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
             &punctual_report::lab::page(&lab, &base(file, &directory)?),
         )?;
     } else if flags.json {
-        out::print(&punctual_report::summary_json::of_lab(&lab));
+        out::print(&summary_json::of_lab(&lab));
     } else {
         out::print(&punctual_report::lab::tables(&lab, &out::style()));
     }

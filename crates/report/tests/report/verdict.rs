@@ -4,7 +4,7 @@ use punctual_record::{Judgement, Run, analyse_record};
 use punctual_report::{statements, summary_json, verdict};
 use punctual_stats::miss::{MissBound, TimeUnknown};
 use punctual_stats::requirement::Requirement;
-use punctual_stats::verdict::{InvalidEvidence, Outcome, RequirementResult, Seen};
+use punctual_stats::verdict::{InvalidEvidence, Outcome, RequirementResult, Seen, Verdict};
 use serde_json::Value;
 
 use super::support::run;
@@ -312,6 +312,19 @@ fn an_invalid_run_says_why_and_claims_nothing() {
         "0.004 % of 100,000 cycles missed 100 µs (3 late, 1 skipped; 2 bursts; worst 1.52 ms) \
          under standard-load."
     );
+}
+
+/// It may come from anywhere, and is shown as it is.
+#[test]
+fn a_verdict_that_does_not_follow_from_its_record_is_said_to_lack_its_reason() {
+    let mut run = run(1);
+    run.verdict = run.verdict.map(Verdict::invalidated);
+    let sentence = statements::headline(&run).sentence;
+    assert_eq!(sentence, "INVALID: the record does not hold the reason");
+    let mut alone = judgement(vec![waking(1e-4, Outcome::Pass, no_miss())], Vec::new());
+    alone.verdict.outcome = Outcome::Fail;
+    let sentence = verdict::sentence(&alone);
+    assert_eq!(sentence, "FAIL: the record does not hold the reason");
 }
 
 /// Every text in a value, with its place.
