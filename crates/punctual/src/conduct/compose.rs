@@ -271,6 +271,7 @@ pub fn load(report: LoadReport) -> Load {
         rate: report.rate,
         failed: report.failed,
         check: report.check,
+        idle_run: None,
     }
 }
 
@@ -296,6 +297,7 @@ pub fn load_under_way(status: &LoadStatus) -> Load {
         rate: status.rate,
         failed: status.error.clone(),
         check: (status.check.looked_ns > 0).then_some(status.check),
+        idle_run: None,
     }
 }
 
