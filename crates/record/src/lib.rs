@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod begun;
 mod blocks;
 pub mod conditions;
 pub mod cpus;
@@ -17,12 +18,14 @@ mod load;
 pub mod merge;
 mod peaks;
 mod placement;
+pub mod proc_stat;
 pub mod read;
 pub mod run;
 pub mod samples;
 pub mod scan;
 mod stops;
 pub mod system;
+pub mod text;
 pub mod time;
 mod validate;
 pub mod watch;

@@ -37,7 +37,6 @@ pub mod process;
 mod processor;
 mod root;
 mod scheduler;
-mod stat;
 mod survey;
 mod tasks;
 mod virtualisation;
