@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod begun;
 mod blocks;
 mod bounds;
 pub mod condition;
@@ -24,6 +25,7 @@ mod load;
 pub mod merge;
 mod peaks;
 mod placement;
+pub mod proc_stat;
 pub mod read;
 pub mod run;
 pub mod samples;
@@ -32,6 +34,7 @@ pub mod scan;
 pub mod schema;
 mod stops;
 pub mod system;
+pub mod text;
 pub mod time;
 mod validate;
 pub mod watch;

@@ -193,7 +193,7 @@ pub fn decode<'a, T: Deserialize<'a>>(path: &Path, bytes: &'a [u8]) -> Result<T,
         let e = e.into_inner();
         let mut place = format!("line {}, column {}", e.line(), e.column());
         if !field.is_empty() {
-            place = format!("{place}, at {}", super::error::one_line(field));
+            place = format!("{place}, at {}", super::text::one_line(field));
         }
         RecordError::malformed(path, place, reason(&e))
     })?;

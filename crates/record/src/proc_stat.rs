@@ -1,7 +1,8 @@
 //! A line of `/proc/PID/stat`, by proc_pid_stat(5)'s numbers of its fields.
 
 /// What such a line says, not read any further yet.
-pub(super) struct Stat<'a> {
+#[derive(Debug, Clone)]
+pub struct Stat<'a> {
     /// What the task calls itself.
     pub name: &'a str,
     /// The fields behind the name, from the third on.
@@ -10,6 +11,7 @@ pub(super) struct Stat<'a> {
 
 impl<'a> Stat<'a> {
     /// The name stands in parentheses and may hold any character: the last one closes it.
+    #[must_use]
     pub fn parse(line: &'a str) -> Option<Self> {
         let open = line.find('(')?;
         let close = line.rfind(')')?;
@@ -20,13 +22,28 @@ impl<'a> Stat<'a> {
     }
 
     /// The field of this number, from 3 on.
+    #[must_use]
     pub fn field(&self, number: usize) -> Option<&'a str> {
         self.fields.get(number.checked_sub(3)?).copied()
     }
 
     /// The field of this number, which isn't negative.
+    #[must_use]
     pub fn count(&self, number: usize) -> Option<u64> {
         self.field(number)?.parse().ok()
+    }
+
+    /// Its state: `R`, `S`, `D`, `Z` ...
+    #[must_use]
+    pub fn state(&self) -> Option<char> {
+        self.field(3)?.chars().next()
+    }
+
+    /// Whether it is a thread of the kernel's own.
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        const PF_KTHREAD: u64 = 0x0020_0000;
+        self.count(9).is_some_and(|flags| flags & PF_KTHREAD != 0)
     }
 }
 
@@ -43,6 +60,14 @@ mod tests {
         for number in [0, 2, 6, usize::MAX] {
             assert_eq!(stat.field(number), None, "{number}");
         }
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_is_one_by_its_flags() {
+        let is_of_kernel = |line| Stat::parse(line).is_some_and(|stat| stat.is_of_kernel());
+        assert!(is_of_kernel("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
+        assert!(!is_of_kernel("77 (a) 2129984) Z 1 77 77 0 -1 4227084 0 0"));
+        assert!(!is_of_kernel("") && !is_of_kernel("1 (x) S 0 0 0 0 -1 none"));
     }
 
     #[test]
