@@ -9,10 +9,10 @@ mod again;
 mod bench;
 mod deps;
 mod direction;
+mod files;
 mod guest;
 mod miri;
 mod rules;
-mod source;
 mod suite;
 mod tally;
 mod words;
@@ -27,7 +27,7 @@ cargo xtask TASK
   guest       the privileged tests on real kernels, in the laboratory
   miri        what is pure and unsafe, run by Miri: undefined behaviour, data races
   direction   who may import whom
-  rules       where unsafe may stand, how long files are, who prints
+  rules       how long files are, lints in each crate, safety comments that say something
   deps        licences, versions and compilers of the crates we depend on
   words       paths of one machine, hosts that nobody knows
   bench       instructions, latencies and throughput beside the peers'";

@@ -74,7 +74,7 @@ fn nightly() -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::tracked;
+    use crate::files::tracked;
 
     /// A name that is misspelt would run no test and say nothing.
     #[test]

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use crate::source::tracked;
+use crate::files::tracked;
 use crate::tally::Tally;
 use crate::{again, deps, direction, guest, miri, root, rules, words};
 
@@ -13,7 +13,14 @@ use crate::{again, deps, direction, guest, miri, root, rules, words};
 type Check = (&'static str, fn() -> Vec<String>);
 
 const CHECKS: &[Check] = &[
-    ("direction", || direction::faults(&tracked(root()))),
+    ("direction", || {
+        let mut faults = direction::of_rooms(&tracked(root()));
+        match deps::metadata(&["--no-deps"]) {
+            Ok(metadata) => faults.extend(direction::of_crates(&metadata)),
+            Err(error) => faults.push(error),
+        }
+        faults
+    }),
     ("rules", || rules::faults(&tracked(root()))),
     ("words", || words::faults(&tracked(root()))),
     ("deps", || {
@@ -152,6 +159,18 @@ pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(root()).args(arguments);
     command
+}
+
+/// What a command prints.
+///
+/// # Errors
+/// What it says on standard error, where it fails.
+pub fn stdout(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Whether this toolchain has a part that not all have.

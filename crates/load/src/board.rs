@@ -97,7 +97,7 @@ pub struct Board {
 // SAFETY: all that is behind the pointer are atomics, and the mapping lives
 // as long as the board.
 unsafe impl Send for Board {}
-// SAFETY: as above: shared references give access to atomics alone.
+// SAFETY: shared references give access to atomics alone.
 unsafe impl Sync for Board {}
 
 impl Board {
