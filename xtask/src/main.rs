@@ -6,6 +6,8 @@
 )]
 
 mod again;
+#[cfg(test)]
+mod api;
 mod bench;
 mod deps;
 mod direction;
@@ -25,6 +27,7 @@ cargo xtask TASK
   test        every check and every test; the last line counts them
   check       the same checks and the fast tests
   guest       the privileged tests on real kernels, in the laboratory
+  oldest      what is shipped, compiled by the Rust that Cargo.toml promises
   miri        what is pure and unsafe, run by Miri: undefined behaviour, data races
   direction   who may import whom
   rules       how long files are, lints in each crate, safety comments that say something
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     match task {
         "test" => suite::test(rest),
         "check" => suite::check(rest),
+        "oldest" => suite::oldest_alone(),
         "miri" => suite::miri_alone(),
         "guest" => suite::guest_alone(),
         "bench" => bench::run(rest),

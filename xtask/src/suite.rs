@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use crate::files::tracked;
@@ -57,6 +57,7 @@ pub fn test(more: &[String]) -> ExitCode {
     let mut tally = Tally::default();
     checks(&mut tally);
     documents(&mut tally);
+    oldest_compiler(&mut tally);
     under_miri(&mut tally);
     let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
     tests(&arguments, &mut tally);
@@ -140,6 +141,30 @@ fn documents(tally: &mut Tally) {
     );
 }
 
+/// What is shipped compiles with the Rust that Cargo.toml promises.
+fn oldest_compiler(tally: &mut Tally) {
+    let promised = env!("CARGO_PKG_RUST_VERSION");
+    // rustup's name of a toolchain is what somebody installed: 1.91 or 1.91.0.
+    let names = [promised.to_owned(), format!("{promised}.0")];
+    let Some(name) = names.iter().find(|name| runs(cargo_of(name))) else {
+        let reason = format!("rustup has no {promised} (rustup toolchain install {promised})");
+        return tally.skip_check("oldest compiler", &reason);
+    };
+    let mut command = cargo_of(name);
+    command
+        .args(["check", "--quiet", "--locked", "--workspace"])
+        .arg("--target-dir")
+        .arg(root().join("target/oldest"));
+    step("oldest compiler", &mut command, tally);
+}
+
+/// `cargo xtask oldest`: that check by itself.
+pub fn oldest_alone() -> ExitCode {
+    let mut tally = Tally::default();
+    oldest_compiler(&mut tally);
+    conclude(&tally)
+}
+
 /// `cargo xtask miri`: that check by itself.
 pub fn miri_alone() -> ExitCode {
     let mut tally = Tally::default();
@@ -161,6 +186,25 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// That of another toolchain of rustup's.
+pub fn cargo_of(toolchain: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command
+        .current_dir(root())
+        .args(["run", toolchain, "cargo"]);
+    // They name the toolchain that runs us.
+    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Whether a cargo, or a part of it, is there.
+pub fn runs(mut command: Command) -> bool {
+    let output = command.arg("--version").stdin(Stdio::null()).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
 /// What a command prints.
 ///
 /// # Errors
@@ -175,8 +219,7 @@ pub fn stdout(command: &mut Command) -> Result<String, String> {
 
 /// Whether this toolchain has a part that not all have.
 fn has(part: &str, tally: &mut Tally) -> bool {
-    let known = cargo(&[part, "--version"]).output();
-    let there = known.is_ok_and(|output| output.status.success());
+    let there = runs(cargo(&[part]));
     if !there {
         tally.skip_check(part, "this toolchain has none");
     }
