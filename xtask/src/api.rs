@@ -107,7 +107,7 @@ impl Modules {
             match item {
                 Item::Mod(module) => {
                     let name = module.ident.to_string();
-                    let inner = self.public(&[place, &[name.clone()]].concat())?;
+                    let inner = self.public(&[place, std::slice::from_ref(&name)].concat())?;
                     let mut module: ItemMod = module.clone();
                     module.attrs.retain(is_kept);
                     module.semi = None;

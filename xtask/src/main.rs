@@ -31,7 +31,8 @@ cargo xtask TASK
   miri        what is pure and unsafe, run by Miri: undefined behaviour, data races
   direction   who may import whom
   rules       how long files are, lints in each crate, safety comments that say something
-  deps        licences, versions and compilers of the crates we depend on
+  deps        crates that want a newer compiler than ours
+  licences    licences, versions and sources of the crates we depend on (cargo-deny)
   words       paths of one machine, hosts that nobody knows
   bench       instructions, latencies and throughput beside the peers'";
 
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     match task {
         "test" => suite::test(rest),
         "check" => suite::check(rest),
+        "licences" => suite::licences_alone(),
         "oldest" => suite::oldest_alone(),
         "miri" => suite::miri_alone(),
         "guest" => suite::guest_alone(),

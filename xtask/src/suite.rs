@@ -23,9 +23,7 @@ const CHECKS: &[Check] = &[
     }),
     ("rules", || rules::faults(&tracked(root()))),
     ("words", || words::faults(&tracked(root()))),
-    ("deps", || {
-        deps::faults().unwrap_or_else(|error| vec![error])
-    }),
+    ("deps", deps::faults),
 ];
 
 /// The check of that name.
@@ -57,6 +55,7 @@ pub fn test(more: &[String]) -> ExitCode {
     let mut tally = Tally::default();
     checks(&mut tally);
     documents(&mut tally);
+    licences(&mut tally);
     oldest_compiler(&mut tally);
     under_miri(&mut tally);
     let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
@@ -139,6 +138,21 @@ fn documents(tally: &mut Tally) {
         command.env("RUSTDOCFLAGS", "-Dwarnings"),
         tally,
     );
+}
+
+/// Licences, versions and sources of what we depend on: `deny.toml`.
+fn licences(tally: &mut Tally) {
+    match deps::deny() {
+        Ok(mut command) => step("licences", &mut command, tally),
+        Err(reason) => tally.skip_check("licences", &reason),
+    }
+}
+
+/// `cargo xtask licences`: that check by itself.
+pub fn licences_alone() -> ExitCode {
+    let mut tally = Tally::default();
+    licences(&mut tally);
+    conclude(&tally)
 }
 
 /// What is shipped compiles with the Rust that Cargo.toml promises.
