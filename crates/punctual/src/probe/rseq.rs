@@ -4,7 +4,6 @@
 //! work for the thread each time that it comes back from having been scheduled: some 170
 //! instructions between wake-up and the first of the program, for a service that a probe
 //! never uses.
-#![expect(unsafe_code, reason = "a thread gives up the C library's registration")]
 
 /// Takes the calling thread's registration back. Where there is none, or none that can be
 /// found, nothing changes: the C library asks the kernel for its processor then, as before 2.35.
@@ -14,6 +13,7 @@ pub fn leave() {
 }
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a thread gives up the C library's registration")]
 mod gnu {
     use std::arch::{asm, global_asm};
 
