@@ -6,14 +6,16 @@
 )]
 
 mod again;
+#[cfg(test)]
+mod api;
 mod bench;
 mod deps;
 mod direction;
+mod files;
 mod guest;
 mod miri;
 mod results;
 mod rules;
-mod source;
 mod suite;
 mod tally;
 mod words;
@@ -26,10 +28,12 @@ cargo xtask TASK
   test        every check and every test; the last line counts them
   check       the same checks and the fast tests
   guest       the privileged tests on real kernels, in the laboratory
+  oldest      what is shipped, compiled by the Rust that Cargo.toml promises
   miri        what is pure and unsafe, run by Miri: undefined behaviour, data races
   direction   who may import whom
-  rules       where unsafe may stand, how long files are, who prints
-  deps        licences, versions and compilers of the crates we depend on
+  rules       how long files are, lints in each crate, safety comments that say something
+  deps        crates that want a newer compiler than ours
+  licences    licences, versions and sources of the crates we depend on (cargo-deny)
   words       paths of one machine, hosts that nobody knows
   results     the tables of docs/results, made again
   bench       instructions, latencies and throughput beside the peers'";
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
     match task {
         "test" => suite::test(rest),
         "check" => suite::check(rest),
+        "licences" => suite::licences_alone(),
+        "oldest" => suite::oldest_alone(),
         "miri" => suite::miri_alone(),
         "guest" => suite::guest_alone(),
         "bench" => bench::run(rest),

@@ -3,9 +3,9 @@
 //! It comes with nightly toolchains alone, so most machines have none. The rest of the unsafe
 //! code talks to the kernel or to pthread, which Miri can't follow.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::root;
+use crate::{root, suite};
 
 /// The tests that it can run, by the beginnings of their names.
 const PURE: &[&str] = &[
@@ -18,18 +18,9 @@ const PURE: &[&str] = &[
 
 /// The command that runs them, or why there is none.
 pub fn command() -> Result<Command, String> {
-    let works = |mut command: Command| {
-        command
-            .arg("--version")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
     let found = [own as fn() -> Command, nightly]
         .into_iter()
-        .find(|miri| works(miri()))
+        .find(|miri| suite::runs(miri()))
         .ok_or("no toolchain has it (rustup +nightly component add miri rust-src)")?;
     // Builds its own standard library the first time, for which it wants the sources.
     let mut setup = found();
@@ -53,28 +44,20 @@ pub fn command() -> Result<Command, String> {
 
 /// That of the toolchain that runs us.
 fn own() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(root()).arg("miri");
-    command
+    suite::cargo(&["miri"])
 }
 
 /// That of rustup's nightly toolchain.
 fn nightly() -> Command {
-    let mut command = Command::new("rustup");
-    command
-        .current_dir(root())
-        .args(["run", "nightly", "cargo", "miri"]);
-    // They name the toolchain that runs us.
-    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
-        command.env_remove(variable);
-    }
+    let mut command = suite::cargo_of("nightly");
+    command.arg("miri");
     command
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::tracked;
+    use crate::files::tracked;
 
     /// A name that is misspelt would run no test and say nothing.
     #[test]

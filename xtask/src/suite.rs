@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use crate::source::tracked;
+use crate::files::tracked;
 use crate::tally::Tally;
 use crate::{again, deps, direction, guest, miri, root, rules, words};
 
@@ -13,12 +13,17 @@ use crate::{again, deps, direction, guest, miri, root, rules, words};
 type Check = (&'static str, fn() -> Vec<String>);
 
 const CHECKS: &[Check] = &[
-    ("direction", || direction::faults(&tracked(root()))),
+    ("direction", || {
+        let mut faults = direction::of_rooms(&tracked(root()));
+        match deps::metadata(&["--no-deps"]) {
+            Ok(metadata) => faults.extend(direction::of_crates(&metadata)),
+            Err(error) => faults.push(error),
+        }
+        faults
+    }),
     ("rules", || rules::faults(&tracked(root()))),
     ("words", || words::faults(&tracked(root()))),
-    ("deps", || {
-        deps::faults().unwrap_or_else(|error| vec![error])
-    }),
+    ("deps", deps::faults),
 ];
 
 /// The check of that name.
@@ -50,6 +55,8 @@ pub fn test(more: &[String]) -> ExitCode {
     let mut tally = Tally::default();
     checks(&mut tally);
     documents(&mut tally);
+    licences(&mut tally);
+    oldest_compiler(&mut tally);
     under_miri(&mut tally);
     let arguments: Vec<&str> = more.iter().map(String::as_str).collect();
     tests(&arguments, &mut tally);
@@ -133,6 +140,45 @@ fn documents(tally: &mut Tally) {
     );
 }
 
+/// Licences, versions and sources of what we depend on: `deny.toml`.
+fn licences(tally: &mut Tally) {
+    match deps::deny() {
+        Ok(mut command) => step("licences", &mut command, tally),
+        Err(reason) => tally.skip_check("licences", &reason),
+    }
+}
+
+/// `cargo xtask licences`: that check by itself.
+pub fn licences_alone() -> ExitCode {
+    let mut tally = Tally::default();
+    licences(&mut tally);
+    conclude(&tally)
+}
+
+/// What is shipped compiles with the Rust that Cargo.toml promises.
+fn oldest_compiler(tally: &mut Tally) {
+    let promised = env!("CARGO_PKG_RUST_VERSION");
+    // rustup's name of a toolchain is what somebody installed: 1.91 or 1.91.0.
+    let names = [promised.to_owned(), format!("{promised}.0")];
+    let Some(name) = names.iter().find(|name| runs(cargo_of(name))) else {
+        let reason = format!("rustup has no {promised} (rustup toolchain install {promised})");
+        return tally.skip_check("oldest compiler", &reason);
+    };
+    let mut command = cargo_of(name);
+    command
+        .args(["check", "--quiet", "--locked", "--workspace"])
+        .arg("--target-dir")
+        .arg(root().join("target/oldest"));
+    step("oldest compiler", &mut command, tally);
+}
+
+/// `cargo xtask oldest`: that check by itself.
+pub fn oldest_alone() -> ExitCode {
+    let mut tally = Tally::default();
+    oldest_compiler(&mut tally);
+    conclude(&tally)
+}
+
 /// `cargo xtask miri`: that check by itself.
 pub fn miri_alone() -> ExitCode {
     let mut tally = Tally::default();
@@ -154,10 +200,40 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// That of another toolchain of rustup's.
+pub fn cargo_of(toolchain: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command
+        .current_dir(root())
+        .args(["run", toolchain, "cargo"]);
+    // They name the toolchain that runs us.
+    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Whether a cargo, or a part of it, is there.
+pub fn runs(mut command: Command) -> bool {
+    let output = command.arg("--version").stdin(Stdio::null()).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// What a command prints.
+///
+/// # Errors
+/// What it says on standard error, where it fails.
+pub fn stdout(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Whether this toolchain has a part that not all have.
 fn has(part: &str, tally: &mut Tally) -> bool {
-    let known = cargo(&[part, "--version"]).output();
-    let there = known.is_ok_and(|output| output.status.success());
+    let there = runs(cargo(&[part]));
     if !there {
         tally.skip_check(part, "this toolchain has none");
     }

@@ -1,7 +1,7 @@
 //! Words that stand for one developer's machine, and hosts that nobody was meant to depend
 //! on.
 
-use crate::source::Tracked;
+use crate::files::Tracked;
 
 /// Beginnings of paths that exist on one machine only.
 const PLACES: &[&str] = &["/work/", "/tmp/wt", "/root/", "/home/", "/Users/", "/mnt/"];
@@ -13,6 +13,7 @@ const HOSTS: &[&str] = &[
     "hdrhistogram.org",
     "howardhinnant.github.io",
     "json-schema.org",
+    "keepachangelog.com",
     "man7.org",
     "no-color.org",
     "opensource.org",

@@ -63,7 +63,7 @@ pub(crate) fn nanoseconds(at: &timespec) -> Option<u64> {
 /// `at` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is NULL or a timespec that can be read.
     let Some(at) = (unsafe { at.as_ref() }) else {
         null();
         return u64::MAX;
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
 /// `at` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_sleep_until(at: *const timespec) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is NULL or a timespec that can be read.
     let Some(at) = (unsafe { at.as_ref() }) else {
         return null();
     };
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn punctual_loop_wait(
     wheel: *mut punctual_loop,
     out: *mut punctual_cycle,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `wheel` is NULL, zeroed, or a loop.
     if let Err(failed) = unsafe { inside(wheel) } {
         return failed;
     }
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn punctual_loop_wait(
             return wrong_size();
         }
     }
-    // SAFETY: made, and the calling thread's own: the caller's promise.
+    // SAFETY: `inside` saw that the loop was made, and it is the calling thread's own.
     let this = unsafe { &mut *wheel.cast::<Inside>() };
     let cycle = match this.body.wait() {
         Ok(cycle) => cycle,
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn punctual_loop_wait(
 /// `wheel` is NULL, zeroed, or a loop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_loop_missed(wheel: *const punctual_loop) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `wheel` is NULL, zeroed, or a loop.
     unsafe { inside(wheel) }.map_or(u64::MAX, |inside| inside.body.missed())
 }
 
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn punctual_loop_missed(wheel: *const punctual_loop) -> u6
 /// `wheel` is NULL, zeroed, or a loop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_loop_cycles(wheel: *const punctual_loop) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `wheel` is NULL, zeroed, or a loop.
     unsafe { inside(wheel) }.map_or(u64::MAX, |inside| inside.body.cycles())
 }
 
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn punctual_condattr_init(attr: *mut libc::pthread_condatt
     if attr.is_null() {
         return null();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so it is the caller's to fill.
     match unsafe { fill_condition_attributes(attr) } {
         Ok(()) => 0,
         Err(error) => fail(

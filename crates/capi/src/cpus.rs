@@ -19,7 +19,7 @@ pub(crate) enum NotCpus {
 pub(crate) unsafe fn numbers(cpus: *const c_uint, count: usize) -> Result<Vec<usize>, NotCpus> {
     let mut mask = [0_u64; MAX_CPUS / 64];
     if !cpus.is_null() {
-        // SAFETY: not NULL, so so many elements: the caller's promise.
+        // SAFETY: not NULL, so it points to `count` readable elements.
         for &cpu in unsafe { std::slice::from_raw_parts(cpus, count) } {
             let cpu = cpu as usize;
             let word = mask.get_mut(cpu / 64).ok_or(NotCpus::TooLarge(cpu))?;

@@ -25,9 +25,9 @@ unsafe fn answer(done: Result<(), CpusetError>, reason: *mut c_char, room: usize
         let length = text.len().min(room - 1);
         // SAFETY: `length` is less than `room`, and the text has as many bytes.
         unsafe { reason.copy_from_nonoverlapping(text.as_ptr().cast(), length) };
-        // SAFETY: as above.
+        // SAFETY: `length` is less than `room`, so the place is within the caller's room.
         let end = unsafe { reason.add(length) };
-        // SAFETY: as above.
+        // SAFETY: the byte after the text is within the caller's room, which is writable.
         unsafe { end.write(0) };
     }
     done.map_or_else(refused, |()| 0)
@@ -39,7 +39,7 @@ unsafe fn sets<'a>(name: *const c_char) -> Result<(Cpusets, &'a str), CpusetErro
     if name.is_null() {
         return Err(CpusetError::Wrong);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so it is a string that ends with a zero byte.
     let name = unsafe { CStr::from_ptr(name) }.to_str();
     let name = name.map_err(|_| CpusetError::Wrong)?;
     Cpusets::of_this_machine().map(|sets| (sets, name))
@@ -48,7 +48,7 @@ unsafe fn sets<'a>(name: *const c_char) -> Result<(Cpusets, &'a str), CpusetErro
 /// # Safety
 /// `name` is NULL or a string.
 unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `name` is NULL or a string that ends with a zero byte.
     let (sets, name) = unsafe { sets(name) }?;
     sets.find(name)
 }
@@ -75,16 +75,16 @@ pub unsafe extern "C" fn punctual_cpuset_make(
     room: usize,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: the caller's promise.
+    // SAFETY: `cpus` is NULL or points to `count` numbers.
     let cpus = unsafe { numbers(cpus, count) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `name` is NULL or a string that ends with a zero byte.
     let sets = unsafe { sets(name) };
     let done = sets.and_then(|(sets, name)| match cpus {
         Ok(cpus) => sets.create(name, &cpus).map(drop),
         Err(NotCpus::TooLarge(cpu)) => Err(CpusetError::NoSuchCpu(cpu)),
         Err(NotCpus::NoMemory) => Err(CpusetError::no_memory()),
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: `reason` is NULL or has `room` writable bytes.
     unsafe { answer(done, reason, room) }
 }
 
@@ -102,9 +102,9 @@ pub unsafe extern "C" fn punctual_cpuset_state(
     room: usize,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: the caller's promise.
+    // SAFETY: `name` is NULL or a string that ends with a zero byte.
     let set = unsafe { found(name) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `reason` is NULL or has `room` writable bytes.
     unsafe { answer(set.and_then(|set| set.state()), reason, room) }
 }
 
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn punctual_cpuset_state(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc::pid_t) -> c_int {
     let _held = hold();
-    // SAFETY: the caller's promise.
+    // SAFETY: `name` is NULL or a string that ends with a zero byte.
     let set = unsafe { found(name) };
     let done = set.and_then(|set| set.take(process));
     done.map_or_else(refused, |()| 0)
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
     let _held = hold();
-    // SAFETY: the caller's promise.
+    // SAFETY: `name` is NULL or a string that ends with a zero byte.
     let done = match unsafe { found(name) } {
         Err(CpusetError::System(_, error)) if error.kind() == std::io::ErrorKind::NotFound => {
             Ok(())

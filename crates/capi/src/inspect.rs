@@ -59,7 +59,7 @@ pub unsafe extern "C" fn punctual_stack_bounds(
     } else {
         stack::bounds_of(tid)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `out` is NULL or writable for its size.
     unsafe { put(out, found.map(punctual_stack_bounds::from)) }
 }
 
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn punctual_stack_bounds(
 /// `given` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_setbounds(given: *const punctual_stack_bounds) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `given` is NULL or readable.
     let Some(given) = (unsafe { given.as_ref() }) else {
         return null();
     };
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn punctual_stack_locate(
         part,
         in_use: c_int::from(place.in_use),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `out` is NULL or writable for its size.
     match unsafe { put(out, Ok(found)) } {
         0 => 1,
         failed => failed,
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn punctual_stack_residency(
         pages: found.pages,
         resident: found.resident,
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: `out` is NULL or writable for its size.
     unsafe { put(out, found) }
 }
 
@@ -213,6 +213,6 @@ pub extern "C" fn punctual_stack_prefault(bytes: usize) -> libc::ssize_t {
 /// The stack is not freed during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_high_water(stack: *const c_void) -> libc::ssize_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: no thread frees the stack during the call.
     count(unsafe { stack::high_water(stack as usize) })
 }

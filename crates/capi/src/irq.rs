@@ -35,7 +35,7 @@ unsafe fn list<'a>(place: *const c_uint, count: usize) -> &'a [c_uint] {
     if place.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so it points to `count` readable elements.
     unsafe { std::slice::from_raw_parts(place, count) }
 }
 
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn punctual_irq_steer(
         Err(failed) => return failed,
     };
     let done = Interrupts::of_this_machine().steer(irqs, &cpus, journal);
-    // SAFETY: the caller's promise.
+    // SAFETY: `skipped` is NULL or a function that may be called with this context.
     unsafe { tell(done, skipped, context) }
 }
 
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn punctual_irq_restore(
         Err(failed) => return failed,
     };
     let done = Interrupts::of_this_machine().restore(journal);
-    // SAFETY: the caller's promise.
+    // SAFETY: `skipped` is NULL or a function that may be called with this context.
     unsafe { tell(done, skipped, context) }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! The comments of the functions are those of `include/punctual.h`, so they are written for
 //! its readers.
+#![expect(unsafe_code, reason = "a C API: pointers come from the caller")]
 
 mod advice;
 mod clock;

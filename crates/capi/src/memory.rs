@@ -127,7 +127,7 @@ pub unsafe extern "C" fn punctual_late_faults(mark: *const punctual_faults) -> i
     if mark.is_null() {
         return i64::from(null());
     }
-    // SAFETY: not NULL, so a mark that can be read: the caller's promise.
+    // SAFETY: not NULL, so the mark is readable.
     match unsafe { since(mark) } {
         Ok(since) => i64::try_from(since.minor_faults + since.major_faults).unwrap_or(i64::MAX),
         Err(failed) => i64::from(failed),
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn punctual_faults_since(
     if mark.is_null() || out.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so a mark that can be read: the caller's promise.
+    // SAFETY: not NULL, so the mark is readable.
     let since = match unsafe { since(mark) } {
         Ok(since) => since,
         Err(failed) => return failed,

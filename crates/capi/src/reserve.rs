@@ -100,13 +100,13 @@ fn give_back() {
 // goes back to where it came from.
 unsafe impl GlobalAlloc for Keeping {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: `layout` is of more than 0 bytes, as `GlobalAlloc::alloc` requires.
         let place = unsafe { System.alloc(layout) };
         if place.is_null() { take(layout) } else { place }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: `layout` is of more than 0 bytes, as `GlobalAlloc::alloc_zeroed` requires.
         let place = unsafe { System.alloc_zeroed(layout) };
         if !place.is_null() {
             return place;
@@ -123,22 +123,25 @@ unsafe impl GlobalAlloc for Keeping {
         if is_ours(place) {
             give_back();
         } else {
-            // SAFETY: the caller's promise, and it is malloc's.
+            // SAFETY: the place isn't the reserve's, so it is malloc's, allocated with this
+            // layout.
             unsafe { System.dealloc(place, layout) };
         }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !is_ours(place) {
-            // SAFETY: the caller's promise, and it is malloc's.
+            // SAFETY: the place isn't the reserve's, so it is malloc's, allocated with this
+            // layout.
             let grown = unsafe { System.realloc(place, layout, size) };
             if !grown.is_null() {
                 return grown;
             }
         }
-        // SAFETY: the caller's promise: not 0, and no overflow with this alignment.
+        // SAFETY: `GlobalAlloc::realloc` gets a size that isn't 0 and doesn't overflow with this
+        // alignment.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: as above.
+        // SAFETY: `wanted` is of more than 0 bytes: `size` isn't 0.
         let other = unsafe { self.alloc(wanted) };
         if !other.is_null() {
             // SAFETY: both have so many bytes, and the new one is nobody else's.

@@ -49,7 +49,7 @@ pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ring_destroy(ring: *mut punctual_ring) {
     if !ring.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: not NULL, so it comes from Box::into_raw, and no thread uses it any more.
         drop(unsafe { Box::from_raw(ring) });
     }
 }
@@ -67,11 +67,11 @@ pub unsafe extern "C" fn punctual_ring_push(
     ring: *mut punctual_ring,
     record: *const std::ffi::c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ring` is NULL, or a ring that was not destroyed.
     let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
         return null();
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: one thread at a time pushes, and the record has as many bytes as the ring was made for.
     if unsafe { ring.0.push(record.cast()) } {
         0
     } else {
@@ -94,11 +94,11 @@ pub unsafe extern "C" fn punctual_ring_pop(
     ring: *mut punctual_ring,
     record: *mut std::ffi::c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ring` is NULL, or a ring that was not destroyed.
     let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
         return null();
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: one thread at a time pops, and there is room for a record of this ring.
     c_int::from(unsafe { ring.0.pop(record.cast()) })
 }
 
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn punctual_ring_pop(
 /// `ring` is NULL or was not destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ring_lost(ring: *const punctual_ring) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ring` is NULL, or a ring that was not destroyed.
     match unsafe { ring.as_ref() } {
         Some(ring) => ring.0.lost(),
         None => {
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn punctual_log_open(
 ) -> *mut punctual_log {
     let _held = hold();
     let since = Since::now();
-    // SAFETY: the caller's promise.
+    // SAFETY: `formats` is NULL or points to `count` strings.
     let opened = unsafe { open(fd, formats, count, capacity) }.map(Box::new);
     match opened {
         Ok(log) if !since.is_short() => Box::into_raw(log),
@@ -220,14 +220,14 @@ unsafe fn open(
     let mut kept = Vec::new();
     kept.try_reserve_exact(count).map_err(|_| no_memory())?;
     for number in 0..count {
-        // SAFETY: the caller's promise: below the count.
+        // SAFETY: `number` is below the count, so the place is within the caller's array.
         let place = unsafe { formats.add(number) };
-        // SAFETY: as above.
+        // SAFETY: an element of the caller's array, which is readable.
         let format = unsafe { place.read() };
         if format.is_null() {
             return Err(null());
         }
-        // SAFETY: the caller's promise: a string.
+        // SAFETY: not NULL, so it is a string that ends with a zero byte.
         let format = unsafe { CStr::from_ptr(format) };
         let mut copy = String::new();
         // What is no UTF-8 becomes a mark of three bytes.
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn punctual_log_put(
     count: usize,
     arguments: *const u64,
 ) -> c_int {
-    // SAFETY: the caller's promise: the thread's own.
+    // SAFETY: NULL, or a log that is open, and no other thread logs to it meanwhile.
     let Some(log) = (unsafe { log.as_mut() }) else {
         return null();
     };
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn punctual_log_put(
     let arguments = match (count, arguments.is_null()) {
         (0, _) => &[],
         (_, true) => return null(),
-        // SAFETY: the caller's promise.
+        // SAFETY: not NULL, so it points to `count` readable arguments.
         (_, false) => unsafe { std::slice::from_raw_parts(arguments, count) },
     };
     if log.logger.log(id, arguments) {
@@ -325,7 +325,7 @@ pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
     if log.is_null() {
         return i64::from(null());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so it comes from Box::into_raw, and is closed once.
     let log = unsafe { Box::from_raw(log) };
     match log.writer.finish() {
         Ok(lost) => i64::try_from(lost).unwrap_or(i64::MAX),

@@ -77,7 +77,7 @@ unsafe fn wanted(from: *const punctual_sched) -> Result<Policy, c_int> {
     if from.is_null() {
         return Err(null());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` is readable for its `struct_size` bytes.
     let read = unsafe { versioned::read(from) }.filter(|read| read.reserved == [0; 4]);
     let Some(read) = read else {
         return Err(wrong_size());
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn punctual_sched_set(
     tid: libc::pid_t,
     sched: *const punctual_sched,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `sched` is NULL or readable for its `struct_size` bytes.
     let policy = match unsafe { wanted(sched) } {
         Ok(policy) => policy,
         Err(failed) => return failed,
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual
         period_ns,
         reserved: [0; 4],
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `out` was checked for NULL, so it is writable for its `struct_size` bytes.
     if unsafe { versioned::write(out, found) } {
         0
     } else {
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn punctual_pthread_attr_sched(
     attr: *mut libc::pthread_attr_t,
     sched: *const punctual_sched,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `sched` is NULL or readable for its `struct_size` bytes.
     let policy = match unsafe { wanted(sched) } {
         Ok(policy) => policy,
         Err(failed) => return failed,
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn punctual_pthread_attr_sched(
     if attr.is_null() {
         return null();
     }
-    // SAFETY: as above.
+    // SAFETY: `attr` was checked for NULL, so it is initialised.
     match unsafe { punctual_rt::thread::explicit_sched(attr, policy) } {
         Ok(()) => 0,
         Err(error) => refused(Attempt::Policy(policy), &error),
@@ -209,7 +209,7 @@ pub(crate) unsafe fn chosen(
     list: *const c_char,
     own: &[usize],
 ) -> Result<Vec<usize>, CpuListError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `list` is a string that ends with a zero byte.
     let text = unsafe { CStr::from_ptr(list) };
     let text = text.to_str().map_err(|_| CpuListError::Malformed)?;
     let list = text.parse::<CpuList>()?;
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
         Ok(own) => own,
         Err(error) => return refused(Attempt::Affinity, &error),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `cpus` was checked for NULL, so it is a string.
     let chosen = match unsafe { chosen(cpus, &own) } {
         Ok(chosen) => chosen,
         Err(error) => return fail(error.errno(), of_list(error)),

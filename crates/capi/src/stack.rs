@@ -62,7 +62,7 @@ pub unsafe extern "C" fn punctual_stack_free(stack: *mut c_void, size: usize) ->
         };
     }
     match exact(size) {
-        // SAFETY: the caller's promise is that of free.
+        // SAFETY: `stack` was handed out by an allocation, and no thread runs on it any more.
         Ok(class) => answer(unsafe { stack::free(stack as usize, class) }),
         Err(error) => no_free(stack as usize, size, error),
     }
@@ -289,6 +289,6 @@ pub extern "C" fn punctual_stack_debug_report(address: *const c_void, fd: c_int)
 /// No stack of the size is freed during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_high_water_of_class(size: usize) -> libc::ssize_t {
-    // SAFETY: nobody frees a stack of the class meanwhile: the caller's promise.
+    // SAFETY: no thread frees a stack of the class during the call.
     count(exact(size).map(|class| unsafe { stack::high_water_of_class(class) }))
 }

@@ -38,7 +38,7 @@ unsafe fn wait(condvar: *mut punctual_condvar, mutex: *mut pthread_mutex_t, at_n
     let Some(condvar) = (unsafe { of(condvar) }).filter(|_| !mutex.is_null()) else {
         return null();
     };
-    // SAFETY: not NULL, so initialised, with ERRORCHECK: the caller's promise.
+    // SAFETY: neither is NULL, so the mutex is initialised with ERRORCHECK, and the condition too.
     match unsafe { condvar.wait_with(mutex, at_ns) } {
         Ok(true) => 0,
         Ok(false) => fail(libc::ETIMEDOUT, c"the instant came before a notification"),
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn punctual_mutex_lock_until(
     let Some(at_ns) = nanoseconds(at) else {
         return fail(libc::EINVAL, MALFORMED);
     };
-    // SAFETY: not NULL, so initialised: the caller's promise.
+    // SAFETY: not NULL, so the mutex is initialised.
     match unsafe { lock_until(mutex, at_ns) } {
         0 => 0,
         number => fail(number, of_mutex(number)),
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn punctual_mutex_make_consistent(mutex: *mut pthread_mute
     if mutex.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so initialised and held: the caller's promise.
+    // SAFETY: not NULL, so the mutex is initialised, and this thread holds it.
     match unsafe { make_consistent(mutex) } {
         Ok(()) => 0,
         Err(error) => fail(

@@ -82,7 +82,7 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     if attr.is_null() {
         return Ok(builder.block_signals(true));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `attr` is readable for its `struct_size` bytes.
     let read = unsafe { versioned::read(attr) };
     let Some(attr) = read.filter(|attr| attr.reserved == [0; 8]) else {
         return Err(wrong_size());
@@ -104,13 +104,13 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
         builder = builder.stack_size(attr.stack_size);
     }
     if !attr.name.is_null() {
-        // SAFETY: the caller's promise: a string.
+        // SAFETY: not NULL, so it is a string that ends with a zero byte.
         let name = unsafe { CStr::from_ptr(attr.name) };
         builder = builder.name_bytes(name.to_bytes());
     }
     if !attr.cpus.is_null() {
         let own = affinity::of(0).map_err(|error| refused(Attempt::Affinity, &error))?;
-        // SAFETY: the caller's promise: a string.
+        // SAFETY: not NULL, so it is a string that ends with a zero byte.
         let chosen = unsafe { chosen(attr.cpus, &own) };
         let chosen = chosen.map_err(|error| fail(error.errno(), of_list(error)))?;
         builder = builder.cpus_vec(chosen);
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn punctual_thread_create(
         return null();
     };
     let since = Since::now();
-    // SAFETY: the caller's promise.
+    // SAFETY: `attr` is NULL or readable for its `struct_size` bytes.
     let builder = match unsafe { wanted(attr) } {
         Ok(builder) => builder,
         Err(failed) => return failed,
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn punctual_thread_join(
     result: *mut *mut c_void,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
+    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
     };
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
     if thread.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so a thread that was not joined: the caller's promise.
+    // SAFETY: not NULL, so it was made by punctual_thread_create() and not joined yet.
     unsafe { &*thread.cast::<Joinable>() }.tid()
 }
 
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn punctual_thread_pthread(
         null();
         return 0;
     }
-    // SAFETY: not NULL, so a thread that was not joined: the caller's promise.
+    // SAFETY: not NULL, so it was made by punctual_thread_create() and not joined yet.
     unsafe { &*thread.cast::<Joinable>() }.thread()
 }
 
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn punctual_thread_tryjoin(
     result: *mut *mut c_void,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
+    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
     };
@@ -316,9 +316,9 @@ pub unsafe extern "C" fn punctual_thread_timedjoin(
     at: *const libc::timespec,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet: the caller's promise.
+    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet.
     let joinable = unsafe { thread.cast::<Joinable>().as_ref() };
-    // SAFETY: NULL or readable: the caller's promise.
+    // SAFETY: `at` is NULL or a timespec that can be read.
     let (Some(joinable), Some(at)) = (joinable, unsafe { at.as_ref() }) else {
         return null();
     };

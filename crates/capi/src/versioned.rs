@@ -32,7 +32,7 @@ pub(crate) unsafe fn read<T: Versioned>(from: *const T) -> Option<T> {
     let beyond = (size_of::<T>()..size).all(|offset| {
         // SAFETY: within the caller's struct.
         let place = unsafe { from.cast::<u8>().add(offset) };
-        // SAFETY: as above.
+        // SAFETY: a byte below `struct_size`, which the caller has made readable.
         unsafe { place.read() == 0 }
     });
     beyond.then_some(known)
@@ -52,7 +52,7 @@ pub(crate) unsafe fn write<T: Versioned>(to: *mut T, value: T) -> bool {
     let filled = room.min(size_of::<T>());
     // SAFETY: `filled` is at most what either has.
     unsafe { ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to.cast(), filled) };
-    // SAFETY: as above.
+    // SAFETY: the size is the first field, and `room` covers at least `T::LEAST` bytes.
     unsafe { to.cast::<usize>().write(filled) };
     true
 }

@@ -76,7 +76,7 @@ pub extern "C" fn punctual_watchpoint_set(
 pub unsafe extern "C" fn punctual_watchpoint_count(
     watched: *const punctual_watchpoint,
 ) -> libc::ssize_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL, or a watchpoint that was set and not cleared.
     match unsafe { watched.as_ref() } {
         Some(watched) => watched.inner.count() as libc::ssize_t,
         None => null() as libc::ssize_t,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
     index: usize,
     out: *mut punctual_watchpoint_hit,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL, or a watchpoint that was set and not cleared.
     let Some(watched) = (unsafe { watched.as_ref() }) else {
         return null();
     };
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
 pub unsafe extern "C" fn punctual_watchpoint_clear(watched: *mut punctual_watchpoint) {
     let _held = hold();
     if !watched.is_null() {
-        // SAFETY: the caller's promise: it comes from Box::into_raw, and comes here once.
+        // SAFETY: not NULL, so it comes from Box::into_raw, and is cleared once.
         drop(unsafe { Box::from_raw(watched) });
     }
 }

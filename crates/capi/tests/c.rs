@@ -1,4 +1,5 @@
 //! The C tests, compiled by both compilers as both languages with either library.
+#![allow(unsafe_code, reason = "geteuid, and a kill of what a test started")]
 
 mod cost;
 mod debugging;

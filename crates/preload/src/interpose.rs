@@ -32,7 +32,7 @@ unsafe extern "C-unwind" fn enter_pooled(record: *mut c_void) -> *mut c_void {
     let record = record.cast::<Record>();
     // SAFETY: the record was filled before the thread was made, and lives until it is joined.
     let start = unsafe { (*record).start };
-    // SAFETY: as above.
+    // SAFETY: the record was filled before the thread was made, and lives until it is joined.
     let argument = unsafe { (*record).argument };
     threads::enter(record);
     // An overflow of the thread's own stack is explained on another one.
@@ -46,7 +46,7 @@ unsafe extern "C-unwind" fn enter_wrapped(record: *mut c_void) -> *mut c_void {
     let record = record.cast::<Record>();
     // SAFETY: the record was filled before the thread was made, and is this thread's now.
     let start = unsafe { (*record).start };
-    // SAFETY: as above.
+    // SAFETY: the record was filled before the thread was made, and is this thread's now.
     let argument = unsafe { (*record).argument };
     if let Some(record) = NonNull::new(record) {
         threads::drop_record(record);
@@ -96,12 +96,12 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Wanted {
         // Without a stack set, glibc computes the lowest address from a top of 0.
         wanted.brings_stack = place as usize != 0_usize.wrapping_sub(size);
     }
-    // SAFETY: as above.
+    // SAFETY: the attributes are initialised, and the place is live.
     if unsafe { libc::pthread_attr_getstacksize(attributes, &mut size) } == 0 {
         wanted.size = size;
     }
     let mut detach = 0;
-    // SAFETY: as above.
+    // SAFETY: the attributes are initialised, and the place is live.
     unsafe { pthread_attr_getdetachstate(attributes, &mut detach) };
     wanted.detached = detach == libc::PTHREAD_CREATE_DETACHED;
     wanted
@@ -120,22 +120,22 @@ unsafe fn create(
     setup::set_up();
     let stacks = wishes::in_force().stacks;
     if stacks == Stacks::None {
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are what pthread_create was called with.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the attributes are NULL or initialised.
     let wanted = unsafe { wanted(attributes) };
     if wanted.brings_stack {
         count(&COUNTS.own);
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are what pthread_create was called with.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     }
     match Class::fitting(wanted.size) {
         Some(class) if stacks == Stacks::Pool && wanted.size <= LARGEST => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the arguments are what pthread_create was called with.
             unsafe { create_pooled(thread, attributes, start, argument, class, wanted.detached) }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are what pthread_create was called with.
         _ => unsafe { create_wrapped(thread, attributes, start, argument) },
     }
 }
@@ -152,7 +152,8 @@ unsafe fn create_wrapped(
         count(&COUNTS.refused);
         return libc::EAGAIN;
     };
-    // SAFETY: the caller's promise; the new thread takes the record.
+    // SAFETY: `thread` is writable, the attributes are NULL or initialised; the new thread takes
+    // the record.
     let error =
         unsafe { real::pthread_create(thread, attributes, enter_wrapped, record.as_ptr().cast()) };
     if error != 0 {
@@ -185,7 +186,7 @@ unsafe fn create_pooled(
         return libc::EAGAIN;
     };
     let started = threads::start(record, || {
-        // SAFETY: the caller's promise, and the stack is this thread's alone.
+        // SAFETY: `thread` is writable, and the stack is the new thread's alone.
         unsafe { create_on(thread, attributes, base, class, record) }
     });
     match started {
@@ -230,7 +231,7 @@ unsafe fn create_on(
     unsafe { libc::pthread_attr_setstack(own, base.as_ptr().cast(), class.size()) };
     // SAFETY: initialised.
     unsafe { libc::pthread_attr_setdetachstate(own, libc::PTHREAD_CREATE_JOINABLE) };
-    // SAFETY: the caller's promise; the record lives until the thread is joined.
+    // SAFETY: `thread` is writable; the record lives until the thread is joined.
     let error = unsafe { real::pthread_create(thread, own, enter_pooled, record.as_ptr().cast()) };
     if attributes.is_null() {
         // SAFETY: this one is our own whole, and destroyed once.
@@ -270,7 +271,7 @@ pub unsafe extern "C-unwind" fn pthread_create(
     start: real::Start,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program calls it as pthread_create, and it asks for nothing else.
     unsafe { create(thread, attributes, start, argument) }
 }
 
@@ -280,7 +281,7 @@ pub unsafe extern "C-unwind" fn pthread_create(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program calls it as pthread_join, with a thread that can be joined.
     join_by(thread, || unsafe { real::pthread_join(thread, value) })
 }
 
@@ -293,7 +294,7 @@ pub unsafe extern "C-unwind" fn pthread_tryjoin_np(
     thread: pthread_t,
     value: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program calls it as pthread_tryjoin_np, with a thread that can be joined.
     join_by(thread, || unsafe {
         real::pthread_tryjoin_np(thread, value)
     })
@@ -309,7 +310,7 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
     value: *mut *mut c_void,
     until: *const timespec,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program calls it as pthread_timedjoin_np, with a thread that can be joined.
     join_by(thread, || unsafe {
         real::pthread_timedjoin_np(thread, value, until)
     })
@@ -326,7 +327,7 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
     clock: clockid_t,
     until: *const timespec,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program calls it as pthread_clockjoin_np, with a thread that can be joined.
     join_by(thread, || unsafe {
         real::pthread_clockjoin_np(thread, value, clock, until)
     })
@@ -345,7 +346,7 @@ pub unsafe extern "C-unwind" fn pthread_detach(thread: pthread_t) -> c_int {
             None => {}
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the program calls it as pthread_detach, with a thread that can be joined.
     unsafe { real::pthread_detach(thread) }
 }
 
@@ -358,7 +359,7 @@ pub unsafe extern "C-unwind" fn pthread_getattr_np(
     thread: pthread_t,
     attributes: *mut pthread_attr_t,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the thread runs, and the attributes are writable.
     let error = unsafe { real::pthread_getattr_np(thread, attributes) };
     if error != 0 || wishes::in_force().stacks != Stacks::Pool {
         return error;
@@ -367,7 +368,7 @@ pub unsafe extern "C-unwind" fn pthread_getattr_np(
         // SAFETY: filled by the call above.
         unsafe { libc::pthread_attr_setguardsize(attributes, page_size()) };
         if detached {
-            // SAFETY: as above.
+            // SAFETY: pthread_getattr_np has initialised the attributes.
             unsafe { libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED) };
         }
     }
@@ -379,7 +380,7 @@ unsafe extern "C-unwind" fn enter_c11(argument: *mut c_void) -> *mut c_void {
     let record = argument.cast::<Record>();
     // SAFETY: `thrd_create` filled the record, and gave it to this thread.
     let start = unsafe { (*record).start };
-    // SAFETY: as above.
+    // SAFETY: `thrd_create` filled the record, and gave it to this thread.
     let argument = unsafe { (*record).argument };
     if let Some(record) = NonNull::new(record) {
         threads::drop_record(record);
@@ -415,7 +416,7 @@ pub unsafe extern "C-unwind" fn thrd_create(
     let Some(record) = threads::new_record(Record::new(start, argument, None, false)) else {
         return THRD_NOMEM;
     };
-    // SAFETY: the caller's promise; the new thread takes the record.
+    // SAFETY: `thread` is writable; the new thread takes the record.
     let error = unsafe { create(thread, std::ptr::null(), enter_c11, record.as_ptr().cast()) };
     if error != 0 {
         threads::drop_record(record);
@@ -430,7 +431,7 @@ pub unsafe extern "C-unwind" fn thrd_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn thrd_join(thread: pthread_t, result: *mut c_int) -> c_int {
     let mut value = null_mut();
-    // SAFETY: the caller's promise, and the place is live.
+    // SAFETY: the thread can be joined, and the place is live.
     let error = unsafe { pthread_join(thread, &mut value) };
     if error == 0 && !result.is_null() {
         // SAFETY: the caller's place.
@@ -445,6 +446,6 @@ pub unsafe extern "C-unwind" fn thrd_join(thread: pthread_t, result: *mut c_int)
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn thrd_detach(thread: pthread_t) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the thread can be joined.
     c11(unsafe { pthread_detach(thread) })
 }

@@ -15,6 +15,7 @@
 //! - The map of threads is used during a fork by the thread that forks: it is locked across it.
 //!
 //! Nothing here allocates with malloc, for a program's malloc may start threads.
+#![expect(unsafe_code, reason = "replaces the C library's functions for threads")]
 
 mod interpose;
 mod lock;

@@ -44,7 +44,7 @@ macro_rules! real {
             type Found = unsafe extern "C-unwind" fn($($kind),*) -> c_int;
             // SAFETY: the C library's function of this name has this type.
             let found = unsafe { transmute::<*mut c_void, Found>(found) };
-            // SAFETY: the caller's promise.
+            // SAFETY: the arguments are those of the program's own call to this function.
             unsafe { found($($argument),*) }
         }
     };

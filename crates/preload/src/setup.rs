@@ -75,7 +75,7 @@ fn lock() {
     // would be a mapping of its own, that takes faults and is given back.
     // SAFETY: mallopt takes numbers.
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, -1) };
-    // SAFETY: as above.
+    // SAFETY: mallopt takes numbers.
     unsafe { libc::mallopt(libc::M_MMAP_MAX, 0) };
     if let Err(error) = memory::lock_all() {
         report::end("the memory can't be locked: ", reason(&error));

@@ -95,10 +95,10 @@ extern "C" fn in_child() {
                 // SAFETY: records in the map are whole, and nobody else is here.
                 let next = unsafe { (*found.as_ptr()).next };
                 if found.as_ptr() == mine {
-                    // SAFETY: as above; it is in no list just now.
+                    // SAFETY: the record is whole, and in no list just now.
                     unsafe { threads.insert(found) };
                 } else {
-                    // SAFETY: as above; it has left the map.
+                    // SAFETY: the record has left the map, and its thread ended with the fork.
                     unsafe { threads.put_away(found) };
                 }
                 record = next;
@@ -142,7 +142,7 @@ impl Threads {
             if unsafe { (*record).thread } == thread {
                 return Some(found);
             }
-            // SAFETY: as above.
+            // SAFETY: the record is in the map, and whole; the lock is held.
             record = unsafe { (*record).next };
         }
         None
@@ -153,7 +153,7 @@ impl Threads {
     /// # Safety
     /// The record is that thread's, and in no list or in the map.
     unsafe fn enter(&mut self, record: NonNull<Record>, thread: pthread_t) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the record is whole, and read under the lock.
         if unsafe { record.as_ref() }.thread == 0 {
             // SAFETY: in no list, and used under the lock.
             unsafe { (*record.as_ptr()).thread = thread };
@@ -165,9 +165,9 @@ impl Threads {
     /// # Safety
     /// The record is whole and in no list.
     unsafe fn insert(&mut self, record: NonNull<Record>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the record is whole, and read under the lock.
         let bucket = bucket_of(unsafe { record.as_ref() }.thread);
-        // SAFETY: the caller's promise; nobody else knows the record yet.
+        // SAFETY: the record is in no list, so nobody else knows it yet.
         unsafe { (*record.as_ptr()).next = self.buckets[bucket] };
         self.buckets[bucket] = record.as_ptr();
     }
@@ -177,14 +177,14 @@ impl Threads {
         let mut place: *mut *mut Record = &mut self.buckets[bucket_of(thread)];
         // SAFETY: `place` is the bucket or the `next` of a record in it, and `found` is there.
         while unsafe { *place } != found.as_ptr() {
-            // SAFETY: as above.
+            // SAFETY: `place` is the bucket or the `next` of a record in it, under the lock.
             let record = unsafe { *place };
-            // SAFETY: as above, so it is a record.
+            // SAFETY: the list goes on until `found`, so this is a record of it.
             place = unsafe { &raw mut (*record).next };
         }
-        // SAFETY: as above.
+        // SAFETY: the record was found in the map, and is whole.
         let next = unsafe { found.as_ref() }.next;
-        // SAFETY: as above.
+        // SAFETY: `place` is the bucket or the `next` of a record in it, under the lock.
         unsafe { *place = next };
         Some(found)
     }
@@ -194,7 +194,7 @@ impl Threads {
     /// # Safety
     /// The record is in no list and nobody uses it any more.
     unsafe fn put_away(&mut self, record: NonNull<Record>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: nobody uses the record any more, and it is written under the lock.
         unsafe { (*record.as_ptr()).next = self.free };
         self.free = record.as_ptr();
     }
@@ -209,7 +209,7 @@ impl Threads {
     /// # Safety
     /// The record is in the map, detached, and not in this list.
     unsafe fn wait_for_end(&mut self, record: NonNull<Record>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the record is in the map, and not in this list; it is written under the lock.
         unsafe { (*record.as_ptr()).next_ended = self.ended };
         self.ended = record.as_ptr();
     }
@@ -287,9 +287,9 @@ pub(crate) fn start(
     let gone = with(|threads| {
         // SAFETY: the record is the thread's until it is `created`.
         unsafe { threads.enter(record, thread) };
-        // SAFETY: as above; under the lock.
+        // SAFETY: the record is the thread's until it is `created`, and written under the lock.
         unsafe { (*record.as_ptr()).created = true };
-        // SAFETY: as above.
+        // SAFETY: the record is the thread's until that is seen, under this lock.
         unsafe { record.as_ref() }.gone
     });
     if gone {
@@ -318,7 +318,7 @@ extern "C" fn ends(record: *mut c_void) {
     with(|threads| {
         // SAFETY: the thread's record is in the map until the thread is joined.
         unsafe { (*record.as_ptr()).ended = true };
-        // SAFETY: as above.
+        // SAFETY: the thread's record is in the map until the thread is joined.
         if unsafe { record.as_ref() }.detached {
             // SAFETY: it comes into the list here, or in `detach` after its end.
             unsafe { threads.wait_for_end(record) };
@@ -331,7 +331,7 @@ pub(crate) fn detached(thread: pthread_t) -> Option<bool> {
     let mine = current();
     // SAFETY: the caller's own record is in the map while it runs.
     if !mine.is_null() && unsafe { (*mine).thread } == thread && thread == this_thread() {
-        // SAFETY: as above; a flag that is set once.
+        // SAFETY: the caller's own record is in the map while it runs; the flag is set once.
         return Some(unsafe { (*mine).detached });
     }
     with(|threads| {
@@ -384,7 +384,7 @@ pub(crate) fn joined(thread: pthread_t) {
 /// # Safety
 /// The record is in no list, and its thread is gone.
 unsafe fn settle(record: NonNull<Record>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the record is in no list, so nobody else reads or writes it.
     let fields = unsafe { record.as_ref() };
     let (base, class) = (fields.base, fields.class);
     drop_record(record);
@@ -431,7 +431,8 @@ pub(crate) fn reap() {
         // SAFETY: records of that list are whole and in the map, and the list is ours now.
         let fields = unsafe { found.as_ref() };
         let (thread, next) = (fields.thread, fields.next_ended);
-        // SAFETY: as above; its creator sets it under the lock.
+        // SAFETY: the record stays in the map until it is joined below; its creator sets the flag
+        // under the lock.
         let created = with(|_| unsafe { found.as_ref() }.created);
         // Never waits, and is no cancellation point. Without the lock: it frees memory.
         // SAFETY: the thread is joinable for the C library, and joined by nobody else.

@@ -2,6 +2,7 @@
 //! them (ptrace), in a child that runs the probe's loop, and in one that runs the collector.
 //!
 //! What is counted depends on nothing else that the machine does. `cargo xtask bench` runs it.
+#![allow(unsafe_code, reason = "an example calls the C library")]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -8,6 +8,7 @@
 //! `cargo run --release -p punctual-rt --example stack_bench [ROUNDS]`
 //!
 //! With `lines` after ROUNDS, a line for each figure: name, threads and value, for `make bench`.
+#![allow(unsafe_code, reason = "an example calls the C library")]
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 #[path = "stack_bench/many.rs"]
@@ -46,7 +47,7 @@ fn from_kernel(count: usize) {
         let base = unsafe { whole.add(page_size()) };
         // SAFETY: the mapping was made above.
         unsafe { map::protect(base, SIZE, Access::ReadWrite) }.expect("pages");
-        // SAFETY: as above.
+        // SAFETY: the pages are of the mapping made above, and writable.
         unsafe { map::populate(base, SIZE) }.expect("memory");
         write_top(base);
         // SAFETY: nothing uses the mapping any more.

@@ -2,6 +2,7 @@
 //! thread on a default stack, and at one on a stack of the library.
 //!
 //! `cargo run -p punctual-rt --example stack_check`
+#![allow(unsafe_code, reason = "an example calls the C library")]
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::error::Error;

@@ -7,6 +7,7 @@
 //! `cargo run --release -p punctual-rt --example sync_bench [ROUNDS]`
 //!
 //! With `lines` after ROUNDS, a line for each figure: name, threads and value, for `make bench`.
+#![allow(unsafe_code, reason = "an example calls the C library")]
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::cell::UnsafeCell;

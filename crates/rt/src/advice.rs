@@ -2,6 +2,7 @@
 //!
 //! The kernel says EPERM for six different reasons. These are sentences for people, static
 //! ones, so that a real-time thread may ask for them.
+#![expect(unsafe_code, reason = "getrlimit, for the advice on a refusal")]
 
 use std::ffi::{CStr, c_int};
 

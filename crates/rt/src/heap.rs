@@ -1,4 +1,5 @@
 //! A heap that keeps its memory, and a check that nothing faults late.
+#![expect(unsafe_code, reason = "mallopt, and a heap whose pages are touched")]
 
 use std::fmt;
 use std::io;

@@ -2,6 +2,7 @@
 //! no type for them: one producer, one consumer, wait-free.
 //!
 //! [`crate::ring`] is the one for Rust types. Both refuse and count what finds them full.
+#![expect(unsafe_code, reason = "the ring of bytes behind C's records")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -50,10 +51,10 @@ pub struct Records {
     ahead: u64,
 }
 
-// SAFETY: each slot is the producer's or the consumer's, as the turns say; who is which is the
-// callers' promise.
+// SAFETY: each slot is the producer's or the consumer's, as its turn says; `push` and `pop` are
+// unsafe: their callers keep each to one thread at a time.
 unsafe impl Send for Records {}
-// SAFETY: as above.
+// SAFETY: as for Send: a slot's turn says which thread may touch it.
 unsafe impl Sync for Records {}
 
 impl Records {
@@ -105,7 +106,7 @@ impl Records {
     pub unsafe fn push(&self, record: *const u8) -> bool {
         // SAFETY: `put` gets a slot of as many bytes as `record` has.
         let put = |slot| unsafe { put(slot, record, self.record) };
-        // SAFETY: one thread pushes: the caller's promise.
+        // SAFETY: one thread pushes.
         unsafe { self.push_by(self.stride, self.ahead, put) }
     }
 
@@ -124,7 +125,7 @@ impl Records {
         };
         let stride = const { stride_of(size_of::<T>()) };
         let ahead = const { ahead_of(stride_of(size_of::<T>())) };
-        // SAFETY: one thread pushes, and a record has the size of `T`: the caller's promise.
+        // SAFETY: one thread pushes, and a record has the size of `T`.
         unsafe { self.push_by(stride, ahead, put) }
     }
 
@@ -161,7 +162,7 @@ impl Records {
     pub unsafe fn pop(&self, record: *mut u8) -> bool {
         // SAFETY: `record` has room for a record, and the slot holds one.
         let take = |slot| unsafe { take(record, slot, self.record) };
-        // SAFETY: one thread pops: the caller's promise.
+        // SAFETY: one thread pops.
         unsafe { self.pop_by(self.stride, take) }
     }
 
@@ -176,7 +177,7 @@ impl Records {
         debug_assert_eq!(size_of::<T>(), self.record);
         // SAFETY: the slot holds a `T`, of any alignment.
         let take = |slot: *const u8| *value = unsafe { slot.cast::<T>().read_unaligned() };
-        // SAFETY: one thread pops, and a record has the size of `T`: the caller's promise.
+        // SAFETY: one thread pops, and a record has the size of `T`.
         unsafe { self.pop_by(const { stride_of(size_of::<T>()) }, take) }
     }
 
@@ -397,7 +398,7 @@ mod tests {
                         prop_assert!(rest.iter().all(|&byte| byte == 0));
                     }
                     (None, None) => {
-                        // SAFETY: as above.
+                        // SAFETY: one thread, and `seen` has room for a record.
                         let there = unsafe { ring.pop(seen.as_mut_ptr()) };
                         let expected = model.pop_front();
                         prop_assert_eq!(there.then(|| seen.clone()), expected.map(|byte| vec![byte; record]));

@@ -3,6 +3,7 @@
 //! Rust's own `Mutex` has no priority inheritance: a low-priority holder that is
 //! kept off its CPU keeps a real-time thread waiting without bound. The mutex is the
 //! C library's, made with PTHREAD_PRIO_INHERIT.
+#![expect(unsafe_code, reason = "pthread's mutex and condition variable")]
 
 mod condvar;
 mod robust;
@@ -28,7 +29,7 @@ pub use robust::{fill_robust_mutex_attributes, make_consistent};
 /// # Errors
 /// ENOTSUP where the C library has no priority inheritance.
 pub unsafe fn fill_mutex_attributes(attributes: *mut libc::pthread_mutexattr_t) -> io::Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the place is writable, and attributes that it may hold aren't used any more.
     check_returned(unsafe { libc::pthread_mutexattr_init(attributes) })?;
     // SAFETY: the attributes were initialised just now.
     check_returned(unsafe {
@@ -53,7 +54,7 @@ pub unsafe fn fill_mutex_attributes(attributes: *mut libc::pthread_mutexattr_t) 
 pub unsafe fn fill_condition_attributes(
     attributes: *mut libc::pthread_condattr_t,
 ) -> io::Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the place is writable, and attributes that it may hold aren't used any more.
     check_returned(unsafe { libc::pthread_condattr_init(attributes) })?;
     // SAFETY: the attributes were initialised just now.
     check_returned(unsafe { libc::pthread_condattr_setclock(attributes, libc::CLOCK_MONOTONIC) })

@@ -12,6 +12,10 @@
 //!
 //! Threads that are there when it is set are watched, and those that they start afterwards;
 //! of one that starts just while it is set, a write may count twice.
+#![expect(
+    unsafe_code,
+    reason = "the handler of a signal that a breakpoint raises"
+)]
 
 use std::ffi::CStr;
 use std::fmt;
@@ -345,7 +349,7 @@ fn install_handler() -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_trap as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: as above.
+    // SAFETY: all-zero bytes are a value of this plain C struct.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: both structs are live; the handler calls async-signal-safe functions alone.
     super::sys::check(unsafe { libc::sigaction(libc::SIGTRAP, &action, &mut before) })?;
@@ -414,7 +418,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         libc::SIG_DFL => {
             // SAFETY: async-signal-safe; the signal ends the process when this returns.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
-            // SAFETY: as above.
+            // SAFETY: raise is async-signal-safe; the default action ends the process.
             unsafe { libc::raise(signal) };
         }
         handler if BEFORE_TELLS.load(Ordering::Relaxed) => {

@@ -1,4 +1,5 @@
 //! Processor sets of this machine, made and removed.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::process::{Child, Command};
@@ -86,7 +87,7 @@ fn a_set_is_made_used_and_removed() {
     let own = std::env::current_exe().expect("this program");
     let mut child = Command::new(own);
     child.args(["--ignored", "--exact", "a_process_that_waits"]);
-    let child = Ended(child.spawn().expect("a child"));
+    let mut child = Ended(child.spawn().expect("a child"));
     let process = child.0.id() as libc::pid_t;
     set.0.take(process).expect("moved");
     assert_eq!(affinity::of(process).expect("affinity"), [cpu]);
@@ -99,6 +100,8 @@ fn a_set_is_made_used_and_removed() {
         affinity::of(process).expect("affinity").len() > 1,
         "the task is back"
     );
+    let ended = child.0.try_wait().expect("asked");
+    assert!(ended.is_none(), "the child waits for 60 s: {ended:?}");
 }
 
 #[test]

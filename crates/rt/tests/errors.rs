@@ -1,5 +1,6 @@
 //! What is refused, with the number that the documentation promises: limits of memory, and
 //! what the kernel says to SCHED_DEADLINE.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod stack_support;

@@ -1,4 +1,5 @@
 //! Steering interrupts and putting them back: of this machine, and of made-up ones.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::fs;

@@ -1,4 +1,5 @@
 //! Every interleaving of a producer and a consumer of the ring of records, by loom.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::sync::atomic::Ordering;
 
@@ -38,7 +39,7 @@ struct Model {
 
 // SAFETY: whose turn a slot is, is what loom checks here.
 unsafe impl Sync for Model {}
-// SAFETY: as above.
+// SAFETY: a slot is touched by the one whose turn it is, which loom checks.
 unsafe impl Send for Model {}
 
 impl Model {

@@ -1,5 +1,6 @@
 //! What is said to be real-time safe allocates nothing, makes no system call and takes no
 //! page fault.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
 
@@ -35,13 +36,13 @@ fn note() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: `layout` is what `GlobalAlloc::alloc` was called with.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the place came from `System`, with this layout.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -69,7 +70,7 @@ impl Duty {
         let mut record = [7; 8];
         // SAFETY: one thread, and 8 bytes.
         unsafe { self.records.push(record.as_ptr()) };
-        // SAFETY: as above.
+        // SAFETY: one thread, and 8 writable bytes.
         unsafe { self.records.pop(record.as_mut_ptr()) };
         // SAFETY: one thread, and 8 bytes.
         assert!(unsafe { self.records.push_value(record) });

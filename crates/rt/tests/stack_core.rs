@@ -2,6 +2,7 @@
 //!
 //! No test here forks: a fork makes the pages of every thread copy-on-write, and then each
 //! takes a fault again at its next write.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
 
@@ -71,7 +72,7 @@ extern "C" fn free_my_stack(stack: *mut c_void) -> *mut c_void {
     // SAFETY: these frees are wrong ones and must change nothing.
     let answer = unsafe { stack::free(base, class) };
     assert_eq!(answer, Err(StackError::InUse(base)));
-    // SAFETY: as above.
+    // SAFETY: a free of the wrong class is refused before it changes anything.
     let answer = unsafe { stack::free(base, wrong) };
     assert_eq!(
         answer,
@@ -131,7 +132,7 @@ fn wrong_frees_are_refused_and_change_nothing() {
             is: class.size(),
             named: other.size(),
         };
-        // SAFETY: as above.
+        // SAFETY: a free of the wrong class is refused before it changes anything.
         assert_eq!(unsafe { stack::free(address, other) }, Err(answer));
     }
     assert!(stack::locate(address).unwrap().in_use);

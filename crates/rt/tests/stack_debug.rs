@@ -1,6 +1,7 @@
 //! What `PUNCTUAL_STACK_DEBUG` says to programs in Rust.
 //!
 //! Each case is a process of its own: this file again, with the setting in its environment.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::env;
 use std::hint::black_box;
@@ -123,6 +124,13 @@ fn ran(case: &str, debug: &str) -> (ExitStatus, String) {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = String::from_utf8_lossy(&output.stdout);
+    // A name that is misspelt would run no test, with success.
+    assert!(said.contains("running 1 test\n"), "{said}{text}");
+    assert!(
+        !output.status.success() || said.contains(" 1 passed;"),
+        "{said}{text}"
+    );
     (output.status, text)
 }
 

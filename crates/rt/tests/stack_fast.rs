@@ -1,6 +1,7 @@
 //! A hit makes no system call and takes no page fault, from whatever thread.
 //!
 //! One test at a time: the allocator is the process's own, and these tests count its stacks.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
 

@@ -1,4 +1,5 @@
 //! A fork at any moment leaves both sides with an allocator that works.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
 

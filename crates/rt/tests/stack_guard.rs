@@ -1,4 +1,5 @@
 //! Each guard page of each class ends the process that touches it.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
 
@@ -16,7 +17,7 @@ fn touch_at(base: NonNull<u8>, offset: isize, write: bool) {
         // process before it changes anything.
         unsafe { place.write_volatile(1) };
     } else {
-        // SAFETY: as above.
+        // SAFETY: the byte is the stack's, or in a guard page, where the load ends the process.
         std::hint::black_box(unsafe { place.read_volatile() });
     }
 }

@@ -1,4 +1,5 @@
 //! Where stacks lie, and what of them is in memory.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
 

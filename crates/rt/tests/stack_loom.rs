@@ -1,4 +1,5 @@
 //! Every interleaving of the magazine, depot and stealing protocol, by loom.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::sync::atomic::Ordering;
 
@@ -40,7 +41,7 @@ struct Model {
 // SAFETY: the cells are touched by the holder of their stack alone, which is what loom
 // checks here.
 unsafe impl Sync for Model {}
-// SAFETY: as above.
+// SAFETY: a cell is touched by the holder of its stack alone, which loom checks.
 unsafe impl Send for Model {}
 
 fn class() -> Class {

@@ -1,4 +1,5 @@
 //! The allocator against a model of it that is too simple to be wrong.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
 //! Threads that allocate, free, hand over and end, all at once.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -102,7 +102,9 @@ fn a_package_has_its_files_where_the_system_looks() {
 fn every_man_page_says_what_how_and_when() {
     let folder = package("with pages");
     let roff = there_is("groff", "groff-base");
-    for page in files_below(&folder.join("usr/share/man/man3")) {
+    let pages = files_below(&folder.join("usr/share/man/man3"));
+    assert!(pages.len() > 50, "{pages:?}");
+    for page in pages {
         let text = fs::read_to_string(&page).expect("a page");
         let name = page
             .file_stem()

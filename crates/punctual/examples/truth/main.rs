@@ -9,6 +9,7 @@
 //! in the way of the kernel's own probe, and what rtla's auto-analysis says is printed. `--in pid-namespace` plays
 //! it all in a PID namespace of its own. `--host` boots that kernel in an emulated machine of two
 //! CPUs and stops it as a host does.
+#![allow(unsafe_code, reason = "an example calls the C library")]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

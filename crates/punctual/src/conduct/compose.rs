@@ -15,8 +15,8 @@ use crate::system::watch::Watch;
 use punctual_load::{LoadReport, LoadSpec, LoadStatus, Pause};
 use punctual_record::event::Halted;
 use punctual_record::{
-    self, Event, Faults, Happening, Load, OwnCost, Placement, Request, Run, State, Stop,
-    SystemState, Thread, Timeline, Tool, Watched,
+    self, Event, Faults, Happening, Load, OwnCost, Placement, Request, Run, Stop, SystemState,
+    Thread, Timeline, Tool, Watched,
 };
 
 /// What is kept of a lane while the record is made: a copy, so that the collector

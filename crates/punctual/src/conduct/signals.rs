@@ -1,4 +1,8 @@
 //! Signals that end a run cleanly, or that a reader of the record must know of.
+#![expect(
+    unsafe_code,
+    reason = "a handler that ends the probes before the kernel kills them"
+)]
 
 use std::io;
 use std::sync::Arc;

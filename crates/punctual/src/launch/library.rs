@@ -1,4 +1,5 @@
 //! The library that is loaded into programs: where it is, and whether it can be loaded.
+#![expect(unsafe_code, reason = "a file in memory that a program can load")]
 
 use std::ffi::{CString, OsString};
 use std::fs::File;

@@ -4,7 +4,6 @@
 //! Policy and CPUs are inherited through `exec`. Stacks and locks are not: a library that is
 //! loaded into the program sees to them, and for programs that nothing can be loaded into
 //! that is said before they run.
-
 mod elf;
 mod error;
 mod library;
@@ -118,6 +117,7 @@ impl Launch {
 }
 
 /// With a limit, locking would succeed and a later allocation fail: so none is accepted.
+#[expect(unsafe_code, reason = "getrlimit and setrlimit")]
 fn lockable(user_namespace: bool) -> Result<(), Refusal> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -1,4 +1,5 @@
 //! Finding a program, and whether a library can be loaded into it.
+#![expect(unsafe_code, reason = "access(), for the answer that the kernel gives")]
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};

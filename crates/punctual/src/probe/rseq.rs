@@ -13,6 +13,7 @@ pub fn leave() {
 }
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a thread gives up the C library's registration")]
 mod gnu {
     use std::arch::{asm, global_asm};
 

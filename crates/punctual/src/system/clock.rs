@@ -1,4 +1,5 @@
 //! The clock that the figures are read from.
+#![expect(unsafe_code, reason = "clock_getres")]
 
 use super::root::Reader;
 use punctual_record::system::Clock;

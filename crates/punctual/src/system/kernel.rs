@@ -1,4 +1,5 @@
 //! The kernel and how preemptible it is.
+#![expect(unsafe_code, reason = "uname")]
 
 use std::io::Read;
 

@@ -1,4 +1,5 @@
 //! The processor and its topology.
+#![expect(unsafe_code, reason = "sysconf")]
 
 use super::cpus::{Topology, parse_kernel};
 use super::root::{Reader, Root};

@@ -1,4 +1,5 @@
 //! Time that the host of a virtual machine took away.
+#![expect(unsafe_code, reason = "sysconf")]
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
 //! What the kernel says of one thread's scheduling.
+#![expect(unsafe_code, reason = "what the kernel says of a thread")]
 
 use std::io;
 

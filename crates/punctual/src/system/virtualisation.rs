@@ -66,6 +66,7 @@ fn user_mode(information: &str) -> Option<String> {
 
 /// The name that the processor gives (`cpuid`, leaf 0x4000_0000).
 #[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "the cpuid instruction")]
 fn signature(reader: &Reader<'_>) -> Option<String> {
     use std::arch::x86_64::__cpuid;
     if !reader.root.is_live() {
@@ -94,7 +95,10 @@ fn signature(_reader: &Reader<'_>) -> Option<String> {
 }
 
 /// The hypervisor of a signature of twelve bytes.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "only x86-64 names its hypervisor")
+)]
 fn vendor(signature: &[u8]) -> String {
     let known: &[(&[u8], &str)] = &[
         (b"KVMKVMKVM", "KVM"),

@@ -1,4 +1,5 @@
 //! What a test needs of the machine, and how it says that it is skipped.
+#![allow(unsafe_code, reason = "geteuid")]
 
 /// Ends a test that can't be made here, and says why.
 macro_rules! skip {

@@ -1,4 +1,5 @@
 //! The laboratory on real kernels: the same twice, and every end that a machine can come to.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
 //! The loads by themselves: what they do, what they leave behind, and the library's examples beside
 //! them.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 #[path = "../common/examples.rs"]

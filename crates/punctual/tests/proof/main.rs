@@ -1,4 +1,5 @@
 //! What is claimed of the probe's loop and of the figures, proven.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -34,25 +34,25 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises are the system allocator's.
+        // SAFETY: `layout` is what `GlobalAlloc::alloc` was called with.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count();
-        // SAFETY: as above; the pointer came from `System`.
+        // SAFETY: the pointer came from `System`, with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as above.
+        // SAFETY: `layout` is what `GlobalAlloc::alloc_zeroed` was called with.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: as above.
+        // SAFETY: the pointer came from `System`, with this layout, and `size` isn't 0.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -563,7 +563,7 @@ fn a_clock_that_is_set_back_stands_in_the_record_and_moves_nothing() {
         // SAFETY: the timespec is valid and outlives the call.
         unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
         now.tv_sec += seconds;
-        // SAFETY: as above.
+        // SAFETY: the time is a live local that the call only reads.
         unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const now) == 0 }
     };
     let place = Place::new();

@@ -1,4 +1,5 @@
 //! Runs as users make them: how they are measured, disturbed, attacked, explained, ended and judged.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,

@@ -306,8 +306,11 @@ fn child_behind(prefix: &str) -> Option<Demand> {
     );
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    let line = text.lines().find_map(|line| line.split_once("DEMAND "))?.1;
-    Some(serde_json::from_str(line).unwrap())
+    let line = text.lines().find_map(|line| line.split_once("DEMAND "));
+    // It ran, so it answers.
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(line.is_some() || !said.contains("running "), "{said}{text}");
+    Some(serde_json::from_str(line?.1).unwrap())
 }
 
 #[test]

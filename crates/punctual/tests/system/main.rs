@@ -1,4 +1,5 @@
 //! The machine as it is read: from recorded trees, and this one.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 #[path = "../common/mod.rs"]

@@ -36,6 +36,7 @@ fn pages() -> Vec<String> {
         }
     }
     pages.sort();
+    assert!(pages.len() > 15, "{pages:?}");
     pages
 }
 
@@ -44,7 +45,9 @@ fn verbs() -> Vec<Command> {
     let mut cli = Cli::command();
     cli.build();
     let listed = |verb: &&Command| !verb.is_hide_set() && verb.get_name() != "help";
-    cli.get_subcommands().filter(listed).cloned().collect()
+    let verbs: Vec<Command> = cli.get_subcommands().filter(listed).cloned().collect();
+    assert!(verbs.len() > 10, "{verbs:?}");
+    verbs
 }
 
 /// `-D` and `--duration` of a flag.

@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::sync::LazyLock;
 
-use crate::common::{Going, Place, counts, cpus, has, in_force, read_json, skip};
+use crate::common::{Going, Place, counts, cpus, has, read_json, skip};
 
 const FORMATS: [&str; 7] = [
     "cyclictest",
@@ -492,11 +492,9 @@ fn what_the_peers_just_wrote_is_compared() {
     let theirs = Going::start(command).end().expect(0).stdout;
     fs::write(place.path().join("theirs"), theirs).unwrap();
     let one = RUNS.path().join("one");
-    let record = read_json(&one.join("run.json"));
     let compared = place
         .run(&["compare", "theirs", one.to_str().unwrap()])
         .expect(0)
         .stdout;
     assert!(compared.contains("cyclictest"), "{compared}");
-    assert!(in_force(&record, "timers") || !compared.is_empty());
 }

@@ -1,4 +1,5 @@
 //! Programs of known behaviour, and what `punctual watch` says of them.
+#![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -2,7 +2,7 @@
 //! nothing, and fits a telephone.
 
 // A test that is skipped says so.
-#![allow(clippy::print_stderr)]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 use super::fixtures as report_fixtures;
 

@@ -1,7 +1,7 @@
 //! gnuplot itself draws what we write for it.
 
 // A test that is skipped says so.
-#![allow(clippy::print_stderr)]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 use super::fixtures as report_fixtures;
 

@@ -1,4 +1,5 @@
 //! Copies of records whose size is known when the program runs.
+#![expect(unsafe_code, reason = "its records, copied word by word")]
 
 /// Copies a record into a slot, which is aligned to 8 bytes.
 ///
@@ -14,15 +15,15 @@ pub(super) unsafe fn put(to: *mut u8, from: *const u8, size: usize) {
     let (words, source) = (to.cast::<u64>(), from.cast::<u64>());
     // A constant number of words needs no loop.
     match size {
-        // SAFETY: so many words, and aligned: seen above, and the caller's promise.
+        // SAFETY: both have 64 bytes; `to` is aligned to 8, and so is `from` here.
         64 if aligned => unsafe { put_pairs(words, source, 4) },
-        // SAFETY: so many words, aligned as above.
+        // SAFETY: both have 32 bytes; `to` is aligned to 8, and so is `from` here.
         32 if aligned => unsafe { put_pairs(words, source, 2) },
         few if aligned && few <= FEW && few.is_multiple_of(8) => {
-            // SAFETY: so many words, aligned as above.
+            // SAFETY: both have `few` bytes, whole words, and both are aligned for them.
             unsafe { put_words(words, source, few / 8) }
         }
-        // SAFETY: so many bytes each, apart from each other: the caller's promise.
+        // SAFETY: both have `size` bytes, and they don't overlap.
         _ => unsafe { to.copy_from_nonoverlapping(from, size) },
     }
 }
@@ -37,11 +38,11 @@ unsafe fn put_pairs(to: *mut u64, from: *const u64, pairs: usize) {
     for pair in 0..pairs {
         // SAFETY: within the caller's words.
         let place = unsafe { from.add(2 * pair) };
-        // SAFETY: readable and aligned: the caller's promise.
+        // SAFETY: one of the 2 * `pairs` words of `from`: readable and aligned.
         let low = unsafe { place.read_volatile() };
         // SAFETY: within the caller's words.
         let place = unsafe { place.add(1) };
-        // SAFETY: readable and aligned: the caller's promise.
+        // SAFETY: one of the 2 * `pairs` words of `from`: readable and aligned.
         let high = unsafe { place.read_volatile() };
         // SAFETY: within the caller's words.
         let place = unsafe { to.add(2 * pair) };
@@ -79,11 +80,11 @@ unsafe fn put_words(to: *mut u64, from: *const u64, words: usize) {
         // SAFETY: within the caller's words.
         let place = unsafe { from.add(word) };
         // Volatile, or the compiler makes it wide again.
-        // SAFETY: readable and aligned: the caller's promise.
+        // SAFETY: one of the caller's words of `from`: readable and aligned.
         let value = unsafe { place.read_volatile() };
         // SAFETY: within the caller's words.
         let place = unsafe { to.add(word) };
-        // SAFETY: writable and aligned: the caller's promise.
+        // SAFETY: one of the caller's words of `to`: writable and aligned.
         unsafe { place.write(value) };
     }
 }
@@ -95,7 +96,7 @@ unsafe fn put_words(to: *mut u64, from: *const u64, words: usize) {
 #[inline]
 pub(super) unsafe fn take(to: *mut u8, from: *const u8, size: usize) {
     match size {
-        // SAFETY: the caller's promise, as for the lines below.
+        // SAFETY: both have `size` bytes, here 64, and they don't overlap.
         64 => unsafe { to.copy_from_nonoverlapping(from, 64) },
         // SAFETY: so many bytes.
         32 => unsafe { to.copy_from_nonoverlapping(from, 32) },

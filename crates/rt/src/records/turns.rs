@@ -1,4 +1,5 @@
 //! Whose turn each slot of a ring is.
+#![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

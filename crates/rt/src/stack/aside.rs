@@ -2,6 +2,10 @@
 //!
 //! Rust's own threads have 8 KB for handlers, of which the kernel takes 3 KB and more for the
 //! registers.
+#![expect(
+    unsafe_code,
+    reason = "a function on another stack, by the C library's contexts"
+)]
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -19,7 +23,7 @@ pub(super) fn aside<T>(what: &mut T, run: fn(&mut T)) {
     };
     // SAFETY: the mapping was made here, and nobody else knows it.
     let done = match unsafe { map::protect(place, ROOM, Access::ReadWrite) } {
-        // SAFETY: as above, and writable.
+        // SAFETY: the mapping was made here, nobody else knows it, and it is writable now.
         Ok(()) => unsafe { switch(place, what, run) },
         Err(_) => false,
     };

@@ -1,4 +1,5 @@
 //! Where stacks lie: the one that the caller stands on, and those of other threads.
+#![expect(unsafe_code, reason = "asks pthread where stacks lie")]
 
 use std::ffi::c_void;
 use std::fs;

@@ -4,6 +4,7 @@
 //! loaded late gets its thread-local storage at the first use, from malloc, on whatever
 //! thread that happens to be. A key's value lies in the thread's own control block, and the
 //! memory behind it is taken from a store that is filled when stacks are made.
+#![expect(unsafe_code, reason = "each thread's magazines, by pthread's keys")]
 
 use std::cell::Cell;
 use std::ffi::c_void;

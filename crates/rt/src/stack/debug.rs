@@ -2,6 +2,7 @@
 //!
 //! With any of it on, threads have no magazines: each allocation and free takes the slow
 //! path, system calls and fills included. Nothing of this is for a program that is on duty.
+#![expect(unsafe_code, reason = "fills and watches free stacks")]
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -51,7 +52,7 @@ pub(super) fn fill_new(base: NonNull<u8>, class: Class) {
         unsafe { fill(base, class.size(), FREE_FILL) };
     }
     if options.noaccess {
-        // SAFETY: as above.
+        // SAFETY: the stack is mapped whole and nobody else knows it.
         let _ = unsafe { map::protect(base, class.size(), Access::None) };
     }
 }

@@ -4,6 +4,7 @@
 //! handler that was there before, or to the kernel's default, with registers and core file as
 //! they were. A handler that the program installs later replaces ours, and may ask for the same
 //! report by [`super::debug_report`].
+#![expect(unsafe_code, reason = "a handler of SIGSEGV, and stacks for it")]
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};

@@ -5,6 +5,7 @@
 //! magazines hold hints alone. The copied pages are shared until they are written to, and
 //! locked memory is not inherited, so every stack that the child hands out is made present
 //! again first. In the parent they are shared too, and are made its own before fork() returns.
+#![expect(unsafe_code, reason = "pthread_atfork")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,8 @@
 //! Looking at stacks: whose an address is, what of them is in memory, how much was used.
+#![expect(
+    unsafe_code,
+    reason = "makes pages present, and reads stacks that others use"
+)]
 
 use std::ptr::NonNull;
 

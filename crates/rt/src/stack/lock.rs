@@ -2,6 +2,7 @@
 //!
 //! Without the inheritance a thread of low priority that is preempted inside would hold up
 //! a real-time thread for as long as threads in between care to run.
+#![expect(unsafe_code, reason = "pthread's mutex, also across a fork")]
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -42,8 +43,7 @@ impl<T> PiLock<T> {
         // SAFETY: the attribute is initialised. Where the C library doesn't know the
         // protocol it stays a plain mutex, which is correct, if not prompt.
         unsafe { libc::pthread_mutexattr_setprotocol(attr.as_mut_ptr(), PRIO_INHERIT) };
-        // SAFETY: the mutex is at its final place, a static, and nobody uses it: the
-        // caller's promise.
+        // SAFETY: the mutex is at its final place, a static, and no thread uses it yet.
         unsafe { libc::pthread_mutex_init(self.mutex.get(), attr.as_ptr()) };
         // SAFETY: the attribute is initialised and not used any more.
         unsafe { libc::pthread_mutexattr_destroy(attr.as_mut_ptr()) };

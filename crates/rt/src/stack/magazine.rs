@@ -3,6 +3,7 @@
 //! A magazine is a list of *hints*: the truth is each stack's state word. A thread takes a
 //! stack by claiming its word, so a hint that went stale, because another thread stole the
 //! stack or because a process forked, costs one failed compare-and-swap and nothing more.
+#![expect(unsafe_code, reason = "lists that run through the headers")]
 
 use std::cell::Cell;
 use std::ptr::null_mut;

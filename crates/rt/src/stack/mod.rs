@@ -34,7 +34,6 @@
 //! and data are the program's matter. So a program on duty doesn't fork: `posix_spawn` and
 //! `vfork` share the pages and are harmless. In the child, stacks that it takes are made present
 //! again, which costs one system call for each.
-
 mod aside;
 mod bounds;
 mod cache;
@@ -134,6 +133,7 @@ pub fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
 /// # Safety
 /// If the free is a right one, nothing on the stack is used any more: no thread runs on it
 /// and no reference into it is left.
+#[expect(unsafe_code, reason = "a free by address, as in C")]
 #[inline]
 pub unsafe fn free(address: usize, class: Class) -> Result<(), StackError> {
     tsan::release(address);
@@ -222,9 +222,11 @@ pub struct Stack {
     class: Class,
 }
 
+#[expect(unsafe_code, reason = "the memory is no thread's own")]
 // SAFETY: a Stack is the only owner of its memory and has no ties to the thread it was made
 // on.
 unsafe impl Send for Stack {}
+#[expect(unsafe_code, reason = "the memory is no thread's own")]
 // SAFETY: a shared Stack gives out its address and size alone.
 unsafe impl Sync for Stack {}
 
@@ -288,6 +290,7 @@ impl Stack {
     /// The most bytes of it that were ever in use; see the function [`high_water`].
     ///
     /// Not for a real-time thread: it reads up to the whole stack.
+    #[expect(unsafe_code, reason = "reads the whole stack")]
     pub fn high_water(&self) -> usize {
         // SAFETY: the stack is freed by the drop of `self` alone.
         unsafe { high_water(self.base.as_ptr() as usize) }.unwrap_or(0)
@@ -295,6 +298,7 @@ impl Stack {
 }
 
 impl Drop for Stack {
+    #[expect(unsafe_code, reason = "a free by address, as in C")]
     fn drop(&mut self) {
         // The only error left is InUse: a stack somebody runs on is leaked, not pulled away.
         // SAFETY: the holder gives the stack up, and with it all that used it.

@@ -3,6 +3,7 @@
 //! Nothing of it is needed to record one: names are looked up while a report is written, in the
 //! files that are mapped, with memory that is mapped for the report. It calls nothing that a
 //! handler of SIGSEGV may not.
+#![expect(unsafe_code, reason = "memory that is mapped for a report")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::{ControlFlow, Range};

@@ -1,4 +1,5 @@
 //! What `PUNCTUAL_STACK_DEBUG` asks for.
+#![expect(unsafe_code, reason = "getenv, before anything may allocate")]
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering};

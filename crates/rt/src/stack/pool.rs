@@ -1,4 +1,5 @@
 //! The allocator: magazines in front, the depot behind them, the kernel behind that.
+#![expect(unsafe_code, reason = "opens and closes stacks")]
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
 //! One stack in memory: guard page, stack, guard page.
+#![expect(unsafe_code, reason = "guard pages")]
 
 use std::ptr::NonNull;
 
@@ -21,7 +22,7 @@ pub(crate) fn map_stack(class: Class) -> Result<NonNull<u8>, StackError> {
     // SAFETY: the pages between the guards belong to the mapping made above, which nobody
     // else knows.
     let opened = unsafe { map::protect(base, class.size(), Access::ReadWrite) };
-    // SAFETY: as above, and now writable.
+    // SAFETY: the pages between the guards are of the mapping made above, and writable now.
     let filled = opened.and_then(|()| unsafe { map::populate(base, class.size()) });
     match filled {
         Ok(()) => Ok(base),

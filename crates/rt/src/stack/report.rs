@@ -1,4 +1,5 @@
 //! Lines of text without malloc, for reports from wherever an error is found.
+#![expect(unsafe_code, reason = "write, from wherever an error is found")]
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -98,7 +99,7 @@ fn only_sigpipe() -> libc::sigset_t {
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
     // SAFETY: filled by the call above.
     unsafe { libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE) };
-    // SAFETY: as above.
+    // SAFETY: sigemptyset has filled the set.
     unsafe { set.assume_init() }
 }
 

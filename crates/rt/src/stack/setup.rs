@@ -3,6 +3,7 @@
 //! `std::sync::Once` won't do: when one thread forks while another is inside it, the child
 //! waits for ever for a thread that isn't there. Here the child sees that the one at work was
 //! in another process, and does the work itself.
+#![expect(unsafe_code, reason = "what is made once for a process")]
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};

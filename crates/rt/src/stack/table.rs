@@ -3,6 +3,7 @@
 //! The table grows by sections, each twice as long as the one before. A section never moves
 //! and is never given back, so that a search needs no lock and a header can be referred to
 //! for ever.
+#![expect(unsafe_code, reason = "headers in mappings of their own")]
 
 use std::ptr::{NonNull, null_mut};
 use std::slice;
@@ -160,7 +161,7 @@ pub(super) fn map_zeroed(bytes: usize) -> Result<NonNull<u8>, StackError> {
     let place = map::reserve(bytes).map_err(StackError::of_mapping)?;
     // SAFETY: the mapping was made here and nobody knows it yet.
     let opened = unsafe { map::protect(place, bytes, Access::ReadWrite) };
-    // SAFETY: as above, and writable by now.
+    // SAFETY: the mapping was made here, nobody knows it yet, and it is writable now.
     let filled = opened.and_then(|()| unsafe { map::populate(place, bytes) });
     filled.map_err(|errno| {
         // SAFETY: the mapping was made here and nobody knows it.

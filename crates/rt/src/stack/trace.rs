@@ -1,4 +1,5 @@
 //! Who allocated a stack, and who freed it.
+#![expect(unsafe_code, reason = "backtrace")]
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -65,7 +66,7 @@ impl Traces {
         let trace = Trace::here(usize::from(frames));
         if event == Event::Allocated {
             // That was another life of the stack.
-            // SAFETY: as below; all-zero is a trace of nobody.
+            // SAFETY: the caller alone holds the stack; all-zero is a trace of nobody.
             unsafe { self.freed.get().write_bytes(0, 1) };
         }
         // SAFETY: the caller alone holds the stack these traces belong to.

@@ -1,4 +1,5 @@
 //! How much of a stack was really used.
+#![expect(unsafe_code, reason = "reads and fills stacks")]
 
 use std::ptr::NonNull;
 
@@ -85,13 +86,13 @@ mod tests {
         let base = NonNull::from(&mut words).cast::<u8>();
         // SAFETY: the array is 512 bytes of words, borrowed by nobody else.
         unsafe { fill(base, 512, 5) };
-        // SAFETY: as above.
+        // SAFETY: the array is 512 bytes of words, borrowed by nobody else.
         assert_eq!(unsafe { first_other(base, 512, 5) }, 512);
         // SAFETY: word 9 is one of 64.
         let ninth = unsafe { base.cast::<u64>().add(9) };
         // SAFETY: the word is writable and ours.
         unsafe { ninth.write(6) };
-        // SAFETY: as above.
+        // SAFETY: the array is 512 bytes of words, borrowed by nobody else.
         assert_eq!(unsafe { first_other(base, 512, 5) }, 72);
     }
 }

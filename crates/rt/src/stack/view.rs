@@ -3,6 +3,7 @@
 //! A section of its own, for its name stays when symbols are stripped, and is no symbol that two
 //! copies of the library would both define. `share/punctual/gdb/punctual-stacks.py` reads it;
 //! what changes here changes [`VERSION`].
+#![expect(unsafe_code, reason = "addresses of statics, for debuggers")]
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicUsize};

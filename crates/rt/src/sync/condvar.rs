@@ -5,6 +5,10 @@
 //! system call too. Here a waiting thread remembers the number of the last notification
 //! while it holds the mutex, gives the mutex up in user space, and sleeps on a futex as long
 //! as the number is the same.
+#![expect(
+    unsafe_code,
+    reason = "a mutex of the C library, given up for the wait"
+)]
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -2,6 +2,10 @@
 //!
 //! Each function returns `io::Result` with the kernel's errno untouched, so that
 //! callers can say how to fix it.
+#![expect(
+    unsafe_code,
+    reason = "raw system calls, and the C library's functions"
+)]
 
 pub mod cache;
 pub mod cancel;
@@ -63,5 +67,5 @@ pub(crate) unsafe trait PlainC {}
 
 // SAFETY: plain C data without references; zero is valid for each.
 unsafe impl PlainC for libc::pthread_mutexattr_t {}
-// SAFETY: as above.
+// SAFETY: a mutex of C in a cell; it is plain data, and zero is valid for it.
 unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_mutex_t> {}

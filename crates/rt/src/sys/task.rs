@@ -287,7 +287,7 @@ pub unsafe fn tid_of(thread: libc::pthread_t) -> libc::pid_t {
     // The thread itself need not have run for that: the C library knows its number from the
     // creation, and its clock has it in it: ~tid << 3, and 3 bits of kind
     // (include/linux/posix-timers.h).
-    // SAFETY: the thread was not joined yet: the caller's promise; the place is live.
+    // SAFETY: the thread was not joined yet, so its number is valid; the place is live.
     unsafe { libc::pthread_getcpuclockid(thread, &mut clock) };
     !(clock >> 3)
 }

@@ -3,6 +3,10 @@
 //! `pthread_detach` would leave nobody who knows when the stack is free, since a thread can't free
 //! the stack that it runs on. A detached thread stays joinable for the C library. It is kept in a
 //! list, and [`reap`] joins those that have ended and takes their stacks back.
+#![expect(
+    unsafe_code,
+    reason = "one owner of each join, and the list of detached threads"
+)]
 
 use std::ffi::c_void;
 use std::io;

@@ -5,6 +5,7 @@
 //! CPU where a real-time thread of lower priority spins it would never come to it. Signals are
 //! blocked in the creator for as long as the C library takes, so that no handler runs on a
 //! thread that was not to take it.
+#![expect(unsafe_code, reason = "pthread_create on a stack of ours")]
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -135,7 +136,7 @@ impl Builder {
         } else {
             None
         };
-        // SAFETY: the caller's promise about entry, argument and stack.
+        // SAFETY: the stack outlives the thread, and the entry may run with this argument.
         let created = unsafe { create(stack, entry, argument) };
         if let Some(kept) = kept {
             time::set_signal_mask(&kept);
@@ -148,7 +149,8 @@ impl Builder {
         let tid = unsafe { task::tid_of(thread) };
         let refused = self.place(tid);
         if refused.is_empty() || !all_or_nothing {
-            // SAFETY: the caller's promise: the thread waits there.
+            // SAFETY: the gate lives until its thread has gone through, and the thread waits
+            // there.
             unsafe { Gate::open(gate, Some(Setup { tid, refused })) };
             return Ok((thread, tid));
         }
@@ -158,7 +160,7 @@ impl Builder {
             let _ = task::set_affinity(tid, &mask);
             let _ = task::set_scheduling(tid, &policy);
         }
-        // SAFETY: as above.
+        // SAFETY: the thread still waits at the gate, which lives until it has gone through.
         unsafe { Gate::open(gate, None) };
         // SAFETY: made above, about to end, and joined here alone.
         let _ = unsafe { task::join(thread) };
@@ -227,12 +229,12 @@ unsafe fn create(
     // SAFETY: pthread_attr_init has succeeded.
     let mut attributes = unsafe { attributes.assume_init() };
     let base = stack.base().as_ptr().cast();
-    // SAFETY: the stack is mapped and outlives the thread: the caller's promise.
+    // SAFETY: the stack is mapped and outlives the thread.
     let set =
         check_returned(unsafe { libc::pthread_attr_setstack(&mut attributes, base, stack.len()) });
     let mut thread: libc::pthread_t = 0;
     let created = set.and_then(|()| {
-        // SAFETY: the caller's promise about entry and argument.
+        // SAFETY: the attributes are initialised, and the entry may run with this argument.
         check_returned(unsafe { libc::pthread_create(&mut thread, &attributes, entry, argument) })
     });
     // SAFETY: initialised above, destroyed once.
@@ -259,15 +261,15 @@ pub unsafe fn explicit_sched(
         Policy::RoundRobin(_) => libc::SCHED_RR,
         Policy::Deadline { .. } => return Err(io::Error::from_raw_os_error(libc::ENOTSUP)),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the attributes are initialised.
     check_returned(unsafe {
         libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED)
     })?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the attributes are initialised.
     check_returned(unsafe { libc::pthread_attr_setschedpolicy(attributes, number) })?;
     // SAFETY: all-zero bytes are a value of this plain C struct.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = policy.priority() as c_int;
-    // SAFETY: the caller's promise; the parameters are a live local.
+    // SAFETY: the attributes are initialised; the parameters are a live local.
     check_returned(unsafe { libc::pthread_attr_setschedparam(attributes, &parameters) })
 }

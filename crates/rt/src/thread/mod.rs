@@ -5,6 +5,10 @@
 //! runs a line of yours; what the kernel refused is told step by step, so nothing degrades
 //! silently. It needs no processor time before it has its priority, so no thread of lower
 //! priority can keep it from its start.
+#![allow(
+    unsafe_code,
+    reason = "what passes through pthread_create, and the join"
+)]
 
 mod joinable;
 mod launch;

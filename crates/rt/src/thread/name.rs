@@ -1,4 +1,5 @@
 //! What a thread is called.
+#![forbid(unsafe_code)]
 
 use std::io;
 

@@ -1,5 +1,6 @@
 //! What the tests of stacks share.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(unsafe_code, reason = "getrusage, and pages that are touched")]
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;

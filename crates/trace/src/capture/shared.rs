@@ -1,4 +1,8 @@
 //! What the kernel and we see of the same memory, and the calls that no crate offers.
+#![expect(
+    unsafe_code,
+    reason = "memory shared with the kernel, and the bpf call that no crate offers"
+)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,7 +19,7 @@ pub struct Shared {
 // SAFETY: it is memory of the process's, not of a thread's, and is touched by atomic
 // operations alone.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: threads share it by atomic operations alone.
 unsafe impl Sync for Shared {}
 
 impl Shared {

@@ -14,7 +14,7 @@ pub struct Slot(pub [u64; WORDS]);
 
 /// The kinds that are asked for by name; see `enum kind`.
 pub mod kind {
-    #![allow(missing_docs)]
+    #![allow(missing_docs, reason = "the names are those of the C declarations")]
     pub const VECTOR_ENTRY: u16 = 1;
     pub const VECTOR_EXIT: u16 = 2;
     pub const HANDLER_ENTRY: u16 = 3;

@@ -12,7 +12,7 @@ use super::gaps::Probe;
 use super::values::ValueError;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
-use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, UnknownClass, registry};
+use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, registry};
 use punctual_record::Subject;
 use punctual_report::formats::Format;
 

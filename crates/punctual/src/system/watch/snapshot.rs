@@ -1,4 +1,5 @@
 //! One look at the conditions, and what differs between two of them.
+#![expect(unsafe_code, reason = "two clocks read together")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -71,7 +71,7 @@ fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
             let mut parameter = libc::sched_param { sched_priority: -1 };
             // SAFETY: the parameter is valid and outlives the call.
             let policy = unsafe { libc::sched_getscheduler(*tid) };
-            // SAFETY: as above.
+            // SAFETY: the parameter is a live local, writable by the call.
             unsafe { libc::sched_getparam(*tid, &raw mut parameter) };
             (policy, parameter.sched_priority)
         })

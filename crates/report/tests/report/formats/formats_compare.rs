@@ -156,7 +156,10 @@ fn several_runs_in_mixed_order_name_the_slower_side() {
     assert_eq!(turned.statistics.conclusion, Conclusion::FirstSlower);
     let said = text(&turned);
     assert!(said.starts_with("A is slower than B"), "{said}");
-    assert!(said.contains("the unit is the run (4 of A, 4 of B)") || said.contains("0.029"));
+    assert!(
+        said.contains("the unit is the run (4 of A, 4 of B)"),
+        "{said}"
+    );
 }
 
 #[test]
