@@ -1,4 +1,4 @@
-//! Files by their directory's descriptor: a directory that is held open stays the same one,
+//! File operations relative to a directory's descriptor: an open directory stays the same one,
 //! whatever is renamed or linked in its place.
 
 use std::ffi::CStr;
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::check;
 
-/// Opens a file of a directory; closed on exec. Not real-time safe.
+/// Opens a file of a directory, close-on-exec. Not real-time safe.
 ///
 /// # Errors
 /// The kernel's.
@@ -22,7 +22,7 @@ pub fn open_at(
         // SAFETY: `name` is a C string that lives through the call.
         let fd = check(unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, mode) });
         match fd {
-            // SAFETY: the kernel has just made this descriptor, and nothing else knows of it.
+            // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
             Ok(fd) => return Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -30,7 +30,7 @@ pub fn open_at(
     }
 }
 
-/// Makes a directory in a directory. Not real-time safe.
+/// Creates a directory in a directory. Not real-time safe.
 ///
 /// # Errors
 /// The kernel's.
@@ -43,7 +43,7 @@ pub fn make_directory_at(
     check(unsafe { libc::mkdirat(directory.as_raw_fd(), name.as_ptr(), mode) }).map(drop)
 }
 
-/// Gives a file of a directory another name there, in place of what had it. Not real-time safe.
+/// Renames a file within a directory, replacing a file with the new name. Not real-time safe.
 ///
 /// # Errors
 /// The kernel's.
@@ -56,7 +56,7 @@ pub fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Resul
 /// Exchanges the names of two files of a directory. Not real-time safe.
 ///
 /// # Errors
-/// The kernel's; EINVAL where the file system can't, ENOSYS where the kernel can't.
+/// The kernel's; EINVAL when the file system doesn't support it, ENOSYS when the kernel doesn't.
 pub fn exchange_at(directory: BorrowedFd<'_>, one: &CStr, other: &CStr) -> io::Result<()> {
     let fd = directory.as_raw_fd();
     // SAFETY: both names are C strings that live through the call.
@@ -82,7 +82,7 @@ pub fn remove_at(directory: BorrowedFd<'_>, name: &CStr, flags: libc::c_int) -> 
     check(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) }).map(drop)
 }
 
-/// Whether a directory has no entry but itself and its parent. Not real-time safe.
+/// Whether a directory is empty. Not real-time safe.
 ///
 /// # Errors
 /// The kernel's.
@@ -90,11 +90,11 @@ pub fn is_empty(directory: BorrowedFd<'_>) -> io::Result<bool> {
     // struct linux_dirent64: inode, offset, length of the entry, type, name.
     const LENGTH: usize = 16;
     const NAME: usize = 19;
-    // A position of its own, at the beginning.
+    // A separate descriptor, so that the position is at the beginning.
     let own = open_at(directory, c".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
     let mut buffer = [0_u8; 2048];
     loop {
-        // SAFETY: the kernel writes at most as many bytes as the live buffer has.
+        // SAFETY: the kernel writes at most the size of the live buffer.
         let read = unsafe {
             libc::syscall(
                 libc::SYS_getdents64,
@@ -118,11 +118,11 @@ pub fn is_empty(directory: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Has the file system keep so many bytes for a file, whose length stays as it is. Not
+/// Reserves this many bytes in the file system for a file, whose length stays unchanged. Not
 /// real-time safe.
 ///
 /// # Errors
-/// ENOSPC, EDQUOT, EFBIG without room; EOPNOTSUPP where the file system can't.
+/// ENOSPC, EDQUOT, EFBIG without room; EOPNOTSUPP when the file system doesn't support it.
 pub fn allocate(file: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     let bytes = libc::off64_t::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
     loop {
@@ -137,7 +137,7 @@ pub fn allocate(file: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Has reads and writes of a descriptor wait again. Not real-time safe.
+/// Makes reads and writes of a descriptor blocking. Not real-time safe.
 ///
 /// # Errors
 /// The kernel's.
@@ -149,10 +149,10 @@ pub fn wait_again(file: BorrowedFd<'_>) -> io::Result<()> {
         .map(drop)
 }
 
-/// Another descriptor of a file that this process was started with. Not real-time safe.
+/// Duplicates a descriptor that this process inherited. Not real-time safe.
 ///
 /// # Errors
-/// EBADF for one that is closed, or that was opened by this process for itself.
+/// EBADF for one that is closed, or that this process opened itself.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers, and touches no memory of ours; a closed descriptor is an error.
     let flags = check(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
@@ -161,11 +161,11 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: takes numbers, and touches no memory of ours; a closed descriptor is an error.
     let fd = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: the kernel has just made this descriptor, and nothing else knows of it.
+    // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The user whose rights count. Not real-time safe.
+/// The effective user id. Not real-time safe.
 #[must_use]
 pub fn effective_user() -> u32 {
     // SAFETY: takes nothing and always succeeds.
