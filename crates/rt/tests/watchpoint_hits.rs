@@ -1,4 +1,4 @@
-//! Watchpoints of the processor, on variables and on stacks.
+//! Watchpoints of the processor on variables and on stacks.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::ptr::{read_volatile, write_volatile};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use punctual_rt::stack::Stack;
 use punctual_rt::watchpoint::{self, Access, KEPT, WatchError, Watchpoint};
 
-/// There are few slots, and the tests take all of them.
+/// There are few slots, and each test uses all of them.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -17,11 +17,11 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn write(place: *mut u64, value: u64) {
-    // SAFETY: the tests hand over live, aligned variables.
+    // SAFETY: the tests pass live, aligned variables.
     unsafe { write_volatile(place, value) };
 }
 
-/// None where there are no watchpoints.
+/// `None` where watchpoints aren't supported.
 fn watch(place: *const u64, access: Access) -> Option<Watchpoint> {
     match watchpoint::watch(place as usize, 8, access) {
         Ok(found) => Some(found),
@@ -34,7 +34,7 @@ fn watch(place: *const u64, access: Access) -> Option<Watchpoint> {
 }
 
 #[test]
-fn a_write_tells_its_thread_and_its_place() {
+fn a_hit_contains_the_thread_and_the_instruction_of_the_write() {
     let _alone = alone();
     let mut variables = [0_u64; 2];
     let place = variables.as_mut_ptr();
@@ -42,9 +42,9 @@ fn a_write_tells_its_thread_and_its_place() {
         return;
     };
     write(place, 1);
-    // SAFETY: both are live.
+    // SAFETY: both variables are live.
     let _ = unsafe { read_volatile(place) };
-    // SAFETY: within the array.
+    // SAFETY: the next element is within the array.
     write(unsafe { place.add(1) }, 1);
     assert_eq!(watched.count(), 1, "neither the read nor the neighbour");
     let hit = watched.hit(0).expect("a hit");
@@ -59,7 +59,7 @@ fn a_write_tells_its_thread_and_its_place() {
 }
 
 #[test]
-fn threads_that_are_there_and_threads_that_come() {
+fn existing_and_later_threads_are_watched() {
     let _alone = alone();
     let mut variable = 0_u64;
     let place = &raw mut variable as usize;
@@ -87,7 +87,7 @@ fn threads_that_are_there_and_threads_that_come() {
 }
 
 #[test]
-fn reads_are_hits_where_they_are_asked_for() {
+fn reads_are_hits_of_a_read_write_watchpoint() {
     let _alone = alone();
     let variable = 5_u64;
     let Some(watched) = watch(&variable, Access::ReadWrite) else {
@@ -99,7 +99,7 @@ fn reads_are_hits_where_they_are_asked_for() {
 }
 
 #[test]
-fn more_hits_than_are_kept_are_counted() {
+fn hits_beyond_the_kept_ones_are_counted() {
     let _alone = alone();
     let mut variable = 0_u64;
     let place = &raw mut variable;
@@ -112,7 +112,7 @@ fn more_hits_than_are_kept_are_counted() {
 }
 
 #[test]
-fn who_tramples_this_stack() {
+fn the_thread_that_corrupts_a_stack_is_found() {
     let _alone = alone();
     let stack = Stack::new(64 << 10).expect("a stack");
     let place = stack.base().as_ptr() as usize;
@@ -120,7 +120,7 @@ fn who_tramples_this_stack() {
         return;
     };
     let culprit = std::thread::spawn(move || {
-        // SAFETY: the stack is mapped, and nobody runs on it.
+        // SAFETY: the stack is mapped, and no thread runs on it.
         unsafe { std::ptr::write_bytes(place as *mut u8, 0xff, 256) };
         // SAFETY: gettid has no precondition.
         unsafe { libc::gettid() }
@@ -130,7 +130,7 @@ fn who_tramples_this_stack() {
 }
 
 #[test]
-fn what_cannot_be_watched() {
+fn invalid_ranges_and_used_up_slots_are_refused() {
     let _alone = alone();
     let variables = [0_u64; 32];
     let place = variables.as_ptr() as usize;
