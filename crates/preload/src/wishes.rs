@@ -1,34 +1,34 @@
-//! What the environment asks for, in `PUNCTUAL_RUN`: words separated by commas,
-//! `stack=pool`, `stack=wrap` or `stack=none`, `size=BYTES`, `lock`,
-//! `report=PROCESS`: the process that tells of itself even where it had no threads.
+//! The options in the environment variable `PUNCTUAL_RUN`, separated by commas: `stack=pool`,
+//! `stack=wrap` or `stack=none`, `size=BYTES`, `lock`, and `report=PROCESS`: the process that
+//! reports even if it had no threads.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-/// Which stacks threads get.
+/// The kind of stack that threads get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stacks {
-    /// Their own, untouched.
+    /// Their own, unchanged.
     None,
-    /// Their own, made present.
+    /// Their own, prefaulted.
     Wrap,
-    /// Ours.
+    /// A stack of the pool.
     Pool,
 }
 
-/// What is asked for.
+/// The requested options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
     pub(crate) stacks: Stacks,
-    /// Bytes for a thread that names no size, and the most that is made present of a stack
-    /// that isn't ours.
+    /// The stack size of a thread without an explicit size, and the largest part that is
+    /// prefaulted of a stack outside of the pool.
     pub(crate) size: usize,
     pub(crate) lock: bool,
-    /// The process that was run; 0 when nothing is to be told.
+    /// The process that was run; 0 when no report is requested.
     pub(crate) report: u32,
 }
 
-/// The largest size that the pool has.
+/// The largest stack size of the pool.
 pub(crate) const LARGEST: usize = 2 << 20;
 
 impl Wishes {
@@ -39,7 +39,7 @@ impl Wishes {
         report: 0,
     };
 
-    /// The first word that isn't understood is the error.
+    /// The first unknown option is the error.
     fn parse(words: &str) -> Result<Self, &str> {
         let mut wishes = Self::DEFAULT;
         for word in words.split(',').filter(|word| !word.is_empty()) {
@@ -70,7 +70,7 @@ const POOL: u8 = 2;
 const LOCK: u8 = 4;
 static REPORT: AtomicU32 = AtomicU32::new(0);
 
-/// What [`read`] found.
+/// The options that [`read`] found.
 pub(crate) fn in_force() -> Wishes {
     let flags = FLAGS.load(Ordering::Relaxed);
     Wishes {
@@ -85,15 +85,15 @@ pub(crate) fn in_force() -> Wishes {
     }
 }
 
-/// Reads the environment; what isn't understood ends the program, for it would run
-/// otherwise than was asked.
+/// Reads the environment. An unknown option ends the program, because it would run with other
+/// options than requested.
 pub(crate) fn read() -> Wishes {
     // SAFETY: the name is a C string, and no other thread changes the environment yet.
     let value = unsafe { libc::getenv(c"PUNCTUAL_RUN".as_ptr()) };
     let words = if value.is_null() {
         ""
     } else {
-        // SAFETY: getenv returned a C string that lives as long as the environment.
+        // SAFETY: getenv returned a C string, which is valid until the environment changes.
         unsafe { CStr::from_ptr(value) }.to_str().unwrap_or("?")
     };
     let wishes = match Wishes::parse(words) {
