@@ -324,8 +324,8 @@ int punctual_stack_reserve(size_t size,
 ssize_t punctual_stack_trim(size_t size,
                             size_t keep);
 
-/* Declares that a thread runs on the stack from now on (`live` 1: before pthread_create()), or
- * no longer does (`live` 0: after pthread_join()). A live stack can't be freed.
+/* Declares whether a thread runs on the stack from now on: `live` is 1 before pthread_create(), and
+ * 0 after pthread_join(). A live stack can't be freed.
  *
  * A real-time thread may call it: one compare-and-swap. -1 with EINVAL: not a stack in use,
  * `live` is another number, or the stack is already marked so. */
@@ -596,7 +596,7 @@ int punctual_thread_join(struct punctual_thread *thread,
  * `thread` is NULL or was not joined yet. */
 pid_t punctual_thread_tid(const struct punctual_thread *thread);
 
-/* The thread's POSIX handle, e.g. for pthread_kill() and pthread_cancel(); not for
+/* The thread's POSIX handle, for pthread_kill(), pthread_cancel() and others; not for
  * pthread_join() and pthread_detach().
  *
  * A real-time thread may call it: one load. 0 with EFAULT: `thread` is NULL.
@@ -643,7 +643,7 @@ int punctual_thread_timedjoin(struct punctual_thread *thread,
  * `thread` is NULL, or comes from punctual_thread_create() and was neither joined nor detached. */
 int punctual_thread_detach(struct punctual_thread *thread);
 
-/* Applies `attr` to the calling thread, e.g. the primary thread: its signals, name, CPUs and
+/* Applies `attr` to the calling thread, for example the primary thread: its signals, name, CPUs and
  * policy, as punctual_thread_create() does for a new one; `attr` NULL means the defaults.
  * `stack_size` has no effect, since the thread has its stack. A refused setting doesn't prevent
  * the others, and settings that were applied stay.

@@ -133,8 +133,8 @@ pub extern "C" fn punctual_stack_trim(size: usize, keep: usize) -> libc::ssize_t
     count(Class::all().try_fold(0, |sum, class| Ok(sum + stack::trim(class, keep)?)))
 }
 
-/// Declares that a thread runs on the stack from now on (`live` 1: before pthread_create()), or
-/// no longer does (`live` 0: after pthread_join()). A live stack can't be freed.
+/// Declares whether a thread runs on the stack from now on: `live` is 1 before pthread_create(), and
+/// 0 after pthread_join(). A live stack can't be freed.
 ///
 /// A real-time thread may call it: one compare-and-swap. -1 with EINVAL: not a stack in use,
 /// `live` is another number, or the stack is already marked so.

@@ -254,7 +254,7 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
     unsafe { &*thread.cast::<Joinable>() }.tid()
 }
 
-/// The thread's POSIX handle, e.g. for pthread_kill() and pthread_cancel(); not for
+/// The thread's POSIX handle, for pthread_kill(), pthread_cancel() and others; not for
 /// pthread_join() and pthread_detach().
 ///
 /// A real-time thread may call it: one load. 0 with EFAULT: `thread` is NULL.
@@ -370,7 +370,7 @@ pub unsafe extern "C" fn punctual_thread_detach(thread: *mut punctual_thread) ->
     0
 }
 
-/// Applies `attr` to the calling thread, e.g. the primary thread: its signals, name, CPUs and
+/// Applies `attr` to the calling thread, for example the primary thread: its signals, name, CPUs and
 /// policy, as punctual_thread_create() does for a new one; `attr` NULL means the defaults.
 /// `stack_size` has no effect, since the thread has its stack. A refused setting doesn't prevent
 /// the others, and settings that were applied stay.
