@@ -1,4 +1,4 @@
-//! The verdict on how long parts of a program took: alone, and beside wake-ups.
+//! The verdict on the durations of program sections: alone, and together with wake-ups.
 
 use punctual_stats::lengths::{LengthEvidence, judge_lengths};
 use punctual_stats::verdict::judge;
@@ -8,7 +8,7 @@ use punctual_stats::{
 
 const LIMIT: u64 = 500_000;
 
-/// A run of 1000 wake-ups of 20 µs, under these requirements.
+/// A run of 1000 wake-ups of 20 µs, with these requirements.
 fn wake_ups(requirements: &[Requirement], invalid: &[String]) -> Verdict {
     let mut histogram = Histogram::new();
     histogram.record_n(20_000, 1000);
