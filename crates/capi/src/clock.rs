@@ -237,7 +237,7 @@ pub unsafe extern "C" fn punctual_loop_wait(
         Err(error) => return interrupted(&error),
     };
     if !out.is_null() {
-        let told = punctual_cycle {
+        let cycle_out = punctual_cycle {
             struct_size: 0,
             due_ns: cycle.due_ns,
             woke_ns: cycle.woke_ns,
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn punctual_loop_wait(
             reserved: [0; 3],
         };
         // SAFETY: by contract `out` is writable for its size, which was checked above.
-        unsafe { versioned::write(out, told) };
+        unsafe { versioned::write(out, cycle_out) };
     }
     0
 }

@@ -7,7 +7,7 @@ use punctual_rt::sys::cancel::hold;
 
 use crate::cpus::{NotCpus, numbers};
 use crate::errno::{fail, null};
-use crate::sched::told;
+use crate::sched::write_list;
 
 #[cold]
 fn refused(error: CpusetError) -> c_int {
@@ -169,5 +169,5 @@ pub unsafe extern "C" fn punctual_cpuset_cpus(
         Err(error) => return refused(error) as libc::ssize_t,
     };
     // SAFETY: by contract `size` bytes at `list` are writable.
-    unsafe { told(&cpus, list, size) }
+    unsafe { write_list(&cpus, list, size) }
 }

@@ -73,7 +73,7 @@ unsafe fn named<'a>(
 
 /// # Safety
 /// `skipped` may be called with `context`.
-unsafe fn tell(
+unsafe fn report_outcome(
     outcome: io::Result<Outcome>,
     skipped: punctual_irq_skipped,
     context: *mut c_void,
@@ -81,7 +81,7 @@ unsafe fn tell(
     match outcome {
         Ok(outcome) => {
             // SAFETY: by contract `skipped` may be called with the context.
-            unsafe { tell_skipped(&outcome.skipped, skipped, context) };
+            unsafe { report_skipped(&outcome.skipped, skipped, context) };
             outcome.changed.len() as libc::ssize_t
         }
         Err(error) => refused(&error),
@@ -104,25 +104,25 @@ fn refused(error: &io::Error) -> libc::ssize_t {
 const NO_MEMORY: &CStr = c"no memory for the list of interrupts";
 
 /// The number of an interrupt for C programs.
-fn told(irq: Option<u32>) -> c_int {
+fn c_number(irq: Option<u32>) -> c_int {
     irq.and_then(|irq| c_int::try_from(irq).ok()).unwrap_or(-1)
 }
 
 /// # Safety
-/// `tell` may be called with `context`.
-unsafe fn tell_skipped(all: &[Skipped], tell: punctual_irq_skipped, context: *mut c_void) {
+/// `skipped` may be called with `context`.
+unsafe fn report_skipped(all: &[Skipped], skipped: punctual_irq_skipped, context: *mut c_void) {
     for one in all {
         let reason = CString::new(one.reason.as_bytes()).unwrap_or_default();
-        if let Some(tell) = tell {
-            // SAFETY: by contract `tell` may be called with the context.
-            unsafe { tell(told(one.irq), reason.as_ptr(), context) };
+        if let Some(skipped) = skipped {
+            // SAFETY: by contract `skipped` may be called with the context.
+            unsafe { skipped(c_number(one.irq), reason.as_ptr(), context) };
         }
     }
 }
 
 /// # Safety
 /// `change` and `skipped` may be called with `context`.
-unsafe fn tell_plan(
+unsafe fn report_plan(
     plan: io::Result<Plan>,
     change: punctual_irq_change,
     skipped: punctual_irq_skipped,
@@ -138,11 +138,11 @@ unsafe fn tell_plan(
         let then = CString::new(one.then).unwrap_or_default();
         if let Some(change) = change {
             // SAFETY: by contract `change` may be called with the context.
-            unsafe { change(told(one.irq), now.as_ptr(), then.as_ptr(), context) };
+            unsafe { change(c_number(one.irq), now.as_ptr(), then.as_ptr(), context) };
         }
     }
     // SAFETY: by contract `skipped` may be called with the context.
-    unsafe { tell_skipped(&plan.skipped, skipped, context) };
+    unsafe { report_skipped(&plan.skipped, skipped, context) };
     count
 }
 
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn punctual_irq_steer(
     };
     let done = Interrupts::of_this_machine().steer(irqs, &cpus, journal);
     // SAFETY: by contract `skipped` may be called with `context`.
-    unsafe { tell(done, skipped, context) }
+    unsafe { report_outcome(done, skipped, context) }
 }
 
 /// The path of a journal, or the error result for NULL.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn punctual_irq_restore(
     };
     let done = Interrupts::of_this_machine().restore(journal);
     // SAFETY: by contract `skipped` may be called with `context`.
-    unsafe { tell(done, skipped, context) }
+    unsafe { report_outcome(done, skipped, context) }
 }
 
 /// What punctual_irq_steer() would change, without changing it: `change`, unless NULL, is called
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn punctual_irq_preview_steer(
     };
     let plan = Interrupts::of_this_machine().preview_steer(irqs, &cpus);
     // SAFETY: by contract the functions may be called with the context.
-    unsafe { tell_plan(plan, change, skipped, context) }
+    unsafe { report_plan(plan, change, skipped, context) }
 }
 
 /// What punctual_irq_restore() would restore, without doing it: `change`, unless NULL, is called
@@ -282,5 +282,5 @@ pub unsafe extern "C" fn punctual_irq_preview(
     };
     let plan = Interrupts::of_this_machine().preview(journal);
     // SAFETY: by contract the functions may be called with the context.
-    unsafe { tell_plan(plan, change, skipped, context) }
+    unsafe { report_plan(plan, change, skipped, context) }
 }

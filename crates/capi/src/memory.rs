@@ -111,7 +111,7 @@ pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_in
     }
     let now = Mark::now().map(|mark| mark.counts()).unwrap_or_default();
     // SAFETY: not NULL, so by contract `struct_size` bytes are writable.
-    unsafe { told(out, now) }
+    unsafe { write_counts(out, now) }
 }
 
 /// How many page faults the calling thread has taken since it filled in `mark`. With prepared
@@ -176,14 +176,14 @@ pub unsafe extern "C" fn punctual_faults_since(
         Err(failed) => return failed,
     };
     // SAFETY: not NULL, so by contract `struct_size` bytes are writable.
-    unsafe { told(out, since) }
+    unsafe { write_counts(out, since) }
 }
 
 /// Writes counts into the caller's struct.
 ///
 /// # Safety
 /// `out` points to a struct of which `struct_size` bytes can be written.
-unsafe fn told(out: *mut punctual_faults, counts: Disturbances) -> c_int {
+unsafe fn write_counts(out: *mut punctual_faults, counts: Disturbances) -> c_int {
     let found = punctual_faults {
         struct_size: 0,
         minor: counts.minor_faults,

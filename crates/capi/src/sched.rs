@@ -73,7 +73,7 @@ pub(crate) fn policy(number: c_int, priority: c_int, times: [u64; 3]) -> Option<
 ///
 /// # Safety
 /// That of [`versioned::read`], or NULL.
-unsafe fn wanted(from: *const punctual_sched) -> Result<Policy, c_int> {
+unsafe fn requested(from: *const punctual_sched) -> Result<Policy, c_int> {
     if from.is_null() {
         return Err(null());
     }
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn punctual_sched_set(
     sched: *const punctual_sched,
 ) -> c_int {
     // SAFETY: by contract `sched` is NULL or readable for its size.
-    let policy = match unsafe { wanted(sched) } {
+    let policy = match unsafe { requested(sched) } {
         Ok(policy) => policy,
         Err(failed) => return failed,
     };
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn punctual_pthread_attr_sched(
     sched: *const punctual_sched,
 ) -> c_int {
     // SAFETY: by contract `sched` is NULL or readable for its size.
-    let policy = match unsafe { wanted(sched) } {
+    let policy = match unsafe { requested(sched) } {
         Ok(policy) => policy,
         Err(failed) => return failed,
     };
@@ -292,14 +292,14 @@ pub unsafe extern "C" fn punctual_affinity_get(
         Err(error) => return fail(error.errno(), of_list(error)) as libc::ssize_t,
     };
     // SAFETY: by contract `size` bytes at `list` are writable.
-    unsafe { told(&text, list, size) }
+    unsafe { write_list(&text, list, size) }
 }
 
 /// Writes a list and a terminating 0 into the caller's buffer, and returns its length.
 ///
 /// # Safety
 /// `size` bytes at `list` are writable, and don't overlap the text.
-pub(crate) unsafe fn told(text: &str, list: *mut c_char, size: usize) -> libc::ssize_t {
+pub(crate) unsafe fn write_list(text: &str, list: *mut c_char, size: usize) -> libc::ssize_t {
     if text.len() >= size {
         let words = c"the list has no room in that many bytes";
         return fail(libc::ERANGE, words) as libc::ssize_t;

@@ -77,7 +77,7 @@ extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
 ///
 /// # Safety
 /// That of punctual_thread_create().
-unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
+unsafe fn requested(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     let builder = Builder::new();
     if attr.is_null() {
         return Ok(builder.block_signals(true));
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn punctual_thread_create(
     };
     let since = Since::now();
     // SAFETY: by contract `attr` is NULL, or readable with its strings.
-    let builder = match unsafe { wanted(attr) } {
+    let builder = match unsafe { requested(attr) } {
         Ok(builder) => builder,
         Err(failed) => return failed,
     };
@@ -385,7 +385,7 @@ pub unsafe extern "C" fn punctual_thread_detach(thread: *mut punctual_thread) ->
 pub unsafe extern "C" fn punctual_thread_apply(attr: *const punctual_thread_attr) -> c_int {
     let _held = hold();
     // SAFETY: by contract `attr` is NULL, or readable with its strings.
-    let builder = match unsafe { wanted(attr) } {
+    let builder = match unsafe { requested(attr) } {
         Ok(builder) => builder,
         Err(failed) => return failed,
     };

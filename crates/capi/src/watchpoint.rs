@@ -106,14 +106,14 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
     let Some(hit) = watched.inner.hit(index) else {
         return 0;
     };
-    let told = punctual_watchpoint_hit {
+    let hit_out = punctual_watchpoint_hit {
         tid: hit.tid,
         instruction: hit.instruction as *const c_void,
         stack: hit.stack as *const c_void,
         time_ns: hit.time_ns,
     };
     // SAFETY: not NULL, so writable by contract.
-    unsafe { out.write(told) };
+    unsafe { out.write(hit_out) };
     1
 }
 

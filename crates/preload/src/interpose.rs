@@ -11,9 +11,9 @@ use libc::{clockid_t, pthread_attr_t, pthread_t, timespec};
 use punctual_rt::stack::{self, Class};
 use punctual_rt::sys::map::page_size;
 
+use crate::options::{self, LARGEST, Stacks};
 use crate::report::{COUNTS, count};
 use crate::threads::{self, Record};
-use crate::wishes::{self, LARGEST, Stacks};
 use crate::{real, setup};
 
 /// The C library's thrd_start_t.
@@ -60,7 +60,7 @@ unsafe extern "C-unwind" fn enter_wrapped(record: *mut c_void) -> *mut c_void {
 
 /// Prefaults the calling thread's stack, up to the configured size, except for its lowest page.
 fn make_present() {
-    let size = wishes::in_force().size;
+    let size = options::in_force().size;
     let done = stack::bounds().and_then(|bounds| {
         let here = &raw const size as usize;
         let room = here.saturating_sub(bounds.low);
@@ -74,7 +74,7 @@ fn make_present() {
 }
 
 /// The program's requests for the stack of a new thread.
-struct Wanted {
+struct Requested {
     /// The program provides a stack.
     brings_stack: bool,
     size: usize,
@@ -83,30 +83,30 @@ struct Wanted {
 
 /// # Safety
 /// `attributes` is NULL or initialised.
-unsafe fn wanted(attributes: *const pthread_attr_t) -> Wanted {
-    let mut wanted = Wanted {
+unsafe fn requested(attributes: *const pthread_attr_t) -> Requested {
+    let mut requested = Requested {
         brings_stack: false,
-        size: wishes::in_force().size,
+        size: options::in_force().size,
         detached: false,
     };
     if attributes.is_null() {
-        return wanted;
+        return requested;
     }
     let (mut place, mut size) = (null_mut(), 0);
     // SAFETY: by contract the attributes are initialised; the places are live.
     if unsafe { libc::pthread_attr_getstack(attributes, &mut place, &mut size) } == 0 {
         // Without a stack set, glibc computes the lowest address from a top of 0.
-        wanted.brings_stack = place as usize != 0_usize.wrapping_sub(size);
+        requested.brings_stack = place as usize != 0_usize.wrapping_sub(size);
     }
     // SAFETY: by contract the attributes are initialised; the place is live.
     if unsafe { libc::pthread_attr_getstacksize(attributes, &mut size) } == 0 {
-        wanted.size = size;
+        requested.size = size;
     }
     let mut detach = 0;
     // SAFETY: by contract the attributes are initialised; the place is live.
     unsafe { pthread_attr_getdetachstate(attributes, &mut detach) };
-    wanted.detached = detach == libc::PTHREAD_CREATE_DETACHED;
-    wanted
+    requested.detached = detach == libc::PTHREAD_CREATE_DETACHED;
+    requested
 }
 
 /// Starts a thread, for [`pthread_create`].
@@ -120,22 +120,31 @@ unsafe fn create(
     argument: *mut c_void,
 ) -> c_int {
     setup::set_up();
-    let stacks = wishes::in_force().stacks;
+    let stacks = options::in_force().stacks;
     if stacks == Stacks::None {
         // SAFETY: by contract the arguments are valid for pthread_create.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     }
     // SAFETY: by contract the attributes are NULL or initialised.
-    let wanted = unsafe { wanted(attributes) };
-    if wanted.brings_stack {
+    let requested = unsafe { requested(attributes) };
+    if requested.brings_stack {
         count(&COUNTS.own);
         // SAFETY: by contract the arguments are valid for pthread_create.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     }
-    match Class::fitting(wanted.size) {
-        Some(class) if stacks == Stacks::Pool && wanted.size <= LARGEST => {
+    match Class::fitting(requested.size) {
+        Some(class) if stacks == Stacks::Pool && requested.size <= LARGEST => {
             // SAFETY: by contract the arguments are valid for pthread_create.
-            unsafe { create_pooled(thread, attributes, start, argument, class, wanted.detached) }
+            unsafe {
+                create_pooled(
+                    thread,
+                    attributes,
+                    start,
+                    argument,
+                    class,
+                    requested.detached,
+                )
+            }
         }
         // SAFETY: by contract the arguments are valid for pthread_create.
         _ => unsafe { create_wrapped(thread, attributes, start, argument) },
@@ -250,7 +259,7 @@ unsafe fn create_on(
 
 /// Joins with `join`, which may be cancelled, and frees the stack when the thread has ended.
 fn join_by(thread: pthread_t, join: impl FnOnce() -> c_int + Copy) -> c_int {
-    if wishes::in_force().stacks != Stacks::Pool {
+    if options::in_force().stacks != Stacks::Pool {
         return join();
     }
     if threads::detached(thread) == Some(true) {
@@ -342,7 +351,7 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
 /// That of the C library's pthread_detach.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_detach(thread: pthread_t) -> c_int {
-    if wishes::in_force().stacks == Stacks::Pool {
+    if options::in_force().stacks == Stacks::Pool {
         match threads::detach(thread) {
             Some(true) => return 0,
             Some(false) => return libc::EINVAL,
@@ -365,7 +374,7 @@ pub unsafe extern "C-unwind" fn pthread_getattr_np(
 ) -> c_int {
     // SAFETY: by contract the arguments are valid for pthread_getattr_np.
     let error = unsafe { real::pthread_getattr_np(thread, attributes) };
-    if error != 0 || wishes::in_force().stacks != Stacks::Pool {
+    if error != 0 || options::in_force().stacks != Stacks::Pool {
         return error;
     }
     if let Some(detached) = threads::detached(thread) {

@@ -18,11 +18,11 @@
 
 mod interpose;
 mod lock;
+mod options;
 mod real;
 mod report;
 mod setup;
 mod threads;
-mod wishes;
 
 /// Sets up the library when it is loaded, before `main`. If a constructor of another library
 /// starts a thread before that, the interposed call does it.
@@ -40,7 +40,7 @@ extern "C" fn at_load() {
 static AT_END: extern "C" fn() = at_end;
 
 extern "C" fn at_end() {
-    let asked = wishes::in_force().report;
+    let asked = options::in_force().report;
     if asked != 0 && (asked == std::process::id() || report::any()) {
         report::summary();
     }

@@ -7,7 +7,7 @@ use std::sync::Once;
 use punctual_rt::sys::task;
 use punctual_rt::{memory, stack};
 
-use crate::wishes::{self, Stacks, Wishes};
+use crate::options::{self, Options, Stacks};
 use crate::{real, report, threads};
 
 /// Sets up the library; only the first call does the work.
@@ -17,29 +17,29 @@ pub(crate) fn set_up() {
 }
 
 fn work() {
-    let wishes = wishes::read();
-    if wishes.stacks == Stacks::Pool {
+    let options = options::read();
+    if options.stacks == Stacks::Pool {
         // First: fork handlers run in reverse order, so ours takes its lock before the
         // allocator's, the order that all code uses.
         stack::init();
     }
     threads::set_up();
-    if wishes.stacks == Stacks::Pool && stack::DebugOptions::in_force().any() {
+    if options.stacks == Stacks::Pool && stack::DebugOptions::in_force().any() {
         // After the allocator's report at exit was registered, so that it runs before that report.
         // SAFETY: the function lives as long as the library, which is never unloaded. Without memory for
         // the registration, stacks of detached threads are reported as in use.
         unsafe { libc::atexit(threads::reap_at_exit) };
     }
-    if wishes.stacks == Stacks::Pool || wishes.lock {
+    if options.stacks == Stacks::Pool || options.lock {
         // A thread without attributes would get 8 MB, all of it locked; and in pthread_create an
         // explicit size can't be distinguished from the default.
-        set_default_size(wishes.size);
+        set_default_size(options.size);
     }
     let primary = std::process::id() as libc::pid_t == task::current_tid();
-    if wishes.stacks != Stacks::None && primary {
-        make_primary_present(wishes);
+    if options.stacks != Stacks::None && primary {
+        make_primary_present(options);
     }
-    if wishes.lock {
+    if options.lock {
         lock();
     }
 }
@@ -62,10 +62,10 @@ fn set_default_size(size: usize) {
 }
 
 /// Prefaults the primary thread's stack, up to the size of a thread's.
-fn make_primary_present(wishes: Wishes) {
+fn make_primary_present(options: Options) {
     let room = stack::bounds().map_or(0, |bounds| bounds.len());
     // The kernel keeps a gap below the lowest page of the stack.
-    let bytes = wishes.size.min(room / 2);
+    let bytes = options.size.min(room / 2);
     if bytes > 0 && stack::prefault(bytes).is_err() {
         report::count(&report::COUNTS.not_present);
     }

@@ -57,7 +57,7 @@ pub(super) fn fill_new(base: NonNull<u8>, class: Class) {
 }
 
 /// From free to used. Only the caller holds the stack (`Moving`).
-pub(super) fn wake(header: &'static Slot, word: Word) -> Result<(), Errno> {
+pub(super) fn on_alloc(header: &'static Slot, word: Word) -> Result<(), Errno> {
     let options = DebugOptions::in_force();
     let (base, size) = (base_of(word), word.class().size());
     if options.noaccess {
@@ -77,7 +77,7 @@ pub(super) fn wake(header: &'static Slot, word: Word) -> Result<(), Errno> {
 }
 
 /// From used to free. Only the caller holds the stack (`Moving`).
-pub(super) fn rest(header: &'static Slot, word: Word) {
+pub(super) fn on_free(header: &'static Slot, word: Word) {
     let options = DebugOptions::in_force();
     let (base, size) = (base_of(word), word.class().size());
     if let Some(traces) = traces(header) {
@@ -101,7 +101,7 @@ pub(super) fn rest(header: &'static Slot, word: Word) {
 }
 
 /// Checks a stack before it is unmapped. Only the caller holds it.
-pub(super) fn leave(header: &'static Slot, word: Word) {
+pub(super) fn before_unmap(header: &'static Slot, word: Word) {
     let options = DebugOptions::in_force();
     // Without access, nothing can have written to it.
     if options.guards && !options.noaccess {

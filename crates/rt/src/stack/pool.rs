@@ -136,7 +136,7 @@ fn hand_out(header: &'static Slot, word: Word) -> Result<NonNull<u8>, StackError
     let base = base_of(word);
     let mut made_fit = Ok(());
     if word.state() == Some(State::Moving) {
-        made_fit = debug::wake(header, word);
+        made_fit = debug::on_alloc(header, word);
     }
     if made_fit.is_ok() && word.is_cold() {
         // SAFETY: this thread claimed the stack, so no other thread uses its pages.
@@ -273,7 +273,7 @@ fn free_watched(address: usize, class: Class) -> Result<(), StackError> {
         return Err(refuse_standing(header, address, class));
     }
     let word = header.release(address, class, State::Moving)?;
-    debug::rest(header, word);
+    debug::on_free(header, word);
     SHARED.lock().depot.store_own(header, word);
     Ok(())
 }
@@ -340,7 +340,7 @@ fn give_back_free(class: Class, keep: usize) -> Result<usize, StackError> {
         let Some((header, word)) = stored.or_else(|| TABLE.steal(class, State::Gone)) else {
             break;
         };
-        debug::leave(header, word);
+        debug::before_unmap(header, word);
         let base = base_of(word);
         if let Err(error) = region::unmap_stack(base, class) {
             // The stack is still mapped and still ours. If its place in the table is taken by

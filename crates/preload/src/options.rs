@@ -18,7 +18,7 @@ pub(crate) enum Stacks {
 
 /// The requested options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct Options {
     pub(crate) stacks: Stacks,
     /// The stack size of a thread without an explicit size, and the largest part that is
     /// prefaulted of a stack outside of the pool.
@@ -31,7 +31,7 @@ pub(crate) struct Wishes {
 /// The largest stack size of the pool.
 pub(crate) const LARGEST: usize = 2 << 20;
 
-impl Wishes {
+impl Options {
     const DEFAULT: Self = Self {
         stacks: Stacks::Pool,
         size: LARGEST,
@@ -41,25 +41,25 @@ impl Wishes {
 
     /// The first unknown option is the error.
     fn parse(words: &str) -> Result<Self, &str> {
-        let mut wishes = Self::DEFAULT;
+        let mut options = Self::DEFAULT;
         for word in words.split(',').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
-                None if word == "lock" => wishes.lock = true,
-                Some(("stack", "none")) => wishes.stacks = Stacks::None,
-                Some(("stack", "wrap")) => wishes.stacks = Stacks::Wrap,
-                Some(("stack", "pool")) => wishes.stacks = Stacks::Pool,
+                None if word == "lock" => options.lock = true,
+                Some(("stack", "none")) => options.stacks = Stacks::None,
+                Some(("stack", "wrap")) => options.stacks = Stacks::Wrap,
+                Some(("stack", "pool")) => options.stacks = Stacks::Pool,
                 Some(("size", bytes)) => match bytes.parse() {
-                    Ok(bytes) if bytes > 0 && bytes <= LARGEST => wishes.size = bytes,
+                    Ok(bytes) if bytes > 0 && bytes <= LARGEST => options.size = bytes,
                     _ => return Err(word),
                 },
                 Some(("report", process)) => match process.parse() {
-                    Ok(process) => wishes.report = process,
+                    Ok(process) => options.report = process,
                     Err(_) => return Err(word),
                 },
                 _ => return Err(word),
             }
         }
-        Ok(wishes)
+        Ok(options)
     }
 }
 
@@ -71,9 +71,9 @@ const LOCK: u8 = 4;
 static REPORT: AtomicU32 = AtomicU32::new(0);
 
 /// The options that [`read`] found.
-pub(crate) fn in_force() -> Wishes {
+pub(crate) fn in_force() -> Options {
     let flags = FLAGS.load(Ordering::Relaxed);
-    Wishes {
+    Options {
         stacks: match flags & (WRAP | POOL) {
             POOL => Stacks::Pool,
             WRAP => Stacks::Wrap,
@@ -87,7 +87,7 @@ pub(crate) fn in_force() -> Wishes {
 
 /// Reads the environment. An unknown option ends the program, because it would run with other
 /// options than requested.
-pub(crate) fn read() -> Wishes {
+pub(crate) fn read() -> Options {
     // SAFETY: the name is a C string, and no other thread changes the environment yet.
     let value = unsafe { libc::getenv(c"PUNCTUAL_RUN".as_ptr()) };
     let words = if value.is_null() {
@@ -96,18 +96,18 @@ pub(crate) fn read() -> Wishes {
         // SAFETY: getenv returned a C string, which is valid until the environment changes.
         unsafe { CStr::from_ptr(value) }.to_str().unwrap_or("?")
     };
-    let wishes = match Wishes::parse(words) {
-        Ok(wishes) => wishes,
+    let options = match Options::parse(words) {
+        Ok(options) => options,
         Err(word) => crate::report::end("PUNCTUAL_RUN has a word that is not known: ", word),
     };
-    let stacks = match wishes.stacks {
+    let stacks = match options.stacks {
         Stacks::None => 0,
         Stacks::Wrap => WRAP,
         Stacks::Pool => POOL,
     };
-    let lock = if wishes.lock { LOCK } else { 0 };
-    SIZE.store(wishes.size, Ordering::Relaxed);
+    let lock = if options.lock { LOCK } else { 0 };
+    SIZE.store(options.size, Ordering::Relaxed);
     FLAGS.store(stacks | lock, Ordering::Relaxed);
-    REPORT.store(wishes.report, Ordering::Relaxed);
-    wishes
+    REPORT.store(options.report, Ordering::Relaxed);
+    options
 }
