@@ -41,7 +41,7 @@ fn the_committed_header_is_the_generated_one() {
     let found = fs::read_to_string(&committed).unwrap_or_default();
     assert!(
         found == made,
-        "include/punctual.h is not what the sources say; write it anew with \
+        "include/punctual.h differs from the sources; regenerate it with \
          PUNCTUAL_WRITE_HEADER=1 cargo test -p punctual-capi --test header"
     );
 }

@@ -95,7 +95,10 @@ fn the_reference_lists_every_public_item() {
     let all: BTreeSet<&str> = modules.iter().map(String::as_str).collect();
     assert_eq!(documented, all, "modules in docs/library.md and in lib.rs");
     for module in &modules {
-        let row = rows.iter().find(|row| row[0] == module).expect("as above");
+        let row = rows
+            .iter()
+            .find(|row| row[0] == module)
+            .expect("a row for the module");
         let listed: BTreeSet<String> = row[1..].iter().map(|&name| name.to_owned()).collect();
         let listed_row = items(&source(module).1)
             .iter()
@@ -105,7 +108,7 @@ fn the_reference_lists_every_public_item() {
         assert_eq!(
             listed,
             items(&source(module).1),
-            "docs/library.md wants: | `{module}` | {listed_row} |"
+            "docs/library.md needs: | `{module}` | {listed_row} |"
         );
     }
 }
