@@ -1,6 +1,6 @@
 /*
- * How much of its stack does a thread have in memory? Looks at the primary thread, at a
- * thread on a default stack, and at one on a stack of the library.
+ * How much of its stack does a thread have in memory? Checks the primary thread, a
+ * thread on a default stack, and one on a stack of the library.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700

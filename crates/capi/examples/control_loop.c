@@ -1,7 +1,7 @@
 /*
- * A control loop: 1 kHz, SCHED_FIFO, no page fault. A motor is kept at its speed.
+ * A control loop: 1 kHz, SCHED_FIFO, no page fault. It controls the speed of a motor.
  *
- * control_loop [SECONDS [CPUS]]; exit status 77: not permitted here, and it says what to mend.
+ * control_loop [SECONDS [CPUS]]; exit status 77: not permitted here, with a message that says how to fix it.
  */
 #include <punctual.h>
 
@@ -16,13 +16,13 @@ static const char *const formats[] = {"cycle %u: speed %f, late %u ns, missed %u
 struct control {
     uint64_t cycles;
     struct punctual_log *log;
-    /* What the thread tells when it is done. */
+    /* The results of the thread. */
     uint64_t done, missed, longest;
     int64_t faults;
     double speed;
 };
 
-/* One step of a motor that follows its voltage with a delay. */
+/* One step of a motor whose speed follows its voltage with a delay. */
 static double motor(double speed, double voltage)
 {
     return speed + (voltage * 100.0 - speed) * 0.01;
@@ -64,7 +64,7 @@ static void *control(void *argument)
     return NULL;
 }
 
-/* Where a right is missing, that is said, and what to mend. */
+/* Prints the error and how to fix it; 77 if permission is missing. */
 static int failed(const char *what)
 {
     int not_permitted = errno == EPERM || errno == EAGAIN || errno == ENOMEM;
@@ -79,7 +79,7 @@ int main(int count, char **words)
     struct punctual_thread *thread;
     struct control task;
 
-    /* First: the heap and this thread's stack, present and locked. */
+    /* First: prefault and lock the heap and this thread's stack. */
     if (punctual_memory_prepare(1 << 20, 64 << 10) != 0)
         return failed("memory");
 

@@ -1,6 +1,6 @@
-// A control loop in C++: 1 kHz, SCHED_FIFO, no page fault; the data leave it by a ring.
+// A control loop in C++: 1 kHz, SCHED_FIFO, no page fault; the data leave it through a ring.
 //
-// control_loop [SECONDS [CPUS]]; exit status 77: not permitted here, and it says what to mend.
+// control_loop [SECONDS [CPUS]]; exit status 77: not permitted here, with a message that says how to fix it.
 #include <punctual.hpp>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Control {
     std::uint64_t missed = 0;
     std::int64_t faults = -1;
 
-    // The level of a tank is kept at 1 m.
+    // Controls the level of a tank at 1 m.
     void run()
     {
         const punctual::fault_mark mark;
@@ -63,7 +63,7 @@ int run(int count, char **words)
     {
         const punctual::thread thread(attributes, [&] { control.run(); });
         for (bool last = false; !last;) {
-            // Asked before the ring is emptied: nothing comes after the end.
+            // Read before the ring is emptied: no sample follows the end.
             last = control.ended;
             while (control.ring.pop(sample)) {
                 seen++;

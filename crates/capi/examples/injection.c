@@ -1,6 +1,6 @@
 /*
- * Fuel injection: the crankshaft's angle is read, the time until the next injection computed
- * from it, waited for, and the fuel injected. How far off the angle was is told.
+ * Fuel injection: reads the angle of the crankshaft, computes the time until the next
+ * injection, waits, and injects. Prints the largest error of the angle.
  *
  * After Paul McKenney's example of a real-time program. injection [SECONDS [RPM]]; exit status
  * 77: not permitted here.
@@ -28,7 +28,7 @@ struct injector {
     int64_t faults;
 };
 
-/* The sensor: here a shaft that turns evenly. */
+/* The sensor: here a shaft that turns at constant speed. */
 static double angle_of(const struct engine *engine, uint64_t now)
 {
     double turned = (double)(now - engine->begun) * engine->degrees_per_ns;
@@ -53,15 +53,15 @@ static void *inject(void *argument)
             ahead += 360.0;
         at = punctual_timespec(now + (uint64_t)(ahead / engine->degrees_per_ns));
         if (punctual_sleep_until(&at) != 0)
-            continue; /* A signal: look at the angle again. */
-        /* Here the valve opens. */
+            continue; /* A signal: read the angle again. */
+        /* The valve opens here. */
         off = angle_of(engine, punctual_now_ns()) - INJECT_AT;
         if (off < -180.0)
             off += 360.0;
         if (off > injector->worst)
             injector->worst = off;
         injector->injections++;
-        /* More than a degree late is a bad injection. */
+        /* An error of more than a degree is a bad injection. */
         injector->bad += off > 1.0;
     }
     injector->faults = punctual_late_faults(&mark);

@@ -31,9 +31,9 @@ STATES = {
     5: "being allocated or freed",
 }
 IN_USE = (3, 4)
-# What a function may use below its stack pointer.
+# The bytes below its stack pointer that a function may use.
 RED_ZONE = 128
-# What no corrupt table exceeds.
+# Limits for corrupt tables.
 MOST_SECTIONS = 20
 MOST_FRAMES = 80
 WORD = 8
@@ -92,7 +92,7 @@ class Stack:
         self.high = low + size
 
     def trace(self, at):
-        """Thread and frames of one trace, None where there is none."""
+        """Thread and frames of one trace, None if there is none."""
         if not self.traces:
             return None
         table, start = self.table, self.traces + at
@@ -128,7 +128,7 @@ def mangled(frame):
 
 
 def own_left_out(frames, limit):
-    """From the caller of the library on; all where there are no names to tell it by."""
+    """Frames from the caller of the library on; all frames if there are no names."""
     first, own = 0, False
     for number, frame in enumerate(frames):
         name, origin = mangled(frame)
@@ -141,7 +141,7 @@ def own_left_out(frames, limit):
 
 
 def place(frame):
-    """What gdb knows of a return address."""
+    """The function and source line of a return address."""
     name = mangled(frame)[0] or "??"
     line = gdb.find_pc_line(frame - 1)
     where = " (%s:%d)" % (line.symtab.filename, line.line) if line.symtab else ""
@@ -186,7 +186,7 @@ def writable_of_core(path):
         start, sections = struct.unpack_from("=QQ", head, 32)
         size, count = struct.unpack_from("=HH", head, 54)
         if count == 0xFFFF:
-            # More than fit there: the first section tells how many.
+            # The field is too small: the first section header contains the number.
             core.seek(sections + 44)
             (count,) = struct.unpack("=I", core.read(4))
         core.seek(start)
@@ -226,13 +226,13 @@ def writable():
 
 
 class Search:
-    """Which stacks in use are pointed to, beginning with what isn't a stack of ours."""
+    """Finds the stacks in use that are referenced, starting from all other memory."""
 
     def __init__(self, stacks, holes):
         self.stacks = sorted((it for it in stacks if it.state in IN_USE), key=lambda it: it.low)
         self.lows = [it.low for it in self.stacks]
         self.reached, self.todo = set(), []
-        # Memory that isn't searched with all other: every stack, and the library's tables.
+        # Memory excluded from the first search: every stack, and the library's tables.
         self.holes = sorted([(it.low, it.high) for it in stacks] + holes)
         self.content = {}
 
@@ -241,7 +241,7 @@ class Search:
         if at < 0:
             return
         stack = self.stacks[at]
-        # An end counts: a pointer to the first byte above is how many keep a stack.
+        # The end counts too: many programs keep a pointer to the first byte above a stack.
         if value <= stack.high and stack is not within and stack.low not in self.reached:
             self.reached.add(stack.low)
             self.todo.append(stack)
@@ -258,7 +258,7 @@ class Search:
                 self.see(value, within)
 
     def memory(self, address, content):
-        """Searches what is outside of the holes, and keeps what stacks hold."""
+        """Searches memory outside of the holes, and stores the content of stacks."""
         at, end = address, address + len(content)
         for low, high in self.holes:
             if high <= at or low >= end:
@@ -272,7 +272,7 @@ class Search:
             self.words(at, content[at - address :])
 
     def finish(self, running):
-        """Searches the stacks that were reached: where a thread runs, what it uses of it."""
+        """Searches the reached stacks: of one with a running thread, only its used part."""
         while self.todo:
             stack = self.todo.pop()
             pointers = [at for _, at in running if stack.low <= at < stack.high]

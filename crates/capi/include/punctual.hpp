@@ -1,14 +1,15 @@
-// punctual.hpp - punctual.h for C++17: objects that give back what they hold
+// punctual.hpp - punctual.h for C++17: objects that release what they own
 //
-// Constructors are for setting up: they throw std::system_error with errno and the words of
-// punctual_last_error(). What a real-time thread calls in its real-time section allocates nothing,
-// and is noexcept or throws where the program is wrong alone: a mutex that it holds already, say. It
-// answers false where the C function answers -1. Instants are std::chrono::steady_clock's, which is
-// CLOCK_MONOTONIC.
+// Constructors are for setting up: they throw std::system_error with errno and the text of
+// punctual_last_error(). Functions for real-time sections allocate nothing, and are noexcept or
+// throw only for errors of the program, for example a mutex that the thread already holds. They
+// return false where the C function returns -1. Instants are those of std::chrono::steady_clock,
+// which is CLOCK_MONOTONIC.
 #ifndef PUNCTUAL_HPP
 #define PUNCTUAL_HPP
 
-// clang defines __EXCEPTIONS for Objective-C's as well, and __cpp_exceptions for these alone.
+// clang also defines __EXCEPTIONS for exceptions of Objective-C, and __cpp_exceptions only for
+// C++'s.
 #if __cplusplus < 201703L || !defined(__cpp_exceptions)
 #error "punctual.hpp needs C++17 and exceptions (without -fno-exceptions): or include punctual.h"
 #endif
@@ -34,7 +35,7 @@
 
 namespace punctual {
 
-// The last failure of the library in the calling thread, as an exception.
+// An exception for the library's last error in the calling thread.
 inline std::system_error last_error(const char *what)
 {
     const int number = errno;
@@ -44,7 +45,7 @@ inline std::system_error last_error(const char *what)
 
 namespace detail {
 
-// In ns, rounded up: 0 where it is negative, and the most that there is from 146 years on.
+// Converts to ns, rounded up: 0 if negative, and the largest value from 146 years on.
 template <class Rep, class Period>
 std::chrono::nanoseconds bounded(std::chrono::duration<Rep, Period> time) noexcept
 {
@@ -68,7 +69,7 @@ std::chrono::steady_clock::time_point from_now(std::chrono::duration<Rep, Period
 
 } // namespace detail
 
-// An instant as the C functions have it, not before it.
+// Converts an instant for the C functions, rounded up.
 template <class Duration>
 timespec instant(std::chrono::time_point<std::chrono::steady_clock, Duration> at) noexcept
 {
@@ -76,14 +77,15 @@ timespec instant(std::chrono::time_point<std::chrono::steady_clock, Duration> at
     return punctual_timespec(static_cast<std::uint64_t>(ns));
 }
 
-// The heap grown and kept, the caller's stack present, all memory locked: first thing in main().
+// Grows and keeps the heap, prefaults the caller's stack, locks all memory: call it first in
+// main().
 inline void prepare_memory(std::size_t heap, std::size_t stack)
 {
     if (punctual_memory_prepare(heap, stack) != 0)
         throw last_error("memory");
 }
 
-// The page faults of the calling thread since this object was made.
+// The page faults of the calling thread since this object was constructed.
 class fault_mark {
 public:
     // Two system calls.
@@ -92,9 +94,9 @@ public:
         mark_.struct_size = sizeof mark_;
         punctual_faults_mark(&mark_);
     }
-    // One system call; on the thread that made it.
+    // One system call; on the thread that constructed it.
     std::int64_t late() const noexcept { return punctual_late_faults(&mark_); }
-    // The same by kind, and preemptions. One system call; on the thread that made it.
+    // The same by kind, and preemptions. One system call; on the thread that constructed it.
     punctual_faults since() const noexcept
     {
         punctual_faults found{};
@@ -107,14 +109,14 @@ private:
     punctual_faults mark_{};
 };
 
-// The most bytes that any stack of exactly `size` bytes was seen to use; -1 with errno. No such stack
-// is freed meanwhile.
+// The largest number of bytes that any stack of exactly `size` bytes was seen to use; -1 with
+// errno. No such stack may be freed meanwhile.
 inline std::ptrdiff_t stack_high_water_of_class(std::size_t size) noexcept
 {
     return punctual_stack_high_water_of_class(size);
 }
 
-// A guarded stack, every page of it present.
+// A guarded, prefaulted stack.
 class stack {
 public:
     // Of the smallest class with at least `size` bytes.
@@ -123,7 +125,7 @@ public:
         if (!data_)
             throw last_error("stack");
     }
-    // For real-time threads, while one of the class is free: on failure it converts to false.
+    // For real-time threads, while a stack of the class is free: on failure it converts to false.
     stack(std::size_t size, const std::nothrow_t &) noexcept : size_(punctual_stack_class(size))
     {
         data_ = size_ == 0 ? nullptr : punctual_stack_alloc(size_);
@@ -137,8 +139,9 @@ public:
         stack(std::move(other)).swap(*this);
         return *this;
     }
-    // A stack that is marked by set_live(true), or that the caller runs on, ends the program, as a
-    // thread not joined does. Any other is taken back: a thread that still ran on it would lose it.
+    // Ends the program if the stack is marked by set_live(true), or if the caller runs on it,
+    // like an unjoined std::thread. Any other stack is freed, even if an unmarked thread still
+    // runs on it.
     ~stack()
     {
         if (data_ && punctual_stack_free(data_, size_) != 0)
@@ -151,19 +154,20 @@ public:
         std::swap(size_, other.size_);
     }
     explicit operator bool() const noexcept { return data_ != nullptr; }
-    // Before a thread is started on it, and after it was joined; false with errno.
+    // Call it before a thread is started on the stack, and after it was joined; false with errno.
     bool set_live(bool live) noexcept
     {
         return punctual_stack_set_live(data_, live ? 1 : 0) == 0;
     }
-    // The lowest address, as pthread_attr_setstack() has it.
+    // The lowest address, as in pthread_attr_setstack().
     void *data() const noexcept { return data_; }
-    // The first address above.
+    // The first address above the stack.
     void *top() const noexcept { return static_cast<char *>(data_) + size(); }
     std::size_t size() const noexcept { return data_ ? size_ : 0; }
-    // Bytes without access below it, and as many above.
+    // Bytes without access below it, and above it.
     std::size_t guard_size() const noexcept { return data_ ? punctual_stack_guard_size(size_) : 0; }
-    // The most bytes of it that were ever in use. Not for real-time threads: it reads the stack.
+    // The largest number of bytes that were ever in use. Not for real-time threads: it reads the
+    // stack.
     std::ptrdiff_t high_water() const noexcept { return punctual_stack_high_water(data_); }
 
 private:
@@ -171,7 +175,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// How a thread is set up; the strings must live until it is made.
+// The settings of a thread; the strings must live until it is constructed.
 struct attributes : punctual_thread_attr {
     attributes() noexcept : punctual_thread_attr{} { struct_size = sizeof(punctual_thread_attr); }
 
@@ -200,15 +204,15 @@ private:
     }
 };
 
-// Makes the calling thread what the attributes say, its stack excepted.
+// Applies the attributes, except the stack, to the calling thread.
 inline void thread_apply(const punctual_thread_attr &attr)
 {
     if (punctual_thread_apply(&attr) != 0)
         throw last_error("thread");
 }
 
-// A thread that is joined when it goes out of scope, unless it was detached. An exception that leaves its function ends
-// the program.
+// A thread that is joined when it goes out of scope, unless it was detached. An exception out of
+// its function ends the program.
 class thread {
 public:
     thread() noexcept = default;
@@ -216,7 +220,7 @@ public:
     {
         static_assert(std::is_invocable_v<std::decay_t<Function> &>, "called without arguments");
         using Kept = kept<std::decay_t<Function>>;
-        // Kept by this object: the thread itself calls neither new nor delete, unless it is
+        // Owned by this object: the thread itself calls neither new nor delete, unless it is
         // detached.
         auto work = std::make_unique<Kept>(std::forward<Function>(function));
         if (punctual_thread_create(&thread_, &attr, run<Kept>, work.get()) != 0) {
@@ -230,7 +234,7 @@ public:
         : thread_(std::exchange(other.thread_, nullptr)), work_(std::move(other.work_))
     {
     }
-    // Joins the thread that it was before.
+    // Joins the thread that it owned before.
     thread &operator=(thread &&other) noexcept
     {
         if (this != &other) {
@@ -243,7 +247,7 @@ public:
     ~thread() { end(); }
 
     bool joinable() const noexcept { return thread_ != nullptr; }
-    // EDEADLK by the thread itself; EINVAL where there is none; ESRCH in a child of fork().
+    // EDEADLK in the thread itself; EINVAL without a thread; ESRCH in a child of fork().
     void join()
     {
         if (!thread_)
@@ -252,19 +256,19 @@ public:
             throw last_error("join");
         joined();
     }
-    // False where it has not ended: one system call. EINVAL where there is none.
+    // False if it has not ended: one system call. EINVAL without a thread.
     bool try_join()
     {
         return ended(punctual_thread_tryjoin(thread_, nullptr), EBUSY);
     }
-    // False where it has not ended by then.
+    // False if it has not ended by then.
     template <class Duration>
     bool join_until(std::chrono::time_point<std::chrono::steady_clock, Duration> at)
     {
         const timespec until = instant(at);
         return ended(punctual_thread_timedjoin(thread_, nullptr, &until), ETIMEDOUT);
     }
-    // Nobody waits for it any more, and it destroys its function itself when it ends.
+    // The thread isn't joined any more, and destroys its function itself when it ends.
     void detach() noexcept
     {
         if (!thread_)
@@ -273,14 +277,14 @@ public:
         work_.release()->leave(left_by_its_object);
     }
     pid_t tid() const noexcept { return punctual_thread_tid(thread_); }
-    // For pthread_kill() and the like; of a joinable thread.
+    // For pthread_kill() and similar; of a joinable thread.
     pthread_t native_handle() const noexcept { return punctual_thread_pthread(thread_); }
 
 private:
     enum owner { both, left_by_its_object, left_by_its_thread };
     struct anything {
         virtual ~anything() = default;
-        // The one that leaves last destroys it.
+        // The last of thread and object destroys it.
         void leave(owner who) noexcept
         {
             if (left_.exchange(who, std::memory_order_acq_rel) != both)
@@ -290,7 +294,7 @@ private:
     private:
         std::atomic<owner> left_{both};
     };
-    // Also where pthread_exit() or pthread_cancel() unwind.
+    // Also called when pthread_exit() or pthread_cancel() unwind.
     struct leaving {
         explicit leaving(anything &work) noexcept : work_(work) {}
         leaving(const leaving &) = delete;
@@ -312,7 +316,7 @@ private:
             static_cast<Kept *>(work)->function();
 #ifdef __GLIBCXX__
         } catch (abi::__forced_unwind &) {
-            // pthread_exit() and pthread_cancel() unwind too, and must get through.
+            // pthread_exit() and pthread_cancel() unwind with an exception that must be rethrown.
             throw;
 #endif
         } catch (...) {
@@ -320,8 +324,8 @@ private:
         }
         return nullptr;
     }
-    // A thread that destroys its own object would use what is gone. In a child of fork() there is
-    // no thread to wait for.
+    // A thread that destroyed its own object would use freed memory. In a child of fork() there
+    // is no thread to wait for.
     void end() noexcept
     {
         if (thread_ && punctual_thread_join(thread_, nullptr) != 0) {
@@ -336,7 +340,7 @@ private:
         thread_ = nullptr;
         work_.reset();
     }
-    // What a join answered that needn't succeed.
+    // The errno of a join that may fail.
     bool ended(int answer, int not_yet)
     {
         if (!thread_)
@@ -360,10 +364,10 @@ struct cycle : punctual_cycle {
     cycle() noexcept : punctual_cycle{} { struct_size = sizeof(punctual_cycle); }
 };
 
-// A periodic loop of the thread that made it.
+// A periodic loop of the thread that constructed it.
 class loop {
 public:
-    // Due first one period from now.
+    // The first cycle is due one period from now.
     explicit loop(std::chrono::nanoseconds period, overrun policy = overrun::skip)
     {
         const auto ns = period.count() < 0 ? 0 : static_cast<std::uint64_t>(period.count());
@@ -373,8 +377,8 @@ public:
     loop(const loop &) = delete;
     loop &operator=(const loop &) = delete;
 
-    // Until the next due instant: one system call. False: a signal handler ran, and the same
-    // period is still due.
+    // Waits until the next due instant: one system call. False: a signal handler ran, and the
+    // same period is still due.
     bool wait() noexcept { return punctual_loop_wait(&loop_, nullptr) == 0; }
     bool wait(cycle &out) noexcept { return punctual_loop_wait(&loop_, &out) == 0; }
     std::uint64_t missed() const noexcept { return punctual_loop_missed(&loop_); }
@@ -384,7 +388,7 @@ private:
     punctual_loop loop_;
 };
 
-// For mutex: a thread that ends while it holds the mutex leaves it to the next.
+// For mutex: if a thread ends while it holds the mutex, the next lock succeeds.
 struct robust_t {
     explicit robust_t() = default;
 };
@@ -402,8 +406,8 @@ public:
     mutex &operator=(const mutex &) = delete;
     ~mutex() { pthread_mutex_destroy(&mutex_); }
 
-    // Throws EDEADLK where the caller has it already, ENOTRECOVERABLE where a robust one was
-    // unlocked before it was made consistent.
+    // Throws EDEADLK if the caller already holds it, ENOTRECOVERABLE if a robust one was unlocked
+    // before it was made consistent.
     void lock()
     {
         const int number = pthread_mutex_lock(&mutex_);
@@ -411,7 +415,7 @@ public:
             throw std::system_error(number, std::generic_category(), "lock");
     }
     bool try_lock() noexcept { return taken(pthread_mutex_trylock(&mutex_)); }
-    // False where it is not free by then. Throws as lock(), and ENOTSUP where the kernel (before
+    // False if it is not free by then. Throws like lock(), and ENOTSUP if the kernel (before
     // 5.14) or the C library (before glibc 2.35) can't wait until an instant.
     template <class Duration>
     bool try_lock_until(std::chrono::time_point<std::chrono::steady_clock, Duration> at)
@@ -427,14 +431,16 @@ public:
     {
         return try_lock_until(detail::from_now(time));
     }
-    // By another than its holder, it ends the program: what it guards is not to be trusted.
+    // If another thread than the holder calls it, the program ends: the protected data can't be
+    // trusted.
     void unlock() noexcept
     {
         if (pthread_mutex_unlock(&mutex_) != 0)
             std::terminate();
     }
-    // Of a robust one, by its holder: whether the thread that had it before ended with it. Once what
-    // it guards is whole again, make_consistent(); without that nobody gets it after the unlock.
+    // Of a robust mutex, by its holder: whether the previous holder ended without unlocking it.
+    // Call make_consistent() once the protected data are consistent; otherwise every lock after
+    // the unlock fails.
     bool owner_died() const noexcept { return owner_died_; }
     void make_consistent()
     {
@@ -457,7 +463,7 @@ private:
         if (number != 0)
             throw std::system_error(number, std::generic_category(), "mutex");
     }
-    // Whether it is held after a lock that was answered like this.
+    // Whether the caller holds the mutex after a lock that returned this.
     bool taken(int number) noexcept
     {
         if (number == 0 || number == EOWNERDEAD)
@@ -469,16 +475,16 @@ private:
     bool owner_died_ = false;
 };
 
-// A condition variable of one mutex; one system call for a wait.
+// A condition variable of one mutex; one system call per wait.
 class condvar {
 public:
     condvar() noexcept = default;
     condvar(const condvar &) = delete;
     condvar &operator=(const condvar &) = delete;
 
-    // It may end without a notification: look at the condition again. Throws EPERM where the
-    // mutex is not held, EOWNERDEAD where a robust one is not consistent, and ENOTRECOVERABLE where
-    // it is lost meanwhile: then it isn't held.
+    // It may end without a notification: check the condition again. Throws EPERM if the mutex is
+    // not held, EOWNERDEAD if a robust one is not consistent, and ENOTRECOVERABLE if it becomes
+    // unrecoverable meanwhile: then it isn't held.
     void wait(std::unique_lock<mutex> &lock)
     {
         held(lock, punctual_condvar_wait(&condvar_, native(lock)));
@@ -488,7 +494,7 @@ public:
         while (!condition())
             wait(lock);
     }
-    // False at the instant, true where it ended earlier; the mutex is held.
+    // False when the instant was reached, true if it ended earlier; the mutex is held.
     template <class Duration>
     bool wait_until(std::unique_lock<mutex> &lock,
                     std::chrono::time_point<std::chrono::steady_clock, Duration> at)
@@ -496,7 +502,7 @@ public:
         const timespec until = instant(at);
         return held(lock, punctual_condvar_wait_until(&condvar_, native(lock), &until));
     }
-    // Whether the condition holds, at the instant at the latest.
+    // Whether the condition is true, at the instant at the latest.
     template <class Duration, class Condition>
     bool wait_until(std::unique_lock<mutex> &lock,
                     std::chrono::time_point<std::chrono::steady_clock, Duration> at,
@@ -507,7 +513,7 @@ public:
                 return condition();
         return true;
     }
-    // The same, for a time from now.
+    // The same, with a duration from now.
     template <class Rep, class Period>
     bool wait_for(std::unique_lock<mutex> &lock, std::chrono::duration<Rep, Period> time)
     {
@@ -527,7 +533,7 @@ private:
     {
         if (!lock.owns_lock())
             throw std::system_error(EPERM, std::generic_category(), "wait: the mutex is not held");
-        // Given up like that, nobody could ever take it again.
+        // Unlocked in this state, the mutex could never be locked again.
         if (lock.mutex()->owner_died())
             throw std::system_error(EOWNERDEAD, std::generic_category(), "wait: not consistent");
         return lock.mutex()->native_handle();
@@ -539,7 +545,7 @@ private:
         if (lock.mutex()->taken(number == ETIMEDOUT ? 0 : number))
             return number != ETIMEDOUT;
         const std::system_error error = last_error("wait");
-        // It is not held any more.
+        // The mutex is not held any more.
         lock.release();
         throw error;
     }
@@ -547,12 +553,12 @@ private:
     punctual_condvar condvar_{};
 };
 
-// From one thread to one other; wait-free.
+// From one thread to another; wait-free.
 template <class Record> class ring {
     static_assert(std::is_trivially_copyable_v<Record>, "records are copied as bytes");
 
 public:
-    // For at least `capacity` records, every page present.
+    // For at least `capacity` records, prefaulted.
     explicit ring(std::size_t capacity) : ring_(punctual_ring_create(sizeof(Record), capacity))
     {
         if (!ring_)
@@ -569,7 +575,7 @@ public:
     {
         return punctual_ring_pop(ring_.get(), std::addressof(record)) == 1;
     }
-    // The oldest records, at most `room` of them, into an array; how many there were.
+    // Copies the oldest records, at most `room`, into an array; returns how many.
     std::size_t drain(Record *records, std::size_t room) noexcept
     {
         const ssize_t count = punctual_ring_drain(ring_.get(), records, room);
@@ -584,7 +590,7 @@ private:
     std::unique_ptr<punctual_ring, destroy> ring_;
 };
 
-// The CPUs that the tasks of a processor set have now, as a list like "0-3,8".
+// The CPUs of the tasks in a processor set now, as a list like "0-3,8".
 inline std::string cpuset_cpus(const char *name)
 {
     for (std::string list(256, '\0');; list.resize(list.size() * 2)) {
@@ -596,7 +602,7 @@ inline std::string cpuset_cpus(const char *name)
     }
 }
 
-// What steering or restoring interrupts would do; the number -1 is the default of future ones.
+// What steering or restoring interrupts would do; the number -1 is the default of new interrupts.
 struct irq_plan {
     struct change {
         int irq;
@@ -612,7 +618,7 @@ struct irq_plan {
 
 namespace detail {
 
-// No exception may pass through the library.
+// An exception must not unwind through the library.
 struct irq_told {
     irq_plan plan;
     bool whole = true;
@@ -648,7 +654,7 @@ extern "C" inline void punctual_hpp_irq_skip(int irq, const char *reason, void *
 
 } // namespace detail
 
-// What punctual_irq_steer() would change; no interrupt named means all, future ones too.
+// What punctual_irq_steer() would change; no interrupt means all, including new ones.
 inline irq_plan irq_preview_steer(const std::vector<unsigned> &irqs,
                                   const std::vector<unsigned> &cpus)
 {
@@ -658,7 +664,7 @@ inline irq_plan irq_preview_steer(const std::vector<unsigned> &irqs,
         detail::punctual_hpp_irq_change, detail::punctual_hpp_irq_skip, &told));
 }
 
-// What punctual_irq_restore() would put back.
+// What punctual_irq_restore() would restore.
 inline irq_plan irq_preview(const char *journal)
 {
     detail::irq_told told;

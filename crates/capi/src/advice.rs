@@ -1,8 +1,8 @@
-//! The last refusal of each thread, in words.
+//! The explanation of each thread's last error.
 //!
-//! The words are static, and the pointer to them is the value of a pthread key, which glibc
-//! keeps in the thread's control block: thread-local storage of a library that is opened
-//! late would be allocated at its first use.
+//! The texts are static, and the pointer to them is the value of a pthread key, which glibc keeps
+//! in the thread's control block: thread-local storage of a library that is opened late would be
+//! allocated at its first use.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 
-/// Makes the key; called once, when the library is loaded.
+/// Creates the key; called once, when the library is loaded.
 pub(crate) fn set_up() {
     if KEY.load(Ordering::Acquire) != NO_KEY {
         return;
@@ -22,7 +22,7 @@ pub(crate) fn set_up() {
     }
 }
 
-/// Keeps `words` for punctual_last_error().
+/// Stores `words` for punctual_last_error().
 pub(crate) fn keep(words: &'static CStr) {
     set_up();
     let key = KEY.load(Ordering::Acquire);
@@ -32,9 +32,10 @@ pub(crate) fn keep(words: &'static CStr) {
     }
 }
 
-/// What the last failure of a function of this library meant in the calling thread, and how to
-/// fix it: one line without its end, "" before the first failure. Each function that fails sets
-/// it; one that succeeds leaves it as it was. It is static: valid for ever, and not to be freed.
+/// What the last error of this library's functions in the calling thread means, and how to fix
+/// it: one line without a newline, "" before the first error. Each function that fails sets it;
+/// one that succeeds leaves it unchanged. The string is static: always valid, and must not be
+/// freed.
 ///
 /// A real-time thread may call it: no system call, no lock. It never fails.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! Clocks, periodic loops, and what POSIX objects need for real time.
+//! Clocks, periodic loops, and attributes of POSIX objects for real time.
 
 use std::ffi::{CStr, c_int};
 use std::mem::offset_of;
@@ -25,7 +25,8 @@ pub extern "C" fn punctual_now_ns() -> u64 {
     clock::now_ns()
 }
 
-/// An instant in ns as a timespec, for clock_nanosleep(), pthread_cond_timedwait() and the like.
+/// Converts an instant in ns to a timespec, for clock_nanosleep(), pthread_cond_timedwait() and
+/// others.
 ///
 /// A real-time thread may call it, and a signal handler: it is arithmetic. It never fails.
 #[unsafe(no_mangle)]
@@ -36,7 +37,7 @@ pub extern "C" fn punctual_timespec(ns: u64) -> timespec {
 pub(crate) const MALFORMED: &CStr =
     c"a timespec has 0 to 999999999 ns, is not negative, and ends 584 years from 0";
 
-/// The answer to a sleep that the kernel ended.
+/// The result of an interrupted sleep.
 #[cold]
 fn interrupted(error: &std::io::Error) -> c_int {
     let words = match number(error) {
@@ -54,7 +55,7 @@ pub(crate) fn nanoseconds(at: &timespec) -> Option<u64> {
     whole.checked_mul(NS_PER_S)?.checked_add(rest)
 }
 
-/// A timespec in ns.
+/// Converts a timespec to ns.
 ///
 /// A real-time thread may call it, and a signal handler: it is arithmetic. UINT64_MAX with
 /// errno: EFAULT `at` is NULL; EINVAL it is negative, malformed or beyond 584 years.
@@ -63,7 +64,7 @@ pub(crate) fn nanoseconds(at: &timespec) -> Option<u64> {
 /// `at` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
-    // SAFETY: `at` is NULL or a timespec that can be read.
+    // SAFETY: by contract `at` is NULL or readable.
     let Some(at) = (unsafe { at.as_ref() }) else {
         null();
         return u64::MAX;
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
     })
 }
 
-/// Sleeps until an instant of CLOCK_MONOTONIC; not at all when it has passed.
+/// Sleeps until an instant of CLOCK_MONOTONIC; returns at once when it has passed.
 ///
 /// A real-time thread may call it: one system call. -1 with errno: EFAULT `at` is NULL; EINVAL
 /// it is malformed; EINTR a signal handler ran.
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn punctual_ns(at: *const timespec) -> u64 {
 /// `at` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_sleep_until(at: *const timespec) -> c_int {
-    // SAFETY: `at` is NULL or a timespec that can be read.
+    // SAFETY: by contract `at` is NULL or readable.
     let Some(at) = (unsafe { at.as_ref() }) else {
         return null();
     };
@@ -96,20 +97,20 @@ pub unsafe extern "C" fn punctual_sleep_until(at: *const timespec) -> c_int {
     }
 }
 
-/// Periods that have passed are skipped, and the phase is kept: for control loops.
+/// Missed periods are skipped, and the phase is kept: for control loops.
 pub const PUNCTUAL_SKIP: c_int = 0;
-/// Late cycles run back to back until the schedule is caught up: for work that must be done
-/// for each period.
+/// Late cycles run back to back until the loop has caught up: for work that must be done for each
+/// period.
 pub const PUNCTUAL_CATCH_UP: c_int = 1;
 
-/// A periodic loop of one thread. Its content is the library's.
+/// A periodic loop of one thread. Its fields are private to the library.
 #[repr(C)]
 pub struct punctual_loop {
-    /// Not for programs.
+    /// Private.
     pub storage: [u64; 16],
 }
 
-/// What a `punctual_loop` holds.
+/// The content of a `punctual_loop`.
 #[repr(C)]
 struct Inside {
     magic: u64,
@@ -118,7 +119,7 @@ struct Inside {
 
 const _: () = assert!(size_of::<Inside>() <= size_of::<punctual_loop>());
 const _: () = assert!(align_of::<Inside>() <= align_of::<punctual_loop>());
-/// Tells a loop that was made from other memory.
+/// Distinguishes an initialised loop from other memory.
 const MAGIC: u64 = 0x7075_6e63_6c6f_6f70;
 
 /// One cycle of a loop.
@@ -127,11 +128,11 @@ const MAGIC: u64 = 0x7075_6e63_6c6f_6f70;
 pub struct punctual_cycle {
     /// sizeof(struct punctual_cycle), filled in by the caller.
     pub struct_size: usize,
-    /// The instant that was asked for, ns of CLOCK_MONOTONIC.
+    /// The requested instant, ns of CLOCK_MONOTONIC.
     pub due_ns: u64,
     /// The instant at which the thread ran again, ns of CLOCK_MONOTONIC.
     pub woke_ns: u64,
-    /// How late that is, ns.
+    /// The wake-up latency, ns.
     pub latency_ns: u64,
     /// Periods skipped before this one because the last cycle ended too late.
     pub missed: u64,
@@ -139,19 +140,19 @@ pub struct punctual_cycle {
     pub reserved: [u64; 3],
 }
 
-// SAFETY: integers alone, the size first.
+// SAFETY: only integers, the size first.
 unsafe impl Versioned for punctual_cycle {
     const LEAST: usize = offset_of!(Self, reserved);
 }
 
-/// Makes a loop whose first cycle is due one period from now. It needs no clean-up.
+/// Initialises a loop whose first cycle is due one period from now. It needs no clean-up.
 ///
 /// A real-time thread may call it: no system call. -1 with errno: EFAULT `wheel` is NULL; EINVAL
 /// a period of 0 or of more than 2^62 ns, or `overrun` is neither PUNCTUAL_SKIP nor
 /// PUNCTUAL_CATCH_UP.
 ///
 /// # Safety
-/// `wheel` is NULL or the caller's.
+/// `wheel` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_loop_init(
     wheel: *mut punctual_loop,
@@ -178,12 +179,12 @@ pub unsafe extern "C" fn punctual_loop_init(
         magic: MAGIC,
         body: Loop::every(period_ns, overrun),
     };
-    // SAFETY: the caller's memory, large and aligned enough: asserted above.
+    // SAFETY: by contract the memory is writable; its size and alignment are asserted above.
     unsafe { wheel.cast::<Inside>().write(made) };
     0
 }
 
-/// The loop in the caller's memory.
+/// The initialised loop in the caller's memory.
 ///
 /// # Safety
 /// `wheel` is NULL, or a place that holds zeros, or a loop.
@@ -191,51 +192,52 @@ unsafe fn inside<'a>(wheel: *const punctual_loop) -> Result<&'a Inside, c_int> {
     if wheel.is_null() {
         return Err(null());
     }
-    // SAFETY: the first word of the place.
+    // SAFETY: by contract the place holds zeros or a loop, so its first word is readable.
     if unsafe { wheel.cast::<u64>().read() } != MAGIC {
         return Err(fail(
             libc::EINVAL,
             c"that is no loop: call punctual_loop_init() first",
         ));
     }
-    // SAFETY: punctual_loop_init() has been here.
+    // SAFETY: the first word shows that punctual_loop_init() has initialised it.
     Ok(unsafe { &*wheel.cast::<Inside>() })
 }
 
 /// Waits for the next due instant, and fills `out` unless it is NULL (`out->struct_size` is
 /// filled in by the caller).
 ///
-/// A real-time thread may call it: one system call. -1 with errno: EFAULT `wheel` is NULL;
-/// EINVAL it was not made, or the size of `out` is too small: nothing was waited for; EINTR a
-/// signal handler ran: the same period is still due.
+/// A real-time thread may call it: one system call. -1 with errno: EFAULT `wheel` is NULL; EINVAL
+/// it was not initialised, or the size of `out` is too small: there was no wait; EINTR a signal
+/// handler ran: the same period is still due.
 ///
 /// # Safety
 /// `wheel` is NULL, zeroed, or a loop that no other thread uses; `out` is NULL, or
-/// `out->struct_size` bytes are the caller's.
+/// `out->struct_size` bytes are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_loop_wait(
     wheel: *mut punctual_loop,
     out: *mut punctual_cycle,
 ) -> c_int {
-    // SAFETY: `wheel` is NULL, zeroed, or a loop.
+    // SAFETY: by contract `wheel` is NULL, zeroed, or a loop.
     if let Err(failed) = unsafe { inside(wheel) } {
         return failed;
     }
     if !out.is_null() {
-        // SAFETY: the size is the first field in every version.
+        // SAFETY: not NULL, so readable by contract; the size is the first field in every
+        // version.
         let room = unsafe { out.cast::<usize>().read() };
         if !(punctual_cycle::LEAST..=4096).contains(&room) {
             return wrong_size();
         }
     }
-    // SAFETY: `inside` saw that the loop was made, and it is the calling thread's own.
+    // SAFETY: initialised, and by contract no other thread uses the loop.
     let this = unsafe { &mut *wheel.cast::<Inside>() };
     let cycle = match this.body.wait() {
         Ok(cycle) => cycle,
         Err(error) => return interrupted(&error),
     };
     if !out.is_null() {
-        let told = punctual_cycle {
+        let cycle_out = punctual_cycle {
             struct_size: 0,
             due_ns: cycle.due_ns,
             woke_ns: cycle.woke_ns,
@@ -243,13 +245,13 @@ pub unsafe extern "C" fn punctual_loop_wait(
             missed: cycle.missed,
             reserved: [0; 3],
         };
-        // SAFETY: the caller's, and its size was looked at above.
-        unsafe { versioned::write(out, told) };
+        // SAFETY: by contract `out` is writable for its size, which was checked above.
+        unsafe { versioned::write(out, cycle_out) };
     }
     0
 }
 
-/// Periods missed since the loop was made.
+/// Periods missed since the loop was initialised.
 ///
 /// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 /// punctual_loop_wait().
@@ -258,11 +260,11 @@ pub unsafe extern "C" fn punctual_loop_wait(
 /// `wheel` is NULL, zeroed, or a loop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_loop_missed(wheel: *const punctual_loop) -> u64 {
-    // SAFETY: `wheel` is NULL, zeroed, or a loop.
+    // SAFETY: by contract `wheel` is NULL, zeroed, or a loop.
     unsafe { inside(wheel) }.map_or(u64::MAX, |inside| inside.body.missed())
 }
 
-/// Cycles run since the loop was made.
+/// Cycles run since the loop was initialised.
 ///
 /// A real-time thread may call it: a few loads. UINT64_MAX with errno: EFAULT, EINVAL as
 /// punctual_loop_wait().
@@ -271,33 +273,33 @@ pub unsafe extern "C" fn punctual_loop_missed(wheel: *const punctual_loop) -> u6
 /// `wheel` is NULL, zeroed, or a loop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_loop_cycles(wheel: *const punctual_loop) -> u64 {
-    // SAFETY: `wheel` is NULL, zeroed, or a loop.
+    // SAFETY: by contract `wheel` is NULL, zeroed, or a loop.
     unsafe { inside(wheel) }.map_or(u64::MAX, |inside| inside.body.cycles())
 }
 
-/// Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that the
-/// holder of the mutex runs at the highest priority of its waiters, and PTHREAD_MUTEX_ERRORCHECK,
-/// for a normal mutex hangs for ever when its holder locks it again. The rest is POSIX: lock it with
-/// pthread_mutex_lock(), and end the attributes with pthread_mutexattr_destroy().
+/// Initialises attributes for pthread_mutex_init(): PTHREAD_PRIO_INHERIT, so that the holder of
+/// the mutex inherits the highest priority of its waiters, and PTHREAD_MUTEX_ERRORCHECK, because
+/// a normal mutex deadlocks when its holder locks it again. The rest is POSIX: lock it with
+/// pthread_mutex_lock(), and destroy the attributes with pthread_mutexattr_destroy().
 ///
-/// A thread that ends while it holds the mutex leaves it locked for ever, unless it is a robust one:
-/// punctual_mutexattr_init_robust(). Where threads wait for each other in a circle, the kernel sees
-/// it, and glibc ends the program (Assertion `e != EDEADLK ...), in a timed lock too: take several
-/// mutexes in the same order everywhere.
+/// A thread that ends while it holds the mutex leaves it locked for ever, unless the mutex is
+/// robust: punctual_mutexattr_init_robust(). When threads wait for each other in a circle, the
+/// kernel detects the deadlock, and glibc ends the program (Assertion `e != EDEADLK ...), also in
+/// a timed lock: lock several mutexes in the same order everywhere.
 ///
 /// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
 /// inheritance.
 ///
 /// # Safety
-/// `attr` is NULL or the caller's.
+/// `attr` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_mutexattr_init(attr: *mut libc::pthread_mutexattr_t) -> c_int {
-    // SAFETY: NULL or the caller's, by contract.
+    // SAFETY: by contract `attr` is NULL or writable.
     unsafe { filled(attr, fill_mutex_attributes) }
 }
 
 /// # Safety
-/// `attr` is NULL or the caller's.
+/// `attr` is NULL or writable.
 unsafe fn filled(
     attr: *mut libc::pthread_mutexattr_t,
     fill: unsafe fn(*mut libc::pthread_mutexattr_t) -> std::io::Result<()>,
@@ -305,7 +307,7 @@ unsafe fn filled(
     if attr.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so the caller's place.
+    // SAFETY: not NULL, so writable by contract.
     match unsafe { fill(attr) } {
         Ok(()) => 0,
         Err(error) => fail(
@@ -315,37 +317,36 @@ unsafe fn filled(
     }
 }
 
-/// As punctual_mutexattr_init(), and PTHREAD_MUTEX_ROBUST: a thread that ends while it holds the
-/// mutex leaves it to the next one, whose lock answers EOWNERDEAD. That thread holds it then, and
-/// calls punctual_mutex_make_consistent() once what the mutex guards is whole.
+/// Like punctual_mutexattr_init(), with PTHREAD_MUTEX_ROBUST: after a thread ends while it holds
+/// the mutex, the next lock returns EOWNERDEAD. The locking thread then holds the mutex, and
+/// calls punctual_mutex_make_consistent() once the data that the mutex protects are consistent.
 ///
 /// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL; ENOTSUP no priority
 /// inheritance.
 ///
 /// # Safety
-/// `attr` is NULL or the caller's.
+/// `attr` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_mutexattr_init_robust(
     attr: *mut libc::pthread_mutexattr_t,
 ) -> c_int {
-    // SAFETY: NULL or the caller's, by contract.
+    // SAFETY: by contract `attr` is NULL or writable.
     unsafe { filled(attr, fill_robust_mutex_attributes) }
 }
 
-/// Initialises attributes for pthread_cond_init(): pthread_cond_timedwait() counts on
-/// CLOCK_MONOTONIC, which nobody sets. The rest is POSIX; end them with
-/// pthread_condattr_destroy().
+/// Initialises attributes for pthread_cond_init(): pthread_cond_timedwait() uses CLOCK_MONOTONIC,
+/// which is never set. The rest is POSIX; destroy them with pthread_condattr_destroy().
 ///
 /// For setting up; no system call. -1 with errno: EFAULT `attr` is NULL.
 ///
 /// # Safety
-/// `attr` is NULL or the caller's.
+/// `attr` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_condattr_init(attr: *mut libc::pthread_condattr_t) -> c_int {
     if attr.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so it is the caller's to fill.
+    // SAFETY: not NULL, so writable by contract.
     match unsafe { fill_condition_attributes(attr) } {
         Ok(()) => 0,
         Err(error) => fail(

@@ -1,25 +1,25 @@
-//! Arrays of CPUs as C programs have them.
+//! Conversion of C arrays of CPUs.
 
 use std::ffi::c_uint;
 
 use punctual_rt::affinity::MAX_CPUS;
 use punctual_rt::cpulist::of_mask;
 
-/// Why an array names no CPUs.
+/// Why an array is not a valid set of CPUs.
 pub(crate) enum NotCpus {
-    /// This one is above the last that there can be.
+    /// This CPU is above the last possible one.
     TooLarge(usize),
     NoMemory,
 }
 
-/// The CPUs of an array, ascending and each once, however long it is; NULL has none.
+/// The CPUs of an array of any length, ascending and without duplicates; NULL has none.
 ///
 /// # Safety
 /// `cpus` is NULL or has `count` elements.
 pub(crate) unsafe fn numbers(cpus: *const c_uint, count: usize) -> Result<Vec<usize>, NotCpus> {
     let mut mask = [0_u64; MAX_CPUS / 64];
     if !cpus.is_null() {
-        // SAFETY: not NULL, so it points to `count` readable elements.
+        // SAFETY: not NULL, so by contract it has `count` elements.
         for &cpu in unsafe { std::slice::from_raw_parts(cpus, count) } {
             let cpu = cpu as usize;
             let word = mask.get_mut(cpu / 64).ok_or(NotCpus::TooLarge(cpu))?;

@@ -7,14 +7,14 @@ use punctual_rt::sys::cancel::hold;
 
 use crate::cpus::{NotCpus, numbers};
 use crate::errno::{fail, null};
-use crate::sched::told;
+use crate::sched::write_list;
 
 #[cold]
 fn refused(error: CpusetError) -> c_int {
     fail(error.errno(), error.advice())
 }
 
-/// Answers, and writes the reason of an error into the caller's room.
+/// Returns 0 or -1, and writes the reason of an error into the caller's buffer.
 ///
 /// # Safety
 /// `reason` is NULL or has `room` bytes.
@@ -23,11 +23,11 @@ unsafe fn answer(done: Result<(), CpusetError>, reason: *mut c_char, room: usize
     if !reason.is_null() && room > 0 {
         let text = text.unwrap_or_default();
         let length = text.len().min(room - 1);
-        // SAFETY: `length` is less than `room`, and the text has as many bytes.
+        // SAFETY: `length` is less than `room`, and the text has at least `length` bytes.
         unsafe { reason.copy_from_nonoverlapping(text.as_ptr().cast(), length) };
-        // SAFETY: `length` is less than `room`, so the place is within the caller's room.
+        // SAFETY: `length` is less than `room`, so the 0 at the end has a place.
         let end = unsafe { reason.add(length) };
-        // SAFETY: the byte after the text is within the caller's room, which is writable.
+        // SAFETY: by contract `reason` has `room` bytes, and `room` is not 0.
         unsafe { end.write(0) };
     }
     done.map_or_else(refused, |()| 0)
@@ -39,7 +39,7 @@ unsafe fn sets<'a>(name: *const c_char) -> Result<(Cpusets, &'a str), CpusetErro
     if name.is_null() {
         return Err(CpusetError::Wrong);
     }
-    // SAFETY: not NULL, so it is a string that ends with a zero byte.
+    // SAFETY: by contract `name` is NULL or a string.
     let name = unsafe { CStr::from_ptr(name) }.to_str();
     let name = name.map_err(|_| CpusetError::Wrong)?;
     Cpusets::of_this_machine().map(|sets| (sets, name))
@@ -48,21 +48,20 @@ unsafe fn sets<'a>(name: *const c_char) -> Result<(Cpusets, &'a str), CpusetErro
 /// # Safety
 /// `name` is NULL or a string.
 unsafe fn found(name: *const c_char) -> Result<Cpuset, CpusetError> {
-    // SAFETY: `name` is NULL or a string that ends with a zero byte.
+    // SAFETY: by contract `name` is NULL or a string.
     let (sets, name) = unsafe { sets(name) }?;
     sets.find(name)
 }
 
-/// Makes a processor set of this name: `count` CPUs for itself, an isolated partition where
-/// control groups of version 2 have the cpuset controller, and in version 1 an exclusive set
-/// without load balancing. Its state is read back; where it can't be isolated, nothing is
-/// left behind. With `reason` not NULL, the words for an error are written there, of at most
-/// `room` bytes with the 0 at the end.
+/// Creates a processor set with this name: `count` CPUs reserved for it, an isolated partition if
+/// cgroup v2 has the cpuset controller, with v1 an exclusive set without load balancing. Its
+/// state is read back; if it can't be isolated, it is removed again. If `reason` is not NULL, the
+/// text of an error is written there, at most `room` bytes including the 0 at the end.
 ///
-/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset controller; EBUSY the kernel
-/// doesn't isolate it, for the reason told: another set has one of the CPUs, for one; EEXIST the
-/// name is taken; EINVAL no name, or one with a slash, no CPU, or one that is offline or
-/// not there; EACCES without the right; ENAMETOOLONG; ENOMEM.
+/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOTSUP no cpuset
+/// controller; EBUSY the kernel doesn't isolate it, for the given reason: for example, another
+/// set has one of the CPUs; EEXIST the name is taken; EINVAL no name, or one with a slash, no
+/// CPU, or one that is offline or doesn't exist; EACCES no permission; ENAMETOOLONG; ENOMEM.
 ///
 /// # Safety
 /// `name` is a string, `cpus` has `count` elements, and `reason` is NULL or has `room` bytes.
@@ -75,23 +74,23 @@ pub unsafe extern "C" fn punctual_cpuset_make(
     room: usize,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: `cpus` is NULL or points to `count` numbers.
+    // SAFETY: by contract `name` is a string.
     let cpus = unsafe { numbers(cpus, count) };
-    // SAFETY: `name` is NULL or a string that ends with a zero byte.
+    // SAFETY: by contract `cpus` has `count` elements.
     let sets = unsafe { sets(name) };
     let done = sets.and_then(|(sets, name)| match cpus {
         Ok(cpus) => sets.create(name, &cpus).map(drop),
         Err(NotCpus::TooLarge(cpu)) => Err(CpusetError::NoSuchCpu(cpu)),
         Err(NotCpus::NoMemory) => Err(CpusetError::no_memory()),
     });
-    // SAFETY: `reason` is NULL or has `room` writable bytes.
+    // SAFETY: by contract `reason` is NULL or has `room` bytes.
     unsafe { answer(done, reason, room) }
 }
 
-/// 0 if the set of this name is isolated now: another set may invalidate it later.
+/// 0 if the set with this name is isolated now: another set may invalidate it later.
 ///
 /// Not for a real-time thread: it reads files. -1 with errno, and the reason, as
-/// punctual_cpuset_make(); ENOENT there is none.
+/// punctual_cpuset_make(); ENOENT no such set.
 ///
 /// # Safety
 /// As punctual_cpuset_make().
@@ -102,40 +101,40 @@ pub unsafe extern "C" fn punctual_cpuset_state(
     room: usize,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: `name` is NULL or a string that ends with a zero byte.
+    // SAFETY: by contract `name` is NULL or a string.
     let set = unsafe { found(name) };
-    // SAFETY: `reason` is NULL or has `room` writable bytes.
+    // SAFETY: by contract `reason` is NULL or has `room` bytes.
     unsafe { answer(set.and_then(|set| set.state()), reason, room) }
 }
 
-/// Moves a process into the set of this name; 0 is the caller's.
+/// Moves a process into the set with this name; 0 is the caller's.
 ///
-/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set; ESRCH no such process;
-/// ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
+/// Not for a real-time thread: it reads and writes files. -1 with errno: ENOENT no such set;
+/// ESRCH no such process; ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 ///
 /// # Safety
 /// `name` is NULL or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_take(name: *const c_char, process: libc::pid_t) -> c_int {
     let _held = hold();
-    // SAFETY: `name` is NULL or a string that ends with a zero byte.
+    // SAFETY: by contract `name` is NULL or a string.
     let set = unsafe { found(name) };
     let done = set.and_then(|set| set.take(process));
     done.map_or_else(refused, |()| 0)
 }
 
-/// Moves the tasks of the set of this name away and removes it, also one of another program; 0
-/// also when it is gone already.
+/// Moves the tasks of the set with this name away and removes it, even if another program created
+/// it; 0 also if it no longer exists.
 ///
-/// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be moved; ENOTSUP, EINVAL,
-/// EACCES as punctual_cpuset_make().
+/// Not for a real-time thread: it reads and writes files. -1 with errno: EBUSY tasks can't be
+/// moved; ENOTSUP, EINVAL, EACCES as punctual_cpuset_make().
 ///
 /// # Safety
 /// `name` is NULL or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
     let _held = hold();
-    // SAFETY: `name` is NULL or a string that ends with a zero byte.
+    // SAFETY: by contract `name` is NULL or a string.
     let done = match unsafe { found(name) } {
         Err(CpusetError::System(_, error)) if error.kind() == std::io::ErrorKind::NotFound => {
             Ok(())
@@ -145,15 +144,15 @@ pub unsafe extern "C" fn punctual_cpuset_remove(name: *const c_char) -> c_int {
     done.map_or_else(refused, |()| 0)
 }
 
-/// Writes the CPUs that the tasks of the set of this name have now, as a list like "0-3,8", into
-/// the `size` bytes at `list`. Returns its length.
+/// Writes the CPUs of the tasks in the set with this name, as a list like "0-3,8", into the
+/// `size` bytes at `list`. Returns its length.
 ///
 /// Not for a real-time thread: it reads files. -1 with errno: EFAULT `list` is NULL; ERANGE it
 /// doesn't fit, and nothing is written; ENOENT no such set; ENOTSUP, EINVAL as
 /// punctual_cpuset_make().
 ///
 /// # Safety
-/// `name` is NULL or a string; `list` is NULL, or `size` bytes are the caller's.
+/// `name` is NULL or a string; `list` is NULL, or `size` bytes are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_cpuset_cpus(
     name: *const c_char,
@@ -164,11 +163,11 @@ pub unsafe extern "C" fn punctual_cpuset_cpus(
     if list.is_null() {
         return null() as libc::ssize_t;
     }
-    // SAFETY: NULL or a string, by contract.
+    // SAFETY: by contract `name` is NULL or a string.
     let cpus = match unsafe { found(name) }.and_then(|set| set.cpus()) {
         Ok(cpus) => cpus,
         Err(error) => return refused(error) as libc::ssize_t,
     };
-    // SAFETY: `size` bytes are the caller's, by contract.
-    unsafe { told(&cpus, list, size) }
+    // SAFETY: by contract `size` bytes at `list` are writable.
+    unsafe { write_list(&cpus, list, size) }
 }

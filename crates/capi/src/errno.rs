@@ -1,4 +1,4 @@
-//! From results to what C expects: errno, and words for punctual_last_error().
+//! Converts results to C's conventions: errno, and a text for punctual_last_error().
 
 use std::ffi::{CStr, c_int};
 use std::io;
@@ -13,17 +13,17 @@ pub(crate) const NULL: &CStr = c"a pointer is NULL that must not be";
 pub(crate) const RESERVED: &CStr =
     c"struct_size is not the size of the struct, or what is reserved is not 0";
 
-/// Puts `number` into the calling thread's `errno`, and keeps the words for it.
+/// Sets the calling thread's `errno`, and stores the text for it.
 #[cold]
 pub(crate) fn set(number: c_int, words: &'static CStr) {
     keep(words);
     // SAFETY: __errno_location has no precondition.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is the thread's own.
+    // SAFETY: the pointer is to the calling thread's own errno.
     unsafe { *place = number };
 }
 
-/// -1 with `errno` and words.
+/// -1 with `errno` and a text.
 #[cold]
 pub(crate) fn fail(number: c_int, words: &'static CStr) -> c_int {
     set(number, words);
@@ -36,35 +36,35 @@ pub(crate) fn null() -> c_int {
     fail(libc::EFAULT, NULL)
 }
 
-/// -1 with EINVAL for a size field that is none.
+/// -1 with EINVAL for an invalid size field.
 #[cold]
 pub(crate) fn wrong_size() -> c_int {
     fail(libc::EINVAL, RESERVED)
 }
 
-/// -1 with `errno` for a system call's error, and what it means.
+/// -1 with `errno` for a system call's error, and its explanation.
 #[cold]
 pub(crate) fn refused(attempt: Attempt, error: &io::Error) -> c_int {
     let number = number(error);
     fail(number, advice(attempt, number))
 }
 
-/// -1 with `errno` for a thread that can't be started.
+/// -1 with `errno` for a thread that can't be created.
 #[cold]
 pub(crate) fn no_thread(error: &io::Error) -> c_int {
-    // The C library says EAGAIN for both.
+    // The C library returns EAGAIN for both.
     if number(error) == libc::EAGAIN && malloc_is_empty() {
         return fail(libc::ENOMEM, c"no memory for the thread");
     }
     refused(Attempt::Thread, error)
 }
 
-/// The number of an error.
+/// The errno of an error.
 pub(crate) fn number(error: &io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// -1 with `errno` for a stack that is not to be had.
+/// -1 with `errno` for a stack that can't be allocated.
 #[cold]
 pub(crate) fn no_stack(error: StackError) -> c_int {
     fail(error.errno(), error.advice())

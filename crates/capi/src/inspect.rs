@@ -1,4 +1,4 @@
-//! Looking at stacks.
+//! Inspecting stacks.
 
 use std::ffi::{c_int, c_void};
 
@@ -6,7 +6,7 @@ use punctual_rt::stack::{self, Bounds, Class, Part, StackError};
 
 use crate::errno::{answer, count, no_stack, null};
 
-/// The addresses of a stack, guards not counted.
+/// The address range of a stack, without its guards.
 #[repr(C)]
 pub struct punctual_stack_bounds {
     /// The lowest address.
@@ -27,28 +27,29 @@ impl From<Bounds> for punctual_stack_bounds {
 /// Writes through a C out-pointer.
 ///
 /// # Safety
-/// `out` is NULL or a place of type `T` that is the caller's.
+/// `out` is NULL or writable as a `T`.
 unsafe fn put<T>(out: *mut T, value: Result<T, StackError>) -> c_int {
     if out.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so the caller's place.
+    // SAFETY: not NULL, so writable by contract.
     answer(value.map(|value| unsafe { out.write(value) }))
 }
 
-/// Where the stack of the thread `tid` of this process lies; 0 means the one that the caller
-/// runs on, which is a coroutine's where one runs. The primary thread's goes down to its limit
+/// The bounds of the stack of the thread `tid` of this process; 0 means the stack that the caller
+/// runs on, which may be a coroutine's. The primary thread's extends down to its limit
 /// (RLIMIT_STACK), present or not.
 ///
-/// For the caller itself a real-time thread may call it after punctual_stack_setbounds(), on a stack of
-/// punctual_stack_alloc(), or on its own after a first time (which may read files) if it has used
-/// punctual_stack_alloc() or punctual_stack_free(). Elsewhere, and for others, it may not: it reads /proc.
+/// For the caller's own stack, a real-time thread may call it after punctual_stack_setbounds(),
+/// on a stack of punctual_stack_alloc(), or on its own after a first call (which may read files)
+/// if it has used punctual_stack_alloc() or punctual_stack_free(). In other cases, and for other
+/// threads, it may not: it reads /proc.
 ///
-/// -1 with errno: EFAULT `out` is NULL; ESRCH no such thread; EAGAIN the thread is running
-/// and did not block within some 20 ms; EACCES or EPERM /proc is closed to us.
+/// -1 with errno: EFAULT `out` is NULL; ESRCH no such thread; EAGAIN the thread is running and
+/// did not block within some 20 ms; EACCES or EPERM /proc can't be read.
 ///
 /// # Safety
-/// `out` is NULL or the caller's.
+/// `out` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_bounds(
     tid: libc::pid_t,
@@ -59,14 +60,14 @@ pub unsafe extern "C" fn punctual_stack_bounds(
     } else {
         stack::bounds_of(tid)
     };
-    // SAFETY: `out` is NULL or writable for its size.
+    // SAFETY: by contract `out` is NULL or writable.
     unsafe { put(out, found.map(punctual_stack_bounds::from)) }
 }
 
-/// Says where the stack lies that the caller runs on from now on. A program that switches stacks
-/// calls it after each switch; punctual_stack_bounds(0, ...) and punctual_stack_contains() use it for as long as
-/// the stack pointer is within, and know the stacks of punctual_stack_alloc() without it. Solaris' function of
-/// this name, but for the type: stack_t is not C11's.
+/// Sets the bounds of the stack that the caller runs on from now on. A program that switches
+/// stacks calls it after each switch. punctual_stack_bounds(0, ...) and punctual_stack_contains()
+/// use it while the stack pointer lies within; they know stacks of punctual_stack_alloc() without
+/// it. Like Solaris' function of this name, except for the type: stack_t isn't part of C11.
 ///
 /// A real-time thread may call it: no lock, no system call. -1 with errno: EFAULT `given` is
 /// NULL; EINVAL `low` or `high` is not aligned to a word, or they are less than a page apart;
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn punctual_stack_bounds(
 /// `given` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_setbounds(given: *const punctual_stack_bounds) -> c_int {
-    // SAFETY: `given` is NULL or readable.
+    // SAFETY: by contract `given` is NULL or readable.
     let Some(given) = (unsafe { given.as_ref() }) else {
         return null();
     };
@@ -88,15 +89,15 @@ pub unsafe extern "C" fn punctual_stack_setbounds(given: *const punctual_stack_b
 
 /// 1 if the byte at `address` is part of the stack that the caller runs on, else 0.
 ///
-/// A real-time thread may call it where it may call punctual_stack_bounds(0, ...), and it costs the same. It
-/// never fails: where the bounds can't be told, nothing is within.
+/// A real-time thread may call it where it may call punctual_stack_bounds(0, ...), and it costs
+/// the same. It never fails: if the bounds are unknown, the result is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_contains(address: *const c_void) -> c_int {
     c_int::from(stack::contains(address as usize))
 }
 
-/// The bytes without access below a stack of `size` bytes, and as many above it: one page. A
-/// function with a frame that is larger than that can reach over the guard, unless it is compiled with
+/// The bytes without access below a stack of `size` bytes, and above it: one page each. A
+/// function with a frame larger than that can reach beyond the guard, unless it is compiled with
 /// -fstack-clash-protection, which touches each page of the frame.
 ///
 /// A real-time thread may call it: it is arithmetic. 0 with EINVAL: no such size.
@@ -111,7 +112,7 @@ pub extern "C" fn punctual_stack_guard_size(size: usize) -> usize {
     }
 }
 
-/// Which part of a stack an address is in.
+/// The part of a stack that contains an address.
 #[repr(C)]
 pub struct punctual_stack_place {
     /// The stack.
@@ -122,14 +123,14 @@ pub struct punctual_stack_place {
     pub in_use: c_int,
 }
 
-/// Finds the stack of this library that `address` is in, or that it guards: returns 1 and
-/// fills `out`, or returns 0.
+/// Finds the stack of this library that contains or guards `address`: returns 1 and fills `out`,
+/// or returns 0.
 ///
 /// A real-time thread may call it, and a signal handler: no lock, no system call, but a walk
 /// over all stacks. -1 with EFAULT: `out` is NULL.
 ///
 /// # Safety
-/// `out` is NULL or the caller's.
+/// `out` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_locate(
     address: *const c_void,
@@ -148,7 +149,7 @@ pub unsafe extern "C" fn punctual_stack_locate(
         part,
         in_use: c_int::from(place.in_use),
     };
-    // SAFETY: `out` is NULL or writable for its size.
+    // SAFETY: by contract `out` is NULL or writable.
     match unsafe { put(out, Ok(found)) } {
         0 => 1,
         failed => failed,
@@ -160,7 +161,7 @@ pub unsafe extern "C" fn punctual_stack_locate(
 pub struct punctual_stack_residency {
     /// Pages of the range.
     pub pages: usize,
-    /// Those in memory now.
+    /// Pages that are in memory now.
     pub resident: usize,
 }
 
@@ -171,7 +172,7 @@ pub struct punctual_stack_residency {
 /// primary stack below what it has grown to).
 ///
 /// # Safety
-/// `out` is NULL or the caller's.
+/// `out` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_residency(
     low: *const c_void,
@@ -187,24 +188,24 @@ pub unsafe extern "C" fn punctual_stack_residency(
         pages: found.pages,
         resident: found.resident,
     });
-    // SAFETY: `out` is NULL or writable for its size.
+    // SAFETY: by contract `out` is NULL or writable.
     unsafe { put(out, found) }
 }
 
-/// Makes the calling thread's stack present, from where it stands `bytes` down; 0 means all
-/// of it, for the primary thread to its limit. Returns the bytes that are present now: fewer
-/// where a page without access, the program's own guard, lies in between.
+/// Prefaults the calling thread's stack, from the current depth `bytes` down; 0 means all of it,
+/// for the primary thread to its limit. Returns the number of bytes that are present now: fewer
+/// if a page without access, the program's own guard, lies in between.
 ///
-/// For threads that were not given a stack of this library. Not for a real-time thread in
-/// its real-time section: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it.
+/// For threads on other stacks than this library's. Not for a real-time thread in its real-time
+/// section: call it before. -1 with errno: ENOMEM; EAGAIN a limit doesn't allow it.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_prefault(bytes: usize) -> libc::ssize_t {
     count(stack::prefault(bytes))
 }
 
-/// The most bytes of the stack at `stack` that were ever in use, from its top down to the
-/// lowest word that was written with anything but 0: since it was made, over all its users;
-/// with PUNCTUAL_STACK_DEBUG=guards since it was allocated.
+/// The largest number of bytes of the stack at `stack` that were ever in use, from its top down
+/// to the lowest word that was written with anything but 0: since it was created, over all its
+/// users; with PUNCTUAL_STACK_DEBUG=guards since it was allocated.
 ///
 /// Not for a real-time thread: it reads up to the whole stack. -1 with EINVAL: not a stack in
 /// use.
@@ -213,6 +214,6 @@ pub extern "C" fn punctual_stack_prefault(bytes: usize) -> libc::ssize_t {
 /// The stack is not freed during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_high_water(stack: *const c_void) -> libc::ssize_t {
-    // SAFETY: no thread frees the stack during the call.
+    // SAFETY: by contract the stack is not freed during the call.
     count(unsafe { stack::high_water(stack as usize) })
 }

@@ -1,10 +1,10 @@
-//! libpunctual: the C face of `punctual-rt`.
+//! libpunctual: the C interface of `punctual-rt`.
 //!
-//! Conventions: 0, a count or a pointer on success, -1 or NULL with `errno` else; sizes in
-//! bytes; structs that may grow carry their size. A panic would be a bug of the library; it
-//! ends the process at the boundary (`extern "C"` aborts) rather than unwinding into C.
+//! Conventions: 0, a count or a pointer on success, else -1 or NULL with `errno`; sizes in bytes;
+//! structs that may grow contain their size. A panic would be a bug of the library; it ends the
+//! process at the boundary (`extern "C"` aborts) rather than unwinding into C.
 //!
-//! The comments of the functions are those of `include/punctual.h`, so they are written for
+//! The comments of the functions become those of `include/punctual.h`, so they are written for
 //! its readers.
 #![expect(unsafe_code, reason = "a C API: pointers come from the caller")]
 
@@ -27,12 +27,12 @@ mod version;
 mod versioned;
 mod watchpoint;
 
-/// Makes the library ready when it is loaded: before there are threads, and before a fork
-/// could meet it half done. Where a linker leaves this out, the first call does it.
+/// Sets up the library when it is loaded: before threads exist, and before a fork could interrupt
+/// the setup. If a linker omits this, the first call does it.
 ///
-/// In a program that is linked to the static library before the constructors that name no
-/// priority, those of C++'s objects among them: what such an object frees when it is destroyed is
-/// no leak, and the report at exit comes last, for it was registered first.
+/// In a statically linked program it runs before constructors without a priority, such as those
+/// of C++ objects. So what an object frees in its destructor is no leak: the report at exit was
+/// registered first, and runs last.
 #[used]
 #[unsafe(link_section = ".init_array.00200")]
 static AT_LOAD: extern "C" fn() = at_load;

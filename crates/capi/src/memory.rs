@@ -1,4 +1,4 @@
-//! Memory that does not fault when time counts.
+//! Memory that takes no page fault in a real-time section.
 
 use std::ffi::c_int;
 use std::mem::offset_of;
@@ -10,17 +10,17 @@ use punctual_rt::memory::{self, Disturbances};
 use crate::errno::{fail, null, refused, wrong_size};
 use crate::versioned::{self, Versioned};
 
-/// Makes the program's memory ready: the heap grown by `heap` bytes, each page of it touched,
-/// and malloc() told to keep it and to map nothing by itself; the calling thread's stack
-/// present from here `stack` bytes down (0: to its limit); and all memory locked, what is
-/// mapped later included. First thing in main(): a thread that came before may have a heap
-/// of its own, and a later default stack of 8 MB is then made present at once, so give
-/// threads a size.
+/// Prepares the program's memory: grows the heap by `heap` bytes, touches each page of it, and
+/// configures malloc() to keep it and to create no separate mappings; prefaults the calling
+/// thread's stack from the current depth `stack` bytes down (0: to its limit); and locks all
+/// memory, including later mappings. Call it first in main(): a thread that started earlier may
+/// have a heap of its own. A default stack of 8 MB of a later thread is prefaulted at once, so
+/// specify the stack sizes of threads.
 ///
 /// Not for a real-time thread. -1 with errno, and punctual_last_error() says how to fix it:
-/// ENOTSUP malloc isn't glibc's; EPERM no right to lock; ENOMEM no memory, also where the memory
-/// control group would kill for the heap, or above the limit of locked memory; EAGAIN as that,
-/// while the stack was made present. What was done before the failure stays done.
+/// ENOTSUP malloc isn't glibc's; EPERM no permission to lock; ENOMEM no memory, also if the heap
+/// would trigger the memory cgroup's OOM killer, or above the limit of locked memory; EAGAIN the
+/// same limit, while the stack was prefaulted. Steps before the failure stay done.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_memory_prepare(heap: usize, stack: usize) -> c_int {
     match heap::prepare(heap, stack) {
@@ -32,7 +32,7 @@ pub extern "C" fn punctual_memory_prepare(heap: usize, stack: usize) -> c_int {
     }
 }
 
-/// The part of punctual_memory_prepare() that is about malloc(): 0 bytes set it and grow
+/// The malloc part of punctual_memory_prepare(): with 0 bytes it configures malloc() and grows
 /// nothing.
 ///
 /// Not for a real-time thread. -1 with errno: ENOTSUP malloc isn't glibc's; ENOMEM as
@@ -48,7 +48,7 @@ pub extern "C" fn punctual_heap_keep(bytes: usize) -> c_int {
 /// Locks all memory that the process has and, unless `present_only` is 1, what it maps later.
 ///
 /// Not for a real-time thread: it makes everything present. -1 with errno, and
-/// punctual_last_error() says how to fix it: EPERM no right to; ENOMEM above the limit; EINVAL
+/// punctual_last_error() says how to fix it: EPERM no permission; ENOMEM above the limit; EINVAL
 /// `present_only` is neither 0 nor 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_memory_lock(present_only: c_int) -> c_int {
@@ -75,7 +75,7 @@ pub extern "C" fn punctual_memory_unlock() -> c_int {
     }
 }
 
-/// What a thread has suffered since it started.
+/// Page faults and context switches of a thread since it started.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct punctual_faults {
@@ -91,31 +91,31 @@ pub struct punctual_faults {
     pub reserved: [u64; 4],
 }
 
-// SAFETY: integers alone, the size first.
+// SAFETY: only integers, the size first.
 unsafe impl Versioned for punctual_faults {
     const LEAST: usize = offset_of!(Self, reserved);
 }
 
-/// Fills `out` with the calling thread's page faults so far: the end of its preparations, from
-/// which punctual_late_faults() counts. `out->struct_size` is filled in by the caller.
+/// Fills `out` with the calling thread's page faults so far: the end of its setup, from which
+/// punctual_late_faults() counts. `out->struct_size` is filled in by the caller.
 ///
 /// A real-time thread may call it: two system calls. -1 with errno: EFAULT `out` is NULL;
 /// EINVAL its size is too small.
 ///
 /// # Safety
-/// `out` is NULL, or `out->struct_size` bytes are the caller's.
+/// `out` is NULL, or `out->struct_size` bytes are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_faults_mark(out: *mut punctual_faults) -> c_int {
     if out.is_null() {
         return null();
     }
     let now = Mark::now().map(|mark| mark.counts()).unwrap_or_default();
-    // SAFETY: not NULL, so as many bytes as its size says are the caller's.
-    unsafe { told(out, now) }
+    // SAFETY: not NULL, so by contract `struct_size` bytes are writable.
+    unsafe { write_counts(out, now) }
 }
 
-/// How many page faults the calling thread has taken since it filled `mark` in: a thread whose
-/// memory was prepared takes none, and a test asserts 0.
+/// How many page faults the calling thread has taken since it filled in `mark`. With prepared
+/// memory there are none, and a test can assert 0.
 ///
 /// A real-time thread may call it: one system call. -1 with errno: EFAULT `mark` is NULL;
 /// EINVAL it wasn't filled in.
@@ -127,19 +127,19 @@ pub unsafe extern "C" fn punctual_late_faults(mark: *const punctual_faults) -> i
     if mark.is_null() {
         return i64::from(null());
     }
-    // SAFETY: not NULL, so the mark is readable.
+    // SAFETY: not NULL, so by contract a readable mark.
     match unsafe { since(mark) } {
         Ok(since) => i64::try_from(since.minor_faults + since.major_faults).unwrap_or(i64::MAX),
         Err(failed) => i64::from(failed),
     }
 }
 
-/// What the calling thread has suffered since the mark.
+/// The disturbances of the calling thread since the mark.
 ///
 /// # Safety
 /// `mark` points to a struct of which `struct_size` bytes can be read.
 unsafe fn since(mark: *const punctual_faults) -> Result<Disturbances, c_int> {
-    // SAFETY: as many bytes as its size says can be read, by contract.
+    // SAFETY: by contract `struct_size` bytes are readable.
     let Some(mark) = (unsafe { versioned::read(mark) }) else {
         let words = c"the mark was not filled in by punctual_faults_mark()";
         return Err(fail(libc::EINVAL, words));
@@ -152,7 +152,7 @@ unsafe fn since(mark: *const punctual_faults) -> Result<Disturbances, c_int> {
     Ok(mark.since().unwrap_or_default())
 }
 
-/// Fills `out` with what the calling thread has suffered since it filled `mark` in: page faults
+/// Fills `out` with the disturbances of the calling thread since it filled in `mark`: page faults
 /// without and with I/O, and involuntary context switches. `out->struct_size` is filled in by the
 /// caller. `out` may be `mark`.
 ///
@@ -161,7 +161,7 @@ unsafe fn since(mark: *const punctual_faults) -> Result<Disturbances, c_int> {
 ///
 /// # Safety
 /// `mark` is NULL or was filled in by punctual_faults_mark() on this thread; `out` is NULL, or
-/// `out->struct_size` bytes are the caller's.
+/// `out->struct_size` bytes are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_faults_since(
     mark: *const punctual_faults,
@@ -170,20 +170,20 @@ pub unsafe extern "C" fn punctual_faults_since(
     if mark.is_null() || out.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so the mark is readable.
+    // SAFETY: not NULL, so by contract a readable mark.
     let since = match unsafe { since(mark) } {
         Ok(since) => since,
         Err(failed) => return failed,
     };
-    // SAFETY: not NULL, so as many bytes as its size says are the caller's.
-    unsafe { told(out, since) }
+    // SAFETY: not NULL, so by contract `struct_size` bytes are writable.
+    unsafe { write_counts(out, since) }
 }
 
 /// Writes counts into the caller's struct.
 ///
 /// # Safety
 /// `out` points to a struct of which `struct_size` bytes can be written.
-unsafe fn told(out: *mut punctual_faults, counts: Disturbances) -> c_int {
+unsafe fn write_counts(out: *mut punctual_faults, counts: Disturbances) -> c_int {
     let found = punctual_faults {
         struct_size: 0,
         minor: counts.minor_faults,
@@ -191,7 +191,7 @@ unsafe fn told(out: *mut punctual_faults, counts: Disturbances) -> c_int {
         preemptions: counts.preemptions,
         reserved: [0; 4],
     };
-    // SAFETY: as many bytes as its size says can be written, by contract.
+    // SAFETY: by contract `struct_size` bytes are writable.
     if unsafe { versioned::write(out, found) } {
         0
     } else {

@@ -1,11 +1,11 @@
-//! The three functions of Solaris' stack library by the names that they have there.
+//! Three functions of Solaris' stack library under their original names.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::stack::{punctual_stack_alloc, punctual_stack_free, punctual_stack_sizes};
 
-/// punctual_stack_alloc() by its name in Solaris' stack library. Define PUNCTUAL_NO_STACK_NAMES
-/// before this header where the name is yours.
+/// punctual_stack_alloc() under its name in Solaris' stack library. Define
+/// PUNCTUAL_NO_STACK_NAMES before this header if your program uses the name itself.
 ///
 /// A real-time thread may call it under the same conditions, and it costs the same. NULL with
 /// errno as there.
@@ -15,7 +15,7 @@ pub extern "C" fn stack_alloc(size: usize) -> *mut c_void {
     punctual_stack_alloc(size)
 }
 
-/// punctual_stack_free() by its name in Solaris' stack library; see stack_alloc().
+/// punctual_stack_free() under its name in Solaris' stack library; see stack_alloc().
 ///
 /// A real-time thread may call it, and it costs the same. -1 with errno as there.
 ///
@@ -24,11 +24,11 @@ pub extern "C" fn stack_alloc(size: usize) -> *mut c_void {
 #[cfg(not(punctual_no_stack_names))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stack_free(stack: *mut c_void, size: usize) -> c_int {
-    // SAFETY: what the caller promises of the stack is what that function asks for.
+    // SAFETY: both functions have the same contract.
     unsafe { punctual_stack_free(stack, size) }
 }
 
-/// punctual_stack_sizes() by its name in Solaris' stack library; see stack_alloc(). Its type
+/// punctual_stack_sizes() under its name in Solaris' stack library; see stack_alloc(). Its type
 /// there, uint_t, is unsigned int.
 ///
 /// Not for a real-time thread: it calls malloc(). NULL with ENOMEM.

@@ -1,33 +1,33 @@
-//! What small allocations get when malloc has nothing more.
+//! An emergency reserve for small allocations when malloc fails.
 //!
-//! Rust ends the process where a small allocation fails; a C library answers with ENOMEM. So the
-//! library keeps a little for itself, out of which it can always go on to the end of a call:
-//! what a call returns is given up again when any of it came from here, and the call fails.
-//! Everything whose size the program chooses is asked for in a way that can be refused, and
-//! never comes from here.
+//! Rust aborts the process when a small allocation fails; a C library must return ENOMEM. So the
+//! library keeps a small reserve, which always suffices to complete a call. If a call used the
+//! reserve, its result is freed again, and the call fails. Allocations whose size the program
+//! chooses are fallible, and never use the reserve.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of it. A call takes a few hundred, a list of all the CPUs that there can be 64 KB.
+/// Its size in bytes. A call needs a few hundred, a list of all possible CPUs 64 KB.
 const SIZE: usize = 128 << 10;
-/// No larger request is met: such a one can be refused.
+/// Larger requests aren't served from it: they are fallible.
 const LARGEST: usize = 16 << 10;
-/// How its blocks are aligned: as what two threads write, see `ring`.
+/// The alignment of its blocks, large enough for the ring's cache lines, see `ring`.
 const ALIGNED: usize = 128;
 
 #[repr(align(128))]
 struct Arena(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: each byte belongs to the one block of `take` that it lies in.
+// SAFETY: each byte belongs to the one block that `take` has allocated there.
 unsafe impl Sync for Arena {}
 
 static ARENA: Arena = Arena(UnsafeCell::new([0; SIZE]));
-/// Blocks that are out (upper half), and bytes that were given since none was (lower half).
+/// The number of allocated blocks (upper half), and the bytes used since there was none (lower
+/// half).
 static STATE: AtomicU64 = AtomicU64::new(0);
-/// Blocks given since the start.
+/// The number of blocks allocated since the start.
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 const ONE_BLOCK: u64 = 1 << 32;
 
@@ -36,7 +36,7 @@ struct Keeping;
 #[global_allocator]
 static ALLOCATOR: Keeping = Keeping;
 
-/// A moment from which on it is seen whether memory ran out.
+/// A moment, from which on use of the reserve is detected.
 pub(crate) struct Since(u64);
 
 impl Since {
@@ -44,18 +44,17 @@ impl Since {
         Self(DRAWN.load(Ordering::Relaxed))
     }
 
-    /// Whether anything was taken out of what the library keeps: then what was made since is to
-    /// be given up.
+    /// Whether the reserve was used: then everything allocated since must be freed.
     pub(crate) fn is_short(&self) -> bool {
         DRAWN.load(Ordering::Relaxed) != self.0
     }
 }
 
-/// Whether malloc has nothing more even for little.
+/// Whether malloc fails even for a small block.
 pub(crate) fn malloc_is_empty() -> bool {
     // SAFETY: malloc has no precondition.
     let block = unsafe { libc::malloc(4096) };
-    // SAFETY: malloc's, or null.
+    // SAFETY: a pointer from malloc, or null.
     unsafe { libc::free(block) };
     block.is_null()
 }
@@ -64,7 +63,7 @@ fn is_ours(place: *mut u8) -> bool {
     (place as usize).wrapping_sub(ARENA.0.get() as usize) < SIZE
 }
 
-/// A block of what is kept; null when it is too large, or nothing is left.
+/// Allocates a block of the reserve; null when it is too large, or nothing is left.
 #[cold]
 fn take(layout: Layout) -> *mut u8 {
     let size = layout.size().next_multiple_of(ALIGNED) as u64;
@@ -79,14 +78,14 @@ fn take(layout: Layout) -> *mut u8 {
         Ok(before) => {
             DRAWN.fetch_add(1, Ordering::Relaxed);
             let offset = (before & (ONE_BLOCK - 1)) as usize;
-            // SAFETY: `claim` has seen that the block lies within.
+            // SAFETY: `claim` has checked that the block lies within the arena.
             unsafe { ARENA.0.get().cast::<u8>().add(offset) }
         }
         Err(_) => null_mut(),
     }
 }
 
-/// Takes a block back; with the last one all of it is free again.
+/// Frees a block; when it was the last one, the whole reserve is free again.
 #[cold]
 fn give_back() {
     let less = |state: u64| {
@@ -97,23 +96,23 @@ fn give_back() {
 }
 
 // SAFETY: blocks are malloc's, or disjoint parts of the arena that are aligned to 128 bytes; each
-// goes back to where it came from.
+// is freed where it was allocated.
 unsafe impl GlobalAlloc for Keeping {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: `layout` is of more than 0 bytes, as `GlobalAlloc::alloc` requires.
+        // SAFETY: by contract the layout is valid for malloc.
         let place = unsafe { System.alloc(layout) };
         if place.is_null() { take(layout) } else { place }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: `layout` is of more than 0 bytes, as `GlobalAlloc::alloc_zeroed` requires.
+        // SAFETY: by contract the layout is valid for calloc.
         let place = unsafe { System.alloc_zeroed(layout) };
         if !place.is_null() {
             return place;
         }
         let place = take(layout);
         if !place.is_null() {
-            // SAFETY: the block has this size, and is the caller's.
+            // SAFETY: the block has this size, and belongs to the caller.
             unsafe { place.write_bytes(0, layout.size()) };
         }
         place
@@ -123,30 +122,27 @@ unsafe impl GlobalAlloc for Keeping {
         if is_ours(place) {
             give_back();
         } else {
-            // SAFETY: the place isn't the reserve's, so it is malloc's, allocated with this
-            // layout.
+            // SAFETY: not in the arena, so malloc allocated it, by contract with this layout.
             unsafe { System.dealloc(place, layout) };
         }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !is_ours(place) {
-            // SAFETY: the place isn't the reserve's, so it is malloc's, allocated with this
-            // layout.
+            // SAFETY: not in the arena, so malloc allocated it, by contract with this layout.
             let grown = unsafe { System.realloc(place, layout, size) };
             if !grown.is_null() {
                 return grown;
             }
         }
-        // SAFETY: `GlobalAlloc::realloc` gets a size that isn't 0 and doesn't overflow with this
-        // alignment.
+        // SAFETY: by contract the size is not 0, and doesn't overflow with this alignment.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: `wanted` is of more than 0 bytes: `size` isn't 0.
+        // SAFETY: by contract the new layout is valid.
         let other = unsafe { self.alloc(wanted) };
         if !other.is_null() {
-            // SAFETY: both have so many bytes, and the new one is nobody else's.
+            // SAFETY: both blocks have that many bytes, and the new one is unused.
             unsafe { other.copy_from_nonoverlapping(place, layout.size().min(size)) };
-            // SAFETY: the caller gives the old one up.
+            // SAFETY: by contract the caller doesn't use the old block any more.
             unsafe { self.dealloc(place, layout) };
         }
         other

@@ -1,4 +1,4 @@
-//! Getting data out of a real-time thread: the ring, and the log over it.
+//! Passing data out of a real-time thread: the ring, and the log that uses it.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fs::File;
@@ -12,16 +12,17 @@ use punctual_rt::sys::cancel::hold;
 use crate::errno::{fail, no_thread, null, number};
 use crate::reserve::Since;
 
-/// A ring of records of one size, from one thread to one other.
+/// A ring of records of one size, from one thread to another.
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
 pub struct punctual_ring(Records);
 
-/// Makes a ring for at least `capacity` records (rounded up to a power of two) of
-/// `record_size` bytes each, every page of it present.
+/// Creates a ring for at least `capacity` records (rounded up to a power of two) of `record_size`
+/// bytes each, prefaulted.
 ///
 /// Not for a real-time thread: it allocates, and touches each page. NULL with errno: EINVAL a
-/// size or capacity of 0, or more than 1 GB in all; ENOMEM, also where the memory control group
-/// (memory.max) would kill for it rather than refuse, as far as that can be known in advance.
+/// size or capacity of 0, or more than 1 GB in total; ENOMEM, also if the allocation would
+/// trigger the OOM killer of the memory cgroup (memory.max), as far as that can be known in
+/// advance.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *mut punctual_ring {
     let since = Since::now();
@@ -40,16 +41,16 @@ pub extern "C" fn punctual_ring_create(record_size: usize, capacity: usize) -> *
     std::ptr::null_mut()
 }
 
-/// Gives the ring's memory back; NULL is allowed.
+/// Frees the ring's memory; NULL is allowed.
 ///
 /// Not for a real-time thread: it unmaps memory. It never fails.
 ///
 /// # Safety
-/// `ring` is NULL, or comes from punctual_ring_create() and nobody uses it any more.
+/// `ring` is NULL, or comes from punctual_ring_create() and no thread uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ring_destroy(ring: *mut punctual_ring) {
     if !ring.is_null() {
-        // SAFETY: not NULL, so it comes from Box::into_raw, and no thread uses it any more.
+        // SAFETY: not NULL, so by contract from punctual_ring_create(), and unused.
         drop(unsafe { Box::from_raw(ring) });
     }
 }
@@ -67,11 +68,11 @@ pub unsafe extern "C" fn punctual_ring_push(
     ring: *mut punctual_ring,
     record: *const std::ffi::c_void,
 ) -> c_int {
-    // SAFETY: `ring` is NULL, or a ring that was not destroyed.
+    // SAFETY: by contract `ring` is NULL or was not destroyed.
     let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
         return null();
     };
-    // SAFETY: one thread at a time pushes, and the record has as many bytes as the ring was made for.
+    // SAFETY: by contract one thread pushes at a time, and `record` has the size of a record.
     if unsafe { ring.0.push(record.cast()) } {
         0
     } else {
@@ -94,15 +95,15 @@ pub unsafe extern "C" fn punctual_ring_pop(
     ring: *mut punctual_ring,
     record: *mut std::ffi::c_void,
 ) -> c_int {
-    // SAFETY: `ring` is NULL, or a ring that was not destroyed.
+    // SAFETY: by contract `ring` is NULL or was not destroyed.
     let Some(ring) = (unsafe { ring.as_ref() }).filter(|_| !record.is_null()) else {
         return null();
     };
-    // SAFETY: one thread at a time pops, and there is room for a record of this ring.
+    // SAFETY: by contract one thread pops at a time, and `record` has room for a record.
     c_int::from(unsafe { ring.0.pop(record.cast()) })
 }
 
-/// How many records were lost since the ring was made, because it was full.
+/// How many records were lost since the ring was created, because it was full.
 ///
 /// A real-time thread may call it: one load. UINT64_MAX with EFAULT: `ring` is NULL.
 ///
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn punctual_ring_pop(
 /// `ring` is NULL or was not destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ring_lost(ring: *const punctual_ring) -> u64 {
-    // SAFETY: `ring` is NULL, or a ring that was not destroyed.
+    // SAFETY: by contract `ring` is NULL or was not destroyed.
     match unsafe { ring.as_ref() } {
         Some(ring) => ring.0.lost(),
         None => {
@@ -120,8 +121,8 @@ pub unsafe extern "C" fn punctual_ring_lost(ring: *const punctual_ring) -> u64 {
     }
 }
 
-/// A file that is waited for where it doesn't wait itself: a standard output is O_NONBLOCK as soon
-/// as any other process that has it wants that.
+/// A file that blocks even if it is O_NONBLOCK: any other process that shares a standard output
+/// may make it non-blocking.
 struct Waiting(File);
 
 impl Write for Waiting {
@@ -139,14 +140,14 @@ impl Write for Waiting {
     }
 }
 
-/// Waits until a file takes more, or never will.
+/// Waits until a file accepts more, or never will.
 fn writable(file: &File) -> io::Result<()> {
     let mut wanted = libc::pollfd {
         fd: file.as_raw_fd(),
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: one live record.
+    // SAFETY: poll gets one live struct.
     match unsafe { libc::poll(&raw mut wanted, 1, -1) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -162,24 +163,25 @@ pub struct punctual_log {
     writer: Writer,
 }
 
-/// Numbers that fit in one record of a log.
+/// The maximum number of arguments of one record of a log.
 pub const PUNCTUAL_LOG_ARGUMENTS: usize = 6;
 const _: () = assert!(PUNCTUAL_LOG_ARGUMENTS == ARGUMENTS);
 
-/// Opens a log for one real-time thread: at least `capacity` records, their memory present, and
-/// an ordinary thread that writes a line for each to `fd`: its time in seconds of
-/// CLOCK_MONOTONIC, and `formats[id]`. Formats have printf's letters for numbers of 64 bits: %u,
-/// %d, %x, %f (see punctual_log_double()), %%; the l of "%" PRIu64 means nothing. They are copied,
-/// and so is `fd`; with O_NONBLOCK the writing thread waits until it takes more.
+/// Opens a log for one real-time thread: a ring of at least `capacity` records, prefaulted, and
+/// an ordinary thread that writes a line for each record to `fd`: its time in seconds of
+/// CLOCK_MONOTONIC, and `formats[id]`. Formats have printf's conversions for 64-bit numbers: %u,
+/// %d, %x, %f (see punctual_log_double()), %%; the l of "%" PRIu64 is ignored. The formats are
+/// copied, and `fd` is duplicated; with O_NONBLOCK the writing thread waits until it accepts
+/// more.
 ///
 /// Not for a real-time thread: it allocates and starts a thread. NULL with errno, and
 /// punctual_last_error(): EFAULT `formats` or one of them is NULL while `count` is not 0; EINVAL
-/// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread; EPERM the caller is
-/// a real-time thread, and the writing one may not become an ordinary one. A pipe that
-/// nobody reads any more raises no SIGPIPE: punctual_log_close() answers with EPIPE.
+/// a capacity of 0 or above 2^20; EBADF, EMFILE `fd`; ENOMEM; EAGAIN no thread; EPERM the caller
+/// is a real-time thread, and the writing one may not become an ordinary one. A pipe without a
+/// reader raises no SIGPIPE: punctual_log_close() returns EPIPE.
 ///
 /// # Safety
-/// `formats` is NULL, or `count` strings.
+/// `formats` is NULL, or has `count` strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_log_open(
     fd: c_int,
@@ -189,7 +191,7 @@ pub unsafe extern "C" fn punctual_log_open(
 ) -> *mut punctual_log {
     let _held = hold();
     let since = Since::now();
-    // SAFETY: `formats` is NULL or points to `count` strings.
+    // SAFETY: by contract `formats` is NULL, or has `count` strings.
     let opened = unsafe { open(fd, formats, count, capacity) }.map(Box::new);
     match opened {
         Ok(log) if !since.is_short() => Box::into_raw(log),
@@ -203,7 +205,7 @@ pub unsafe extern "C" fn punctual_log_open(
 }
 
 /// # Safety
-/// As punctual_log_open().
+/// That of punctual_log_open().
 unsafe fn open(
     fd: c_int,
     formats: *const *const c_char,
@@ -220,17 +222,17 @@ unsafe fn open(
     let mut kept = Vec::new();
     kept.try_reserve_exact(count).map_err(|_| no_memory())?;
     for number in 0..count {
-        // SAFETY: `number` is below the count, so the place is within the caller's array.
+        // SAFETY: by contract `formats` has `count` elements, and the index is less.
         let place = unsafe { formats.add(number) };
-        // SAFETY: an element of the caller's array, which is readable.
+        // SAFETY: the same element, which is readable.
         let format = unsafe { place.read() };
         if format.is_null() {
             return Err(null());
         }
-        // SAFETY: not NULL, so it is a string that ends with a zero byte.
+        // SAFETY: not NULL, so a string by contract.
         let format = unsafe { CStr::from_ptr(format) };
         let mut copy = String::new();
-        // What is no UTF-8 becomes a mark of three bytes.
+        // Each invalid UTF-8 sequence becomes a replacement character of three bytes.
         copy.try_reserve_exact(3 * format.count_bytes())
             .map_err(|_| no_memory())?;
         for part in format.to_bytes().utf8_chunks() {
@@ -250,7 +252,7 @@ unsafe fn open(
             c"the log's file descriptor is not open, or there are too many",
         ));
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let sink = unsafe { File::from_raw_fd(own) };
     let opened = log::open(capacity, kept, Waiting(sink));
     let (logger, writer) = opened.map_err(|error| match number(&error) {
@@ -263,8 +265,8 @@ unsafe fn open(
     Ok(punctual_log { logger, writer })
 }
 
-/// Logs a record for `formats[id]` with `count` numbers at `arguments`: integers as they are,
-/// doubles by punctual_log_double().
+/// Logs a record for `formats[id]` with `count` numbers at `arguments`: integers unchanged,
+/// doubles converted by punctual_log_double().
 ///
 /// A real-time thread may call it: wait-free, no system call where the vDSO answers for the
 /// time. -1 with errno: EAGAIN the log is full: the record is lost, and counted; EINVAL more
@@ -279,7 +281,7 @@ pub unsafe extern "C" fn punctual_log_put(
     count: usize,
     arguments: *const u64,
 ) -> c_int {
-    // SAFETY: NULL, or a log that is open, and no other thread logs to it meanwhile.
+    // SAFETY: by contract `log` is NULL or open, and one thread logs at a time.
     let Some(log) = (unsafe { log.as_mut() }) else {
         return null();
     };
@@ -289,7 +291,7 @@ pub unsafe extern "C" fn punctual_log_put(
     let arguments = match (count, arguments.is_null()) {
         (0, _) => &[],
         (_, true) => return null(),
-        // SAFETY: not NULL, so it points to `count` readable arguments.
+        // SAFETY: by contract `count` numbers are readable.
         (_, false) => unsafe { std::slice::from_raw_parts(arguments, count) },
     };
     if log.logger.log(id, arguments) {
@@ -302,7 +304,7 @@ pub unsafe extern "C" fn punctual_log_put(
     }
 }
 
-/// A double as an argument of punctual_log_put(), for %f.
+/// Converts a double to an argument of punctual_log_put(), for %f.
 ///
 /// A real-time thread may call it: no arithmetic, the same bits as another type. It never fails.
 #[unsafe(no_mangle)]
@@ -310,12 +312,12 @@ pub extern "C" fn punctual_log_double(value: f64) -> u64 {
     value.to_bits()
 }
 
-/// Writes what is left, ends the writing thread and closes the log. Returns how many records
-/// were lost.
+/// Writes the remaining records, ends the writing thread and closes the log. Returns how many
+/// records were lost.
 ///
-/// Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; ESRCH in
-/// a child of fork(): its parent has the writing thread, and goes on; what write() on the file said
-/// first, after which nothing was written. The log is closed then too.
+/// Not for a real-time thread: it waits for the file. -1 with errno: EFAULT `log` is NULL; ESRCH
+/// in a child of fork(): the writing thread belongs to the parent, and continues; or the first
+/// error of write(), after which nothing was written. The log is closed in that case too.
 ///
 /// # Safety
 /// `log` is NULL, or open and not used any more.
@@ -325,7 +327,7 @@ pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
     if log.is_null() {
         return i64::from(null());
     }
-    // SAFETY: not NULL, so it comes from Box::into_raw, and is closed once.
+    // SAFETY: not NULL, so by contract open and not used any more.
     let log = unsafe { Box::from_raw(log) };
     match log.writer.finish() {
         Ok(lost) => i64::try_from(lost).unwrap_or(i64::MAX),
@@ -342,29 +344,30 @@ pub unsafe extern "C" fn punctual_log_close(log: *mut punctual_log) -> i64 {
     }
 }
 
-/// Takes the oldest records, at most `room` of them, into the array at `records`, and returns how
-/// many there were. The producer can use their slots again when all are copied: a pop for each
-/// would write the counter that both threads look at each time.
+/// Copies the oldest records, at most `room`, into the array at `records`, and returns how many.
+/// The producer can reuse their slots when all are copied: a separate pop for each would write
+/// the counter that both threads read each time.
 ///
 /// A real-time thread may call it: wait-free, no system call, a copy for each record. -1 with
 /// EFAULT: `ring` is NULL, or `records` while `room` is not 0.
 ///
 /// # Safety
 /// `ring` is NULL or was not destroyed, and one thread at a time pops or drains; `records` has
-/// room for so many records, each of the record's size and without a gap.
+/// room for `room` records, each of the record's size and without a gap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ring_drain(
     ring: *mut punctual_ring,
     records: *mut std::ffi::c_void,
     room: usize,
 ) -> libc::ssize_t {
-    // SAFETY: NULL, or a ring that was not destroyed.
+    // SAFETY: by contract `ring` is NULL or was not destroyed.
     let ring = unsafe { ring.as_ref() };
     let Some(ring) = ring.filter(|_| room == 0 || !records.is_null()) else {
         return null() as libc::ssize_t;
     };
-    // SAFETY: `records` has room for `room` records, or that is 0; one thread drains.
+    // SAFETY: by contract `records` has room for `room` records, or `room` is 0; one thread
+    // drains.
     let count = unsafe { ring.0.drain(records.cast(), room) };
-    // At most 2^30: the ring has no more.
+    // At most 2^30, the largest ring.
     count as libc::ssize_t
 }

@@ -1,4 +1,4 @@
-//! Scheduling and places of threads.
+//! Scheduling policies and CPUs of threads.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io::{self, ErrorKind};
@@ -13,7 +13,7 @@ use punctual_rt::sys::cancel::hold;
 use crate::errno::{fail, null, refused, wrong_size};
 use crate::versioned::{self, Versioned};
 
-/// SCHED_OTHER: the time-sharing class; also what 0 means.
+/// SCHED_OTHER: the time-sharing class; the default of a zeroed struct.
 pub const PUNCTUAL_OTHER: c_int = 0;
 /// SCHED_FIFO at a priority of 1 to 99.
 pub const PUNCTUAL_FIFO: c_int = 1;
@@ -22,7 +22,7 @@ pub const PUNCTUAL_RR: c_int = 2;
 /// SCHED_DEADLINE: a runtime within a deadline in each period.
 pub const PUNCTUAL_DEADLINE: c_int = 6;
 
-/// How a thread is scheduled.
+/// The scheduling policy and parameters of a thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct punctual_sched {
@@ -42,7 +42,7 @@ pub struct punctual_sched {
     pub reserved: [u64; 4],
 }
 
-// SAFETY: integers alone, the size first.
+// SAFETY: only integers, the size first.
 unsafe impl Versioned for punctual_sched {
     const LEAST: usize = offset_of!(Self, reserved);
 }
@@ -51,9 +51,9 @@ pub(crate) const ODD: &CStr =
     c"the policy is one of OTHER, FIFO, RR and DEADLINE; OTHER and DEADLINE have \
                      no priority, and FIFO and RR have no times";
 
-/// The policy that C's numbers mean; what is asked for beside it is an error, not ignored.
+/// The policy for C's numbers; parameters of another policy are an error, not ignored.
 pub(crate) fn policy(number: c_int, priority: c_int, times: [u64; 3]) -> Option<Policy> {
-    // A negative one is refused like 0: the words are those for a priority.
+    // A negative priority is refused like 0, with the text for a priority.
     let level = u32::try_from(priority).unwrap_or(0);
     let timeless = times == [0; 3];
     match number {
@@ -69,15 +69,15 @@ pub(crate) fn policy(number: c_int, priority: c_int, times: [u64; 3]) -> Option<
     }
 }
 
-/// Reads and judges the caller's struct, or fails with `errno` and words.
+/// Reads and checks the caller's struct, or fails with `errno` and a text.
 ///
 /// # Safety
-/// As [`versioned::read`], or NULL.
-unsafe fn wanted(from: *const punctual_sched) -> Result<Policy, c_int> {
+/// That of [`versioned::read`], or NULL.
+unsafe fn requested(from: *const punctual_sched) -> Result<Policy, c_int> {
     if from.is_null() {
         return Err(null());
     }
-    // SAFETY: `from` is readable for its `struct_size` bytes.
+    // SAFETY: not NULL, so by contract `struct_size` bytes are readable.
     let read = unsafe { versioned::read(from) }.filter(|read| read.reserved == [0; 4]);
     let Some(read) = read else {
         return Err(wrong_size());
@@ -86,7 +86,7 @@ unsafe fn wanted(from: *const punctual_sched) -> Result<Policy, c_int> {
     policy(read.policy, read.priority, times).ok_or_else(|| fail(libc::EINVAL, ODD))
 }
 
-/// The kernel answers a negative number with EINVAL, as it does a wrong policy.
+/// The kernel returns EINVAL for a negative number, like for a wrong policy.
 fn thread(tid: libc::pid_t) -> io::Result<libc::pid_t> {
     match tid {
         0.. => Ok(tid),
@@ -94,13 +94,12 @@ fn thread(tid: libc::pid_t) -> io::Result<libc::pid_t> {
     }
 }
 
-/// Schedules the thread `tid`; 0 means the caller.
+/// Sets the policy of the thread `tid`; 0 means the caller.
 ///
-/// For setting up: one system call. -1 with errno, and punctual_last_error() says how to
-/// fix it: EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime >
-/// deadline or deadline > period; EPERM no right to it, or DEADLINE for a thread that may not
-/// use all CPUs; EBUSY DEADLINE is not admitted: too little processor time is left; ESRCH no
-/// such thread.
+/// For setting up: one system call. -1 with errno, and punctual_last_error() says how to fix it:
+/// EFAULT `sched` is NULL; EINVAL a number out of range, with DEADLINE runtime > deadline or
+/// deadline > period; EPERM no permission, or DEADLINE for a thread that may not use all CPUs;
+/// EBUSY DEADLINE is not admitted: too little bandwidth is left; ESRCH no such thread.
 ///
 /// # Safety
 /// `sched` is NULL, or `sched->struct_size` bytes can be read.
@@ -109,8 +108,8 @@ pub unsafe extern "C" fn punctual_sched_set(
     tid: libc::pid_t,
     sched: *const punctual_sched,
 ) -> c_int {
-    // SAFETY: `sched` is NULL or readable for its `struct_size` bytes.
-    let policy = match unsafe { wanted(sched) } {
+    // SAFETY: by contract `sched` is NULL or readable for its size.
+    let policy = match unsafe { requested(sched) } {
         Ok(policy) => policy,
         Err(failed) => return failed,
     };
@@ -121,15 +120,15 @@ pub unsafe extern "C" fn punctual_sched_set(
     }
 }
 
-/// Reads back how the thread `tid` is scheduled, 0 means the caller. `out->struct_size` is
-/// filled in by the caller.
+/// Returns the policy of the thread `tid`, 0 means the caller. `out->struct_size` is filled in by
+/// the caller.
 ///
 /// A real-time thread may call it: one system call. -1 with errno: EFAULT `out` is NULL;
 /// EINVAL its size is too small; ENOTSUP another policy (BATCH, IDLE, an extension); ESRCH no
 /// such thread.
 ///
 /// # Safety
-/// `out` is NULL, or `out->struct_size` bytes are the caller's.
+/// `out` is NULL, or `out->struct_size` bytes are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual_sched) -> c_int {
     if out.is_null() {
@@ -164,7 +163,7 @@ pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual
         period_ns,
         reserved: [0; 4],
     };
-    // SAFETY: `out` was checked for NULL, so it is writable for its `struct_size` bytes.
+    // SAFETY: not NULL, so by contract `struct_size` bytes are writable.
     if unsafe { versioned::write(out, found) } {
         0
     } else {
@@ -172,9 +171,9 @@ pub unsafe extern "C" fn punctual_sched_get(tid: libc::pid_t, out: *mut punctual
     }
 }
 
-/// Puts policy and priority (OTHER, FIFO or RR) into the attributes for pthread_create(), and
-/// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. DEADLINE is not for POSIX
-/// attributes: punctual_thread_create(), or punctual_sched_set() in the thread itself.
+/// Sets policy and priority (OTHER, FIFO or RR) in the attributes for pthread_create(), and
+/// PTHREAD_EXPLICIT_SCHED, without which they have no effect. POSIX attributes don't support
+/// DEADLINE: use punctual_thread_create(), or punctual_sched_set() in the thread itself.
 ///
 /// For setting up; no system call. -1 with errno: EFAULT a pointer is NULL; EINVAL a number
 /// out of range; ENOTSUP DEADLINE.
@@ -186,22 +185,22 @@ pub unsafe extern "C" fn punctual_pthread_attr_sched(
     attr: *mut libc::pthread_attr_t,
     sched: *const punctual_sched,
 ) -> c_int {
-    // SAFETY: `sched` is NULL or readable for its `struct_size` bytes.
-    let policy = match unsafe { wanted(sched) } {
+    // SAFETY: by contract `sched` is NULL or readable for its size.
+    let policy = match unsafe { requested(sched) } {
         Ok(policy) => policy,
         Err(failed) => return failed,
     };
     if attr.is_null() {
         return null();
     }
-    // SAFETY: `attr` was checked for NULL, so it is initialised.
+    // SAFETY: not NULL, so by contract `attr` is initialised.
     match unsafe { punctual_rt::thread::explicit_sched(attr, policy) } {
         Ok(()) => 0,
         Err(error) => refused(Attempt::Policy(policy), &error),
     }
 }
 
-/// The CPUs that a C list means for a thread that may use `own` now.
+/// The CPUs that a list selects for a thread that may use `own` now.
 ///
 /// # Safety
 /// `list` is a string.
@@ -209,20 +208,20 @@ pub(crate) unsafe fn chosen(
     list: *const c_char,
     own: &[usize],
 ) -> Result<Vec<usize>, CpuListError> {
-    // SAFETY: `list` is a string that ends with a zero byte.
+    // SAFETY: by contract `list` is a string.
     let text = unsafe { CStr::from_ptr(list) };
     let text = text.to_str().map_err(|_| CpuListError::Malformed)?;
     let list = text.parse::<CpuList>()?;
     match &list {
         CpuList::Except(_) => list.choose(own),
-        // Those that it has are there; the others may be.
+        // The thread's own CPUs exist; the others may exist.
         CpuList::Only(cpus) if cpus.iter().all(|cpu| own.contains(cpu)) => list.choose(own),
         _ => list.choose(&online()?),
     }
 }
 
-/// The CPUs that a process may come to: those of its first thread's cpuset are not told, so
-/// this asks the kernel for all that are online.
+/// The CPUs that a process may be allowed to use. The cpuset of its first thread can't be read,
+/// so this returns all CPUs that are online.
 fn online() -> Result<Vec<usize>, CpuListError> {
     let list = match std::fs::read_to_string("/sys/devices/system/cpu/online") {
         Ok(text) => text.parse::<CpuList>(),
@@ -236,13 +235,13 @@ fn online() -> Result<Vec<usize>, CpuListError> {
     }
 }
 
-/// Places the thread `tid`, 0 means the caller, on CPUs: "3-5,0", "0-7:2" (every second),
-/// "!1-2" (all but these of those it may use now), or "all" (that are online).
+/// Sets the CPUs of the thread `tid`, 0 means the caller: "3-5,0", "0-7:2" (every second), "!1-2"
+/// (all that it may use now except these), or "all" (that are online).
 ///
 /// For setting up: it allocates. -1 with errno, and punctual_last_error() says how to fix it:
-/// EFAULT `cpus` is NULL; EINVAL no such list, or a CPU that is offline or that it may not
-/// use; ESRCH no such thread; EPERM another user's; EBUSY a DEADLINE thread would have too
-/// little left; ENOMEM.
+/// EFAULT `cpus` is NULL; EINVAL an invalid list, or a CPU that is offline or that it may not
+/// use; ESRCH no such thread; EPERM another user's thread; EBUSY a DEADLINE thread would have too
+/// little bandwidth left; ENOMEM.
 ///
 /// # Safety
 /// `cpus` is NULL or a string.
@@ -256,7 +255,7 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
         Ok(own) => own,
         Err(error) => return refused(Attempt::Affinity, &error),
     };
-    // SAFETY: `cpus` was checked for NULL, so it is a string.
+    // SAFETY: by contract `cpus` is NULL or a string.
     let chosen = match unsafe { chosen(cpus, &own) } {
         Ok(chosen) => chosen,
         Err(error) => return fail(error.errno(), of_list(error)),
@@ -274,7 +273,7 @@ pub unsafe extern "C" fn punctual_affinity_set(tid: libc::pid_t, cpus: *const c_
 /// and nothing is written; ESRCH no such thread; ENOMEM.
 ///
 /// # Safety
-/// `list` is NULL, or `size` bytes are the caller's.
+/// `list` is NULL, or `size` bytes are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_affinity_get(
     tid: libc::pid_t,
@@ -292,24 +291,24 @@ pub unsafe extern "C" fn punctual_affinity_get(
         Ok(text) => text,
         Err(error) => return fail(error.errno(), of_list(error)) as libc::ssize_t,
     };
-    // SAFETY: `size` bytes are the caller's, by contract.
-    unsafe { told(&text, list, size) }
+    // SAFETY: by contract `size` bytes at `list` are writable.
+    unsafe { write_list(&text, list, size) }
 }
 
-/// Writes a list and a 0 after it into the caller's room, and returns its length.
+/// Writes a list and a terminating 0 into the caller's buffer, and returns its length.
 ///
 /// # Safety
-/// `size` bytes at `list` are the caller's, and apart from the text.
-pub(crate) unsafe fn told(text: &str, list: *mut c_char, size: usize) -> libc::ssize_t {
+/// `size` bytes at `list` are writable, and don't overlap the text.
+pub(crate) unsafe fn write_list(text: &str, list: *mut c_char, size: usize) -> libc::ssize_t {
     if text.len() >= size {
         let words = c"the list has no room in that many bytes";
         return fail(libc::ERANGE, words) as libc::ssize_t;
     }
-    // SAFETY: the text and the 0 after it have room in `size` bytes, and are apart from them.
+    // SAFETY: the text and the 0 fit in `size` bytes, and by contract don't overlap.
     unsafe { list.copy_from_nonoverlapping(text.as_ptr().cast(), text.len()) };
-    // SAFETY: the length is below `size`.
+    // SAFETY: the length is less than `size`.
     let end = unsafe { list.add(text.len()) };
-    // SAFETY: the last of the bytes with room, seen above.
+    // SAFETY: `length` is less than `size`, checked above.
     unsafe { end.write(0) };
     text.len() as libc::ssize_t
 }

@@ -1,4 +1,4 @@
-//! Stacks: allocation and what belongs to it.
+//! Allocation of stacks, and related functions.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -13,23 +13,23 @@ fn exact(size: usize) -> Result<Class, StackError> {
     Class::exact(size).ok_or(StackError::NoSuchClass(size))
 }
 
-/// A stack of exactly `size` bytes, which is one of punctual_stack_sizes(). Its lowest address
-/// is returned; a page without access lies below it and above it, and every page of it is in
-/// memory. To start a thread on it: pthread_attr_setstack(), pthread_create().
+/// Allocates a stack of exactly `size` bytes, which is one of punctual_stack_sizes(). Returns its
+/// lowest address; a page without access lies below it and above it, and all its pages are in
+/// memory. To start a thread on it, use pthread_attr_setstack() and pthread_create().
 ///
-/// A real-time thread may call it while a stack of that size is free, see punctual_stack_reserve():
-/// no system call (but for a contended lock, which lends priority) and no page fault.
-/// Otherwise it maps memory and waits for other threads that do.
+/// A real-time thread may call it while a stack of that size is free, see
+/// punctual_stack_reserve(): no system call (except for a contended lock, which has priority
+/// inheritance) and no page fault. Otherwise it maps memory and waits for other threads that do.
 ///
-/// NULL with errno: EINVAL a size that is not one of the classes (punctual_stack_class() gives the one
-/// that fits); ENOMEM memory, address space or vm.max_map_count used up, also after the free
-/// stacks of other sizes that weren't reserved were given back; EAGAIN the limit of locked
+/// NULL with errno: EINVAL a size that is not one of the classes (punctual_stack_class() returns
+/// the one that fits); ENOMEM memory, address space or vm.max_map_count exhausted, even after the
+/// free stacks of other sizes that weren't reserved were unmapped; EAGAIN the limit of locked
 /// memory reached.
 ///
-/// A fork() makes memory copy-on-write. The library copies its stacks in the parent before
-/// fork() returns there (0.3 ms for a megabyte), so that no thread takes a fault for each of
-/// their pages afterwards; a thread that runs meanwhile may, and so does everybody on the heap.
-/// A real-time program starts others by posix_spawn(), which copies nothing.
+/// A fork() makes memory copy-on-write. The library copies its stacks in the parent before fork()
+/// returns there (0.3 ms for a megabyte), so that no thread faults on their pages afterwards; a
+/// thread that runs meanwhile may fault, and so does every thread on the heap. A real-time
+/// program starts others by posix_spawn(), which copies nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_alloc(size: usize) -> *mut c_void {
     match exact(size).and_then(stack::alloc) {
@@ -41,18 +41,18 @@ pub extern "C" fn punctual_stack_alloc(size: usize) -> *mut c_void {
     }
 }
 
-/// Takes back what punctual_stack_alloc() of the same size returned; (NULL, 0) is allowed and does
-/// nothing. No thread runs on it any more.
+/// Frees a stack of punctual_stack_alloc() of the same size; (NULL, 0) is allowed and does
+/// nothing. No thread may run on it any more.
 ///
-/// A real-time thread may call it: no system call, but for a contended lock.
+/// A real-time thread may call it: no system call, except for a contended lock.
 ///
-/// -1 with errno, and nothing changed: EINVAL not a stack, another size, a stack that is free
-/// already, (NULL, not 0); EBUSY the stack the caller runs on, or one marked by
-/// punctual_stack_set_live(). With PUNCTUAL_STACK_DEBUG each but EBUSY is reported on standard
+/// -1 with errno, and nothing changed: EINVAL not a stack, another size, a stack that is already
+/// free, (NULL, not 0); EBUSY the stack that the caller runs on, or one marked by
+/// punctual_stack_set_live(). With PUNCTUAL_STACK_DEBUG each except EBUSY is reported on standard
 /// error, and another size and a double free abort.
 ///
 /// # Safety
-/// If it is a right free, nothing on the stack is used any more.
+/// If the free is valid, nothing uses the stack any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_free(stack: *mut c_void, size: usize) -> c_int {
     if stack.is_null() {
@@ -62,21 +62,21 @@ pub unsafe extern "C" fn punctual_stack_free(stack: *mut c_void, size: usize) ->
         };
     }
     match exact(size) {
-        // SAFETY: `stack` was handed out by an allocation, and no thread runs on it any more.
+        // SAFETY: both functions have the same contract.
         Ok(class) => answer(unsafe { stack::free(stack as usize, class) }),
         Err(error) => no_free(stack as usize, size, error),
     }
 }
 
-/// A free that is wrong before anybody looks at the stack.
+/// An invalid free that is detected without the allocator.
 #[cold]
 fn no_free(address: usize, size: usize, error: StackError) -> c_int {
     stack::refusal::refused(address, size, error);
     no_stack(error)
 }
 
-/// The sizes that stacks come in, ascending, ended by 0. The array is the caller's and may
-/// be given to free().
+/// The sizes of stacks, ascending, terminated by 0. The array belongs to the caller, who may pass
+/// it to free().
 ///
 /// Not for a real-time thread: it calls malloc(). NULL with ENOMEM.
 #[unsafe(no_mangle)]
@@ -90,7 +90,7 @@ pub extern "C" fn punctual_stack_sizes() -> *mut c_uint {
     for (index, &size) in SIZES.iter().enumerate() {
         // SAFETY: the array has room for one more than there are sizes.
         let place = unsafe { array.add(index) };
-        // SAFETY: the place is calloc's, aligned for the type. 2 MB fits in 32 bits.
+        // SAFETY: the element lies in calloc's array, aligned for the type. 2 MB fits in 32 bits.
         unsafe { place.write(size as c_uint) };
     }
     array
@@ -107,24 +107,24 @@ pub extern "C" fn punctual_stack_class(size: usize) -> usize {
     })
 }
 
-/// Makes stacks of exactly `size` bytes until `count` of them are free, so that as many
-/// punctual_stack_alloc(), by whichever threads, need nothing from the kernel. They stay when memory runs
-/// short for other sizes, until a punctual_stack_trim().
+/// Maps stacks of exactly `size` bytes until `count` of them are free, so that as many
+/// punctual_stack_alloc(), by any threads, need nothing from the kernel. They are kept when
+/// memory runs short for other sizes, until a punctual_stack_trim().
 ///
 /// Not for a real-time thread: it maps memory and reads files. -1 with errno: EINVAL, ENOMEM,
-/// EAGAIN as punctual_stack_alloc(); ENOMEM also where the memory control group (memory.max) would kill
-/// for it rather than refuse, as far as that can be known in advance. The stacks made so far
-/// stay free.
+/// EAGAIN as punctual_stack_alloc(); ENOMEM also if the mapping would trigger the OOM killer of
+/// the memory cgroup (memory.max), as far as that can be known in advance. The stacks mapped so
+/// far stay free.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_reserve(size: usize, count: usize) -> c_int {
     answer(exact(size).and_then(|class| stack::reserve(class, count)))
 }
 
-/// Gives free stacks of `size` bytes, or of each size if `size` is 0, back to the kernel
-/// until `keep` are left. Returns how many were given back.
+/// Returns free stacks of `size` bytes, or of each size if `size` is 0, to the kernel until
+/// `keep` are left. Returns how many were unmapped.
 ///
 /// Not for a real-time thread: it unmaps memory. -1 with errno: EINVAL no such size; ENOMEM
-/// vm.max_map_count doesn't allow the hole.
+/// vm.max_map_count doesn't allow splitting the mapping.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_trim(size: usize, keep: usize) -> libc::ssize_t {
     if size != 0 {
@@ -133,11 +133,11 @@ pub extern "C" fn punctual_stack_trim(size: usize, keep: usize) -> libc::ssize_t
     count(Class::all().try_fold(0, |sum, class| Ok(sum + stack::trim(class, keep)?)))
 }
 
-/// Says that a thread runs on the stack from now on (`live` 1: before pthread_create()), or
-/// no more (`live` 0: after pthread_join()). A live stack can't be freed.
+/// Declares whether a thread runs on the stack from now on: `live` is 1 before pthread_create(), and
+/// 0 after pthread_join(). A live stack can't be freed.
 ///
 /// A real-time thread may call it: one compare-and-swap. -1 with EINVAL: not a stack in use,
-/// `live` is another number, or it is marked so already.
+/// `live` is another number, or the stack is already marked so.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_stack_set_live(stack: *const c_void, live: c_int) -> c_int {
     match live {
@@ -150,13 +150,13 @@ pub extern "C" fn punctual_stack_set_live(stack: *const c_void, live: c_int) -> 
     }
 }
 
-/// The stacks of one size. Exact when no other thread allocates or frees meanwhile.
+/// The stacks of one size. Exact while no other thread allocates or frees.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct punctual_stack_stats {
     /// sizeof(struct punctual_stack_stats), filled in by the caller.
     pub struct_size: usize,
-    /// Bytes of one stack, guards not counted.
+    /// Bytes of one stack, without guards.
     pub size: usize,
     /// Stacks in use.
     pub used: usize,
@@ -166,31 +166,30 @@ pub struct punctual_stack_stats {
     pub kept: usize,
     /// Free stacks in the depot.
     pub stored: usize,
-    /// Stacks made since the start: each took the kernel's time.
+    /// Stacks mapped since the start: each costs kernel time.
     pub made: u64,
-    /// Stacks given back to the kernel since the start.
+    /// Stacks returned to the kernel since the start.
     pub unmapped: u64,
-    /// Allocations since the start that took a stack which another thread kept.
+    /// Allocations since the start that took a stack from another thread's cache.
     pub stolen: u64,
     /// 0.
     pub reserved: [u64; 7],
 }
 
-// SAFETY: integers alone, the size first.
+// SAFETY: only integers, the size first.
 unsafe impl Versioned for punctual_stack_stats {
     const LEAST: usize = offset_of!(Self, reserved);
 }
 
-/// Fills `out` with the state of the stacks of `size` bytes. `out->struct_size` says how much
-/// of it the caller knows; what the library knows beyond is left out, what it doesn't know is
-/// left alone, and `struct_size` is then the part that was filled.
+/// Fills `out` with the state of the stacks of `size` bytes. `out->struct_size` is the size of
+/// the struct that the caller knows. Fields beyond it are not written, fields that the library
+/// doesn't know stay unchanged, and `struct_size` becomes the size of the part that was filled.
 ///
-/// A real-time thread may call it with care: no lock, no system call, but a walk over all
-/// stacks. -1 with errno: EFAULT `out` is NULL; EINVAL no such size, or a `struct_size` that
-/// is none of this struct.
+/// A real-time thread may call it with care: no lock, no system call, but a walk over all stacks.
+/// -1 with errno: EFAULT `out` is NULL; EINVAL no such size, or an invalid `struct_size`.
 ///
 /// # Safety
-/// `out` is NULL, or `out->struct_size` bytes are the caller's.
+/// `out` is NULL, or `out->struct_size` bytes are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_stats(
     size: usize,
@@ -215,7 +214,7 @@ pub unsafe extern "C" fn punctual_stack_stats(
         stolen: now.stolen,
         reserved: [0; 7],
     };
-    // SAFETY: not NULL, so as many bytes as its size says are the caller's.
+    // SAFETY: not NULL, so by contract `struct_size` bytes are writable.
     if unsafe { versioned::write(out, found) } {
         0
     } else {
@@ -224,7 +223,7 @@ pub unsafe extern "C" fn punctual_stack_stats(
 }
 
 /// Writes a line to the descriptor `fd` for each stack in use, with the call stack of its
-/// allocation where PUNCTUAL_STACK_DEBUG=audit keeps it. Returns how many there are.
+/// allocation if PUNCTUAL_STACK_DEBUG=audit keeps it. Returns how many there are.
 ///
 /// Not for a real-time thread: it writes to a file. -1 with EBADF.
 #[unsafe(no_mangle)]
@@ -245,8 +244,8 @@ fn not_writable() -> c_int {
     fail(libc::EBADF, c"the file descriptor is not open for writing")
 }
 
-/// Writes a line and the call stacks of who allocated and who freed it to the descriptor `fd`,
-/// for each free stack that was written to since it was freed, whether or not it is used again.
+/// Writes to the descriptor `fd`, for each free stack that was written to since it was freed, a
+/// line and the call stacks of its allocation and its free, whether or not it is used again.
 /// Returns how many there are. The same is done on standard error when the process exits.
 ///
 /// Not for a real-time thread: it reads all free stacks and writes to a file. -1 with errno:
@@ -262,12 +261,11 @@ pub extern "C" fn punctual_stack_debug_check(fd: c_int) -> c_int {
     }
 }
 
-/// Writes all that is known of the stack that `address` is in, or that it guards, to the
-/// descriptor `fd`: its state, the threads that run on it (those that block just now, and the
-/// caller), how much of it was used, whether it was written to while it was free, who allocated it
-/// and who freed it as far as PUNCTUAL_STACK_DEBUG=audit keeps that.
-/// Returns 1; 0 after a line that says what is there instead, where it is no stack of this
-/// library.
+/// Writes to the descriptor `fd` everything known of the stack that contains or guards `address`:
+/// its state, the threads that run on it (those that block at the moment, and the caller), how
+/// much of it was used, whether it was written to while it was free, and the allocation and free
+/// traces, if PUNCTUAL_STACK_DEBUG=audit keeps them. Returns 1; 0 if it is no stack of this
+/// library, after a line that describes the address.
 ///
 /// Not for a real-time thread: it reads files and writes to one. A handler of SIGSEGV may call
 /// it. -1 with EBADF.
@@ -279,9 +277,9 @@ pub extern "C" fn punctual_stack_debug_report(address: *const c_void, fd: c_int)
     c_int::from(stack::debug_report(address as usize, fd))
 }
 
-/// The most bytes that any stack of `size` bytes was seen to use, for choosing sizes: those in
-/// use now and, with PUNCTUAL_STACK_DEBUG=guards, those that were freed since the start. 0 where
-/// there is none.
+/// The largest number of bytes that any stack of `size` bytes was seen to use, for choosing
+/// sizes: stacks in use now and, with PUNCTUAL_STACK_DEBUG=guards, those that were freed since
+/// the start. 0 if there is none.
 ///
 /// Not for a real-time thread: it reads all stacks of the size. -1 with EINVAL: no such size.
 ///
@@ -289,6 +287,6 @@ pub extern "C" fn punctual_stack_debug_report(address: *const c_void, fd: c_int)
 /// No stack of the size is freed during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_stack_high_water_of_class(size: usize) -> libc::ssize_t {
-    // SAFETY: no thread frees a stack of the class during the call.
+    // SAFETY: by contract no stack of the class is freed meanwhile.
     count(exact(size).map(|class| unsafe { stack::high_water_of_class(class) }))
 }

@@ -1,4 +1,5 @@
-//! The condition variable that waits with one system call, and what POSIX lacks for its mutex.
+//! The condition variable that waits with one system call, and functions that POSIX lacks for its
+//! mutex.
 
 use std::ffi::{CStr, c_int};
 
@@ -8,14 +9,14 @@ use punctual_rt::sync::{Condvar, lock_until, make_consistent};
 use crate::clock::{MALFORMED, nanoseconds};
 use crate::errno::{fail, null, number};
 
-/// A condition variable of one mutex, which has the attributes of punctual_mutexattr_init(). All
-/// 0 is one that nobody waits on; it needs no memory of its own, and its mutex and itself belong
-/// to one process.
+/// A condition variable of one mutex, which has the attributes of punctual_mutexattr_init().
+/// Zeroed memory is an initialised one; it allocates nothing, and it and its mutex belong to one
+/// process.
 #[repr(C)]
 pub struct punctual_condvar {
-    /// The library's.
+    /// Private.
     pub number: u32,
-    /// The library's.
+    /// Private.
     pub waiting: u32,
 }
 
@@ -25,20 +26,21 @@ const _: () = assert!(
 );
 
 /// # Safety
-/// `condvar` is NULL, or is valid for as long as `'a` and written by the library alone.
+/// `condvar` is NULL, or is valid for as long as `'a` and written only by the library.
 unsafe fn of<'a>(condvar: *mut punctual_condvar) -> Option<&'a Condvar> {
-    // SAFETY: two words that are only accessed as atomics, of the size and alignment seen above.
+    // SAFETY: two words that are only accessed as atomics, with the size and alignment checked
+    // above.
     unsafe { condvar.cast::<Condvar>().as_ref() }
 }
 
 /// # Safety
-/// As punctual_condvar_wait_until().
+/// That of punctual_condvar_wait_until().
 unsafe fn wait(condvar: *mut punctual_condvar, mutex: *mut pthread_mutex_t, at_ns: u64) -> c_int {
-    // SAFETY: NULL or the caller's, for as long as it waits.
+    // SAFETY: by contract `condvar` is NULL, or outlives the call.
     let Some(condvar) = (unsafe { of(condvar) }).filter(|_| !mutex.is_null()) else {
         return null();
     };
-    // SAFETY: neither is NULL, so the mutex is initialised with ERRORCHECK, and the condition too.
+    // SAFETY: not NULL, so by contract initialised, with ERRORCHECK.
     match unsafe { condvar.wait_with(mutex, at_ns) } {
         Ok(true) => 0,
         Ok(false) => fail(libc::ETIMEDOUT, c"the instant came before a notification"),
@@ -52,7 +54,7 @@ unsafe fn wait(condvar: *mut punctual_condvar, mutex: *mut pthread_mutex_t, at_n
     }
 }
 
-/// What the C library's answer to a lock means.
+/// The text for the C library's error of a lock.
 fn of_mutex(number: c_int) -> &'static CStr {
     match number {
         libc::EOWNERDEAD => {
@@ -69,16 +71,17 @@ fn of_mutex(number: c_int) -> &'static CStr {
     }
 }
 
-/// Locks a mutex as pthread_mutex_lock() does, and waits until the instant `at` of
-/// CLOCK_MONOTONIC at most: pthread_mutex_timedlock() counts on CLOCK_REALTIME, which is set.
+/// Locks a mutex like pthread_mutex_lock(), but waits until the instant `at` of CLOCK_MONOTONIC
+/// at most: pthread_mutex_timedlock() uses CLOCK_REALTIME, which may be set.
 ///
 /// A real-time thread may call it: no system call while the mutex is free, else one, and the
-/// holder runs at the caller's priority meanwhile. -1 with errno: ETIMEDOUT the instant has come;
-/// EDEADLK the caller holds it already (where threads wait in a circle see
-/// punctual_mutexattr_init()); EOWNERDEAD its holder ended with it: the caller holds it
-/// now, see punctual_mutex_make_consistent(); ENOTRECOVERABLE it was not made consistent; ENOTSUP
-/// the mutex is held, and the kernel (before 5.14) or the C library (before glibc 2.35) can't wait so;
-/// EFAULT a pointer is NULL; EINVAL `at` is negative, malformed or beyond 584 years.
+/// holder inherits the caller's priority meanwhile. -1 with errno: ETIMEDOUT the instant was
+/// reached; EDEADLK the caller already holds it (for threads that wait in a circle see
+/// punctual_mutexattr_init()); EOWNERDEAD its holder ended without unlocking it: the caller holds
+/// it now, see punctual_mutex_make_consistent(); ENOTRECOVERABLE it was not made consistent;
+/// ENOTSUP the mutex is held, and the kernel (before 5.14) or the C library (before glibc 2.35)
+/// can't wait on this clock; EFAULT a pointer is NULL; EINVAL `at` is negative, malformed or
+/// beyond 584 years.
 ///
 /// # Safety
 /// `mutex` is NULL or was initialised with attributes of the library; `at` is NULL or can be read.
@@ -87,26 +90,26 @@ pub unsafe extern "C" fn punctual_mutex_lock_until(
     mutex: *mut pthread_mutex_t,
     at: *const timespec,
 ) -> c_int {
-    // SAFETY: NULL or readable, by contract.
+    // SAFETY: by contract `at` is NULL or readable.
     let Some(at) = (unsafe { at.as_ref() }).filter(|_| !mutex.is_null()) else {
         return null();
     };
     let Some(at_ns) = nanoseconds(at) else {
         return fail(libc::EINVAL, MALFORMED);
     };
-    // SAFETY: not NULL, so the mutex is initialised.
+    // SAFETY: not NULL, so by contract initialised.
     match unsafe { lock_until(mutex, at_ns) } {
         0 => 0,
         number => fail(number, of_mutex(number)),
     }
 }
 
-/// Says that what a mutex guards is whole again, after a lock of it answered EOWNERDEAD: it has
-/// attributes of punctual_mutexattr_init_robust(), and the thread that held it has ended. Once it
-/// is unlocked without this, each lock of it is refused with ENOTRECOVERABLE.
+/// Declares the data that a mutex protects consistent, after a lock returned EOWNERDEAD: the
+/// mutex has attributes of punctual_mutexattr_init_robust(), and the thread that held it has
+/// ended. If it is unlocked without this, every later lock fails with ENOTRECOVERABLE.
 ///
-/// A real-time thread may call it: no system call, no lock. -1 with errno: EFAULT `mutex` is NULL;
-/// EINVAL it is not robust, or no holder of it has ended.
+/// A real-time thread may call it: no system call, no lock. -1 with errno: EFAULT `mutex` is
+/// NULL; EINVAL it is not robust, or no holder of it has ended.
 ///
 /// # Safety
 /// `mutex` is NULL, or initialised and held by the caller.
@@ -115,7 +118,7 @@ pub unsafe extern "C" fn punctual_mutex_make_consistent(mutex: *mut pthread_mute
     if mutex.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so the mutex is initialised, and this thread holds it.
+    // SAFETY: not NULL, so by contract initialised and held.
     match unsafe { make_consistent(mutex) } {
         Ok(()) => 0,
         Err(error) => fail(
@@ -125,14 +128,14 @@ pub unsafe extern "C" fn punctual_mutex_make_consistent(mutex: *mut pthread_mute
     }
 }
 
-/// Gives the mutex up, waits until notified, and takes the mutex back. It may end without a
-/// notification, by a signal handler for one: look at the condition again.
+/// Unlocks the mutex, waits until notified, and locks the mutex again. It may end without a
+/// notification, for example by a signal handler: check the condition again.
 ///
-/// A real-time thread may call it: one system call, and one more where another thread holds the
-/// mutex when it is taken back, or waits for it when it is given up. -1 with errno: EFAULT a
-/// pointer is NULL; EPERM the caller doesn't hold the mutex; EOWNERDEAD and ENOTRECOVERABLE with a
-/// robust mutex, as punctual_mutex_lock_until(): after EOWNERDEAD of a lock make it consistent
-/// before you wait, since a wait unlocks it.
+/// A real-time thread may call it: one system call, and one more if another thread holds the
+/// mutex when it is locked again, or waits for it when it is unlocked. -1 with errno: EFAULT a
+/// pointer is NULL; EPERM the caller doesn't hold the mutex; EOWNERDEAD and ENOTRECOVERABLE with
+/// a robust mutex, as punctual_mutex_lock_until(): after EOWNERDEAD from a lock, make the mutex
+/// consistent before the wait, because a wait unlocks it.
 ///
 /// # Safety
 /// As punctual_condvar_wait_until().
@@ -141,16 +144,16 @@ pub unsafe extern "C" fn punctual_condvar_wait(
     condvar: *mut punctual_condvar,
     mutex: *mut pthread_mutex_t,
 ) -> c_int {
-    // SAFETY: the same contract.
+    // SAFETY: both functions have the same contract, and `at` is not used.
     unsafe { wait(condvar, mutex, u64::MAX) }
 }
 
-/// As punctual_condvar_wait(), until the instant `at` of CLOCK_MONOTONIC at most.
+/// Like punctual_condvar_wait(), but waits until the instant `at` of CLOCK_MONOTONIC at most.
 ///
 /// A real-time thread may call it: system calls as punctual_condvar_wait(). -1 with errno:
-/// ETIMEDOUT the instant has come, and the mutex is held; EFAULT a pointer is NULL; EINVAL `at` is
-/// negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex; EOWNERDEAD and
-/// ENOTRECOVERABLE with a robust mutex, as punctual_mutex_lock_until().
+/// ETIMEDOUT the instant was reached, and the mutex is held; EFAULT a pointer is NULL; EINVAL
+/// `at` is negative, malformed or beyond 584 years; EPERM the caller doesn't hold the mutex;
+/// EOWNERDEAD and ENOTRECOVERABLE with a robust mutex, as punctual_mutex_lock_until().
 ///
 /// # Safety
 /// `condvar` is NULL or began as 0, `mutex` is NULL or was initialised with the attributes of
@@ -161,28 +164,28 @@ pub unsafe extern "C" fn punctual_condvar_wait_until(
     mutex: *mut pthread_mutex_t,
     at: *const timespec,
 ) -> c_int {
-    // SAFETY: NULL or readable, by contract.
+    // SAFETY: by contract `at` is NULL or readable.
     let Some(at) = (unsafe { at.as_ref() }) else {
         return null();
     };
     match nanoseconds(at) {
-        // SAFETY: the same contract.
+        // SAFETY: both functions have the same contract for `condvar` and `mutex`.
         Some(at_ns) => unsafe { wait(condvar, mutex, at_ns) },
         None => fail(libc::EINVAL, MALFORMED),
     }
 }
 
-/// Wakes one waiting thread, that of the highest priority. The condition was changed with the
-/// mutex held, which may be given up by now.
+/// Wakes one waiting thread, the one with the highest priority. Change the condition while
+/// holding the mutex; it may be unlocked before this call.
 ///
 /// A real-time thread may call it: no system call where none waits, else one. -1 with EFAULT:
 /// `condvar` is NULL.
 ///
 /// # Safety
-/// `condvar` is NULL or began as 0.
+/// `condvar` is NULL or was initialised to 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_condvar_notify_one(condvar: *mut punctual_condvar) -> c_int {
-    // SAFETY: NULL or the caller's.
+    // SAFETY: by contract `condvar` is NULL, or was initialised to 0.
     let Some(condvar) = (unsafe { of(condvar) }) else {
         return null();
     };
@@ -190,7 +193,7 @@ pub unsafe extern "C" fn punctual_condvar_notify_one(condvar: *mut punctual_cond
     0
 }
 
-/// Wakes all waiting threads, as punctual_condvar_notify_one() wakes one.
+/// Wakes all waiting threads, like punctual_condvar_notify_one() for one.
 ///
 /// A real-time thread may call it: no system call where none waits, else one, bounded by their
 /// number. -1 with EFAULT: `condvar` is NULL.
@@ -199,7 +202,7 @@ pub unsafe extern "C" fn punctual_condvar_notify_one(condvar: *mut punctual_cond
 /// As punctual_condvar_notify_one().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_condvar_notify_all(condvar: *mut punctual_condvar) -> c_int {
-    // SAFETY: NULL or the caller's.
+    // SAFETY: by contract `condvar` is NULL, or was initialised to 0.
     let Some(condvar) = (unsafe { of(condvar) }) else {
         return null();
     };

@@ -1,4 +1,4 @@
-//! Threads that are ready when they begin.
+//! Threads that are completely set up before they start.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::offset_of;
@@ -14,13 +14,13 @@ use crate::reserve::Since;
 use crate::sched::{ODD, chosen, policy};
 use crate::versioned::{self, Versioned};
 
-/// The thread takes signals, those that its creator takes. Without this flag they are blocked in
-/// it from its first instruction, so that handlers run in threads that have no deadline. Never
-/// blocked are those that an instruction causes: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+/// The thread takes the signals that its creator takes. Without this flag they are blocked in it
+/// from its first instruction, so that handlers run in threads that have no deadline. Signals
+/// that an instruction causes are never blocked: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
 /// SIGSYS, SIGABRT.
 pub const PUNCTUAL_THREAD_SIGNALS: u64 = 1;
 
-/// How a new thread is set up. All 0 except the size is an ordinary thread.
+/// The settings of a new thread. All 0 except the size means an ordinary thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct punctual_thread_attr {
@@ -49,7 +49,7 @@ pub struct punctual_thread_attr {
     pub reserved: [u64; 8],
 }
 
-// SAFETY: integers and pointers alone, the size first.
+// SAFETY: only integers and pointers, the size first.
 unsafe impl Versioned for punctual_thread_attr {
     const LEAST: usize = offset_of!(Self, reserved);
 }
@@ -57,32 +57,32 @@ unsafe impl Versioned for punctual_thread_attr {
 /// A thread of punctual_thread_create().
 #[expect(non_camel_case_types, reason = "the name that C programs use")]
 pub struct punctual_thread {
-    /// What a program has a pointer to is a boxed [`Joinable`].
+    /// The pointer of a program is to a boxed [`Joinable`].
     _opaque: [u8; 0],
 }
 
-/// The first function of the thread. The program's runs above a frame without destructors,
-/// since pthread_exit() and pthread_cancel() unwind through it.
+/// The start routine of the thread. It has no destructors while the program's function runs,
+/// because pthread_exit() and pthread_cancel() unwind through it.
 extern "C-unwind" fn enter(start: *mut c_void) -> *mut c_void {
-    // SAFETY: the start that the thread was made with, which is there until it was joined.
+    // SAFETY: the start that the thread was created with, which exists until it was joined.
     let start = unsafe { &*start.cast_const().cast::<Start>() };
     match start.pass() {
-        // SAFETY: the program says that the function takes the argument.
+        // SAFETY: the program guarantees that the function takes the argument.
         Some((main, argument)) => unsafe { main(argument) },
         None => std::ptr::null_mut(),
     }
 }
 
-/// What the caller wants, or the number and the words of what is wrong with it.
+/// The requested settings, or -1 after setting the error for an invalid one.
 ///
 /// # Safety
-/// As for punctual_thread_create().
-unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
+/// That of punctual_thread_create().
+unsafe fn requested(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     let builder = Builder::new();
     if attr.is_null() {
         return Ok(builder.block_signals(true));
     }
-    // SAFETY: `attr` is readable for its `struct_size` bytes.
+    // SAFETY: not NULL, so by contract `struct_size` bytes are readable.
     let read = unsafe { versioned::read(attr) };
     let Some(attr) = read.filter(|attr| attr.reserved == [0; 8]) else {
         return Err(wrong_size());
@@ -104,13 +104,13 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
         builder = builder.stack_size(attr.stack_size);
     }
     if !attr.name.is_null() {
-        // SAFETY: not NULL, so it is a string that ends with a zero byte.
+        // SAFETY: not NULL, so by contract a string.
         let name = unsafe { CStr::from_ptr(attr.name) };
         builder = builder.name_bytes(name.to_bytes());
     }
     if !attr.cpus.is_null() {
         let own = affinity::of(0).map_err(|error| refused(Attempt::Affinity, &error))?;
-        // SAFETY: not NULL, so it is a string that ends with a zero byte.
+        // SAFETY: not NULL, so by contract a string.
         let chosen = unsafe { chosen(attr.cpus, &own) };
         let chosen = chosen.map_err(|error| fail(error.errno(), of_list(error)))?;
         builder = builder.cpus_vec(chosen);
@@ -118,25 +118,25 @@ unsafe fn wanted(attr: *const punctual_thread_attr) -> Result<Builder, c_int> {
     Ok(builder)
 }
 
-/// Starts a thread that calls `body(argument)` on a prefaulted guarded stack of punctual_stack_alloc(),
-/// with the name, CPUs, policy and priority of `attr` in force; `attr` NULL means the
-/// defaults. `body` runs with all that was asked for, or not at all. The creator gives the
-/// thread its CPUs and its priority before it runs, so no thread of lower priority can keep it
-/// from its start, and the creator doesn't wait for it. The policy is always explicit: a thread
-/// never inherits a real-time priority. The thread must be joined, by
+/// Starts a thread that calls `body(argument)` on a prefaulted guarded stack of
+/// punctual_stack_alloc(), with the name, CPUs, policy and priority of `attr` in force; `attr`
+/// NULL means the defaults. `body` runs with all requested settings, or not at all. The creator
+/// sets the CPUs and the priority of the thread before it runs, so no thread of lower priority
+/// can delay its start, and the creator doesn't wait for it. The policy is always explicit: a
+/// thread never inherits a real-time priority. The thread must be joined, by
 /// punctual_thread_join(), or detached, by punctual_thread_detach(); it may call pthread_exit()
 /// and be cancelled.
 ///
-/// Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says
-/// how to fix it: EFAULT `out` or `body` is NULL; EINVAL a wrong attr, policy, priority or CPU
-/// list, DEADLINE with runtime > deadline or deadline > period, or a stack_size that the
-/// thread-local storage leaves nothing of; EPERM no right to the policy,
-/// or DEADLINE with some of the CPUs alone; EBUSY DEADLINE is not admitted; ENOMEM no memory;
-/// EAGAIN a limit of locked memory or of threads.
+/// Not for a real-time thread: it allocates. -1 with errno, and punctual_last_error() says how to
+/// fix it: EFAULT `out` or `body` is NULL; EINVAL an invalid attr, policy, priority or CPU list,
+/// DEADLINE with runtime > deadline or deadline > period, or a stack_size too small for the
+/// thread-local storage; EPERM no permission for the policy, or DEADLINE with only some of the
+/// CPUs; EBUSY DEADLINE is not admitted; ENOMEM no memory; EAGAIN a limit of locked memory or of
+/// threads.
 ///
 /// # Safety
-/// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them; `body`
-/// may be called with `argument` on another thread.
+/// `attr` is NULL, or `attr->struct_size` bytes and its strings are readable; `body` may be
+/// called with `argument` on another thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_thread_create(
     out: *mut *mut punctual_thread,
@@ -149,8 +149,8 @@ pub unsafe extern "C" fn punctual_thread_create(
         return null();
     };
     let since = Since::now();
-    // SAFETY: `attr` is NULL or readable for its `struct_size` bytes.
-    let builder = match unsafe { wanted(attr) } {
+    // SAFETY: by contract `attr` is NULL, or readable with its strings.
+    let builder = match unsafe { requested(attr) } {
         Ok(builder) => builder,
         Err(failed) => return failed,
     };
@@ -159,8 +159,8 @@ pub unsafe extern "C" fn punctual_thread_create(
         Ok(stack) => stack,
         Err(error) => return no_stack(error),
     };
-    // The two types differ in what may pass through the call, not in how it is made.
-    // SAFETY: a pointer to a C function as C calls it, with the unwinding of C++ allowed.
+    // The two types have the same calling convention, and differ only in what may unwind.
+    // SAFETY: a pointer to a C function with its C signature; C++ exceptions may unwind through it.
     let main = unsafe { std::mem::transmute::<extern "C" fn(_) -> _, Main>(main) };
     let start = Start::new(builder.thread_name(), main, argument);
     let unstarted = Joinable::unstarted(stack, start);
@@ -168,70 +168,70 @@ pub unsafe extern "C" fn punctual_thread_create(
         return fail(libc::ENOMEM, c"no memory for the thread");
     }
     let entry: extern "C-unwind" fn(*mut c_void) -> *mut c_void = enter;
-    // SAFETY: the caller of the entry is the C library, which unwinding may reach.
+    // SAFETY: the C library calls the entry, and unwinding may reach it.
     let entry = unsafe {
         std::mem::transmute::<
             extern "C-unwind" fn(*mut c_void) -> *mut c_void,
             extern "C" fn(*mut c_void) -> *mut c_void,
         >(entry)
     };
-    // SAFETY: the entry passes first; only the functions below join or detach the thread.
+    // SAFETY: the entry first passes the gate; only the functions below join or detach the
+    // thread.
     let made = match unsafe { unstarted.launch(&builder, entry) } {
         Ok(made) => made,
         Err(SpawnError::Stack(error)) => return no_stack(error),
         Err(SpawnError::Thread(error)) => return no_thread(&error),
         Err(SpawnError::Refused(all)) => {
-            // Never empty; the first is what the others may come of.
+            // Never empty; the others may be consequences of the first.
             return match all.first() {
                 Some(one) => fail(one.errno(), one.advice()),
                 None => -1,
             };
         }
     };
-    // SAFETY: not NULL, so the caller's place.
+    // SAFETY: not NULL, so writable by contract.
     unsafe { out.write(made.as_ptr().cast()) };
     0
 }
 
-/// Waits for the thread to end, puts what its function returned (or PTHREAD_CANCELED) into
-/// `result` unless that is NULL, and takes its stack back.
+/// Waits for the thread to end, stores the return value of its function (or PTHREAD_CANCELED) in
+/// `result` unless that is NULL, and frees its stack.
 ///
 /// Not for a real-time thread: it waits. -1 with errno: EFAULT `thread` is NULL; EDEADLK the
-/// thread is the caller; ESRCH in a child of fork(), where its parent's threads don't run: there
-/// it can be detached.
+/// thread is the caller; ESRCH in a child of fork(), where its parent's threads don't exist: it
+/// can only be detached there.
 ///
 /// # Safety
-/// `thread` comes from punctual_thread_create() and is joined once; `result` is NULL or the
-/// caller's.
+/// `thread` comes from punctual_thread_create() and is joined once; `result` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_thread_join(
     thread: *mut punctual_thread,
     result: *mut *mut c_void,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet.
+    // SAFETY: by contract `thread` is NULL, or from punctual_thread_create() and not joined yet.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
     };
-    // SAFETY: `finish` gives it up after an `Ok`.
+    // SAFETY: after an `Ok`, `finish` frees it, and it isn't joined again.
     match unsafe { joinable.join() } {
-        // SAFETY: it was joined just now, and `result` is NULL or the caller's.
+        // SAFETY: joined just now; by contract `result` is NULL or writable.
         Ok(returned) => unsafe { finish(thread, returned, result) },
         Err(error) => not_joined(&error),
     }
 }
 
-/// Ends a successful join: tells what the thread returned, and frees what belonged to it.
+/// Completes a successful join: stores the thread's return value, and frees its data.
 ///
 /// # Safety
-/// `thread` was joined and is not used any more; `result` is NULL or the caller's.
+/// `thread` was joined and is not used any more; `result` is NULL or writable.
 unsafe fn finish(
     thread: *mut punctual_thread,
     returned: *mut c_void,
     result: *mut *mut c_void,
 ) -> c_int {
     if !result.is_null() {
-        // SAFETY: not NULL, so the caller's place.
+        // SAFETY: not NULL, so writable by contract.
         unsafe { result.write(returned) };
     }
     // SAFETY: punctual_thread_create() boxed it, and no join has freed it before.
@@ -239,7 +239,7 @@ unsafe fn finish(
     0
 }
 
-/// The thread's id, as the kernel and punctual_sched_get() know it.
+/// The thread's id, as in the kernel and punctual_sched_get().
 ///
 /// A real-time thread may call it: one load. -1 with EFAULT: `thread` is NULL.
 ///
@@ -250,12 +250,12 @@ pub unsafe extern "C" fn punctual_thread_tid(thread: *const punctual_thread) -> 
     if thread.is_null() {
         return null();
     }
-    // SAFETY: not NULL, so it was made by punctual_thread_create() and not joined yet.
+    // SAFETY: not NULL, so by contract a thread that was not joined.
     unsafe { &*thread.cast::<Joinable>() }.tid()
 }
 
-/// The thread as POSIX functions know it, e.g. for pthread_kill() and pthread_cancel(); not
-/// for pthread_join() and pthread_detach().
+/// The thread's POSIX handle, for pthread_kill(), pthread_cancel() and others; not for
+/// pthread_join() and pthread_detach().
 ///
 /// A real-time thread may call it: one load. 0 with EFAULT: `thread` is NULL.
 ///
@@ -269,14 +269,14 @@ pub unsafe extern "C" fn punctual_thread_pthread(
         null();
         return 0;
     }
-    // SAFETY: not NULL, so it was made by punctual_thread_create() and not joined yet.
+    // SAFETY: not NULL, so by contract a thread that was not joined.
     unsafe { &*thread.cast::<Joinable>() }.thread()
 }
 
-/// Joins the thread as punctual_thread_join() if it has ended, and doesn't wait.
+/// Joins the thread like punctual_thread_join() if it has ended, without waiting.
 ///
 /// Not for a real-time thread: it frees memory, and makes system calls. -1 with errno, and the
-/// thread is still to be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL;
+/// thread must still be joined or detached: EBUSY it has not ended; EFAULT `thread` is NULL;
 /// ESRCH as punctual_thread_join().
 ///
 /// # Safety
@@ -287,22 +287,22 @@ pub unsafe extern "C" fn punctual_thread_tryjoin(
     result: *mut *mut c_void,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet.
+    // SAFETY: by contract `thread` is NULL, or from punctual_thread_create() and not joined yet.
     let Some(joinable) = (unsafe { thread.cast::<Joinable>().as_ref() }) else {
         return null();
     };
-    // SAFETY: `finish` gives it up after an `Ok`.
+    // SAFETY: after an `Ok`, `finish` frees it, and it isn't joined again.
     match unsafe { joinable.try_join() } {
-        // SAFETY: it was joined just now, and `result` is NULL or the caller's.
+        // SAFETY: joined just now; by contract `result` is NULL or writable.
         Ok(returned) => unsafe { finish(thread, returned, result) },
         Err(error) => not_joined(&error),
     }
 }
 
-/// Joins the thread as punctual_thread_join(), and waits until the instant `at` of
+/// Joins the thread like punctual_thread_join(), but waits until the instant `at` of
 /// CLOCK_MONOTONIC at most.
 ///
-/// Not for a real-time thread: it waits. -1 with errno, and the thread is still to be joined or
+/// Not for a real-time thread: it waits. -1 with errno, and the thread must still be joined or
 /// detached: ETIMEDOUT it has not ended by then; EFAULT `thread` or `at` is NULL; EINVAL `at` is
 /// negative, malformed or beyond 584 years; EDEADLK the thread is the caller; ESRCH as
 /// punctual_thread_join().
@@ -316,18 +316,18 @@ pub unsafe extern "C" fn punctual_thread_timedjoin(
     at: *const libc::timespec,
 ) -> c_int {
     let _held = hold();
-    // SAFETY: NULL, or made by punctual_thread_create() and not joined yet.
+    // SAFETY: by contract `thread` is NULL, or from punctual_thread_create() and not joined yet.
     let joinable = unsafe { thread.cast::<Joinable>().as_ref() };
-    // SAFETY: `at` is NULL or a timespec that can be read.
+    // SAFETY: by contract `at` is NULL or readable.
     let (Some(joinable), Some(at)) = (joinable, unsafe { at.as_ref() }) else {
         return null();
     };
     let Some(at_ns) = nanoseconds(at) else {
         return fail(libc::EINVAL, MALFORMED);
     };
-    // SAFETY: `finish` gives it up after an `Ok`.
+    // SAFETY: after an `Ok`, `finish` frees it, and it isn't joined again.
     match unsafe { joinable.join_until(at_ns) } {
-        // SAFETY: it was joined just now, and `result` is NULL or the caller's.
+        // SAFETY: joined just now; by contract `result` is NULL or writable.
         Ok(returned) => unsafe { finish(thread, returned, result) },
         Err(error) => not_joined(&error),
     }
@@ -348,11 +348,11 @@ fn not_joined(error: &std::io::Error) -> c_int {
     }
 }
 
-/// Lets the thread run on without anybody who waits for it. `thread` is not used any more. What
-/// its function returns is lost. Its stack is taken back by the first punctual_thread_create()
-/// after its end. A thread may detach itself once it has the pointer: it may run before
-/// punctual_thread_create() has written that to `out`, so its creator hands it over, after which
-/// the creator doesn't use it any more. Don't detach it by pthread_detach().
+/// Lets the thread run without being joined. `thread` must not be used any more, and the return
+/// value of its function is lost. Its stack is freed by the first punctual_thread_create() after
+/// its end. A thread may detach itself once it has the pointer: it may run before
+/// punctual_thread_create() has written the pointer to `out`, so the creator passes it to the
+/// thread and doesn't use it any more. Don't detach it with pthread_detach().
 ///
 /// A real-time thread may call it: one compare-and-swap, repeated while other threads detach. -1
 /// with EFAULT: `thread` is NULL.
@@ -364,27 +364,28 @@ pub unsafe extern "C" fn punctual_thread_detach(thread: *mut punctual_thread) ->
     if thread.is_null() {
         return null();
     }
-    // SAFETY: punctual_thread_create() boxed it, and it was neither joined nor detached.
+    // SAFETY: not NULL, so by contract boxed by punctual_thread_create(), neither joined nor
+    // detached.
     unsafe { Box::from_raw(thread.cast::<Joinable>()) }.detach();
     0
 }
 
-/// Makes the calling thread what `attr` says, e.g. the primary thread: its signals, name, CPUs
-/// and policy, as punctual_thread_create() makes a new one; `attr` NULL is the defaults.
-/// `stack_size` has no effect, since the thread has its stack. What was refused doesn't keep the
-/// rest from being done, and what was done stays.
+/// Applies `attr` to the calling thread, for example the primary thread: its signals, name, CPUs and
+/// policy, as punctual_thread_create() does for a new one; `attr` NULL means the defaults.
+/// `stack_size` has no effect, since the thread has its stack. A refused setting doesn't prevent
+/// the others, and settings that were applied stay.
 ///
-/// Not for a real-time thread: it allocates. -1 with errno of the first that was refused: EINVAL a
-/// wrong attr, policy, priority or CPU list; EPERM no right to the policy, or DEADLINE with some
-/// of the CPUs alone; EBUSY DEADLINE is not admitted.
+/// Not for a real-time thread: it allocates. -1 with errno of the first refusal: EINVAL an
+/// invalid attr, policy, priority or CPU list; EPERM no permission for the policy, or DEADLINE
+/// with only some of the CPUs; EBUSY DEADLINE is not admitted.
 ///
 /// # Safety
-/// `attr` is NULL, or `attr->struct_size` bytes can be read, its strings among them.
+/// `attr` is NULL, or `attr->struct_size` bytes and its strings are readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_thread_apply(attr: *const punctual_thread_attr) -> c_int {
     let _held = hold();
-    // SAFETY: NULL or readable with its strings, by contract.
-    let builder = match unsafe { wanted(attr) } {
+    // SAFETY: by contract `attr` is NULL, or readable with its strings.
+    let builder = match unsafe { requested(attr) } {
         Ok(builder) => builder,
         Err(failed) => return failed,
     };

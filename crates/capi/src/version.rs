@@ -1,9 +1,9 @@
-//! The version of the header, and that of the library.
+//! The versions of the header and of the library.
 
 use std::ffi::c_uint;
 
-/// The version of this header; a later one has added to it or, with another major number,
-/// changed it.
+/// The version of this header. A later minor version adds to it; another major version changes
+/// it.
 pub const PUNCTUAL_VERSION_MAJOR: c_uint = 0;
 /// See PUNCTUAL_VERSION_MAJOR.
 pub const PUNCTUAL_VERSION_MINOR: c_uint = 1;
@@ -13,12 +13,12 @@ pub const PUNCTUAL_VERSION_PATCH: c_uint = 0;
 pub const PUNCTUAL_VERSION: c_uint =
     PUNCTUAL_VERSION_MAJOR * 10000 + PUNCTUAL_VERSION_MINOR * 100 + PUNCTUAL_VERSION_PATCH;
 
-/// Whether a number is what cargo writes as text.
+/// Whether a number equals the text from cargo.
 const fn is(number: c_uint, text: &str) -> bool {
     matches!(c_uint::from_str_radix(text, 10), Ok(value) if value == number)
 }
 
-// The numbers above are read by who makes the header, which can't read cargo's.
+// cbindgen reads the numbers above; it can't read cargo's.
 const _: () = assert!(
     is(PUNCTUAL_VERSION_MAJOR, env!("CARGO_PKG_VERSION_MAJOR"))
         && is(PUNCTUAL_VERSION_MINOR, env!("CARGO_PKG_VERSION_MINOR"))
@@ -27,8 +27,8 @@ const _: () = assert!(
         && PUNCTUAL_VERSION_PATCH < 100
 );
 
-/// The version of the library that the program runs with, as PUNCTUAL_VERSION, which is that of
-/// the header that it was compiled with.
+/// The version of the library that the program runs with, in the format of PUNCTUAL_VERSION,
+/// which is the version of the header that the program was compiled with.
 ///
 /// A real-time thread may call it: no system call, no lock. It never fails.
 #[unsafe(no_mangle)]

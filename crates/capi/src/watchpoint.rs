@@ -15,10 +15,10 @@ pub struct punctual_watchpoint {
     inner: Watchpoint,
 }
 
-/// One access to what is watched.
+/// One access to the watched bytes.
 #[repr(C)]
 pub struct punctual_watchpoint_hit {
-    /// The thread.
+    /// The id of the thread.
     pub tid: libc::pid_t,
     /// The instruction after the one that accessed it.
     pub instruction: *const c_void,
@@ -28,16 +28,16 @@ pub struct punctual_watchpoint_hit {
     pub time_ns: u64,
 }
 
-/// Watches 1, 2, 4 or 8 bytes at `address`, a multiple of `length`, with the processor's
-/// debug registers: each write of a thread of this process is noted, and with `reads` each
-/// read, and the program goes on. It finds who tramples a stack: watch the word that is found
-/// destroyed. What the kernel writes for a thread is not seen. The first call takes SIGTRAP
-/// over; a debugger's breakpoints go on as before.
+/// Watches 1, 2, 4 or 8 bytes at `address`, a multiple of `length`, with the processor's debug
+/// registers: each write by a thread of this process is recorded, and with `reads` each read, and
+/// the program continues. Use it to find the code that corrupts a stack: watch the corrupted
+/// word. Writes that the kernel makes for a thread are not seen. The first call installs a
+/// handler for SIGTRAP; a debugger's breakpoints work as before.
 ///
 /// Not for a real-time thread: it allocates, and makes system calls for each thread of the
-/// process. NULL with errno: ENOMEM; EINVAL the length or the alignment; ENOSPC
-/// the slots are used up (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13;
-/// EACCES or EPERM forbidden, see kernel.perf_event_paranoid.
+/// process. NULL with errno: ENOMEM; EINVAL the length or the alignment; ENOSPC no slot is free
+/// (x86-64 has four); ENOTSUP no such hardware, or Linux before 5.13; EACCES or EPERM forbidden,
+/// see kernel.perf_event_paranoid.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_watchpoint_set(
     address: *const c_void,
@@ -66,7 +66,7 @@ pub extern "C" fn punctual_watchpoint_set(
     }
 }
 
-/// How often it was hit.
+/// The number of hits.
 ///
 /// A real-time thread may call it, and a signal handler: one load. -1 with EFAULT: NULL.
 ///
@@ -76,7 +76,7 @@ pub extern "C" fn punctual_watchpoint_set(
 pub unsafe extern "C" fn punctual_watchpoint_count(
     watched: *const punctual_watchpoint,
 ) -> libc::ssize_t {
-    // SAFETY: NULL, or a watchpoint that was set and not cleared.
+    // SAFETY: by contract `watched` is NULL, or was not cleared.
     match unsafe { watched.as_ref() } {
         Some(watched) => watched.inner.count() as libc::ssize_t,
         None => null() as libc::ssize_t,
@@ -89,14 +89,14 @@ pub unsafe extern "C" fn punctual_watchpoint_count(
 /// A real-time thread may call it: a few loads. -1 with EFAULT: NULL.
 ///
 /// # Safety
-/// As punctual_watchpoint_count(); `out` is NULL or the caller's.
+/// As for punctual_watchpoint_count(); `out` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_watchpoint_read(
     watched: *const punctual_watchpoint,
     index: usize,
     out: *mut punctual_watchpoint_hit,
 ) -> c_int {
-    // SAFETY: NULL, or a watchpoint that was set and not cleared.
+    // SAFETY: by contract `watched` is NULL, or was not cleared.
     let Some(watched) = (unsafe { watched.as_ref() }) else {
         return null();
     };
@@ -106,28 +106,28 @@ pub unsafe extern "C" fn punctual_watchpoint_read(
     let Some(hit) = watched.inner.hit(index) else {
         return 0;
     };
-    let told = punctual_watchpoint_hit {
+    let hit_out = punctual_watchpoint_hit {
         tid: hit.tid,
         instruction: hit.instruction as *const c_void,
         stack: hit.stack as *const c_void,
         time_ns: hit.time_ns,
     };
-    // SAFETY: not NULL, so the caller's place.
-    unsafe { out.write(told) };
+    // SAFETY: not NULL, so writable by contract.
+    unsafe { out.write(hit_out) };
     1
 }
 
-/// Stops watching, and frees it. NULL is allowed and does nothing.
+/// Stops watching, and frees the watchpoint. NULL is allowed and does nothing.
 ///
 /// Not for a real-time thread: a system call for each thread of the process. It never fails.
 ///
 /// # Safety
-/// As punctual_watchpoint_count(); nobody uses it any more.
+/// As for punctual_watchpoint_count(); nothing uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_watchpoint_clear(watched: *mut punctual_watchpoint) {
     let _held = hold();
     if !watched.is_null() {
-        // SAFETY: not NULL, so it comes from Box::into_raw, and is cleared once.
+        // SAFETY: not NULL, so by contract it comes from Box::into_raw, and is freed once.
         drop(unsafe { Box::from_raw(watched) });
     }
 }

@@ -1,4 +1,4 @@
-//! The C tests, compiled by both compilers as both languages with either library.
+//! The C tests, built by both compilers, in both languages, with either library.
 #![allow(unsafe_code, reason = "geteuid, and a kill of what a test started")]
 
 mod cost;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use support::{Build, C11, CXX17, Linked, runs, succeeds};
 
-/// What a program says on standard error is what it could not try here.
+/// A program prints on standard error what it could not test on this machine.
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn everywhere(source: &str) {
     for build in Build::all() {
@@ -27,32 +27,32 @@ fn everywhere(source: &str) {
 }
 
 #[test]
-fn basic() {
+fn every_function_and_each_documented_error() {
     everywhere("tests/c/basic.c");
 }
 
 #[test]
-fn isolation() {
+fn watchpoints_processor_sets_and_interrupts() {
     everywhere("tests/c/isolation.c");
 }
 
 #[test]
-fn guards() {
+fn every_guard_page_ends_the_process() {
     everywhere("tests/c/guard.c");
 }
 
 #[test]
-fn storms() {
+fn threads_are_cancelled_and_forked_while_others_allocate() {
     everywhere("tests/c/storm.c");
 }
 
 #[test]
-fn threads() {
+fn threads_have_the_requested_attributes() {
     everywhere("tests/c/thread.c");
 }
 
 #[test]
-fn detached_threads_give_their_stacks_back() {
+fn the_stacks_of_detached_threads_are_freed() {
     everywhere("tests/c/detach.c");
 }
 
@@ -62,13 +62,13 @@ fn a_condition_variable_loses_no_notification() {
 }
 
 #[test]
-fn mutexes_are_locked_until_an_instant_and_outlive_their_holder() {
+fn timed_locks_end_at_their_instant_and_robust_mutexes_survive_their_holder() {
     everywhere("tests/c/mutex.c");
 }
 
-/// A program that never ends is a failure with its name and what it said.
+/// A program that never ends is a failure that shows its name and output.
 #[test]
-fn a_program_that_hangs_is_ended_and_told_of() {
+fn a_program_that_hangs_is_killed_and_reported() {
     let source = support::work().join("hangs.c");
     let text = "#include <stdio.h>
         #include <unistd.h>
@@ -87,13 +87,13 @@ fn a_program_that_hangs_is_ended_and_told_of() {
     let hung = support::ends_within(&mut Command::new(&program), limit).expect_err("it hangs");
     assert!(hung.contains("hangs\" did not end within 5 s"), "{hung}");
     assert!(hung.contains("as far as here"), "{hung}");
-    // One that ends is waited for, whatever it answers.
+    // A program that ends is waited for, whatever its exit status.
     let quick = support::ends_within(&mut Command::new("false"), Duration::from_secs(60));
     assert_eq!(quick.expect("it ends").status.code(), Some(1));
 }
 
 #[test]
-fn a_cancelled_thread_finishes_the_call_that_it_is_in() {
+fn a_cancelled_thread_completes_its_call_of_the_library() {
     everywhere("tests/c/cancel.c");
 }
 
@@ -113,22 +113,22 @@ fn threads_start_at_their_own_priority_and_take_no_signals() {
 }
 
 #[test]
-fn every_failure_has_its_words() {
+fn every_failure_sets_errno_and_its_own_text() {
     everywhere("tests/c/words.c");
 }
 
 #[test]
-fn a_child_of_a_fork_does_not_wait_for_what_is_its_parents() {
+fn a_child_of_a_fork_does_not_wait_for_its_parents_threads() {
     everywhere("tests/c/inherited.c");
 }
 
 #[test]
-fn coroutines_stand_on_their_own_stacks() {
+fn the_bounds_of_a_coroutine_are_its_own_stack() {
     everywhere("tests/c/coroutine.c");
 }
 
 #[test]
-fn a_fork_leaves_the_parent_its_stacks() {
+fn after_a_fork_the_parent_takes_no_faults_on_its_stacks() {
     everywhere("tests/c/fork.c");
 }
 
@@ -161,16 +161,17 @@ fn the_shared_library_exports_what_the_header_declares() {
     assert!(exported.contains(&"punctual_stack_sizes"));
 }
 
-/// Opened late, closed early: a thread that has used the library ends after that.
+/// Opened late, closed early: a thread that has used the library ends after dlclose().
 #[test]
-fn opened_at_run_time() {
+fn the_library_may_be_opened_and_closed_at_run_time() {
     let program = Build::PLAIN.compile("tests/c/late.c");
     let names = ["punctual_stack_alloc", "punctual_stack_free"];
     let library = support::libraries().join("libpunctual.so");
     runs(Command::new(program).arg(library).args(names));
 }
 
-/// Nobody told the linker that the library is to stay, and the C library calls it all the same.
+/// The linker doesn't know that the library must stay loaded, and the C library calls it all the
+/// same.
 #[test]
 fn a_plugin_with_the_static_library_may_be_closed_while_its_threads_live() {
     let program = Build::PLAIN.compile("tests/c/late.c");
@@ -195,18 +196,18 @@ fn a_plugin_with_the_static_library_may_be_closed_while_its_threads_live() {
 }
 
 #[test]
-fn limits() {
-    // The limits are the kernel's: one build tells what all would.
+fn exhausted_limits_give_enomem_and_eagain() {
+    // The kernel enforces the limits, so one build is sufficient.
     runs(&mut Command::new(Build::PLAIN.compile("tests/c/limits.c")));
 }
 
 #[test]
-fn out_of_memory_is_an_answer() {
+fn out_of_memory_is_returned_as_enomem() {
     everywhere("tests/c/memory.c");
 }
 
 #[test]
-fn examples() {
+fn the_stack_example_runs() {
     for build in Build::all() {
         let output = runs(&mut Command::new(build.compile("examples/check_stack.c")));
         let text = String::from_utf8_lossy(&output.stdout);
@@ -216,13 +217,14 @@ fn examples() {
     }
 }
 
-/// Runs a real-time example for a second beside a load; what it printed, unless it may not run here.
+/// Runs a real-time example for a second under load; returns its output, or `None` if it isn't
+/// permitted.
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn real_time(build: Build, source: &str) -> Option<String> {
     let mut program = Command::new(build.compile(source));
     let ends = AtomicBool::new(false);
     let output = std::thread::scope(|scope| {
-        // A load beside it: memory that comes and goes.
+        // The load: memory that is mapped and unmapped.
         scope.spawn(|| {
             while !ends.load(Ordering::Relaxed) {
                 let mut block = vec![0_u8; 8 << 20];
@@ -246,7 +248,7 @@ fn real_time(build: Build, source: &str) -> Option<String> {
 }
 
 #[test]
-fn real_time_examples_take_no_fault() {
+fn real_time_examples_take_no_page_fault_under_load() {
     for compiler in ["gcc", "clang"] {
         for language in [C11, CXX17] {
             let build = Build {
@@ -273,12 +275,12 @@ fn real_time_examples_take_no_fault() {
     }
 }
 
-/// Page faults are the sanitizer's too, and address space below the primary stack is taken.
+/// The sanitizer causes page faults itself, and uses the address space below the primary stack.
 const NO_FAULTS: &str = "-DCHECK_NO_FAULTS_COUNTED";
 
 #[test]
-fn address_sanitizer() {
-    // Fake frames would make a thread seem to stand elsewhere.
+fn address_sanitizer_finds_nothing() {
+    // Fake frames would give a stack pointer outside of the stack.
     let more = &[
         "-fsanitize=address",
         "-fsanitize-address-use-after-return=never",
@@ -302,7 +304,7 @@ fn address_sanitizer() {
 }
 
 #[test]
-fn undefined_behaviour_sanitizer() {
+fn undefined_behaviour_sanitizer_finds_nothing() {
     let more = &["-fsanitize=undefined", "-fno-sanitize-recover=all"];
     for language in [Build::PLAIN.language, CXX17] {
         let build = Build {
@@ -318,10 +320,10 @@ fn undefined_behaviour_sanitizer() {
     }
 }
 
-/// Without a suppression: the library tells the sanitizer what happens before what. gcc's wants
-/// more of a thread's stack than the small ones that the others ask for.
+/// Without a suppression: the library reports happens-before relations to the sanitizer. gcc's
+/// needs a larger stack than the small ones of the other tests.
 #[test]
-fn thread_sanitizer() {
+fn thread_sanitizer_finds_only_the_programs_own_race() {
     let more = &[
         "-fsanitize=thread",
         NO_FAULTS,
@@ -353,7 +355,7 @@ fn thread_sanitizer() {
                 let mut command = Command::new(&program);
                 runs(command.env_remove("TSAN_OPTIONS"));
                 if *source == "race" {
-                    // It isn't quiet for being asleep.
+                    // Silence alone could also mean that the sanitizer isn't active.
                     let found = support::ends(command.arg("race"));
                     let said = String::from_utf8_lossy(&found.stderr);
                     assert!(said.contains("data race"), "{found:?}");

@@ -1,9 +1,9 @@
-//! include/punctual.h is what the sources say.
+//! include/punctual.h is generated from the sources.
 
 use std::fs;
 use std::path::Path;
 
-/// Those with functions for C, in the order of the header.
+/// The files with functions for C, in the order of the header.
 const SOURCES: [&str; 14] = [
     "version.rs",
     "stack.rs",
@@ -41,18 +41,18 @@ fn the_committed_header_is_the_generated_one() {
     let found = fs::read_to_string(&committed).unwrap_or_default();
     assert!(
         found == made,
-        "include/punctual.h is not what the sources say; write it anew with \
+        "include/punctual.h differs from the sources; regenerate it with \
          PUNCTUAL_WRITE_HEADER=1 cargo test -p punctual-capi --test header"
     );
 }
 
-/// Blocks of `//` lines as comments that C89 has too.
+/// Converts blocks of `//` lines to comments that C89 has too.
 fn with_comments_of_c89(header: &str) -> String {
     let mut made = String::new();
     let mut lines = header.lines().peekable();
     let mut within = false;
     while let Some(line) = lines.next() {
-        // The generator's own remarks, behind what ends the C++ part.
+        // cbindgen's own remarks after the end of the C++ part.
         let line = match line.split_once("//") {
             Some((code, _)) if !code.trim().is_empty() => code.trim_end(),
             _ => line,

@@ -1,7 +1,7 @@
-//! The functions that programs call instead of the C library's.
+//! The functions that replace the C library's.
 //!
-//! Their signatures and results are those of the C library. None has anything to drop while
-//! it waits or while the program's code runs: both may be unwound.
+//! Their signatures and results are those of the C library. None has anything to drop while it
+//! waits or while the program's code runs, because both may be unwound.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
@@ -11,9 +11,9 @@ use libc::{clockid_t, pthread_attr_t, pthread_t, timespec};
 use punctual_rt::stack::{self, Class};
 use punctual_rt::sys::map::page_size;
 
+use crate::options::{self, LARGEST, Stacks};
 use crate::report::{COUNTS, count};
 use crate::threads::{self, Record};
-use crate::wishes::{self, LARGEST, Stacks};
 use crate::{real, setup};
 
 /// The C library's thrd_start_t.
@@ -27,42 +27,44 @@ unsafe extern "C" {
     fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
 }
 
-/// What a thread runs first, on a stack of the pool.
+/// The start routine of a thread on a stack of the pool.
 unsafe extern "C-unwind" fn enter_pooled(record: *mut c_void) -> *mut c_void {
     let record = record.cast::<Record>();
-    // SAFETY: the record was filled before the thread was made, and lives until it is joined.
+    // SAFETY: the record was filled before the thread was created, and lives until it is joined.
     let start = unsafe { (*record).start };
-    // SAFETY: the record was filled before the thread was made, and lives until it is joined.
+    // SAFETY: the record was filled before the thread was created, and lives until it is joined.
     let argument = unsafe { (*record).argument };
     threads::enter(record);
-    // An overflow of the thread's own stack is explained on another one.
+    // So that an overflow of the thread's stack is reported on another stack.
     stack::watching::watch();
-    // SAFETY: what the program asked to be run.
+    // SAFETY: the program's start routine, with the argument that it passed.
     unsafe { start(argument) }
 }
 
-/// What a thread runs first, on its own stack.
+/// The start routine of a thread on its own stack.
 unsafe extern "C-unwind" fn enter_wrapped(record: *mut c_void) -> *mut c_void {
     let record = record.cast::<Record>();
-    // SAFETY: the record was filled before the thread was made, and is this thread's now.
+    // SAFETY: the record was filled before the thread was created, and belongs to this thread
+    // now.
     let start = unsafe { (*record).start };
-    // SAFETY: the record was filled before the thread was made, and is this thread's now.
+    // SAFETY: the record was filled before the thread was created, and belongs to this thread
+    // now.
     let argument = unsafe { (*record).argument };
     if let Some(record) = NonNull::new(record) {
         threads::drop_record(record);
     }
     make_present();
-    // SAFETY: what the program asked to be run.
+    // SAFETY: the program's start routine, with the argument that it passed.
     unsafe { start(argument) }
 }
 
-/// As much of the calling thread's own stack as it may have, but for its lowest page.
+/// Prefaults the calling thread's stack, up to the configured size, except for its lowest page.
 fn make_present() {
-    let size = wishes::in_force().size;
+    let size = options::in_force().size;
     let done = stack::bounds().and_then(|bounds| {
         let here = &raw const size as usize;
         let room = here.saturating_sub(bounds.low);
-        // In the wrapped thread's last page the prefault itself may be.
+        // The prefault itself may be using the lowest page.
         stack::prefault(size.min(room.max(1)))
     });
     match done {
@@ -71,9 +73,9 @@ fn make_present() {
     }
 }
 
-/// What a program says about the stack of a new thread.
-struct Wanted {
-    /// It has one of its own.
+/// The program's requests for the stack of a new thread.
+struct Requested {
+    /// The program provides a stack.
     brings_stack: bool,
     size: usize,
     detached: bool,
@@ -81,36 +83,36 @@ struct Wanted {
 
 /// # Safety
 /// `attributes` is NULL or initialised.
-unsafe fn wanted(attributes: *const pthread_attr_t) -> Wanted {
-    let mut wanted = Wanted {
+unsafe fn requested(attributes: *const pthread_attr_t) -> Requested {
+    let mut requested = Requested {
         brings_stack: false,
-        size: wishes::in_force().size,
+        size: options::in_force().size,
         detached: false,
     };
     if attributes.is_null() {
-        return wanted;
+        return requested;
     }
     let (mut place, mut size) = (null_mut(), 0);
-    // SAFETY: initialised, and the places are live.
+    // SAFETY: by contract the attributes are initialised; the places are live.
     if unsafe { libc::pthread_attr_getstack(attributes, &mut place, &mut size) } == 0 {
         // Without a stack set, glibc computes the lowest address from a top of 0.
-        wanted.brings_stack = place as usize != 0_usize.wrapping_sub(size);
+        requested.brings_stack = place as usize != 0_usize.wrapping_sub(size);
     }
-    // SAFETY: the attributes are initialised, and the place is live.
+    // SAFETY: by contract the attributes are initialised; the place is live.
     if unsafe { libc::pthread_attr_getstacksize(attributes, &mut size) } == 0 {
-        wanted.size = size;
+        requested.size = size;
     }
     let mut detach = 0;
-    // SAFETY: the attributes are initialised, and the place is live.
+    // SAFETY: by contract the attributes are initialised; the place is live.
     unsafe { pthread_attr_getdetachstate(attributes, &mut detach) };
-    wanted.detached = detach == libc::PTHREAD_CREATE_DETACHED;
-    wanted
+    requested.detached = detach == libc::PTHREAD_CREATE_DETACHED;
+    requested
 }
 
-/// Starts a thread as [`pthread_create`] does.
+/// Starts a thread, for [`pthread_create`].
 ///
 /// # Safety
-/// As pthread_create.
+/// That of pthread_create.
 unsafe fn create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -118,30 +120,39 @@ unsafe fn create(
     argument: *mut c_void,
 ) -> c_int {
     setup::set_up();
-    let stacks = wishes::in_force().stacks;
+    let stacks = options::in_force().stacks;
     if stacks == Stacks::None {
-        // SAFETY: the arguments are what pthread_create was called with.
+        // SAFETY: by contract the arguments are valid for pthread_create.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     }
-    // SAFETY: the attributes are NULL or initialised.
-    let wanted = unsafe { wanted(attributes) };
-    if wanted.brings_stack {
+    // SAFETY: by contract the attributes are NULL or initialised.
+    let requested = unsafe { requested(attributes) };
+    if requested.brings_stack {
         count(&COUNTS.own);
-        // SAFETY: the arguments are what pthread_create was called with.
+        // SAFETY: by contract the arguments are valid for pthread_create.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     }
-    match Class::fitting(wanted.size) {
-        Some(class) if stacks == Stacks::Pool && wanted.size <= LARGEST => {
-            // SAFETY: the arguments are what pthread_create was called with.
-            unsafe { create_pooled(thread, attributes, start, argument, class, wanted.detached) }
+    match Class::fitting(requested.size) {
+        Some(class) if stacks == Stacks::Pool && requested.size <= LARGEST => {
+            // SAFETY: by contract the arguments are valid for pthread_create.
+            unsafe {
+                create_pooled(
+                    thread,
+                    attributes,
+                    start,
+                    argument,
+                    class,
+                    requested.detached,
+                )
+            }
         }
-        // SAFETY: the arguments are what pthread_create was called with.
+        // SAFETY: by contract the arguments are valid for pthread_create.
         _ => unsafe { create_wrapped(thread, attributes, start, argument) },
     }
 }
 
 /// # Safety
-/// As pthread_create.
+/// That of pthread_create.
 unsafe fn create_wrapped(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -152,8 +163,8 @@ unsafe fn create_wrapped(
         count(&COUNTS.refused);
         return libc::EAGAIN;
     };
-    // SAFETY: `thread` is writable, the attributes are NULL or initialised; the new thread takes
-    // the record.
+    // SAFETY: by contract the arguments are valid for pthread_create; the new thread takes the
+    // record.
     let error =
         unsafe { real::pthread_create(thread, attributes, enter_wrapped, record.as_ptr().cast()) };
     if error != 0 {
@@ -163,7 +174,7 @@ unsafe fn create_wrapped(
 }
 
 /// # Safety
-/// As pthread_create.
+/// That of pthread_create.
 unsafe fn create_pooled(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -186,7 +197,8 @@ unsafe fn create_pooled(
         return libc::EAGAIN;
     };
     let started = threads::start(record, || {
-        // SAFETY: `thread` is writable, and the stack is the new thread's alone.
+        // SAFETY: by contract the arguments are valid for pthread_create; nothing else has the
+        // stack.
         unsafe { create_on(thread, attributes, base, class, record) }
     });
     match started {
@@ -203,7 +215,7 @@ unsafe fn create_pooled(
 }
 
 /// # Safety
-/// As pthread_create; the stack is nobody else's.
+/// That of pthread_create; nothing else uses the stack.
 unsafe fn create_on(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -213,41 +225,41 @@ unsafe fn create_on(
 ) -> Result<pthread_t, c_int> {
     let mut own = MaybeUninit::<pthread_attr_t>::uninit();
     if attributes.is_null() {
-        // Not the plain initial ones: a program may have set the default.
+        // From the default attributes, because the program may have changed them.
         // SAFETY: the place is live.
         let error = unsafe { real::pthread_getattr_default_np(own.as_mut_ptr()) };
         if error != 0 {
             return Err(error);
         }
     } else {
-        // A copy that shares the original's extension (CPUs, signal mask): the functions
-        // called on it below write to the struct itself alone, and it is never destroyed.
-        // SAFETY: initialised by the caller, and plain C data.
+        // A copy that shares the original's extension (CPUs, signal mask): the functions called
+        // on it below write only to the struct itself, and it is never destroyed.
+        // SAFETY: by contract initialised, and plain C data.
         own.write(unsafe { attributes.read() });
     }
-    // SAFETY: filled above.
+    // SAFETY: filled by one of the two branches above.
     let own = unsafe { own.assume_init_mut() };
-    // SAFETY: initialised; the stack is a mapping of this size.
+    // SAFETY: the attributes are initialised; the stack is a mapping of this size.
     unsafe { libc::pthread_attr_setstack(own, base.as_ptr().cast(), class.size()) };
-    // SAFETY: initialised.
+    // SAFETY: the attributes are initialised.
     unsafe { libc::pthread_attr_setdetachstate(own, libc::PTHREAD_CREATE_JOINABLE) };
-    // SAFETY: `thread` is writable; the record lives until the thread is joined.
+    // SAFETY: by contract the start routine may run; the record lives until the thread is joined.
     let error = unsafe { real::pthread_create(thread, own, enter_pooled, record.as_ptr().cast()) };
     if attributes.is_null() {
-        // SAFETY: this one is our own whole, and destroyed once.
+        // SAFETY: in this branch the attributes are not a copy, and they are destroyed once.
         unsafe { libc::pthread_attr_destroy(own) };
     }
     if error == 0 {
-        // SAFETY: the C library has written the handle there.
+        // SAFETY: pthread_create succeeded, so it wrote the handle there.
         Ok(unsafe { *thread })
     } else {
         Err(error)
     }
 }
 
-/// Joins by `join`, which may be cancelled, and takes the stack back when the thread is gone.
+/// Joins with `join`, which may be cancelled, and frees the stack when the thread has ended.
 fn join_by(thread: pthread_t, join: impl FnOnce() -> c_int + Copy) -> c_int {
-    if wishes::in_force().stacks != Stacks::Pool {
+    if options::in_force().stacks != Stacks::Pool {
         return join();
     }
     if threads::detached(thread) == Some(true) {
@@ -263,7 +275,7 @@ fn join_by(thread: pthread_t, join: impl FnOnce() -> c_int + Copy) -> c_int {
 /// Starts a thread.
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's pthread_create.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_create(
     thread: *mut pthread_t,
@@ -271,30 +283,30 @@ pub unsafe extern "C-unwind" fn pthread_create(
     start: real::Start,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the program calls it as pthread_create, and it asks for nothing else.
+    // SAFETY: by contract the arguments are valid for pthread_create.
     unsafe { create(thread, attributes, start, argument) }
 }
 
 /// Waits for a thread.
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's pthread_join.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
-    // SAFETY: the program calls it as pthread_join, with a thread that can be joined.
+    // SAFETY: by contract the arguments are valid for pthread_join.
     join_by(thread, || unsafe { real::pthread_join(thread, value) })
 }
 
 /// Takes the value of a thread that has ended.
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's pthread_tryjoin_np.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_tryjoin_np(
     thread: pthread_t,
     value: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the program calls it as pthread_tryjoin_np, with a thread that can be joined.
+    // SAFETY: by contract the arguments are valid for pthread_tryjoin_np.
     join_by(thread, || unsafe {
         real::pthread_tryjoin_np(thread, value)
     })
@@ -303,14 +315,14 @@ pub unsafe extern "C-unwind" fn pthread_tryjoin_np(
 /// Waits for a thread until a time on CLOCK_REALTIME.
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's pthread_timedjoin_np.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
     thread: pthread_t,
     value: *mut *mut c_void,
     until: *const timespec,
 ) -> c_int {
-    // SAFETY: the program calls it as pthread_timedjoin_np, with a thread that can be joined.
+    // SAFETY: by contract the arguments are valid for pthread_timedjoin_np.
     join_by(thread, || unsafe {
         real::pthread_timedjoin_np(thread, value, until)
     })
@@ -319,7 +331,7 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
 /// Waits for a thread until a time on a clock.
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's pthread_clockjoin_np.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
     thread: pthread_t,
@@ -327,67 +339,68 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
     clock: clockid_t,
     until: *const timespec,
 ) -> c_int {
-    // SAFETY: the program calls it as pthread_clockjoin_np, with a thread that can be joined.
+    // SAFETY: by contract the arguments are valid for pthread_clockjoin_np.
     join_by(thread, || unsafe {
         real::pthread_clockjoin_np(thread, value, clock, until)
     })
 }
 
-/// Gives a thread's value up.
+/// Detaches a thread.
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's pthread_detach.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_detach(thread: pthread_t) -> c_int {
-    if wishes::in_force().stacks == Stacks::Pool {
+    if options::in_force().stacks == Stacks::Pool {
         match threads::detach(thread) {
             Some(true) => return 0,
             Some(false) => return libc::EINVAL,
             None => {}
         }
     }
-    // SAFETY: the program calls it as pthread_detach, with a thread that can be joined.
+    // SAFETY: by contract the thread may be detached.
     unsafe { real::pthread_detach(thread) }
 }
 
-/// The attributes of a running thread; those of ours have a guard, whatever glibc says.
+/// The attributes of a running thread; for a stack of the pool with its guard, which glibc
+/// doesn't know.
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's pthread_getattr_np.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_getattr_np(
     thread: pthread_t,
     attributes: *mut pthread_attr_t,
 ) -> c_int {
-    // SAFETY: the thread runs, and the attributes are writable.
+    // SAFETY: by contract the arguments are valid for pthread_getattr_np.
     let error = unsafe { real::pthread_getattr_np(thread, attributes) };
-    if error != 0 || wishes::in_force().stacks != Stacks::Pool {
+    if error != 0 || options::in_force().stacks != Stacks::Pool {
         return error;
     }
     if let Some(detached) = threads::detached(thread) {
-        // SAFETY: filled by the call above.
+        // SAFETY: the call above succeeded, so it filled the attributes.
         unsafe { libc::pthread_attr_setguardsize(attributes, page_size()) };
         if detached {
-            // SAFETY: pthread_getattr_np has initialised the attributes.
+            // SAFETY: the call above succeeded, so it filled the attributes.
             unsafe { libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED) };
         }
     }
     0
 }
 
-/// Runs a function of the C11 type as one of the POSIX type does.
+/// A POSIX start routine that runs a C11 one.
 unsafe extern "C-unwind" fn enter_c11(argument: *mut c_void) -> *mut c_void {
     let record = argument.cast::<Record>();
-    // SAFETY: `thrd_create` filled the record, and gave it to this thread.
+    // SAFETY: `thrd_create` filled the record, and passed it to this thread.
     let start = unsafe { (*record).start };
-    // SAFETY: `thrd_create` filled the record, and gave it to this thread.
+    // SAFETY: `thrd_create` filled the record, and passed it to this thread.
     let argument = unsafe { (*record).argument };
     if let Some(record) = NonNull::new(record) {
         threads::drop_record(record);
     }
     // SAFETY: `thrd_create` stored a function of this type.
     let start: C11Start = unsafe { transmute(start) };
-    // SAFETY: what the program asked to be run.
+    // SAFETY: the program's start routine, with the argument that it passed.
     let result = unsafe { start(argument) };
     result as isize as *mut c_void
 }
@@ -400,10 +413,10 @@ fn c11(error: c_int) -> c_int {
     }
 }
 
-/// Starts a thread, in C11's words.
+/// Starts a thread (C11).
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's thrd_create.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn thrd_create(
     thread: *mut pthread_t,
@@ -411,12 +424,12 @@ pub unsafe extern "C-unwind" fn thrd_create(
     argument: *mut c_void,
 ) -> c_int {
     setup::set_up();
-    // SAFETY: a function pointer, called as what it is by `enter_c11` alone.
+    // SAFETY: a function pointer, which only `enter_c11` calls, with its real type.
     let start: real::Start = unsafe { transmute(start) };
     let Some(record) = threads::new_record(Record::new(start, argument, None, false)) else {
         return THRD_NOMEM;
     };
-    // SAFETY: `thread` is writable; the new thread takes the record.
+    // SAFETY: by contract the arguments are valid; the new thread takes the record.
     let error = unsafe { create(thread, std::ptr::null(), enter_c11, record.as_ptr().cast()) };
     if error != 0 {
         threads::drop_record(record);
@@ -424,28 +437,28 @@ pub unsafe extern "C-unwind" fn thrd_create(
     c11(error)
 }
 
-/// Waits for a thread, in C11's words.
+/// Waits for a thread (C11).
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's thrd_join.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn thrd_join(thread: pthread_t, result: *mut c_int) -> c_int {
     let mut value = null_mut();
-    // SAFETY: the thread can be joined, and the place is live.
+    // SAFETY: by contract the thread may be joined; the place is live.
     let error = unsafe { pthread_join(thread, &mut value) };
     if error == 0 && !result.is_null() {
-        // SAFETY: the caller's place.
+        // SAFETY: by contract the caller's pointer is writable if it isn't NULL.
         unsafe { *result = value as isize as c_int };
     }
     c11(error)
 }
 
-/// Gives a thread's result up, in C11's words.
+/// Detaches a thread (C11).
 ///
 /// # Safety
-/// As the C library's.
+/// That of the C library's thrd_detach.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn thrd_detach(thread: pthread_t) -> c_int {
-    // SAFETY: the thread can be joined.
+    // SAFETY: by contract the thread may be detached.
     c11(unsafe { pthread_detach(thread) })
 }

@@ -1,32 +1,33 @@
-//! What `punctual run` has loaded into a program, so that its threads stand on prefaulted,
-//! guarded stacks and its memory is locked; the program is not changed.
+//! The library that `punctual run` loads into a program, so that its threads run on prefaulted,
+//! guarded stacks and its memory is locked; the program needs no change.
 //!
-//! It stands before the C library's `pthread_create` and its relatives. In *pool* mode a new
-//! thread gets a stack of [`punctual_rt::stack`], in *wrap* mode it keeps its own and makes
-//! the upper part of it present before it runs a line of the program.
+//! It interposes the C library's `pthread_create` and related functions. In *pool* mode a new
+//! thread gets a stack of [`punctual_rt::stack`]. In *wrap* mode it keeps its own stack, whose
+//! upper part is prefaulted before the thread runs any code of the program.
 //!
-//! The traps on the way, and what is done about each:
-//! - glibc says that a stack handed to it has no guard, and Rust's runtime then refuses to
-//!   start a thread: `pthread_getattr_np` is answered with the guard that is there.
-//! - A detached thread still stands on its stack when it ends. So each is made joinable for
-//!   the C library, this library remembers that it is detached, and joins it later.
-//! - Cancellation and `pthread_exit` unwind through these functions: none has anything to
-//!   drop while the program's code or a cancellation point of the C library runs.
-//! - The map of threads is used during a fork by the thread that forks: it is locked across it.
+//! Difficulties, and how they are handled:
+//! - glibc reports no guard for a stack from `pthread_attr_setstack`, and Rust's runtime then refuses
+//!   to start a thread: `pthread_getattr_np` returns the real guard size.
+//! - A detached thread still uses its stack when it ends. So it stays joinable for the C library; this
+//!   library remembers that it is detached, and joins it later.
+//! - Cancellation and `pthread_exit` unwind through these functions: none has anything to drop while
+//!   the program's code or a cancellation point of the C library runs.
+//! - The forking thread uses the map of threads during a fork: its lock is held across the fork.
 //!
-//! Nothing here allocates with malloc, for a program's malloc may start threads.
+//! Nothing here allocates with malloc, because a program's malloc may start threads.
+
 #![expect(unsafe_code, reason = "replaces the C library's functions for threads")]
 
 mod interpose;
 mod lock;
+mod options;
 mod real;
 mod report;
 mod setup;
 mod threads;
-mod wishes;
 
-/// Makes everything ready when the library is loaded, before `main`. A constructor of another
-/// library may start a thread before that; then its call does it.
+/// Sets up the library when it is loaded, before `main`. If a constructor of another library
+/// starts a thread before that, the interposed call does it.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
@@ -35,13 +36,13 @@ extern "C" fn at_load() {
     setup::set_up();
 }
 
-/// Tells what was done when the program ends, if that was asked for.
+/// Reports what was done when the program ends, if requested.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_END: extern "C" fn() = at_end;
 
 extern "C" fn at_end() {
-    let asked = wishes::in_force().report;
+    let asked = options::in_force().report;
     if asked != 0 && (asked == std::process::id() || report::any()) {
         report::summary();
     }

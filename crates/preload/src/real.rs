@@ -1,4 +1,4 @@
-//! The functions of the C library that ours stand before, found when they are first used.
+//! The C library's functions that ours replace, looked up at their first use.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{clockid_t, pthread_attr_t, pthread_t, timespec};
 
-/// What a thread runs. It may be unwound: by pthread_exit, by cancellation.
+/// A start routine. It may be unwound by pthread_exit or cancellation.
 pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 fn next(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
@@ -31,7 +31,7 @@ macro_rules! real {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the C library's function of this name.
+        /// That of the C library's function of this name.
         pub(crate) unsafe fn $name($($argument: $kind),*) -> c_int {
             static PLACE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
             const NAME: &CStr = match CStr::from_bytes_with_nul(
@@ -44,7 +44,7 @@ macro_rules! real {
             type Found = unsafe extern "C-unwind" fn($($kind),*) -> c_int;
             // SAFETY: the C library's function of this name has this type.
             let found = unsafe { transmute::<*mut c_void, Found>(found) };
-            // SAFETY: the arguments are those of the program's own call to this function.
+            // SAFETY: by contract the arguments are valid for this function.
             unsafe { found($($argument),*) }
         }
     };
@@ -81,7 +81,7 @@ real! {
     )
 }
 real! {
-    /// Gives a thread's value up.
+    /// Detaches a thread.
     pthread_detach(thread: pthread_t)
 }
 real! {
@@ -89,10 +89,10 @@ real! {
     pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t)
 }
 real! {
-    /// The attributes of a thread for which none are given.
+    /// The default attributes of threads.
     pthread_getattr_default_np(attributes: *mut pthread_attr_t)
 }
 real! {
-    /// Sets the attributes of threads for which none are given.
+    /// Sets the default attributes of threads.
     pthread_setattr_default_np(attributes: *const pthread_attr_t)
 }

@@ -1,23 +1,23 @@
-//! What is said to the user, on standard error, in one line each.
+//! The messages to the user, on standard error, one line each.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_rt::stack::{Class, Stats};
 
-/// Threads by what became of their stacks.
+/// The number of threads, by what was done with their stacks.
 pub(crate) static COUNTS: Counts = Counts::new();
 
 pub(crate) struct Counts {
     /// On a stack of the pool.
     pub(crate) pooled: AtomicU64,
-    /// On its own stack, made present.
+    /// On its own stack, prefaulted.
     pub(crate) wrapped: AtomicU64,
-    /// On a stack that the program brought along, left alone.
+    /// On a stack that the program provides, left unchanged.
     pub(crate) own: AtomicU64,
-    /// On its own stack that could not be made present.
+    /// On its own stack, which could not be prefaulted.
     pub(crate) not_present: AtomicU64,
-    /// Not started, for there was no stack.
+    /// Not started, because no stack could be allocated.
     pub(crate) refused: AtomicU64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn count(what: &AtomicU64) {
     what.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A line without an allocation; what is too long is cut.
+/// A line buffer without allocation; a line that is too long is cut.
 struct Line {
     bytes: [u8; 400],
     length: usize,
@@ -47,7 +47,7 @@ struct Line {
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
-            // Room is left for the end of the line.
+            // Leaves room for the end of the line.
             if self.length + 1 < self.bytes.len() {
                 self.bytes[self.length] = byte;
                 self.length += 1;
@@ -65,7 +65,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
     };
     let _ = write!(line, "punctual run: {text}");
     line.bytes[line.length] = b'\n';
-    // SAFETY: the bytes are live, and there are as many.
+    // SAFETY: the slice has that many live bytes.
     unsafe {
         libc::write(
             libc::STDERR_FILENO,
@@ -75,7 +75,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
     };
 }
 
-/// Ends the process before the program has begun: what was asked for can't be had.
+/// Ends the process before the program begins: a requested option is not available.
 pub(crate) fn end(reason: &str, word: &str) -> ! {
     line(format_args!("{reason}{word}"));
     // SAFETY: _exit has no precondition.
@@ -96,7 +96,7 @@ pub(crate) fn any() -> bool {
         .any(|count| count.load(Ordering::Relaxed) != 0)
 }
 
-/// What was done in this process.
+/// Reports what was done in this process.
 pub(crate) fn summary() {
     let made: u64 = Class::all().map(|class| Stats::of(class).made).sum();
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);

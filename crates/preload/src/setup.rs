@@ -1,4 +1,4 @@
-//! Making everything ready, once, when the library is loaded.
+//! One-time setup when the library is loaded.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,75 +7,76 @@ use std::sync::Once;
 use punctual_rt::sys::task;
 use punctual_rt::{memory, stack};
 
-use crate::wishes::{self, Stacks, Wishes};
+use crate::options::{self, Options, Stacks};
 use crate::{real, report, threads};
 
-/// Makes everything ready; the first call works.
+/// Sets up the library; only the first call does the work.
 pub(crate) fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(work);
 }
 
 fn work() {
-    let wishes = wishes::read();
-    if wishes.stacks == Stacks::Pool {
-        // First: fork handlers run in the reverse order, so ours takes its lock before the
-        // allocator's, as everybody does.
+    let options = options::read();
+    if options.stacks == Stacks::Pool {
+        // First: fork handlers run in reverse order, so ours takes its lock before the
+        // allocator's, the order that all code uses.
         stack::init();
     }
     threads::set_up();
-    if wishes.stacks == Stacks::Pool && stack::DebugOptions::in_force().any() {
-        // After the allocator's own report was registered, and so called before it.
-        // SAFETY: the function lives as long as the library, which is never unloaded. Without
-        // memory for it, stacks of detached threads are reported as in use.
+    if options.stacks == Stacks::Pool && stack::DebugOptions::in_force().any() {
+        // After the allocator's report at exit was registered, so that it runs before that report.
+        // SAFETY: the function lives as long as the library, which is never unloaded. Without memory for
+        // the registration, stacks of detached threads are reported as in use.
         unsafe { libc::atexit(threads::reap_at_exit) };
     }
-    if wishes.stacks == Stacks::Pool || wishes.lock {
-        // A thread without wishes would get 8 MB, all of it locked; and a wish can be told
-        // from none afterwards.
-        set_default_size(wishes.size);
+    if options.stacks == Stacks::Pool || options.lock {
+        // A thread without attributes would get 8 MB, all of it locked; and in pthread_create an
+        // explicit size can't be distinguished from the default.
+        set_default_size(options.size);
     }
     let primary = std::process::id() as libc::pid_t == task::current_tid();
-    if wishes.stacks != Stacks::None && primary {
-        make_primary_present(wishes);
+    if options.stacks != Stacks::None && primary {
+        make_primary_present(options);
     }
-    if wishes.lock {
+    if options.lock {
         lock();
     }
 }
 
 fn set_default_size(size: usize) {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: the memory is live and writable.
+    // SAFETY: the attributes are a live, writable local.
     if unsafe { real::pthread_getattr_default_np(attributes.as_mut_ptr()) } != 0 {
         return;
     }
     // SAFETY: filled by the call above.
     let mut attributes = unsafe { attributes.assume_init() };
-    // SAFETY: initialised.
+    // SAFETY: the attributes are initialised.
     unsafe { libc::pthread_attr_setstacksize(&mut attributes, size) };
-    // SAFETY: initialised. A size that the C library finds too small is left as it was.
+    // SAFETY: the attributes are initialised. A size below the C library's minimum changes
+    // nothing.
     unsafe { real::pthread_setattr_default_np(&attributes) };
     // SAFETY: initialised, destroyed once.
     unsafe { libc::pthread_attr_destroy(&mut attributes) };
 }
 
-/// As much of the primary thread's stack as a thread gets.
-fn make_primary_present(wishes: Wishes) {
+/// Prefaults the primary thread's stack, up to the size of a thread's.
+fn make_primary_present(options: Options) {
     let room = stack::bounds().map_or(0, |bounds| bounds.len());
-    // The kernel keeps a gap below the lowest page that a stack may have.
-    let bytes = wishes.size.min(room / 2);
+    // The kernel keeps a gap below the lowest page of the stack.
+    let bytes = options.size.min(room / 2);
     if bytes > 0 && stack::prefault(bytes).is_err() {
         report::count(&report::COUNTS.not_present);
     }
 }
 
 fn lock() {
-    // What is freed stays ours, and large blocks come from the heap as small ones do: each
-    // would be a mapping of its own, that takes faults and is given back.
+    // malloc keeps freed memory, and takes large blocks from the heap like small ones: a separate mapping
+    // would cause page faults and be unmapped again.
     // SAFETY: mallopt takes numbers.
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, -1) };
-    // SAFETY: mallopt takes numbers.
+    // SAFETY: mallopt takes numbers, and keeps no pointer.
     unsafe { libc::mallopt(libc::M_MMAP_MAX, 0) };
     if let Err(error) = memory::lock_all() {
         report::end("the memory can't be locked: ", reason(&error));

@@ -1,4 +1,4 @@
-//! What is loaded into unchanged programs, in programs that are hard on it.
+//! The preloaded library in unchanged programs that are difficult for it.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::fs;
@@ -27,7 +27,7 @@ fn succeeds(command: &mut Command) -> Output {
     output
 }
 
-/// The library, built once. The workspace links statically, which a shared library can't.
+/// The library, built once. The workspace links statically, which a shared library can't do.
 fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -47,7 +47,7 @@ fn library() -> &'static Path {
     })
 }
 
-/// A command with the library in it, half a minute at most.
+/// A command with the library preloaded, limited to half a minute.
 fn loaded(how: &str, command: &[&str]) -> Command {
     let mut timeout = Command::new("timeout");
     timeout.args(["-s", "KILL", "60"]).args(command);
@@ -77,10 +77,10 @@ fn a_malloc_that_starts_threads_does_not_hang() {
     }
 }
 
-/// A Java machine puts guards of its own into its threads' stacks, and glibc keeps such stacks for
+/// A Java machine adds its own guards to its threads' stacks, and glibc caches such stacks for
 /// the next thread.
 #[test]
-fn java_with_its_own_guards() {
+fn a_java_machine_with_its_own_stack_guards_runs() {
     if Command::new("java").arg("-version").output().is_err() {
         println!("SKIPPED: no java");
         return;

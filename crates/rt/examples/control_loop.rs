@@ -1,6 +1,7 @@
-//! A control loop: 1 kHz, SCHED_FIFO, no page fault. A motor is kept at its speed.
+//! A control loop: 1 kHz, SCHED_FIFO, no page fault. It controls the speed of a motor.
 //!
-//! `control_loop [SECONDS [CPUS]]`; exit status 77: not permitted here, and it says what to mend.
+//! `control_loop [SECONDS [CPUS]]`; exit status 77: not permitted here, with a message that says
+//! how to fix it.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -26,7 +27,7 @@ struct Outcome {
     since: Disturbances,
 }
 
-/// One step of a motor that follows its voltage with a delay.
+/// One step of a motor whose speed follows its voltage with a delay.
 fn motor(speed: f64, voltage: f64) -> f64 {
     speed + (voltage * 100.0 - speed) * 0.01
 }
@@ -63,7 +64,7 @@ fn control(cycles: u64, log: &mut Logger) -> std::io::Result<Outcome> {
 }
 
 fn run() -> Result<ExitCode, Box<dyn Error>> {
-    // First: the heap and this thread's stack, present and locked.
+    // First: prefault and lock the heap and this thread's stack.
     heap::prepare(1 << 20, 64 << 10)?;
 
     let mut words = std::env::args().skip(1);

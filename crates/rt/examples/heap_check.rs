@@ -1,4 +1,4 @@
-//! Does a heap that was made ready take page faults? Allocates small and large blocks on a new
+//! Checks whether a prepared heap takes page faults: allocates small and large blocks on a new
 //! thread and counts.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
@@ -6,13 +6,13 @@ use punctual_rt::heap::{self, Mark};
 use punctual_rt::thread::Builder;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First of all: the heap that is kept is the first thread's.
+    // First, because the heap that is kept is the first thread's.
     heap::keep(16 << 20)?;
     let worker = Builder::new().spawn(|_| {
         let mark = Mark::now()?;
         for round in 0..200_usize {
             let small: Vec<_> = (0..50).map(|_| Box::new([round as u8; 100])).collect();
-            // As large a block would be mapped by itself.
+            // Without `heap::keep`, malloc would map a block of this size separately.
             let large = vec![1_u8; 3 << 20];
             std::hint::black_box((small, large));
         }

@@ -1,8 +1,8 @@
-//! Fuel injection: the crankshaft's angle is read, the time until the next injection computed
-//! from it, waited for, and the fuel injected. How far off the angle was is told.
+//! Fuel injection: reads the angle of the crankshaft, computes the time until the next injection,
+//! waits, and injects. Prints the largest error of the angle.
 //!
-//! After Paul McKenney's example of a real-time program. `injection [SECONDS [RPM]]`; exit
-//! status 77: not permitted here.
+//! After Paul McKenney's example of a real-time program. `injection [SECONDS [RPM]]`; exit status
+//! 77: not permitted here.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -20,14 +20,14 @@ use punctual_rt::thread::Builder;
 /// Degrees after top dead centre.
 const INJECT_AT: f64 = 340.0;
 
-/// A shaft that turns evenly.
+/// A shaft that turns at constant speed.
 struct Engine {
     begun_ns: u64,
     degrees_per_ns: f64,
 }
 
 impl Engine {
-    /// The sensor.
+    /// Reads the sensor.
     fn angle(&self, now_ns: u64) -> f64 {
         ((now_ns - self.begun_ns) as f64 * self.degrees_per_ns).rem_euclid(360.0)
     }
@@ -53,18 +53,18 @@ fn inject(engine: &Engine, until_ns: u64) -> std::io::Result<Injections> {
         if ahead <= 0.0 {
             ahead += 360.0;
         }
-        // A signal ends the sleep early: the angle is looked at again.
+        // A signal ends the sleep early: the angle is read again.
         if clock::sleep_until(now + (ahead / engine.degrees_per_ns) as u64).is_err() {
             continue;
         }
-        // Here the valve opens.
+        // The valve opens here.
         let mut off = engine.angle(clock::now_ns()) - INJECT_AT;
         if off < -180.0 {
             off += 360.0;
         }
         done.count += 1;
         done.worst = done.worst.max(off);
-        // More than a degree late is a bad injection.
+        // An error of more than a degree is a bad injection.
         done.bad += u64::from(off > 1.0);
     }
     let since = mark.since()?;

@@ -1,8 +1,8 @@
-//! Isolates the last CPU in a processor set, moves a process there and back, and says what
-//! the kernel made of it: a cgroup v2 partition where that has the cpuset controller, else v1.
+//! Isolates the last CPU in a processor set, moves a process into it and back, and checks the
+//! kernel's result: a cgroup v2 partition if v2 has the cpuset controller, else v1.
 //!
-//! One static file, to be run as root where there is a machine to spare, a guest for instance.
-//! Exit status 77: not possible here, and it says why.
+//! One static file, to be run as root on a spare machine, for example a guest. Exit status 77:
+//! not possible here, with the reason.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,7 +16,7 @@ use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets};
 
 type Error = Box<dyn std::error::Error>;
 
-/// A process to move: this program, waiting for its standard input to end.
+/// The process to move: this program, waiting for the end of its standard input.
 struct Waiting(Child);
 
 impl Waiting {
@@ -46,7 +46,8 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, wanted: &T) -> 
     }
 }
 
-/// `all` are the CPUs from before there was a set: a partition takes its own from all others.
+/// `all` are the CPUs from before the set existed: a partition takes its CPUs from all other
+/// groups.
 fn check(set: &Cpuset, cpu: usize, all: &Vec<usize>) -> Result<(), Error> {
     set.state()?;
     println!("isolated: the kernel says so");

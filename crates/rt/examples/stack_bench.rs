@@ -1,9 +1,9 @@
-//! What a stack costs: this allocator's against what else there is.
+//! Compares the cost of this allocator's stacks with the alternatives.
 //!
-//! Every variant runs in every round, one after the other, so that whatever the machine is
-//! busy with meets all of them. Figures are medians over the rounds, in ns for one pair of
-//! allocation and free, or for one thread from its creation to its end; the last column is
-//! how many times the checked pair fits in.
+//! Every variant runs in every round, one after the other, so that disturbances of the machine
+//! affect all of them. Figures are medians over the rounds, in ns per pair of allocation and
+//! free, or per thread from its creation to its end; the last column is the ratio to the checked
+//! pair.
 //!
 //! `cargo run --release -p punctual-rt --example stack_bench [ROUNDS]`
 //!
@@ -32,11 +32,11 @@ fn class() -> Class {
     Class::exact(SIZE).expect("256 KB is a class")
 }
 
-/// Writes a word at the top of the stack, as any user would.
+/// Writes a word at the top of the stack, as every user would.
 fn write_top(base: NonNull<u8>) {
     // SAFETY: the word lies within the stack of SIZE bytes.
     let top = unsafe { base.add(SIZE - 8) };
-    // SAFETY: the stack is the caller's, writable, and 8 divides the address.
+    // SAFETY: the stack belongs to the caller and is writable, and 8 divides the address.
     unsafe { top.cast::<u64>().write_volatile(1) };
 }
 
@@ -45,9 +45,9 @@ fn from_kernel(count: usize) {
         let whole = map::reserve(SIZE + 2 * page_size()).expect("address space");
         // SAFETY: the mapping is longer than a page.
         let base = unsafe { whole.add(page_size()) };
-        // SAFETY: the mapping was made above.
+        // SAFETY: whole pages of the mapping created above, which nothing uses yet.
         unsafe { map::protect(base, SIZE, Access::ReadWrite) }.expect("pages");
-        // SAFETY: the pages are of the mapping made above, and writable.
+        // SAFETY: whole pages of the mapping, which are writable since the call above.
         unsafe { map::populate(base, SIZE) }.expect("memory");
         write_top(base);
         // SAFETY: nothing uses the mapping any more.
@@ -59,7 +59,7 @@ fn checked(count: usize) {
     for _ in 0..count {
         let base = stack::alloc(class()).expect("a stack");
         write_top(base);
-        // SAFETY: the stack was handed out above, and nobody uses it.
+        // SAFETY: the stack was allocated above, and nothing uses it.
         unsafe { stack::free(base.as_ptr() as usize, class()) }.expect("freed");
     }
 }
@@ -99,7 +99,7 @@ fn attribute(stack: Option<NonNull<u8>>, size: usize) -> libc::pthread_attr_t {
     // SAFETY: the attribute is filled here.
     unsafe { libc::pthread_attr_init(attr.as_mut_ptr()) };
     let set = match stack {
-        // SAFETY: the stack outlives the thread that is made with the attribute.
+        // SAFETY: the stack outlives the thread that is created with the attribute.
         Some(base) => unsafe {
             libc::pthread_attr_setstack(attr.as_mut_ptr(), base.as_ptr().cast(), size)
         },
@@ -131,7 +131,7 @@ fn faults() -> i64 {
     usage.ru_minflt + usage.ru_majflt
 }
 
-/// What a thread that touches 200 KB says of itself.
+/// The measurements of a thread that touches 200 KB.
 #[derive(Clone, Copy)]
 struct Done {
     at: Option<Instant>,
@@ -139,7 +139,7 @@ struct Done {
     faults: i64,
 }
 
-extern "C" fn touch_and_tell(done: *mut c_void) -> *mut c_void {
+extern "C" fn touch_and_report(done: *mut c_void) -> *mut c_void {
     let (begun, before) = (Instant::now(), faults());
     touch_200_kb(null_mut());
     let taken = faults() - before;
@@ -156,7 +156,7 @@ extern "C" fn touch_and_tell(done: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// From pthread_create to the end of the body, and the body, in ns; its page faults.
+/// The time from pthread_create to the end of the body, and of the body, in ns; its page faults.
 fn create_to_done(attr: &libc::pthread_attr_t) -> (f64, f64, i64) {
     let mut done = Done {
         at: None,
@@ -164,7 +164,7 @@ fn create_to_done(attr: &libc::pthread_attr_t) -> (f64, f64, i64) {
         faults: 0,
     };
     let begun = Instant::now();
-    run_thread(attr, touch_and_tell, (&raw mut done).cast());
+    run_thread(attr, touch_and_report, (&raw mut done).cast());
     let at = done.at.expect("the thread ran");
     (
         (at - begun).as_secs_f64() * 1e9,
@@ -173,13 +173,12 @@ fn create_to_done(attr: &libc::pthread_attr_t) -> (f64, f64, i64) {
     )
 }
 
-/// New threads that touch 200 KB: on stacks of glibc, and on ours. Medians of what
-/// [`create_to_done`] says.
+/// New threads that touch 200 KB, on glibc's stacks and on ours: medians of [`create_to_done`].
 fn new_threads() -> [[f64; 3]; 2] {
     let stack = stack::alloc(class()).expect("a stack");
     let attributes = [attribute(None, SIZE), attribute(Some(stack), SIZE)];
     let mut seen = [const { Vec::new() }; 2];
-    // On one CPU: what it takes to wake another from its sleep is nobody's stack.
+    // On one CPU: waking another CPU from idle would be measured, too.
     let before = affinity::of(0).expect("CPUs");
     affinity::set_current(&before[..1]).expect("one of them");
     for _ in 0..200 {
@@ -310,12 +309,12 @@ const VARIANTS: [Variant; 8] = [
     },
 ];
 
-/// Pieces that a run is measured in. Whatever else the machine does can only lengthen one, so
-/// the shortest is the figure.
+/// The number of parts that a run is measured in. Disturbances can only lengthen a part, so the
+/// shortest counts.
 const PIECES: usize = 20;
 
-/// What a variant takes, in ns, with `threads` threads at it at once: the mean of each
-/// thread's shortest piece.
+/// The time of a variant, in ns, in `threads` threads in parallel: the mean of each thread's
+/// shortest part.
 fn measure(variant: &Variant, threads: usize) -> f64 {
     let start = Barrier::new(threads);
     let piece = variant.count / PIECES;
@@ -347,7 +346,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// How many threads at once are measured: 1, 2, 4 and 8, as far as there are CPUs.
+/// The numbers of parallel threads: 1, 2, 4 and 8, up to the number of CPUs.
 fn widths() -> Vec<usize> {
     let most = thread::available_parallelism().map_or(1, usize::from);
     let more = (1..4).map(|shift| 1 << shift);

@@ -1,5 +1,5 @@
-//! How much of its stack does a thread have in memory? Looks at the primary thread, at a
-//! thread on a default stack, and at one on a stack of the library.
+//! How much of its stack does a thread have in memory? Checks the primary thread, a thread on a
+//! default stack, and one on a stack of the library.
 //!
 //! `cargo run -p punctual-rt --example stack_check`
 #![allow(unsafe_code, reason = "an example calls the C library")]
@@ -42,7 +42,7 @@ extern "C" fn look_from_ours(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Runs a thread on a stack by hand.
+/// Runs a thread on a stack with pthread calls.
 fn run_on(stack: &Stack) {
     let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: the attribute is filled by this call.
@@ -55,7 +55,7 @@ fn run_on(stack: &Stack) {
     let failed =
         unsafe { libc::pthread_create(&mut made, attr.as_ptr(), look_from_ours, null_mut()) };
     if failed == 0 {
-        // SAFETY: the thread was made above and is joined once.
+        // SAFETY: the thread was created above and is joined once.
         unsafe { libc::pthread_join(made, null_mut()) };
     }
 }

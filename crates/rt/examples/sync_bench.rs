@@ -1,8 +1,8 @@
-//! What locks and rings cost: this library's against what else there is.
+//! Compares the cost of this library's locks and rings with the alternatives.
 //!
-//! Every variant runs in every round, one after the other. Figures are medians over the
-//! rounds, in ns: for one lock and unlock with 1 or 2 threads at it, and for one value through
-//! a ring, by one thread or from one to another, which have a CPU each where there are two.
+//! Every variant runs in every round, one after the other. Figures are medians over the rounds,
+//! in ns: per lock and unlock with 1 or 2 threads, and per value through a ring, within one
+//! thread or from one to another, each on its own CPU where there are two.
 //!
 //! `cargo run --release -p punctual-rt --example sync_bench [ROUNDS]`
 //!
@@ -26,10 +26,10 @@ use punctual_rt::sync::PiMutex;
 type Value = [u64; 8];
 const CAPACITY: usize = 4096;
 
-/// A pthread mutex, as C programs have it.
+/// A pthread mutex as C programs use it.
 struct Plain(UnsafeCell<libc::pthread_mutex_t>);
 
-// SAFETY: a pthread mutex is made for several threads.
+// SAFETY: a pthread mutex may be used by several threads.
 unsafe impl Sync for Plain {}
 
 impl Plain {
@@ -43,7 +43,7 @@ impl Plain {
             libc::pthread_mutexattr_setprotocol(attr.as_mut_ptr(), libc::PTHREAD_PRIO_INHERIT)
         };
         assert_eq!(set, 0);
-        // SAFETY: nobody uses the mutex yet, and unlocked it may move.
+        // SAFETY: no thread uses the mutex yet, and an unlocked one may move.
         unsafe { libc::pthread_mutex_init(made.0.get(), attr.as_ptr()) };
         made
     }
@@ -56,8 +56,8 @@ impl Plain {
     }
 }
 
-/// The mean time of `pair`, in ns, over `threads` threads at once. By itself, a thread's
-/// shortest piece counts: whatever else the machine does can only lengthen one.
+/// The mean time of `pair`, in ns, over `threads` parallel threads. For a single thread its
+/// shortest part counts: disturbances can only lengthen a part.
 fn locked(threads: usize, pair: &(dyn Fn() + Sync)) -> f64 {
     const COUNT: usize = 200_000;
     let pieces = if threads == 1 { 20 } else { 1 };
@@ -84,13 +84,13 @@ fn locked(threads: usize, pair: &(dyn Fn() + Sync)) -> f64 {
     times.iter().sum::<f64>() / times.len() as f64
 }
 
-/// How values are passed; the time of one, in ns.
+/// How values are passed; returns the time per value, in ns.
 trait Pass {
     fn run(push: impl FnMut(Value) -> bool + Send, pop: impl FnMut() -> usize) -> f64;
 }
 
-/// From thread to thread, each on its own CPU: on one they would take turns, and measure what
-/// [`Alone`] does. Who finds the ring full or empty lets others run.
+/// From thread to thread, each on its own CPU: on one CPU they would take turns, as [`Alone`]
+/// measures. A thread that finds the ring full or empty yields.
 struct Across;
 
 impl Pass for Across {
@@ -127,8 +127,8 @@ impl Pass for Across {
     }
 }
 
-/// By one thread that fills half of the ring and empties it: the instructions alone. The
-/// shortest turn counts.
+/// In one thread that fills half of the ring and empties it: only the instructions. The shortest
+/// turn counts.
 struct Alone;
 
 impl Pass for Alone {
@@ -184,7 +184,7 @@ fn by_rtrb<P: Pass>() -> f64 {
     )
 }
 
-/// From memory that was just filled and into memory, as C's functions do it.
+/// From memory that was just filled and into memory, like the C functions.
 fn by_pointer<P: Pass>() -> f64 {
     let records = Records::new(size_of::<Value>(), CAPACITY).expect("a ring");
     let mut value: Value = [0; 8];
@@ -200,7 +200,7 @@ fn by_pointer<P: Pass>() -> f64 {
     )
 }
 
-/// As [`by_pointer`].
+/// Like [`by_pointer`].
 fn by_rtrb_from_memory<P: Pass>() -> f64 {
     let (mut producer, mut consumer) = rtrb::RingBuffer::<Value>::new(CAPACITY);
     P::run(
@@ -209,7 +209,7 @@ fn by_rtrb_from_memory<P: Pass>() -> f64 {
     )
 }
 
-/// A key for `lines`, a name, and what is measured.
+/// A key for `lines`, a name, and the measured function.
 type Lock<'a> = (&'a str, &'a str, &'a (dyn Fn() + Sync));
 type Ring = (&'static str, &'static str, [fn() -> f64; 2]);
 

@@ -1,7 +1,8 @@
-//! What a refusal means, and how to fix it.
+//! What an error of the kernel means, and how to fix it.
 //!
-//! The kernel says EPERM for six different reasons. These are sentences for people, static
-//! ones, so that a real-time thread may ask for them.
+//! The kernel returns EPERM for six different reasons. Each explanation is a static string, so a
+//! real-time thread may request it.
+
 #![expect(unsafe_code, reason = "getrlimit, for the advice on a refusal")]
 
 use std::ffi::{CStr, c_int};
@@ -10,19 +11,19 @@ use crate::affinity;
 use crate::cpulist::CpuListError;
 use crate::sched::Policy;
 
-/// What was tried.
+/// What failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attempt {
-    /// A scheduling policy, or reading it.
+    /// Setting or reading a scheduling policy.
     Policy(Policy),
-    /// A CPU list, or placing a thread.
+    /// Parsing a CPU list, or setting the CPUs of a thread.
     Affinity,
     /// Locking memory.
     Lock,
     /// Preparing the heap.
     Heap,
-    /// Making a stack.
+    /// Allocating a stack.
     Stack,
     /// Starting a thread.
     Thread,
@@ -45,7 +46,7 @@ pub fn advice(attempt: Attempt, errno: c_int) -> &'static CStr {
     }
 }
 
-/// What is wrong with a CPU list. Real-time safe.
+/// What is wrong with a CPU list, and how to fix it. Real-time safe.
 #[must_use]
 pub fn of_list(error: CpuListError) -> &'static CStr {
     match error {
@@ -118,7 +119,7 @@ fn of_policy(policy: Policy, errno: c_int) -> &'static CStr {
     }
 }
 
-/// Whether the caller may not use all CPUs that are online.
+/// Whether the caller is restricted to some of the CPUs that are online.
 fn is_partly_placed() -> bool {
     // SAFETY: sysconf takes no pointer and has no precondition.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_of_deadline_has_its_own_words() {
+    fn each_cause_of_a_refused_deadline_policy_has_its_own_text() {
         let deadline = |runtime_ns, deadline_ns, period_ns| {
             Attempt::Policy(Policy::Deadline {
                 runtime_ns,
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_a_sentence_on_one_line() {
+    fn every_advice_is_one_nonempty_line() {
         for attempt in [
             Attempt::Policy(Policy::Fifo(1)),
             Attempt::Policy(Policy::Other),

@@ -5,7 +5,7 @@ use std::io;
 use crate::cpulist;
 use crate::sys::task::{self, CPU_MASK_WORDS, CpuMask};
 
-/// The largest number of CPUs that a mask can name.
+/// The number of CPUs that a mask has room for.
 pub const MAX_CPUS: usize = CPU_MASK_WORDS * 64;
 
 fn mask_of(cpus: &[usize]) -> io::Result<CpuMask> {
@@ -22,24 +22,24 @@ fn mask_of(cpus: &[usize]) -> io::Result<CpuMask> {
     Ok(mask)
 }
 
-/// Places the calling thread on a list of CPUs. One system call; meant for setting up.
+/// Sets the CPUs of the calling thread. One system call; meant for setting up.
 ///
 /// # Errors
-/// EINVAL when none of them may be used (offline, outside the cpuset).
+/// EINVAL when the thread may use none of them (offline, outside the cpuset).
 pub fn set_current(cpus: &[usize]) -> io::Result<()> {
     set(0, cpus)
 }
 
-/// Places a thread (0: the caller) on a list of CPUs. One system call; meant for setting up.
+/// Sets the CPUs of a thread (0: the caller). One system call; meant for setting up.
 ///
 /// # Errors
-/// EINVAL when none of them may be used, ESRCH for a dead thread, EPERM for another user's,
-/// EBUSY for a SCHED_DEADLINE thread that would have too little left.
+/// EINVAL when the thread may use none of them, ESRCH for a dead thread, EPERM for another user's
+/// thread, EBUSY for a SCHED_DEADLINE thread that would have too little bandwidth left.
 pub fn set(tid: i32, cpus: &[usize]) -> io::Result<()> {
     task::set_affinity(tid, &mask_of(cpus)?)
 }
 
-/// Reads the CPUs of a thread (0: the caller) back, in ascending order.
+/// Returns the CPUs of a thread (0: the caller), in ascending order.
 /// Not for a real-time thread: it allocates.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_found_where_it_was_put() {
+    fn the_affinity_that_was_set_is_read_back() {
         std::thread::spawn(|| {
             let allowed = of(0).unwrap();
             let last = *allowed.last().unwrap();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_places_are_refused() {
+    fn cpus_that_do_not_exist_are_refused() {
         assert!(set_current(&[]).is_err());
         assert!(set_current(&[MAX_CPUS - 1]).is_err());
         assert!(set_current(&[usize::MAX]).is_err());

@@ -1,4 +1,4 @@
-//! The clock that every figure is read from: CLOCK_MONOTONIC, in ns.
+//! The clock of every measurement: CLOCK_MONOTONIC, in ns.
 
 use crate::sys::time;
 
@@ -12,8 +12,8 @@ pub fn now_ns() -> u64 {
     time::monotonic_now()
 }
 
-/// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers. 0 where
-/// the kernel doesn't say. Real-time safe; one system call.
+/// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers, 0 when the kernel doesn't
+/// report it. Real-time safe; one system call.
 #[must_use]
 pub fn resolution_ns() -> u64 {
     time::clock_resolution(libc::CLOCK_MONOTONIC).unwrap_or(0)
@@ -47,9 +47,9 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_finds_every_second() {
+    fn a_sleeper_computes_the_right_second_for_any_instant() {
         let mut sleeper = Sleeper::default();
-        // Into the next second, back to times long past, and on.
+        // Into the next second, then to instants long past, then forward again.
         for ahead in [1, 1_000_100_000, 1_000_200_000] {
             let at = now_ns() + ahead % 1_000_000_000;
             sleeper.sleep_until(at).unwrap();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_costs_something_and_not_much() {
+    fn a_clock_reading_costs_less_than_1_ms() {
         assert!(read_cost_ns() < 1_000_000);
     }
 }

@@ -1,4 +1,4 @@
-//! CPU lists as people and the kernel write them: `3-5,0`, `0-7:2`, `!1-2`, `all`.
+//! CPU lists as users and the kernel write them: `3-5,0`, `0-7:2`, `!1-2`, `all`.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -6,18 +6,18 @@ use std::str::FromStr;
 use crate::affinity::MAX_CPUS;
 use crate::sys::task::{CPU_MASK_WORDS, CpuMask};
 
-/// A CPU list that is not checked against a machine yet.
+/// A CPU list that is not yet checked against a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuList {
     /// `all`: every CPU that may be used.
     All,
-    /// `3-5,0`: these, ascending, each once.
+    /// `3-5,0`: these CPUs, ascending, without duplicates.
     Only(Vec<usize>),
-    /// `!1-2`: all that may be used but these.
+    /// `!1-2`: all CPUs that may be used except these.
     Except(Vec<usize>),
 }
 
-/// Why a text is not a CPU list.
+/// Why a text is not a valid CPU list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuListError {
@@ -27,15 +27,15 @@ pub enum CpuListError {
     Malformed,
     /// A range ends before it begins.
     Backwards,
-    /// A number is above the last possible CPU.
+    /// The highest CPU number of a range is above the last possible CPU.
     TooLarge,
-    /// Ranges without end.
+    /// The ranges together name more CPUs than the limit.
     TooLong,
-    /// It leaves no CPU of those that may be used.
+    /// No CPU that may be used is left.
     NoneLeft,
     /// It names a CPU that may not be used: offline, or outside the cpuset.
     NotAllowed(usize),
-    /// There is no memory for as many CPUs.
+    /// Not enough memory for this number of CPUs.
     NoMemory,
 }
 
@@ -70,12 +70,12 @@ impl CpuListError {
     }
 }
 
-/// Why a text is not a CPU list, and the part of it that is at fault.
+/// Why a text is not a valid CPU list, and which part of it is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused<'a> {
     /// What is wrong.
     pub error: CpuListError,
-    /// The part between commas; the whole text where there is none.
+    /// The part between two commas; the whole text where there is none.
     pub part: &'a str,
 }
 
@@ -88,11 +88,11 @@ impl FromStr for CpuList {
 }
 
 impl CpuList {
-    /// Reads a list as a person writes it; it is not checked against a machine yet.
-    /// For setting up: it allocates.
+    /// Parses a list as a user writes it, without checking it against a machine. For setting up:
+    /// it allocates.
     ///
     /// # Errors
-    /// All of [`CpuListError`] but those that a machine makes.
+    /// All of [`CpuListError`] except those that depend on the machine.
     pub fn parse(text: &str) -> Result<Self, Refused<'_>> {
         let text = text.trim();
         if text == "all" {
@@ -111,8 +111,7 @@ impl CpuList {
         }
     }
 
-    /// The CPUs that are meant where `allowed` may be used (ascending).
-    /// For setting up: it allocates.
+    /// The CPUs that the list selects from `allowed` (ascending). For setting up: it allocates.
     ///
     /// # Errors
     /// [`CpuListError::NotAllowed`], [`CpuListError::NoneLeft`], [`CpuListError::NoMemory`].
@@ -137,13 +136,13 @@ impl CpuList {
     }
 }
 
-/// CPUs that a list may name in all its parts together, each as often as it is named: a
-/// hostile one repeats a wide range for a megabyte.
+/// The limit of CPUs that all parts of a list may name together, duplicates included: a hostile
+/// list repeats a wide range for a megabyte.
 const MOST: usize = 8 * MAX_CPUS;
 
-/// Reads a list as the kernel writes it (`0-3,8`; empty is no CPU), with the strides that
-/// `taskset` (`0-7:2`) and the kernel (`0-31:2/8`, the first 2 of each 8) accept. Ascending,
-/// each CPU once. Not real-time safe (allocates).
+/// Parses a list as the kernel writes it (`0-3,8`; an empty list names no CPU), with the strides
+/// that `taskset` (`0-7:2`) and the kernel (`0-31:2/8`: the first 2 of each 8) accept. The result
+/// is ascending, without duplicates. Not real-time safe (allocates).
 ///
 /// # Errors
 /// [`CpuListError::Malformed`], [`CpuListError::Backwards`], [`CpuListError::TooLarge`],
@@ -170,13 +169,13 @@ pub fn numbers(text: &str) -> Result<Vec<usize>, Refused<'_>> {
     of_mask(&named).map_err(|error| Refused { error, part: text })
 }
 
-/// The CPUs of a mask, ascending. For setting up: it allocates.
+/// The CPUs of a mask, in ascending order. For setting up: it allocates.
 ///
 /// # Errors
 /// [`CpuListError::NoMemory`].
 pub fn of_mask(mask: &CpuMask) -> Result<Vec<usize>, CpuListError> {
     let count = mask.iter().map(|word| word.count_ones() as usize).sum();
-    // Most of the mask is empty: 8,192 looks at a bit would take as long as starting a thread.
+    // Most of the mask is 0: testing 8,192 single bits would take as long as starting a thread.
     let words = mask.iter().enumerate().filter(|(_, word)| **word != 0);
     let cpus = words.flat_map(|(at, word)| {
         (0..64).filter_map(move |bit| (word >> bit & 1 == 1).then_some(at * 64 + bit))
@@ -184,8 +183,8 @@ pub fn of_mask(mask: &CpuMask) -> Result<Vec<usize>, CpuListError> {
     collected(count, cpus)
 }
 
-/// CPUs that are at most `most`: with thousands of them memory is asked for in a way that can be
-/// refused, since a library may not end its program for it.
+/// Collects at most `most` CPUs. With thousands of CPUs the allocation must be fallible: a
+/// library may not abort its program.
 fn collected(most: usize, cpus: impl Iterator<Item = usize>) -> Result<Vec<usize>, CpuListError> {
     let mut all = Vec::new();
     all.try_reserve_exact(most)
@@ -198,7 +197,7 @@ fn collected(most: usize, cpus: impl Iterator<Item = usize>) -> Result<Vec<usize
 struct Range {
     first: usize,
     last: usize,
-    /// The first so many of each group are meant.
+    /// Selects the first `used` CPUs of each group.
     used: usize,
     group: usize,
 }
@@ -250,7 +249,7 @@ fn number(text: &str) -> Result<usize, CpuListError> {
     }
 }
 
-/// Numbers with commas between them, which the kernel takes in any order.
+/// CPU numbers separated by commas, which the kernel accepts in any order.
 pub(crate) fn joined(cpus: &[usize]) -> Result<String, CpuListError> {
     let mut text = String::new();
     for (at, cpu) in cpus.iter().enumerate() {
@@ -263,12 +262,13 @@ pub(crate) fn joined(cpus: &[usize]) -> Result<String, CpuListError> {
     Ok(text)
 }
 
-/// CPUs, ascending and each once, as the kernel writes them. Not real-time safe (allocates).
+/// Formats CPUs, ascending and without duplicates, as the kernel does. Not real-time safe
+/// (allocates).
 ///
 /// # Errors
 /// [`CpuListError::NoMemory`].
 pub fn text(cpus: &[usize]) -> Result<String, CpuListError> {
-    // Four digits and a comma; a number above the last CPU is written, too, and may take more.
+    // Four digits and a comma. A number above the last CPU is formatted too, and may need more.
     let mut text = String::new();
     text.try_reserve(5 * cpus.len())
         .map_err(|_| CpuListError::NoMemory)?;
@@ -276,7 +276,7 @@ pub fn text(cpus: &[usize]) -> Result<String, CpuListError> {
     Ok(text)
 }
 
-/// Writes CPUs, ascending and each once, as the kernel does: `0-3,8`.
+/// Formats CPUs, ascending and without duplicates, as the kernel does: `0-3,8`.
 #[derive(Debug, Clone, Copy)]
 pub struct Listed<'a>(pub &'a [usize]);
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read() {
+    fn every_form_of_a_list_is_parsed() {
         assert_eq!(only("3-5,0"), [0, 3, 4, 5]);
         assert_eq!(only(" 1 , 1-2"), [1, 2]);
         assert_eq!(only("0-7:3"), [0, 3, 6]);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn an_invalid_list_is_refused_with_its_reason() {
         for (text, error) in [
             ("", CpuListError::Empty),
             ("!", CpuListError::Empty),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_held_against_what_may_be_used() {
+    fn a_list_selects_from_the_allowed_cpus() {
         let choose = |text: &str| text.parse::<CpuList>().unwrap().choose(&[0, 2, 3]);
         assert_eq!(choose("all"), Ok(vec![0, 2, 3]));
         assert_eq!(choose("2-3"), Ok(vec![2, 3]));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cpu_there_can_be_is_listed() {
+    fn a_list_of_every_possible_cpu_is_parsed_and_formatted() {
         let all: Vec<usize> = (0..MAX_CPUS).collect();
         assert_eq!(numbers("0-8191"), Ok(all.clone()));
         assert_eq!(of_mask(&[u64::MAX; CPU_MASK_WORDS]), Ok(all));
@@ -366,13 +366,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(cpus in proptest::collection::btree_set(0..300_usize, 1..40)) {
+        fn a_formatted_list_parses_to_the_same_cpus(cpus in proptest::collection::btree_set(0..300_usize, 1..40)) {
             let cpus: Vec<usize> = cpus.into_iter().collect();
             prop_assert_eq!(only(&Listed(&cpus).to_string()), cpus);
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "[-0-9,:! al]{0,24}") {
+        fn no_text_makes_the_parser_panic(text in "[-0-9,:! al]{0,24}") {
             let _ = text.parse::<CpuList>().map(|list| list.choose(&[0, 1]));
         }
     }

@@ -1,16 +1,16 @@
-//! Processor sets: CPUs that are a program's alone.
+//! Processor sets: CPUs reserved for one program.
 //!
-//! On a machine with the cpuset controller of control groups version 2, a set is a *partition*
-//! that is isolated: the scheduler takes no task there by itself. The kernel accepts the
-//! request in any case, and tells in the state that is read back whether it is so; another
-//! group may also invalidate it later, so [`Cpuset::state`] can be asked again. Where
-//! version 1 is what there is, a set is exclusive (`cpu_exclusive`) and without balancing,
-//! which says that no *sibling* has these CPUs: tasks of the root group may still run there.
+//! With the cpuset controller of cgroup v2, a set is an isolated *partition*: the scheduler
+//! places no other task there. The kernel accepts the request in any case and reports in a state
+//! file whether the partition is valid. Another group may invalidate it later, so call
+//! [`Cpuset::state`] again when it matters. With cgroup v1, a set is exclusive (`cpu_exclusive`)
+//! and without load balancing. That excludes only *sibling* groups: tasks of the root group may
+//! still run on its CPUs.
 //!
-//! A set is a directory with a name, and that is its journal: nothing that was there before is
-//! changed but one list of controllers, which is harmless. [`Cpuset::remove`] moves its tasks
-//! to the parent and removes it, idempotently, also for a process that finds a set which
-//! another one left behind.
+//! A set is a named directory, and needs no other journal: creating one changes nothing else
+//! except a list of controllers, which is harmless. [`Cpuset::remove`] moves the set's tasks to
+//! the parent and removes the set. It is idempotent, and works for a set that another process
+//! left behind.
 //!
 //! Nothing here is for a real-time thread: all of it reads and writes files.
 
@@ -22,33 +22,33 @@ use std::path::{Path, PathBuf};
 
 use crate::cpulist::{CpuListError, joined, numbers};
 
-/// Which version of control groups has the controller.
+/// The cgroup version that has the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Its own hierarchy.
+    /// A hierarchy of its own.
     One,
     /// The unified hierarchy.
     Two,
 }
 
-/// Why there is no processor set.
+/// Why a processor set can't be created or used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CpusetError {
     /// The kernel has no cpuset controller, or none is mounted (ENOTSUP).
     Absent,
-    /// The kernel doesn't keep the promise, with its own reason (EBUSY).
+    /// The kernel can't provide the isolation, with the kernel's reason (EBUSY).
     Invalid(String),
-    /// The name isn't one for a directory, or no CPU is named (EINVAL).
+    /// The name is not valid for a directory, or no CPU is named (EINVAL).
     Wrong,
-    /// This CPU is not there (EINVAL).
+    /// This CPU doesn't exist (EINVAL).
     NoSuchCpu(usize),
-    /// A file and what the kernel said to it.
+    /// The file, and the kernel's error for it.
     System(PathBuf, io::Error),
 }
 
 impl CpusetError {
-    /// There is no memory for it (ENOMEM). Not real-time safe.
+    /// Out of memory (ENOMEM). Not real-time safe.
     #[must_use]
     pub fn no_memory() -> Self {
         let error = io::Error::from_raw_os_error(libc::ENOMEM);
@@ -62,7 +62,7 @@ impl CpusetError {
             Self::Absent => libc::ENOTSUP,
             Self::Invalid(_) => libc::EBUSY,
             Self::Wrong | Self::NoSuchCpu(_) => libc::EINVAL,
-            // Of reading a file, which makes room for its text.
+            // Reading a file allocates room for its text.
             Self::System(_, error) if error.kind() == io::ErrorKind::OutOfMemory => libc::ENOMEM,
             Self::System(_, error) => error.raw_os_error().unwrap_or(libc::EIO),
         }
@@ -121,7 +121,7 @@ impl std::error::Error for CpusetError {}
 
 type Result<T> = std::result::Result<T, CpusetError>;
 
-/// Where sets are made.
+/// The hierarchy in which sets are created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpusets {
     root: PathBuf,
@@ -130,7 +130,7 @@ pub struct Cpusets {
     prefix: &'static str,
 }
 
-/// One set.
+/// One processor set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpuset {
     folder: PathBuf,
@@ -138,7 +138,7 @@ pub struct Cpuset {
 }
 
 impl Cpusets {
-    /// Those of this machine. Not for a real-time thread: it reads files.
+    /// The cpuset hierarchy of this machine. Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// [`CpusetError::Absent`].
@@ -175,8 +175,7 @@ impl Cpusets {
             .ok_or(CpusetError::Absent)
     }
 
-    /// Those of the hierarchy that is mounted at `root`.
-    /// Not for a real-time thread: it reads files.
+    /// The hierarchy that is mounted at `root`. Not for a real-time thread: it reads files.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>, version: Version) -> Self {
         let root = root.into();
@@ -188,17 +187,17 @@ impl Cpusets {
         }
     }
 
-    /// Which version has the controller. Real-time safe.
+    /// The cgroup version that has the controller. Real-time safe.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// A set of this name that exists, made by any process.
-    /// Not for a real-time thread: it reads files.
+    /// Finds an existing set by name; any process may have created it. Not for a real-time
+    /// thread: it reads files.
     ///
     /// # Errors
-    /// [`CpusetError::Wrong`]; ENOENT when there is none.
+    /// [`CpusetError::Wrong`]; ENOENT when no such set exists.
     pub fn find(&self, name: &str) -> Result<Cpuset> {
         let set = self.named(name)?;
         match fs::metadata(&set.folder) {
@@ -207,19 +206,19 @@ impl Cpusets {
         }
     }
 
-    /// Makes a set of this name with these CPUs for itself. Where it can't be isolated, it is
-    /// removed again. Not for a real-time thread: it writes files.
+    /// Creates a set with this name and these CPUs. If it can't be isolated, it is removed again.
+    /// Not for a real-time thread: it writes files.
     ///
     /// # Errors
-    /// [`CpusetError::Invalid`] with the kernel's reason, [`CpusetError::Wrong`], or what the
-    /// kernel said to a file: EEXIST when the name is taken, EACCES without the right.
+    /// [`CpusetError::Invalid`] with the kernel's reason, [`CpusetError::Wrong`], or the kernel's
+    /// error for a file: EEXIST when the name is taken, EACCES without permission.
     pub fn create(&self, name: &str, cpus: &[usize]) -> Result<Cpuset> {
         let set = self.named(name)?;
         if cpus.is_empty() {
             return Err(CpusetError::Wrong);
         }
-        // The kernel has several numbers for it: EINVAL, ERANGE, EOVERFLOW. The root's own list lacks
-        // the CPUs that other partitions have, or had.
+        // The kernel has several errors for a CPU that doesn't exist: EINVAL, ERANGE, EOVERFLOW.
+        // The root's own list lacks the CPUs of other partitions.
         let there = read(Path::new("/sys/devices/system/cpu/online"));
         let there = match there.ok().map(|list| numbers(&list).map_err(|no| no.error)) {
             Some(Err(CpuListError::NoMemory)) => return Err(CpusetError::no_memory()),
@@ -232,7 +231,7 @@ impl Cpusets {
             return Err(CpusetError::NoSuchCpu(cpu));
         }
         if self.version == Version::Two {
-            // Already so on most machines; the other controllers stay as they are.
+            // Already enabled on most machines; the other controllers stay unchanged.
             write(&self.root.join("cgroup.subtree_control"), "+cpuset")?;
         }
         fs::create_dir(&set.folder)
@@ -245,7 +244,7 @@ impl Cpusets {
     }
 
     fn named(&self, name: &str) -> Result<Cpuset> {
-        // A longer one would be refused by the kernel, once the path was made of it.
+        // Refused before a path is allocated for it; the kernel would refuse it too.
         if name.len() > 255 {
             let error = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
             return Err(CpusetError::System(self.root.clone(), error));
@@ -273,7 +272,7 @@ impl Cpuset {
 
     fn isolate(&self, cpus: &[usize]) -> Result<()> {
         let list = joined(cpus).map_err(|_| CpusetError::no_memory())?;
-        // All of them are there, as was seen: what is left of EINVAL is that.
+        // All CPUs exist, as checked above, so EINVAL means that another set has one of them.
         let taken = |error| match error {
             CpusetError::System(_, told) if told.raw_os_error() == Some(libc::EINVAL) => {
                 CpusetError::Invalid("another set has one of these CPUs".to_owned())
@@ -287,7 +286,7 @@ impl Cpuset {
                 self.state()
             }
             Version::One => {
-                // Without memory nodes no task can be moved in.
+                // Without memory nodes no task can be moved into the set.
                 let parent = self.sets.root.join(format!("{}mems", self.sets.prefix));
                 write(&self.file("mems"), &read(&parent)?)?;
                 write(&self.file("cpu_exclusive"), "1").map_err(taken)?;
@@ -297,7 +296,7 @@ impl Cpuset {
         }
     }
 
-    /// Whether the promise holds now. Not for a real-time thread: it reads files.
+    /// Checks whether the set is isolated now. Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// [`CpusetError::Invalid`] with the kernel's reason.
@@ -330,11 +329,11 @@ impl Cpuset {
         }
     }
 
-    /// The CPUs that its tasks have, as the kernel writes lists.
-    /// Not for a real-time thread: it reads files.
+    /// The CPUs of the set's tasks, as the kernel formats lists. Not for a real-time thread: it
+    /// reads files.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the set no longer exists.
     pub fn cpus(&self) -> Result<String> {
         read(&self.file(match self.sets.version {
             Version::One => "effective_cpus",
@@ -342,23 +341,23 @@ impl Cpuset {
         }))
     }
 
-    /// Moves a whole process into it (0: the caller's).
-    /// Not for a real-time thread: it writes files.
+    /// Moves a whole process (0: the caller's) into the set. Not for a real-time thread: it
+    /// writes files.
     ///
     /// # Errors
-    /// ESRCH for a dead process, EACCES without the right.
+    /// ESRCH for a dead process, EACCES without permission.
     pub fn take(&self, process: libc::pid_t) -> Result<()> {
         write(&self.folder.join("cgroup.procs"), &process.to_string())
     }
 
-    /// Moves its tasks to the root of the hierarchy and removes it; nothing is done when it is
-    /// gone already. Not for a real-time thread: it writes files.
+    /// Moves the set's tasks to the root of the hierarchy and removes the set; does nothing when
+    /// the set no longer exists. Not for a real-time thread: it writes files.
     ///
     /// # Errors
-    /// EBUSY when tasks can't be moved away, or it has sets within.
+    /// EBUSY when tasks can't be moved away, or the set has child sets.
     pub fn remove(&self) -> Result<()> {
         let tasks = self.folder.join("cgroup.procs");
-        // What is started while we move is moved in the next round.
+        // Tasks that start during the move are moved in the next round.
         for _ in 0..100 {
             match fs::remove_dir(&self.folder) {
                 Ok(()) => return Ok(()),
@@ -368,7 +367,7 @@ impl Cpuset {
             }
             for process in read(&tasks)?.lines() {
                 match write(&self.sets.root.join("cgroup.procs"), process) {
-                    // It has ended meanwhile.
+                    // The task has ended in the meantime.
                     Err(CpusetError::System(_, error))
                         if error.raw_os_error() == Some(libc::ESRCH) => {}
                     other => other?,
@@ -389,7 +388,7 @@ fn read(path: &Path) -> Result<String> {
         .map_err(|error| CpusetError::System(path.to_owned(), error))
 }
 
-/// One write to a file that is there: the kernel takes each as a whole.
+/// Writes to an existing file with one write(): the kernel parses each write as a whole.
 fn write(path: &Path, value: &str) -> Result<()> {
     fs::OpenOptions::new()
         .write(true)

@@ -1,4 +1,5 @@
-//! A heap that keeps its memory, and a check that nothing faults late.
+//! A heap that keeps its memory, and a check for late page faults.
+
 #![expect(unsafe_code, reason = "mallopt, and a heap whose pages are touched")]
 
 use std::fmt;
@@ -8,29 +9,31 @@ use crate::memory::{self, Disturbances};
 use crate::sys::cgroup;
 use crate::sys::map::{self, page_size};
 
-/// Grows the heap by `bytes`, touches every page of it, and tells glibc's malloc to keep it:
-/// nothing goes back to the kernel, nothing is mapped by itself, and all threads use the one
-/// heap. As long as no more than `bytes` are in use at once (and what was in use before),
-/// `malloc` and `free` make no system call and take no page fault. malloc's lock has no
-/// priority inheritance: a real-time thread still does without.
+/// Grows the heap by `bytes`, touches every page of it, and configures glibc's malloc to keep it:
+/// malloc returns nothing to the kernel, creates no separate mappings, and all threads share one
+/// heap. While no more than `bytes` (plus what was in use before) are in use at once, `malloc`
+/// and `free` make no system call and take no page fault. malloc's lock has no priority
+/// inheritance, so a real-time thread should still not allocate.
 ///
-/// Call it first thing in `main`: threads that came before may have heaps of their own. Not
+/// Call it first in `main`: threads that started earlier may have heaps of their own. Not
 /// real-time safe.
 ///
 /// # Errors
-/// ENOTSUP where malloc isn't glibc's; ENOMEM, also where the memory control group would kill.
+/// ENOTSUP where malloc isn't glibc's; ENOMEM, also when the allocation would trigger the memory
+/// cgroup's OOM killer.
 pub fn keep(bytes: usize) -> io::Result<()> {
-    tell_malloc(bytes)?;
+    configure_malloc(bytes)?;
     if bytes == 0 {
         return Ok(());
     }
-    // The C library's, for that is the heap that was told; Rust's is the same by default.
+    // The C library's malloc, because that is the configured heap; Rust's allocator uses it by
+    // default.
     // SAFETY: malloc has no precondition.
     let block = unsafe { libc::malloc(bytes) }.cast::<u8>();
     if block.is_null() {
         return Err(io::Error::from_raw_os_error(libc::ENOMEM));
     }
-    // What was kept before is there already, and takes nothing.
+    // Memory kept by an earlier call is already present, and costs nothing.
     let page = page_size();
     let first = (block as usize).next_multiple_of(page);
     let whole = bytes.saturating_sub(first - block as usize) / page * page;
@@ -41,9 +44,9 @@ pub fn keep(bytes: usize) -> io::Result<()> {
         return Err(refused);
     }
     for offset in (0..bytes).step_by(page) {
-        // SAFETY: within the block.
+        // SAFETY: `offset` is less than `bytes`, the size of the block.
         let page = unsafe { block.add(offset) };
-        // SAFETY: the block is ours.
+        // SAFETY: the page lies in the block allocated above, which nothing else uses.
         unsafe { page.write_volatile(0) };
     }
     // SAFETY: allocated above, freed once.
@@ -52,13 +55,13 @@ pub fn keep(bytes: usize) -> io::Result<()> {
 }
 
 #[cfg(target_env = "gnu")]
-fn tell_malloc(bytes: usize) -> io::Result<()> {
+fn configure_malloc(bytes: usize) -> io::Result<()> {
     use std::ffi::c_int;
-    // The heap grows in steps: a megabyte at least, if it must grow later after all.
+    // The heap grows in steps of at least a megabyte, if it must grow later.
     let pad = c_int::try_from(bytes.clamp(1 << 20, 64 << 20)).unwrap_or(c_int::MAX);
     for (option, value) in [
         (libc::M_ARENA_MAX, 1),
-        // 0 is no limit for what is mapped by itself, but none at all.
+        // 0 doesn't mean "no limit": it forbids separate mappings.
         (libc::M_MMAP_MAX, 0),
         // -1: never.
         (libc::M_TRIM_THRESHOLD, -1),
@@ -73,17 +76,16 @@ fn tell_malloc(bytes: usize) -> io::Result<()> {
 }
 
 #[cfg(not(target_env = "gnu"))]
-fn tell_malloc(_: usize) -> io::Result<()> {
+fn configure_malloc(_: usize) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::ENOTSUP))
 }
 
-/// Makes a program's memory ready, in the right order: the heap grown by `heap` bytes and
-/// kept, the calling thread's stack present from here `stack` bytes down (0: to its limit),
-/// and all of it locked, what comes later included. First thing in `main`. Not real-time
-/// safe.
+/// Prepares a program's memory in the right order: grows the heap by `heap` bytes and keeps it,
+/// prefaults the calling thread's stack from the current depth `stack` bytes down (0: to its
+/// limit), and locks all memory, present and future. Call it first in `main`. Not real-time safe.
 ///
 /// # Errors
-/// The first step that failed and why; [`crate::advice`] says how to fix it.
+/// The first step that failed and why; [`crate::advice`] explains how to fix it.
 pub fn prepare(heap: usize, stack: usize) -> Result<(), Unready> {
     keep(heap).map_err(Unready::Heap)?;
     crate::stack::prefault(stack).map_err(Unready::Stack)?;
@@ -92,8 +94,8 @@ pub fn prepare(heap: usize, stack: usize) -> Result<(), Unready> {
     Ok(())
 }
 
-/// The page that the vDSO reads the time from is the kernel's own: mlockall leaves it out,
-/// and the first reading of the process faults.
+/// The vDSO reads the time from a page of the kernel, which mlockall doesn't cover: the first
+/// reading in a process faults.
 fn touch_clock() {
     std::hint::black_box(crate::clock::now_ns());
 }
@@ -110,7 +112,7 @@ pub enum Unready {
 }
 
 impl Unready {
-    /// What was tried, and the number of the kernel's answer. Real-time safe.
+    /// The step that failed, and the kernel's errno. Real-time safe.
     #[must_use]
     pub fn attempt(&self) -> (crate::advice::Attempt, i32) {
         use crate::advice::Attempt;
@@ -137,13 +139,13 @@ impl fmt::Display for Unready {
 
 impl std::error::Error for Unready {}
 
-/// The end of a thread's preparations: page faults after it are late ones.
+/// The end of a thread's setup: page faults after it are late.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(Disturbances);
 
 impl Mark {
-    /// Marks this moment for the calling thread. Real-time safe; two system calls, for the
-    /// first reading of usage and clock may itself fault.
+    /// Marks the current moment for the calling thread. Real-time safe; two system calls, because
+    /// the first reading of usage and clock may fault itself.
     ///
     /// # Errors
     /// None in practice.
@@ -153,7 +155,7 @@ impl Mark {
         Disturbances::of_this_thread().map(Self)
     }
 
-    /// The mark that earlier counts stand for. Real-time safe.
+    /// A mark with counts that were read earlier. Real-time safe.
     #[must_use]
     pub fn of(counts: Disturbances) -> Self {
         Self(counts)
@@ -165,8 +167,8 @@ impl Mark {
         self.0
     }
 
-    /// What the calling thread, which made the mark, has suffered since. Real-time safe; one
-    /// system call.
+    /// The disturbances of the calling thread, which made the mark, since the mark. Real-time
+    /// safe; one system call.
     ///
     /// # Errors
     /// None in practice.
@@ -174,8 +176,8 @@ impl Mark {
         Ok(Disturbances::of_this_thread()?.since(&self.0))
     }
 
-    /// Refuses late page faults: an error says how many came. Real-time safe while none did;
-    /// one system call.
+    /// Fails when a page fault came after the mark; the error contains the counts. Real-time safe
+    /// when there was none; one system call.
     ///
     /// # Errors
     /// [`LateFaults`].
@@ -188,7 +190,7 @@ impl Mark {
     }
 }
 
-/// Page faults that came after the preparations.
+/// Page faults after the end of the setup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateFaults(pub Disturbances);
 
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_fault_is_refused() {
+    fn a_late_fault_is_reported() {
         let mark = Mark::now().unwrap();
         assert_eq!(mark.check(), Ok(()));
         let fresh = vec![0_u8; 8 << 20];

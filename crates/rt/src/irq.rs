@@ -1,13 +1,13 @@
-//! Interrupts away from the CPUs of a real-time program, and back again.
+//! Moves interrupts away from the CPUs of a real-time program, and restores them.
 //!
-//! What an interrupt's affinity was is written to a journal, and to disk, before anything is
-//! changed, so that [`Interrupts::restore`] puts it back also after a crash or a `kill -9`.
-//! Nothing is restored by itself: a rollback in the midst of service does harm. Restoring is
-//! idempotent, and tells what it couldn't do.
+//! The old affinity of each interrupt is written to a journal, and synced to disk, before
+//! anything changes, so that [`Interrupts::restore`] works after a crash or a `kill -9`. Nothing
+//! is restored automatically: a rollback in the middle of operation does harm. Restoring is
+//! idempotent, and reports what it couldn't restore.
 //!
-//! Managed interrupts (those of NVMe queues, for one) belong to the kernel and can't be
-//! steered: they are skipped and listed, which is no error. `isolcpus=managed_irq` keeps
-//! those away.
+//! The kernel manages some interrupts itself (for example those of NVMe queues) and doesn't let
+//! programs steer them. They are skipped and listed, which is no error. Use
+//! `isolcpus=managed_irq` for those.
 //!
 //! Nothing here is for a real-time thread: all of it reads and writes files.
 
@@ -34,16 +34,16 @@ pub struct Interrupts {
     folder: PathBuf,
 }
 
-/// An interrupt that was left as it is.
+/// An interrupt that was left unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its number; `None` is the default for interrupts to come.
+    /// Its number; `None` is the default affinity for new interrupts.
     pub irq: Option<u32>,
-    /// Why.
+    /// The reason.
     pub reason: Cow<'static, str>,
 }
 
-/// What was done.
+/// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Interrupts whose affinity was changed.
@@ -54,7 +54,7 @@ pub struct Outcome {
 
 /// The first line of a journal.
 const HEAD: &str = "punctual irq journal 1";
-/// How the default is called in it.
+/// The name of the default affinity in a journal.
 const DEFAULT: &str = "default";
 
 impl Default for Interrupts {
@@ -64,13 +64,13 @@ impl Default for Interrupts {
 }
 
 impl Interrupts {
-    /// Those in `/proc/irq`. For setting up: it allocates.
+    /// The interrupts in `/proc/irq`. For setting up: it allocates.
     #[must_use]
     pub fn of_this_machine() -> Self {
         Self::at("/proc/irq")
     }
 
-    /// Those in another folder that is made up in the same way. For setting up: it allocates.
+    /// The interrupts in another folder of the same structure. For setting up: it allocates.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self {
@@ -78,8 +78,8 @@ impl Interrupts {
         }
     }
 
-    /// The numbers of all that have an affinity, ascending.
-    /// Not for a real-time thread: it reads files.
+    /// The numbers of all interrupts that have an affinity, ascending. Not for a real-time
+    /// thread: it reads files.
     ///
     /// # Errors
     /// When the folder can't be read.
@@ -101,30 +101,30 @@ impl Interrupts {
         Ok(numbers)
     }
 
-    /// The CPUs that may serve an interrupt, as the kernel writes lists: `0-3,5`.
-    /// Not for a real-time thread: it reads files.
+    /// The CPUs that may serve an interrupt, as the kernel formats lists: `0-3,5`. Not for a
+    /// real-time thread: it reads files.
     ///
     /// # Errors
-    /// ENOENT when there is no such interrupt.
+    /// ENOENT when the interrupt doesn't exist.
     pub fn affinity(&self, irq: u32) -> io::Result<String> {
         self.read(Some(irq))
     }
 
-    /// Lets the CPUs `onto` alone serve the interrupts, or all there are and all that come,
-    /// where none are named. An interrupt takes its new place when it next occurs.
-    /// Not for a real-time thread: it writes files.
+    /// Restricts the given interrupts to the CPUs `onto`. An empty `irqs` means all existing
+    /// interrupts and the default for new ones. An interrupt moves when it next occurs. Not for a
+    /// real-time thread: it writes files.
     ///
-    /// A `journal` that exists keeps the values that it has: those from before the first
-    /// change. Where nothing is changed, none is left behind that wasn't there before.
+    /// A `journal` that exists keeps its values: those from before the first change. If nothing
+    /// is changed, no new journal is left behind.
     ///
     /// # Errors
-    /// EINVAL when no CPU is named or one doesn't exist; what prevents the journal from being
-    /// written. Then all is as it was before, the journal too.
+    /// EINVAL when no CPU is named or one doesn't exist; the error of writing the journal. Then
+    /// everything, the journal included, is as it was before the call.
     pub fn steer(&self, irqs: &[u32], onto: &[usize], journal: &Path) -> io::Result<Outcome> {
         if onto.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let wanted = self.wanted(irqs)?;
+        let wanted = self.requested(irqs)?;
         let (list, mask) = (joined(onto).map_err(|_| no_memory())?, mask(onto)?);
         let mut kept = read_journal(journal)?;
         let earlier = kept.clone();
@@ -164,14 +164,14 @@ impl Interrupts {
             }
         }
         if changed.is_empty() && earlier.is_empty() {
-            // Nothing is to be put back.
+            // Nothing needs restoring.
             let _ = fs::remove_file(journal);
         }
         Ok(outcome)
     }
 
-    /// Those that are meant: where none are named, the default and all that there are.
-    fn wanted(&self, irqs: &[u32]) -> io::Result<Vec<Option<u32>>> {
+    /// The requested interrupts; an empty list means the default and all that exist.
+    fn requested(&self, irqs: &[u32]) -> io::Result<Vec<Option<u32>>> {
         let mut wanted = Vec::new();
         let all = match irqs.is_empty() {
             true => self.numbers()?,
@@ -187,8 +187,7 @@ impl Interrupts {
         Ok(wanted)
     }
 
-    /// Takes back what a call has changed before it failed. What can't be taken back stays in
-    /// the journal.
+    /// Reverts the changes of a call that failed. What can't be reverted stays in the journal.
     fn undo(&self, changed: &[(Option<u32>, String)], earlier: &Journal, journal: &Path) {
         let mut outcome = Outcome::default();
         let back = changed
@@ -204,8 +203,8 @@ impl Interrupts {
         };
     }
 
-    /// Puts back what the journal holds, and removes it when everything is back. Interrupts
-    /// that exist no more are listed, and forgotten. Without a journal nothing is done.
+    /// Restores the affinities in the journal, and removes the journal when all are restored.
+    /// Interrupts that no longer exist are listed and dropped. Without a journal it does nothing.
     /// Not for a real-time thread: it writes files.
     ///
     /// # Errors
@@ -252,9 +251,9 @@ impl Interrupts {
         Ok(fs::read_to_string(self.file(irq))?.trim().to_owned())
     }
 
-    /// Whether it was changed; if not, it is among those skipped.
+    /// Returns whether it was changed; if not, it was added to the skipped ones.
     fn change(&self, irq: Option<u32>, value: &str, outcome: &mut Outcome) -> io::Result<bool> {
-        // One write, and never a file that isn't there: the kernel takes each as a whole.
+        // One write, and never to a new file: the kernel parses each write as a whole.
         let written = fs::OpenOptions::new()
             .write(true)
             .truncate(true)
@@ -263,7 +262,7 @@ impl Interrupts {
         match written {
             Ok(()) => outcome.changed.extend(irq),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOVERFLOW)) => {
-                // The kernel has both numbers for a CPU that isn't there.
+                // The kernel uses both errors for a CPU that doesn't exist.
                 return Err(io::Error::from_raw_os_error(libc::EINVAL));
             }
             Err(error) => {
@@ -313,7 +312,7 @@ fn no_memory() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOMEM)
 }
 
-/// CPUs as the kernel writes masks: 32 bits at a time in hexadecimal, the highest first.
+/// Formats CPUs as the kernel's masks: groups of 32 bits in hexadecimal, the highest first.
 fn mask(cpus: &[usize]) -> io::Result<String> {
     let last = cpus.iter().max().copied().unwrap_or(0);
     if last >= MAX_CPUS {
@@ -335,11 +334,11 @@ fn mask(cpus: &[usize]) -> io::Result<String> {
 
 type Journal = BTreeMap<Option<u32>, String>;
 
-/// No journal is longer: room for 3,000 interrupts with the longest list of CPUs.
+/// The limit of a journal: room for 3,000 interrupts with the longest list of CPUs.
 const LONGEST: u64 = 64 << 20;
 
 fn read_journal(path: &Path) -> io::Result<Journal> {
-    // A FIFO would be waited for; without that it is empty, and no journal.
+    // Opening a FIFO would block; with O_NONBLOCK it reads as empty, which is not a journal.
     let mut options = fs::OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let file = match options.open(path) {
@@ -379,7 +378,7 @@ fn parse_journal(text: &str) -> Option<Journal> {
     Some(journal)
 }
 
-/// Whole or not at all, and on disk when this returns.
+/// Atomic: written as a whole or not at all, and on disk when this returns.
 fn write_journal(path: &Path, journal: &Journal) -> io::Result<()> {
     let mut text = format!("{HEAD}\n");
     for (irq, value) in journal {
@@ -401,7 +400,7 @@ fn write_journal(path: &Path, journal: &Journal) -> io::Result<()> {
     fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// A file beside another that nobody can have prepared: no link is followed.
+/// Creates a file next to `path` that no other user can have prepared: it follows no link.
 fn begin(path: &Path) -> io::Result<(fs::File, PathBuf)> {
     for _ in 0..100 {
         let random = RandomState::new().build_hasher().finish();
@@ -421,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_written_as_the_kernel_does() {
+    fn masks_have_the_format_of_the_kernel() {
         for (cpus, expected) in [
             (&[0][..], "00000001"),
             (&[1, 31], "80000002"),
@@ -433,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn journals_are_read_or_refused_as_a_whole() {
+    fn a_journal_is_read_as_a_whole_or_refused() {
         let good = format!("{HEAD}\ndefault 3\n4 0-1\n17 0,2-3\n");
         let journal = parse_journal(&good).unwrap();
         assert_eq!(journal.len(), 3);

@@ -1,8 +1,8 @@
 //! A log that a real-time thread may write to.
 //!
-//! The thread puts numbers into a ring; an ordinary thread makes text of them and writes it.
-//! One [`Logger`] belongs to one thread. What finds the ring full is lost, and the log says
-//! how much.
+//! The thread pushes numbers into a ring; an ordinary thread formats and writes them. One
+//! [`Logger`] belongs to one thread. Records that find the ring full are lost, and the log
+//! reports how many.
 
 use std::ffi::CStr;
 use std::fmt::{self, Write as _};
@@ -24,15 +24,15 @@ pub const ARGUMENTS: usize = 6;
 pub struct Record {
     /// When it was written, CLOCK_MONOTONIC, ns.
     pub time_ns: u64,
-    /// Which of the formats it is for.
+    /// The index of its format.
     pub id: u32,
-    /// How many arguments it has.
+    /// The number of its arguments.
     pub count: u32,
     /// Integers, or the bits of doubles.
     pub arguments: [u64; ARGUMENTS],
 }
 
-/// The end for the real-time thread.
+/// The end of the real-time thread.
 pub struct Logger {
     ring: Producer<Record>,
 }
@@ -55,11 +55,11 @@ impl Logger {
     }
 }
 
-/// Puts a record into words by its format, printf's letters for 64-bit numbers: `%u`, `%d`,
-/// `%x`, `%f` (the bits of a double, three decimals), `%%`, and `%i` as `%d`. `l`, `j` and `z`
-/// before a letter mean nothing: `"%" PRIu64` is `%u`. A letter without an argument is a question
-/// mark, arguments without a letter are left out, and what is no such letter stays as it is.
-/// Not for a real-time thread: it allocates.
+/// Formats a record. The conversions are printf's for 64-bit numbers: `%u`, `%d`, `%x`, `%f` (the
+/// bits of a double, three decimals), `%%`, and `%i` as `%d`. The modifiers `l`, `j` and `z` are
+/// ignored: `"%" PRIu64` is `%u`. A conversion without an argument prints a question mark,
+/// surplus arguments are ignored, and any other text is copied. Not for a real-time thread: it
+/// allocates.
 pub fn put(format: &str, record: &Record, text: &mut String) {
     let mut arguments = record.arguments.iter().take(record.count as usize);
     let mut rest = format;
@@ -96,32 +96,33 @@ pub fn put(format: &str, record: &Record, text: &mut String) {
     text.push_str(rest);
 }
 
-/// The ordinary thread that writes. Dropped or finished, it writes what is left first.
+/// The ordinary thread that writes. `finish` or a drop writes the remaining records first.
 pub struct Writer {
     thread: Option<Handle<io::Result<u64>>>,
-    /// The process that the thread belongs to: after a fork the child has a copy of this.
+    /// The process of the thread: after a fork the child has a copy of this.
     process: u32,
     /// 1 when the log ends.
     ends: Arc<AtomicU32>,
 }
 
-/// How often the writer looks at the ring.
+/// How often the writer polls the ring.
 const EVERY_NS: u64 = 5_000_000;
-/// So much text is written at once.
+/// The size at which the text is written to the sink.
 const TEXT: usize = 64 << 10;
 
-/// Opens a log of at least `capacity` records, its memory present, and starts the thread that
-/// writes to `sink`: a line for each record, its time in seconds and then `formats[id]`. A pipe
-/// that nobody reads any more is an error of the sink, and no SIGPIPE. Not real-time safe.
+/// Opens a log of at least `capacity` prefaulted records, and starts the thread that writes to
+/// `sink`: one line per record, its time in seconds and then `formats[id]`. A pipe without a
+/// reader is an error of the sink and causes no SIGPIPE. Not real-time safe.
 ///
-/// The thread that writes is an ordinary one. Where the caller is a real-time thread and the kernel
-/// doesn't let a new thread be an ordinary one, the log is not opened. Where the caller has
-/// SCHED_BATCH or SCHED_IDLE, which a thread may not be allowed to leave, the writing thread has it
-/// then, too.
+/// The writing thread is an ordinary one. If the caller is a real-time thread and the kernel
+/// doesn't let the new thread become an ordinary one, the log is not opened. If the caller has
+/// SCHED_BATCH or SCHED_IDLE, which a thread may not be allowed to leave, the writing thread has
+/// it too.
 ///
 /// # Errors
-/// EINVAL when the capacity is above 2^32, ENOMEM, or that of starting a thread;
-/// [`RealTime`], with the kernel's number in it, where the writing thread would stay a real-time one.
+/// EINVAL when the capacity is above 2^32, ENOMEM, or the error of starting a thread;
+/// [`RealTime`], with the kernel's errno, where the writing thread would remain a real-time
+/// thread.
 pub fn open(
     capacity: usize,
     formats: Vec<String>,
@@ -140,11 +141,11 @@ pub fn open(
         lost: 0,
         failed: None,
     };
-    // One that takes no signals: SIGPIPE goes to the thread that writes.
+    // The writer blocks all signals: SIGPIPE goes to the thread that writes.
     let builder = Builder::new().name("log");
     let work = move || write_all(consumer, lines, &told);
-    // A real-time thread that writes would take the time of those it is there to spare. A background
-    // program may not rise to an ordinary one, and needn't.
+    // A real-time writer would take time from the threads that it should spare. A background
+    // caller may not be allowed to become an ordinary thread, and needn't.
     let thread = match sched::is_real_time(0) {
         Ok(false) => builder.spawn(move |_| work()),
         _ => builder.start(work),
@@ -168,12 +169,12 @@ pub fn open(
 /// Why no log was opened: the thread that writes it would be a real-time one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealTime {
-    /// What the kernel said when the thread was to become an ordinary one.
+    /// The kernel's error when the thread tried to become an ordinary one.
     pub errno: i32,
 }
 
 impl RealTime {
-    /// Itself in what [`open`] failed with, if that is why. Real-time safe.
+    /// The [`RealTime`] in an error of [`open`], if that was the cause. Real-time safe.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
@@ -196,20 +197,20 @@ impl fmt::Display for RealTime {
 
 impl std::error::Error for RealTime {}
 
-/// The text on its way to the sink.
+/// Text buffered for the sink.
 struct Lines<W> {
     formats: Vec<String>,
     sink: W,
     text: String,
-    /// Records that there was no memory for.
+    /// Records lost for lack of memory.
     lost: u64,
-    /// A sink that fails once is left alone; the ring is emptied all the same.
+    /// After its first error the sink is not used again; the ring is still emptied.
     failed: Option<io::Error>,
 }
 
 impl<W: Write> Lines<W> {
     fn record(&mut self, record: &Record) {
-        /// The most that a number takes: a double has 309 digits before the point.
+        /// The longest formatted number: a double has up to 309 digits before the point.
         const NUMBER: usize = 320;
         let format = self.formats.get(record.id as usize);
         let most = format.map_or(0, String::len) + (ARGUMENTS + 2) * NUMBER;
@@ -240,12 +241,12 @@ fn write_all<W: Write>(
 ) -> io::Result<u64> {
     let mut said = 0;
     loop {
-        // Before the ring is looked at: what was logged before the end is then seen.
+        // Read before the ring is polled, so that records logged before the end are seen.
         let last = ends.load(Ordering::Acquire) != 0;
         ring.drain(|record| lines.record(&record));
         let lost = ring.refused() + lines.lost;
         if lost != said {
-            // No more than a record takes, and `record` leaves that much room.
+            // No more than one record needs, and `record` leaves that much room.
             let text = &mut lines.text;
             let _ = writeln!(text, "{} records lost: the ring was full", lost - said);
             said = lost;
@@ -254,7 +255,7 @@ fn write_all<W: Write>(
         if last {
             return lines.failed.map_or(Ok(said), Err);
         }
-        // Woken, or as late as that; either way it is time to look.
+        // Woken or timed out: either way, poll the ring.
         let _ = futex::wait_until(ends, 0, clock::now_ns() + EVERY_NS);
     }
 }
@@ -278,12 +279,12 @@ fn line(format: Option<&String>, record: &Record, text: &mut String) {
 }
 
 impl Writer {
-    /// Writes what is left, ends the thread, and returns how many records were lost. Not
+    /// Writes the remaining records, ends the thread, and returns how many records were lost. Not
     /// real-time safe.
     ///
     /// # Errors
-    /// The first error of the sink; nothing was written to it after that. ESRCH: the log belongs to
-    /// another process, of which this one is a fork, and that one writes it.
+    /// The first error of the sink; nothing was written to it after that. ESRCH: the log belongs
+    /// to the process that forked this one, and that process writes it.
     pub fn finish(mut self) -> io::Result<u64> {
         self.end()
     }
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_printfs() {
+    fn formats_follow_printf() {
         assert_eq!(
             words("a %u b %d %x", &[7, -7_i64 as u64, 255]),
             "a 7 b -7 ff"
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(words("%f rpm", &[6000.25_f64.to_bits()]), "6000.250 rpm");
         assert_eq!(words("100 %% %u %u", &[1]), "100 % 1 ?");
         assert_eq!(words("%s %", &[1]), "%s %");
-        // inttypes.h's PRIu64, PRId64 and PRIx64, and those of long long and size_t.
+        // PRIu64, PRId64 and PRIx64 of inttypes.h, and the modifiers of long long and size_t.
         let all = words("%lu %ld %lx %llu %zu %ju", &[1, u64::MAX, 31, 4, 5, 6]);
         assert_eq!(all, "1 -1 1f 4 5 6");
         assert_eq!(words("%i %lf", &[u64::MAX, 2.5_f64.to_bits()]), "-1 2.500");
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_is_written_and_what_is_lost_is_said() {
+    fn logged_records_are_written_and_lost_ones_are_counted() {
         let kept = Kept::default();
         let formats = vec!["cycle %u".to_owned()];
         let (mut logger, writer) = open(4, formats, kept.clone()).unwrap();
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_fails_is_told_of() {
+    fn an_error_of_the_sink_is_returned() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -401,7 +402,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_format_makes_it_panic(format in "[ -~]{0,30}", arguments in proptest::collection::vec(any::<u64>(), 0..=6)) {
+        fn no_format_makes_the_formatter_panic(format in "[ -~]{0,30}", arguments in proptest::collection::vec(any::<u64>(), 0..=6)) {
             words(&format, &arguments);
         }
     }

@@ -1,12 +1,12 @@
-//! Memory that does not fault when time counts.
+//! Memory that takes no page fault in a real-time section.
 
 use std::io;
 
 use crate::sys::task;
 
-/// Locks all memory of the process, present and future. Not real-time safe: it
-/// faults in everything that is mapped. Later mappings are populated when made,
-/// so a default 8 MB thread stack costs 8 MB and milliseconds: set stack sizes first.
+/// Locks all memory of the process, present and future. Not real-time safe: it faults in all
+/// mappings. Later mappings are populated on creation, so a default 8 MB thread stack costs 8 MB
+/// and milliseconds: set stack sizes first.
 ///
 /// # Errors
 /// EPERM without CAP_IPC_LOCK under a limit of 0, ENOMEM above RLIMIT_MEMLOCK.
@@ -14,9 +14,8 @@ pub fn lock_all() -> io::Result<()> {
     task::lock_all_memory(libc::MCL_CURRENT | libc::MCL_FUTURE)
 }
 
-/// Locks the memory that the process has now, and not what it maps later: under a
-/// limit of locked memory the next large allocation would fail otherwise. Not
-/// real-time safe.
+/// Locks the memory that the process has now, but not later mappings: with a limit of locked
+/// memory the next large allocation would fail otherwise. Not real-time safe.
 ///
 /// # Errors
 /// As [`lock_all`].
@@ -44,7 +43,7 @@ pub struct Disturbances {
 }
 
 impl Disturbances {
-    /// What the calling thread has suffered so far. Real-time safe; one system call.
+    /// The disturbances of the calling thread so far. Real-time safe; one system call.
     ///
     /// # Errors
     /// None in practice.
@@ -58,7 +57,7 @@ impl Disturbances {
         })
     }
 
-    /// What has come since an earlier reading. Real-time safe.
+    /// The difference from an earlier reading. Real-time safe.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

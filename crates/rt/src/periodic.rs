@@ -1,23 +1,22 @@
-//! Absolute periodic schedules: what is due when, and which periods were missed.
+//! Absolute periodic schedules: when each period is due, and which periods were missed.
 //!
-//! A period that passes while the thread is late is *missed*: it is counted by
-//! itself, never skipped silently and never turned into a thousand late wake-ups.
+//! A period that passes while the thread is late is *missed*. It is counted, never dropped
+//! silently and never turned into a thousand late wake-ups.
 
 use std::io;
 
 use crate::clock;
 
-/// Where the lengths of the intervals come from. Real-time safe.
+/// The source of the interval lengths. Real-time safe.
 pub trait Intervals {
     /// The length of the next interval in ns, above 0.
     fn next_ns(&mut self) -> u64;
 
-    /// The shortest length in ns that may come: a wake-up less late than that has missed no
-    /// period.
+    /// The shortest possible length in ns: a wake-up less late than that has missed no period.
     fn shortest_ns(&self) -> u64;
 
-    /// Goes on from `next_ns`, which has come, to the first instant after `now_ns`: that, and how
-    /// many have come.
+    /// Advances from the due instant `next_ns` to the first instant after `now_ns`. Returns that
+    /// instant and the number of instants passed.
     #[inline]
     fn pass(&mut self, mut next_ns: u64, now_ns: u64) -> (u64, u64) {
         let mut come = 0;
@@ -29,7 +28,7 @@ pub trait Intervals {
     }
 }
 
-/// Every interval the same, in ns.
+/// Fixed intervals, in ns.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixed(pub u64);
 
@@ -44,7 +43,7 @@ impl Intervals for Fixed {
         self.0
     }
 
-    /// Bounded: after a stop, many short periods have come.
+    /// Constant time: after a stall, many short periods have passed.
     #[inline]
     fn pass(&mut self, next_ns: u64, now_ns: u64) -> (u64, u64) {
         let length = self.0.max(1);
@@ -53,7 +52,7 @@ impl Intervals for Fixed {
     }
 }
 
-/// The 24 primes next to 1,000: twelve below, twelve above.
+/// The 24 primes nearest to 1,000: twelve below, twelve above.
 pub const PRIMES: [u64; 24] = [
     919, 929, 937, 941, 947, 953, 967, 971, 977, 983, 991, 997, 1009, 1013, 1019, 1021, 1031, 1033,
     1039, 1049, 1051, 1061, 1063, 1069,
@@ -82,7 +81,7 @@ impl Primes {
         }
     }
 
-    /// The lengths that are drawn from, in ns. Real-time safe.
+    /// The possible lengths, in ns. Real-time safe.
     #[must_use]
     pub fn table_ns(&self) -> &[u64; 24] {
         &self.table_ns
@@ -107,7 +106,7 @@ impl Intervals for Primes {
     }
 }
 
-/// What is due when.
+/// A schedule of due instants.
 #[derive(Debug, Clone)]
 pub struct Schedule<I> {
     due_ns: u64,
@@ -127,7 +126,7 @@ impl<I: Intervals> Schedule<I> {
         }
     }
 
-    /// Goes on to the next due instant and returns it. Real-time safe.
+    /// Advances to the next due instant and returns it. Real-time safe.
     #[inline]
     pub fn advance(&mut self) -> u64 {
         self.due_ns = self.next_ns;
@@ -135,15 +134,14 @@ impl<I: Intervals> Schedule<I> {
         self.due_ns
     }
 
-    /// The shortest interval that may come, in ns: [`Intervals::shortest_ns`]. Real-time safe.
+    /// The shortest possible interval, in ns: [`Intervals::shortest_ns`]. Real-time safe.
     #[must_use]
     pub fn shortest_ns(&self) -> u64 {
         self.intervals.shortest_ns()
     }
 
-    /// Passes over each period whose due instant has come by `now_ns`, and returns
-    /// how many those are: the missed ones. Real-time safe; with [`Primes`] it takes a few ns for
-    /// each period missed.
+    /// Skips each period that was due by `now_ns`, and returns their number: the missed periods.
+    /// Real-time safe; with [`Primes`] it takes a few ns for each missed period.
     #[inline]
     pub fn pass_over(&mut self, now_ns: u64) -> u64 {
         if now_ns < self.next_ns {
@@ -164,11 +162,11 @@ impl<I: Intervals> Schedule<I> {
 /// One cycle of a periodic loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
-    /// The instant that was asked for, CLOCK_MONOTONIC.
+    /// The requested instant, on CLOCK_MONOTONIC.
     pub due_ns: u64,
     /// The instant at which the thread ran again.
     pub woke_ns: u64,
-    /// Periods that passed before this one because the last cycle ended too late.
+    /// Periods missed before this cycle because the last one ended too late.
     pub missed: u64,
 }
 
@@ -183,21 +181,21 @@ impl Cycle {
 /// What a loop does when a cycle took longer than its period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overrun {
-    /// Pass over the periods that are gone, keep the phase: control loops.
+    /// Skip the missed periods and keep the phase: for control loops.
     #[default]
     Skip,
-    /// Run the late cycles back to back until the schedule is caught up: work
-    /// that must be done for each period.
+    /// Run the late cycles back to back until the loop has caught up: for work that must be done
+    /// for each period.
     CatchUp,
 }
 
-/// An absolute periodic loop of a thread's own.
+/// An absolute periodic loop of one thread.
 #[derive(Debug)]
 pub struct Loop<I = Fixed> {
     schedule: Schedule<I>,
     overrun: Overrun,
     missed: u64,
-    /// Of these, the ones that a cycle has told of: a wait that a signal ended tells of none.
+    /// How many of these a returned cycle has reported: a wait that a signal ended reports none.
     told: u64,
     cycles: u64,
 }
@@ -241,7 +239,7 @@ impl<I: Intervals> Loop<I> {
         let missed = self.missed - self.told;
         self.told = self.missed;
         let woke_ns = clock::now_ns();
-        // One instruction that does nothing, by which the laboratory knows a wake-up.
+        // A no-operation by which the laboratory recognises a wake-up.
         clock::mark_woken();
         Ok(Cycle {
             due_ns,
@@ -250,13 +248,13 @@ impl<I: Intervals> Loop<I> {
         })
     }
 
-    /// Periods missed since the loop was made. Real-time safe.
+    /// Periods missed since the loop was created. Real-time safe.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Cycles run since the loop was made. Real-time safe.
+    /// Cycles run since the loop was created. Real-time safe.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.cycles
@@ -268,8 +266,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fixed_periods_are_passed_as_one_by_one() {
-        /// The same lengths, without the division.
+    fn skipping_fixed_periods_at_once_equals_skipping_them_one_by_one() {
+        /// The same lengths, advanced one by one without the division.
         struct Slow(u64);
         impl Intervals for Slow {
             fn next_ns(&mut self) -> u64 {
@@ -288,11 +286,11 @@ mod tests {
                 assert_eq!(at_once.advance(), one_by_one.advance());
             }
         }
-        // 10 s of ns, and more: one by one that would take the seconds of a real-time thread.
+        // 10 s of 1 ns periods: advancing one by one would take a real-time thread seconds.
         let mut shortest = Schedule::new(0, Fixed(1));
         assert_eq!(shortest.pass_over(1 << 60), 1 << 60);
         assert_eq!(shortest.advance(), (1 << 60) + 1);
-        // One that never comes.
+        // An instant that never comes.
         let mut never = Schedule::new(5, Fixed(u64::MAX));
         assert_eq!(never.pass_over(u64::MAX - 1), 0);
         assert_eq!(never.advance(), u64::MAX);
@@ -332,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn no_interval_is_below_the_shortest_and_one_is_as_short() {
+    fn the_shortest_interval_is_the_minimum_of_the_table() {
         assert_eq!(Fixed(5).shortest_ns(), 5);
         let mut intervals = Primes::new(1_000_000, 3);
         let drawn = (0..1_000).map(|_| intervals.next_ns()).min();
@@ -346,7 +344,7 @@ mod tests {
         assert_eq!(schedule.advance(), 1_000_000);
         assert_eq!(schedule.pass_over(1_005_000), 0);
         assert_eq!(schedule.advance(), 2_000_000);
-        // Due at 2 ms, woken at 1,002 ms: periods 3 ms to 1,002 ms have passed.
+        // Due at 2 ms, woken at 1,002 ms: the periods from 3 ms to 1,002 ms are missed.
         assert_eq!(schedule.pass_over(1_001_999_999), 999);
         assert_eq!(schedule.advance(), 1_002_000_000);
     }
@@ -362,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_keeps_its_phase_over_an_overrun_and_counts_it() {
+    fn a_loop_keeps_its_phase_after_an_overrun_and_counts_the_missed_periods() {
         let mut control = Loop::every(2_000_000, Overrun::Skip);
         let first = control.wait().unwrap();
         clock::sleep_until(first.due_ns + 7_000_000).unwrap();

@@ -1,7 +1,9 @@
-//! A ring of records whose size is known when the program runs, for C and for programs that have
-//! no type for them: one producer, one consumer, wait-free.
+//! A ring of records whose size is known at run time, for C and for programs without a Rust type
+//! for them: one producer, one consumer, wait-free.
 //!
-//! [`crate::ring`] is the one for Rust types. Both refuse and count what finds them full.
+//! [`crate::ring`] is the ring for Rust types. Both refuse and count records that find the ring
+//! full.
+
 #![expect(unsafe_code, reason = "the ring of bytes behind C's records")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -17,11 +19,11 @@ pub use turns::{Counter, Turns};
 use crate::sys::{cache, cgroup, tsan};
 use copy::{put, take};
 
-/// The most bytes that a ring of records may take: 1 GB.
+/// The size limit of a ring: 1 GB.
 pub const LARGEST: usize = 1 << 30;
 
-/// How far ahead of a push its slots are asked for, in bytes: 32 cache lines of 64. From 16 to 64
-/// lines the time of a record differs by 4 %; with 4 it is a fifth longer.
+/// How far ahead a push prefetches slots, in bytes: 32 cache lines of 64. Between 16 and 64 lines
+/// the time per record differs by 4 %; with 4 lines it is 20 % longer.
 const AHEAD: usize = 2048;
 
 /// [`AHEAD`] in slots.
@@ -33,7 +35,7 @@ const fn ahead_of(stride: usize) -> u64 {
     }
 }
 
-/// From one slot to the next: slots are aligned to 8.
+/// The distance between slots, which are aligned to 8 bytes.
 const fn stride_of(record: usize) -> usize {
     record.next_multiple_of(8)
 }
@@ -45,25 +47,25 @@ pub struct Records {
     slots: NonNull<u8>,
     layout: Layout,
     record: usize,
-    /// [`stride_of`] the record.
+    /// The stride for the record size.
     stride: usize,
     /// [`ahead_of`] the stride.
     ahead: u64,
 }
 
-// SAFETY: each slot is the producer's or the consumer's, as its turn says; `push` and `pop` are
-// unsafe: their callers keep each to one thread at a time.
+// SAFETY: a slot belongs to the producer or to the consumer, as the turns say. `push` and `pop`
+// are unsafe and require one thread at each end, so no two threads access a slot at once.
 unsafe impl Send for Records {}
-// SAFETY: as for Send: a slot's turn says which thread may touch it.
+// SAFETY: `Records` owns its allocation, and nothing in it belongs to one thread.
 unsafe impl Sync for Records {}
 
 impl Records {
-    /// A ring of at least `capacity` records of `record` bytes each, every page of it present.
+    /// Allocates a ring of at least `capacity` records of `record` bytes each, and prefaults it.
     /// Not real-time safe.
     ///
     /// # Errors
-    /// EINVAL for 0, or more than [`LARGEST`] bytes in all; ENOMEM, also where the memory control
-    /// group would kill.
+    /// EINVAL for 0, or for more than [`LARGEST`] bytes in total; ENOMEM, also when the
+    /// allocation would trigger the memory cgroup's OOM killer.
     pub fn new(record: usize, capacity: usize) -> io::Result<Self> {
         let error = io::Error::from_raw_os_error;
         let planned = || {
@@ -78,13 +80,14 @@ impl Records {
         };
         let (stride, capacity, bytes, layout) = planned().ok_or_else(|| error(libc::EINVAL))?;
         cgroup::allows(bytes)?;
-        // SAFETY: the size is not 0.
+        // SAFETY: the layout's size is not 0.
         let slots = unsafe { alloc_zeroed(layout) };
         let slots = NonNull::new(slots).ok_or_else(|| error(libc::ENOMEM))?;
         for offset in (0..bytes).step_by(4096) {
-            // SAFETY: within the allocation.
+            // SAFETY: `at` is less than the size of the allocation.
             let page = unsafe { slots.add(offset) };
-            // SAFETY: ours alone. Zeroed memory may not be present until it is written to.
+            // SAFETY: nothing else has the address yet. Zeroed memory may be absent until it is
+            // written to.
             unsafe { page.write_volatile(0) };
         }
         Ok(Self {
@@ -104,15 +107,15 @@ impl Records {
     /// One thread at a time pushes, and `record` has the size of a record.
     #[inline]
     pub unsafe fn push(&self, record: *const u8) -> bool {
-        // SAFETY: `put` gets a slot of as many bytes as `record` has.
+        // SAFETY: the slot and `record` both have the size of a record.
         let put = |slot| unsafe { put(slot, record, self.record) };
-        // SAFETY: one thread pushes.
+        // SAFETY: by contract one thread pushes at a time; the stride is this ring's.
         unsafe { self.push_by(self.stride, self.ahead, put) }
     }
 
-    /// Appends a record whose type the program knows: its size is a constant, and it is built in
-    /// its slot where the compiler can see how. False when the ring is full, which is counted.
-    /// Real-time safe: wait-free, no system call.
+    /// Appends a record of a known type: its size is a constant, and the compiler can often build
+    /// it in place. Returns false when the ring is full, which is counted. Real-time safe:
+    /// wait-free, no system call.
     ///
     /// # Safety
     /// One thread at a time pushes, and a record has the size of `T`.
@@ -120,26 +123,28 @@ impl Records {
     pub unsafe fn push_value<T: Copy>(&self, value: T) -> bool {
         debug_assert_eq!(size_of::<T>(), self.record);
         let put = |slot: *mut u8| {
-            // SAFETY: the slot has the bytes of a `T`, and is the producer's.
+            // SAFETY: the slot has room for a `T` and belongs to the producer now.
             unsafe { slot.cast::<T>().write_unaligned(value) };
         };
         let stride = const { stride_of(size_of::<T>()) };
         let ahead = const { ahead_of(stride_of(size_of::<T>())) };
-        // SAFETY: one thread pushes, and a record has the size of `T`.
+        // SAFETY: by contract one thread pushes at a time, and a record has the size of `T`, so
+        // the stride is this ring's.
         unsafe { self.push_by(stride, ahead, put) }
     }
 
-    /// Has the next slot filled, and passes it to the consumer; false when there is none.
+    /// Calls `fill` on the next free slot and publishes the slot to the consumer; false when none
+    /// is free.
     ///
-    /// A slot's cache line is in the consumer's cache, which read it last. It is asked for some
-    /// slots ahead, or the stores of each push would wait for it.
+    /// The consumer read the slot last, so its cache line is in the consumer's cache. The line is
+    /// prefetched some slots ahead; otherwise the stores of each push would wait for it.
     ///
     /// # Safety
     /// One thread at a time pushes, and `stride` is the ring's.
     #[inline(always)]
     unsafe fn push_by(&self, stride: usize, ahead: u64, fill: impl FnOnce(*mut u8)) -> bool {
         let place = |slot: u64| {
-            // SAFETY: the slot is below the capacity.
+            // SAFETY: the slot number is below the capacity.
             unsafe { self.slots.add(slot as usize * stride) }.as_ptr()
         };
         let soon = |slot| cache::prepare_write(place(slot));
@@ -160,9 +165,9 @@ impl Records {
     /// One thread at a time pops, and `record` has room for a record.
     #[inline]
     pub unsafe fn pop(&self, record: *mut u8) -> bool {
-        // SAFETY: `record` has room for a record, and the slot holds one.
+        // SAFETY: by contract `record` has room for a record, and the slot holds one.
         let take = |slot| unsafe { take(record, slot, self.record) };
-        // SAFETY: one thread pops.
+        // SAFETY: by contract one thread pops at a time; the stride is this ring's.
         unsafe { self.pop_by(self.stride, take) }
     }
 
@@ -177,11 +182,13 @@ impl Records {
         debug_assert_eq!(size_of::<T>(), self.record);
         // SAFETY: the slot holds a `T`, of any alignment.
         let take = |slot: *const u8| *value = unsafe { slot.cast::<T>().read_unaligned() };
-        // SAFETY: one thread pops, and a record has the size of `T`.
+        // SAFETY: by contract one thread pops at a time, and a record has the size of `T`, so the
+        // stride is this ring's.
         unsafe { self.pop_by(const { stride_of(size_of::<T>()) }, take) }
     }
 
-    /// Has the oldest slot read, and passes it back to the producer; false when there is none.
+    /// Calls `take` on the oldest slot and returns the slot to the producer; false when there is
+    /// none.
     ///
     /// # Safety
     /// One thread at a time pops, and `stride` is the ring's.
@@ -190,7 +197,7 @@ impl Records {
         let Some(slot) = self.turns.to_read() else {
             return false;
         };
-        // SAFETY: the slot is below the capacity.
+        // SAFETY: the slot number is below the capacity.
         let place = unsafe { self.slots.add(slot as usize * stride) };
         let (pushed, popped) = self.turns.names();
         tsan::acquire(pushed);
@@ -200,12 +207,12 @@ impl Records {
         true
     }
 
-    /// Takes the oldest records, at most `room` of them, one after the other without a gap, and
-    /// returns how many. Their slots are handed back at once, after the last. Real-time safe:
-    /// wait-free, no system call.
+    /// Copies the oldest records, at most `room`, without gaps, and returns how many. The slots
+    /// are returned to the producer together, after the last copy. Real-time safe: wait-free, no
+    /// system call.
     ///
     /// # Safety
-    /// One thread at a time pops or drains, and there is room for so many records at `records`.
+    /// One thread at a time pops or drains, and `records` has room for `room` records.
     #[inline]
     pub unsafe fn drain(&self, records: *mut u8, room: usize) -> usize {
         let count = self.turns.full().min(room as u64);
@@ -217,11 +224,11 @@ impl Records {
         let oldest = self.turns.to_read().unwrap_or(0);
         for number in 0..count {
             let slot = (oldest + number) & (self.turns.capacity - 1);
-            // SAFETY: the slot is below the capacity.
+            // SAFETY: the slot number is below the capacity.
             let place = unsafe { self.slots.add(slot as usize * self.stride) };
-            // SAFETY: the number is below the room.
+            // SAFETY: the record's index is below `room`.
             let record = unsafe { records.add(number as usize * self.record) };
-            // SAFETY: the slot is full, so the consumer's until it is handed back below.
+            // SAFETY: the slot is full, so it belongs to the consumer until it is returned below.
             unsafe { take(record, place.as_ptr(), self.record) };
         }
         tsan::release(popped);
@@ -235,7 +242,7 @@ impl Records {
         self.turns.refused()
     }
 
-    /// Records that fit. Real-time safe.
+    /// The number of records that fit. Real-time safe.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.turns.capacity as usize
@@ -244,7 +251,7 @@ impl Records {
 
 impl Drop for Records {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout, and nobody uses it any more.
+        // SAFETY: allocated by `new` with this layout; `drop` has the only reference left.
         unsafe { dealloc(self.slots.as_ptr(), self.layout) };
     }
 }
@@ -256,7 +263,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn impossible_rings_are_refused() {
+    fn a_ring_of_invalid_size_is_refused() {
         for (record, capacity) in [
             (0, 1),
             (1, 0),
@@ -271,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_odd_sizes_pass_from_thread_to_thread() {
+    fn records_of_odd_sizes_arrive_in_order_in_another_thread() {
         const COUNT: u8 = 200;
         let ring = Records::new(3, 4).unwrap();
         std::thread::scope(|scope| {
@@ -294,7 +301,7 @@ mod tests {
         });
     }
 
-    /// As C lays it out: with padding, and aligned to more than a slot.
+    /// Laid out as in C: with padding, and with a larger alignment than a slot's.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     #[repr(C, align(16))]
     struct Padded {
@@ -303,9 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn values_pass_from_thread_to_thread_as_they_are() {
+    fn values_arrive_unchanged_in_another_thread() {
         const COUNT: u64 = if cfg!(miri) { 300 } else { 30_000 };
-        // More slots than a push looks ahead, and fewer.
+        // More slots than a push prefetches ahead, and fewer.
         for capacity in [4, 4 * AHEAD / size_of::<Padded>()] {
             let ring = Records::new(size_of::<Padded>(), capacity).unwrap();
             let padded = |time: u64| Padded {
@@ -315,7 +322,7 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     for number in 0..COUNT {
-                        // SAFETY: this thread alone pushes, records of this size.
+                        // SAFETY: only this thread pushes, and the records have this size.
                         while !unsafe { ring.push_value(padded(number)) } {
                             std::thread::yield_now();
                         }
@@ -323,13 +330,13 @@ mod tests {
                 });
                 let mut seen = Padded::default();
                 for number in 0..COUNT {
-                    // SAFETY: this thread alone pops, and values of this type are pushed.
+                    // SAFETY: only this thread pops, and the records are values of this type.
                     while !unsafe { ring.pop_value(&mut seen) } {
                         std::thread::yield_now();
                     }
                     assert_eq!(seen, padded(number));
                 }
-                // SAFETY: as for the pops before.
+                // SAFETY: only this thread pops, and the records are values of this type.
                 assert!(!unsafe { ring.pop_value(&mut seen) });
                 assert_eq!(seen, padded(COUNT - 1));
             });
@@ -337,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_bytes_are_the_same_records() {
+    fn a_record_pushed_as_bytes_is_popped_as_a_value_and_vice_versa() {
         // 12 bytes, in slots of 16.
         type Triple = [u32; 3];
         let ring = Records::new(size_of::<Triple>(), 4).unwrap();
@@ -366,10 +373,10 @@ mod tests {
     }
 
     proptest! {
-        // Miri would take minutes for its strategies.
+        // Miri would need minutes for proptest's strategies.
         #[cfg_attr(miri, ignore)]
         #[test]
-        fn it_does_what_a_queue_does(
+        fn the_ring_behaves_like_a_bounded_queue(
             record in 1..40_usize,
             capacity in 1..20_usize,
             steps in proptest::collection::vec(any::<(Option<u8>, Option<u8>)>(), 0..200),
@@ -380,7 +387,7 @@ mod tests {
             for (push, room) in steps {
                 match (push, room) {
                     (Some(byte), _) => {
-                        // SAFETY: one thread, and as many bytes as a record has.
+                        // SAFETY: one thread, and `value` has the size of a record.
                         let taken = unsafe { ring.push(vec![byte; record].as_ptr()) };
                         prop_assert_eq!(taken, model.len() < ring.capacity());
                         if taken { model.push_back(byte) } else { lost += 1 }
@@ -388,7 +395,7 @@ mod tests {
                     (None, Some(room)) => {
                         let room = usize::from(room % 24);
                         let mut all = vec![0; record * room];
-                        // SAFETY: one thread, and room for so many records.
+                        // SAFETY: one thread, and `all` has room for the records requested.
                         let count = unsafe { ring.drain(all.as_mut_ptr(), room) };
                         prop_assert_eq!(count, room.min(model.len()));
                         let expected = model.drain(..count).flat_map(|byte| vec![byte; record]);

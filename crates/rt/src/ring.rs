@@ -1,8 +1,9 @@
 //! A wait-free ring with one producer and one consumer, for getting data out of
 //! a real-time thread.
 //!
-//! A full ring never blocks and never overwrites: the value is refused and the
-//! refusal is counted, so that the reader knows how much it has not seen.
+//! A full ring never blocks and never overwrites: it refuses the value and counts the refusal, so
+//! that the reader knows how many values it lost.
+
 #![expect(unsafe_code, reason = "slots shared by two threads")]
 
 use std::cell::UnsafeCell;
@@ -12,18 +13,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::sys::cgroup;
 
-/// Keeps what two threads write on different cache lines. 128 bytes, because
-/// x86's adjacent-line prefetcher pairs lines of 64.
+/// Puts data of two threads on different cache lines. 128 bytes, because x86's adjacent-line
+/// prefetcher pairs lines of 64.
 #[repr(align(128))]
 struct Line<T>(T);
 
 struct Shared<T> {
     slots: Box<[UnsafeCell<T>]>,
-    /// Values ever pushed; written by the producer alone.
+    /// Values ever pushed; written only by the producer.
     pushed: Line<AtomicUsize>,
-    /// Values ever popped; written by the consumer alone.
+    /// Values ever popped; written only by the consumer.
     popped: Line<AtomicUsize>,
-    /// Values refused; written by the producer alone.
+    /// Values refused; written only by the producer.
     refused: Line<AtomicU64>,
 }
 
@@ -31,7 +32,7 @@ struct Shared<T> {
 // `pushed`, and by the consumer only between `popped` and `pushed`; the two ranges
 // never overlap, and the Release/Acquire pairs on the counters order the accesses.
 unsafe impl<T: Send> Sync for Shared<T> {}
-// SAFETY: it owns its slots, and moving it moves no thread's access.
+// SAFETY: it owns its slots, and none of its fields depends on the thread that holds it.
 unsafe impl<T: Send> Send for Shared<T> {}
 
 /// The writing end.
@@ -39,13 +40,13 @@ pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     /// The slot that the next value goes into.
     next: *mut T,
-    /// The first slot that may not be written before the counters were looked at: the end of the
-    /// slots, or the first that is full as far as the consumer's counter was seen. One comparison
-    /// of a push sees both.
+    /// The first slot that may not be written before the counters are read again: the end of the
+    /// slots, or the first full slot as of the last reading of the consumer's counter. One
+    /// comparison per push covers both.
     stop: *mut T,
 }
 
-// SAFETY: its pointers are into the slots that it shares, and no thread's own.
+// SAFETY: its pointers lead into the shared slots, and don't depend on the thread.
 unsafe impl<T: Send> Send for Producer<T> {}
 
 /// The reading end.
@@ -54,10 +55,10 @@ pub struct Consumer<T> {
     popped: usize,
 }
 
-/// As [`try_ring`], for a program that can't go on without. Not real-time safe.
+/// Like [`try_ring`], for a program that can't run without the ring. Not real-time safe.
 ///
 /// # Panics
-/// When there is no memory for it, or the capacity is above 2^32.
+/// When memory is short, or the capacity is above 2^32.
 #[must_use]
 pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     match try_ring(capacity) {
@@ -66,13 +67,12 @@ pub fn ring<T: Copy + Send + Default>(capacity: usize) -> (Producer<T>, Consumer
     }
 }
 
-/// Makes a ring of at least `capacity` values (rounded up to a power of two, at
-/// least 2), its memory touched so that no push faults once it is locked. Not
-/// real-time safe.
+/// Creates a ring of at least `capacity` values (rounded up to a power of two, at least 2) and
+/// touches its memory, so that no push faults once it is locked. Not real-time safe.
 ///
 /// # Errors
-/// EINVAL when the capacity is above 2^32, ENOMEM when there is no memory for it, or the memory
-/// control group would kill.
+/// EINVAL when the capacity is above 2^32; ENOMEM when memory is short, also when the allocation
+/// would trigger the memory cgroup's OOM killer.
 pub fn try_ring<T: Copy + Send + Default>(
     capacity: usize,
 ) -> io::Result<(Producer<T>, Consumer<T>)> {
@@ -87,10 +87,10 @@ pub fn try_ring<T: Copy + Send + Default>(
         .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     slots.extend((0..capacity).map(|_| UnsafeCell::new(T::default())));
     let slots: Box<[UnsafeCell<T>]> = slots.into_boxed_slice();
-    // Written, not just reserved: each page is faulted in here. Volatile, for the compiler
-    // makes of all the zeros above an allocation that is zero by being absent.
+    // Written, not only reserved: each page is faulted in here. Volatile, because the compiler
+    // turns writing zeros into a zeroed allocation, whose pages are absent.
     for slot in &slots {
-        // SAFETY: the slot is a live T, and nobody else's yet.
+        // SAFETY: the slot is a live T, and no other thread has the ring yet.
         unsafe { slot.get().write_volatile(T::default()) };
     }
     let shared = Arc::new(Shared {
@@ -116,20 +116,20 @@ impl<T: Copy + Send> Producer<T> {
         if self.next == self.stop && !self.look_for_room() {
             return false;
         }
-        // SAFETY: `next` is a slot before `stop`: it lies outside popped..pushed, so the
-        // consumer doesn't look at it until the store below publishes it.
+        // SAFETY: `next` is before `stop`, so it lies outside popped..pushed: the consumer
+        // doesn't read it until the store below publishes it.
         unsafe { self.next.write(value) };
         // SAFETY: `stop` is at most one past the last slot, and `next` was before it.
         self.next = unsafe { self.next.add(1) };
-        // This thread alone writes the counter.
+        // Only this thread writes the counter.
         let pushed = &self.shared.pushed.0;
         let count = pushed.load(Ordering::Relaxed).wrapping_add(1);
         pushed.store(count, Ordering::Release);
         true
     }
 
-    /// Sees how far the consumer has come, and goes on at the first slot after the last;
-    /// `false` when there is no room, which is counted.
+    /// Reads the consumer's counter and sets `next` and `stop` for the free slots; `false` when
+    /// there are none, which is counted.
     #[cold]
     fn look_for_room(&mut self) -> bool {
         let shared = &*self.shared;
@@ -153,15 +153,15 @@ impl<T: Copy + Send> Producer<T> {
 }
 
 impl<T: Copy + Send> Consumer<T> {
-    /// Hands every value that is there to `take`, oldest first, and returns how
-    /// many. Wait-free; frees the slots as it returns.
+    /// Calls `take` on every available value, oldest first, and returns how many there were.
+    /// Wait-free; the slots are free when it returns.
     #[inline]
     pub fn drain(&mut self, mut take: impl FnMut(T)) -> usize {
         self.drain_slices(|values| values.iter().copied().for_each(&mut take))
     }
 
-    /// As [`Consumer::drain`], in at most two slices: the ring's end is between them.
-    /// Real-time safe, and wait-free, as far as `take` is.
+    /// Like [`Consumer::drain`], with at most two slices, split at the end of the ring. Real-time
+    /// safe and wait-free as far as `take` is.
     #[inline]
     pub fn drain_slices(&mut self, mut take: impl FnMut(&[T])) -> usize {
         let pushed = self.shared.pushed.0.load(Ordering::Acquire);
@@ -171,9 +171,9 @@ impl<T: Copy + Send> Consumer<T> {
         let to_the_end = count.min(capacity - from);
         for range in [from..from + to_the_end, 0..count - to_the_end] {
             let slots = &self.shared.slots[range];
-            // SAFETY: the slots lie within popped..pushed: they were written before
-            // the Acquire load above saw them, and the producer leaves them alone
-            // until the store below. An `UnsafeCell<T>` is laid out as its `T`.
+            // SAFETY: the slots lie within popped..pushed: they were written before the Acquire
+            // load above saw them, and the producer doesn't touch them until the store below. An
+            // `UnsafeCell<T>` has the layout of a `T`.
             let values = unsafe { &*(std::ptr::from_ref(slots) as *const [T]) };
             if !values.is_empty() {
                 take(values);
@@ -190,7 +190,7 @@ impl<T: Copy + Send> Consumer<T> {
         self.shared.refused.0.load(Ordering::Relaxed)
     }
 
-    /// How many values fit. Real-time safe.
+    /// The number of values that fit. Real-time safe.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.shared.slots.len()
@@ -202,8 +202,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_out_in_order_and_once() {
-        // Miri looks at each access, and takes its time.
+    fn every_value_is_popped_once_and_in_order() {
+        // Miri checks each access, which is slow.
         const COUNT: u64 = if cfg!(miri) { 3_000 } else { 300_000 };
         let (mut producer, mut consumer) = ring::<u64>(1024);
         let writer = std::thread::spawn(move || {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_split_at_the_end_of_the_ring_alone() {
+    fn slices_are_split_only_at_the_end_of_the_ring() {
         let (mut producer, mut consumer) = ring::<u32>(4);
         let mut seen = Vec::new();
         for (values, slices) in [

@@ -1,4 +1,4 @@
-//! Scheduling policies: set, and read back.
+//! Scheduling policies: setting them and reading them back.
 
 use std::io;
 
@@ -75,28 +75,28 @@ impl Policy {
     }
 }
 
-/// Schedules the calling thread. One system call; a real-time thread may lower
-/// itself with it, but it is meant for setting up.
+/// Sets the policy of the calling thread. One system call; meant for setting up, although a
+/// real-time thread may lower its own priority with it.
 ///
 /// # Errors
-/// EPERM without the right, EINVAL out of range, EBUSY when SCHED_DEADLINE's
-/// admission test refuses.
+/// EPERM without permission, EINVAL out of range, EBUSY when SCHED_DEADLINE's admission test
+/// refuses.
 pub fn set_current(policy: Policy) -> io::Result<()> {
     set(0, policy)
 }
 
-/// Schedules a thread (0: the caller). One system call; meant for setting up.
-/// [`crate::advice`] says what an error means.
+/// Sets the policy of a thread (0: the caller). One system call; meant for setting up.
+/// [`crate::advice`] explains each error.
 ///
 /// # Errors
-/// EPERM without the right, or for SCHED_DEADLINE when the thread may not use all CPUs;
-/// EINVAL out of range (runtime > deadline > period among them); EBUSY when
-/// SCHED_DEADLINE's admission test refuses; ESRCH for a dead thread.
+/// EPERM without permission, or for SCHED_DEADLINE when the thread may not use all CPUs; EINVAL
+/// out of range (e.g. runtime > deadline, deadline > period); EBUSY when SCHED_DEADLINE's
+/// admission test refuses; ESRCH for a dead thread.
 pub fn set(tid: i32, policy: Policy) -> io::Result<()> {
     task::set_scheduling(tid, &policy.attributes())
 }
 
-/// Whether a thread (0: the caller) runs at a real-time policy of any kind. One system call.
+/// Whether a thread (0: the caller) has a real-time policy of any kind. One system call.
 ///
 /// # Errors
 /// ESRCH for a dead thread.
@@ -108,8 +108,8 @@ pub fn is_real_time(tid: i32) -> io::Result<bool> {
     ))
 }
 
-/// Reads back how a thread (0: the caller) is scheduled. `None` for a policy that
-/// is none of ours (batch, idle, extensions). Real-time safe; one system call.
+/// Returns the policy of a thread (0: the caller). `None` for a policy that [`Policy`] doesn't
+/// contain (batch, idle, extensions). Real-time safe; one system call.
 ///
 /// # Errors
 /// ESRCH for a dead thread.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_out_of_range_is_refused_not_bent() {
+    fn a_priority_out_of_range_is_refused_and_not_clamped() {
         assert_eq!(
             set_current(Policy::Fifo(100)).unwrap_err().raw_os_error(),
             Some(libc::EINVAL)
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_thread_is_said_to_be_dead() {
+    fn a_dead_thread_gives_esrch() {
         assert_eq!(of(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 }

@@ -1,8 +1,9 @@
 //! A mutex with priority inheritance, and a condition variable on CLOCK_MONOTONIC.
 //!
-//! Rust's own `Mutex` has no priority inheritance: a low-priority holder that is
-//! kept off its CPU keeps a real-time thread waiting without bound. The mutex is the
-//! C library's, made with PTHREAD_PRIO_INHERIT.
+//! Rust's own `Mutex` has no priority inheritance: a low-priority holder that is preempted blocks
+//! a real-time thread without bound (priority inversion). This mutex is the C library's, with
+//! PTHREAD_PRIO_INHERIT.
+
 #![expect(unsafe_code, reason = "pthread's mutex and condition variable")]
 
 mod condvar;
@@ -24,37 +25,37 @@ pub use robust::{fill_robust_mutex_attributes, make_consistent};
 /// system call; for setting up.
 ///
 /// # Safety
-/// `attributes` is a writable place whose attributes, if it holds any, aren't used any more.
+/// `attributes` is writable; attributes that it may already hold aren't used any more.
 ///
 /// # Errors
 /// ENOTSUP where the C library has no priority inheritance.
 pub unsafe fn fill_mutex_attributes(attributes: *mut libc::pthread_mutexattr_t) -> io::Result<()> {
-    // SAFETY: the place is writable, and attributes that it may hold aren't used any more.
+    // SAFETY: by contract `attributes` is writable and holds nothing in use.
     check_returned(unsafe { libc::pthread_mutexattr_init(attributes) })?;
     // SAFETY: the attributes were initialised just now.
     check_returned(unsafe {
         libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT)
     })?;
-    // A normal mutex with priority inheritance hangs for ever when its holder
-    // locks it again (glibc waits on the kernel's EDEADLK); this type says so.
+    // A normal mutex with priority inheritance deadlocks when its holder locks it again (glibc
+    // waits on the kernel's EDEADLK); this type returns the error.
     // SAFETY: the attributes were initialised above.
     check_returned(unsafe {
         libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK)
     })
 }
 
-/// Initialises attributes of a condition variable whose timed wait counts on
-/// CLOCK_MONOTONIC. No system call; for setting up.
+/// Initialises attributes of a condition variable whose timed wait uses CLOCK_MONOTONIC. No
+/// system call; for setting up.
 ///
 /// # Safety
-/// `attributes` is a writable place whose attributes, if it holds any, aren't used any more.
+/// `attributes` is writable; attributes that it may already hold aren't used any more.
 ///
 /// # Errors
 /// None in practice.
 pub unsafe fn fill_condition_attributes(
     attributes: *mut libc::pthread_condattr_t,
 ) -> io::Result<()> {
-    // SAFETY: the place is writable, and attributes that it may hold aren't used any more.
+    // SAFETY: by contract `attributes` is writable and holds nothing in use.
     check_returned(unsafe { libc::pthread_condattr_init(attributes) })?;
     // SAFETY: the attributes were initialised just now.
     check_returned(unsafe { libc::pthread_condattr_setclock(attributes, libc::CLOCK_MONOTONIC) })
@@ -69,30 +70,31 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Locks a mutex of the C library and waits until an instant of CLOCK_MONOTONIC at most, in ns:
-/// what the C library returned, and ENOTSUP where it can't wait so. Real-time safe as
-/// [`PiMutex::lock_until`].
+/// Locks a mutex of the C library, waiting until an instant of CLOCK_MONOTONIC at most, in ns.
+/// Returns the result of the C library, and ENOTSUP where it can't wait on this clock. Real-time
+/// safe like [`PiMutex::lock_until`].
 ///
 /// # Safety
 /// `mutex` is initialised.
 #[must_use = "the mutex may not be held"]
 pub unsafe fn lock_until(mutex: *mut libc::pthread_mutex_t, at_ns: u64) -> c_int {
     if tsan::watches() {
-        // SAFETY: initialised, by contract.
+        // SAFETY: by contract the mutex is initialised.
         return unsafe { lock_by_looking(mutex, at_ns) };
     }
     let until = time::timespec(at_ns);
-    // SAFETY: initialised, by contract; the time is a live local.
+    // SAFETY: by contract the mutex is initialised; the time is a live local.
     match unsafe { pthread_mutex_clocklock(mutex, libc::CLOCK_MONOTONIC, &until) } {
-        // The time is well-formed, so it is the clock that is refused: FUTEX_LOCK_PI knows
-        // CLOCK_REALTIME alone, and FUTEX_LOCK_PI2 is Linux 5.14's.
+        // The time is well-formed, so EINVAL means that the clock is refused: FUTEX_LOCK_PI
+        // supports only CLOCK_REALTIME, and FUTEX_LOCK_PI2 exists since Linux 5.14.
         libc::EINVAL | libc::ENOSYS => libc::ENOTSUP,
         returned => returned,
     }
 }
 
-/// [`lock_until`] by calls that ThreadSanitizer knows: gcc 12's and clang 14's don't know
-/// `pthread_mutex_clocklock`, and report each unlock after it. The holder inherits nothing.
+/// Implements [`lock_until`] by polling with calls that ThreadSanitizer knows: gcc 12 and clang
+/// 14 don't know `pthread_mutex_clocklock`, and report each unlock after it. There is no priority
+/// inheritance.
 ///
 /// # Safety
 /// `mutex` is initialised.
@@ -100,7 +102,7 @@ pub unsafe fn lock_until(mutex: *mut libc::pthread_mutex_t, at_ns: u64) -> c_int
 unsafe fn lock_by_looking(mutex: *mut libc::pthread_mutex_t, at_ns: u64) -> c_int {
     let _held = cancel::hold();
     loop {
-        // SAFETY: initialised, by contract.
+        // SAFETY: by contract the mutex is initialised.
         match unsafe { libc::pthread_mutex_trylock(mutex) } {
             libc::EBUSY if time::monotonic_now() >= at_ns => return libc::ETIMEDOUT,
             libc::EBUSY => std::thread::sleep(std::time::Duration::from_millis(1)),
@@ -109,29 +111,28 @@ unsafe fn lock_by_looking(mutex: *mut libc::pthread_mutex_t, at_ns: u64) -> c_in
     }
 }
 
-/// A mutex whose holder inherits the priority of the highest thread that waits.
+/// A mutex whose holder inherits the priority of the highest-priority waiting thread.
 ///
-/// A panic of the holder unlocks it, and it isn't poisoned as `std::sync::Mutex` is: the next
-/// thread gets the value as the panic left it. A lock that failed for ever would stop the
+/// When the holder panics the mutex is unlocked, but not poisoned as `std::sync::Mutex` is: the
+/// next thread gets the value as the panic left it. A mutex that stayed locked would stop the
 /// real-time threads too.
 pub struct PiMutex<T: ?Sized> {
-    /// Boxed: a pthread mutex must not move once it is in use.
+    /// Boxed, because a pthread mutex must not move once it is in use.
     raw: ManuallyDrop<Box<UnsafeCell<libc::pthread_mutex_t>>>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the mutex gives access to one thread at a time, so the value only has to
-// be allowed to be touched by another thread.
+// SAFETY: the mutex gives one thread at a time access to the value, so T only has to be Send.
 unsafe impl<T: ?Sized + Send> Sync for PiMutex<T> {}
-// SAFETY: moving the mutex moves the box's pointer, not the pthread mutex itself;
-// it isn't locked while it can be moved.
+// SAFETY: moving the PiMutex moves the box's pointer, not the pthread mutex; and no guard exists
+// while it is moved, so it isn't locked.
 unsafe impl<T: ?Sized + Send> Send for PiMutex<T> {}
 
-/// What fills attributes in.
+/// A function that initialises attributes.
 type Fill = unsafe fn(*mut libc::pthread_mutexattr_t) -> io::Result<()>;
 
 impl<T> PiMutex<T> {
-    /// Makes an unlocked mutex. Not real-time safe (allocates).
+    /// Creates an unlocked mutex. Not real-time safe (allocates).
     ///
     /// # Errors
     /// ENOTSUP where the kernel has no priority inheritance.
@@ -156,18 +157,18 @@ impl<T> PiMutex<T> {
 }
 
 impl<T: ?Sized> PiMutex<T> {
-    /// Locks. Real-time safe: no system call unless another thread holds it, and
-    /// then the holder runs at our priority.
+    /// Locks the mutex. Real-time safe: no system call unless another thread holds it; while this
+    /// thread waits, the holder inherits its priority.
     ///
     /// # Errors
-    /// EDEADLK when the calling thread holds it already.
+    /// EDEADLK when the calling thread already holds it.
     #[inline]
     pub fn lock(&self) -> io::Result<PiGuard<'_, T>> {
         // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
         self.guard(unsafe { libc::pthread_mutex_lock(self.raw.get()) })
     }
 
-    /// The guard of a lock that the C library answered like this.
+    /// The guard, or the error, for a result of the C library.
     #[inline]
     fn guard(&self, returned: c_int) -> io::Result<PiGuard<'_, T>> {
         let owner_died = returned == libc::EOWNERDEAD;
@@ -181,13 +182,13 @@ impl<T: ?Sized> PiMutex<T> {
         })
     }
 
-    /// As [`PiMutex::lock`], and waits until an instant of CLOCK_MONOTONIC at most, in ns; `None`
-    /// at the instant. Real-time safe in the same way.
+    /// Like [`PiMutex::lock`], but waits until an instant of CLOCK_MONOTONIC at most, in ns;
+    /// `None` when the instant is reached. Real-time safe in the same way.
     ///
     /// # Errors
-    /// As [`PiMutex::lock`]; ENOTSUP where the mutex is held and the kernel (before 5.14) or the C
-    /// library (glibc before 2.35) can't count on CLOCK_MONOTONIC for one with priority
-    /// inheritance.
+    /// Those of [`PiMutex::lock`]; ENOTSUP when the mutex is held and the kernel (before 5.14) or
+    /// the C library (glibc before 2.35) doesn't support CLOCK_MONOTONIC for a mutex with
+    /// priority inheritance.
     #[inline]
     pub fn lock_until(&self, at_ns: u64) -> io::Result<Option<PiGuard<'_, T>>> {
         // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
@@ -197,8 +198,8 @@ impl<T: ?Sized> PiMutex<T> {
         }
     }
 
-    /// Locks if no thread holds it; `None` when one does, the caller too. Real-time safe: no
-    /// system call.
+    /// Locks the mutex if it is unlocked; `None` when any thread, even the caller, holds it.
+    /// Real-time safe: no system call.
     ///
     /// # Errors
     /// None in practice.
@@ -206,7 +207,7 @@ impl<T: ?Sized> PiMutex<T> {
     pub fn try_lock(&self) -> io::Result<Option<PiGuard<'_, T>>> {
         // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
         match unsafe { libc::pthread_mutex_trylock(self.raw.get()) } {
-            // EDEADLK is glibc's answer where the caller holds one with ERRORCHECK.
+            // glibc returns EDEADLK when the caller holds an error-checking mutex.
             libc::EBUSY | libc::EDEADLK => Ok(None),
             returned => self.guard(returned).map(Some),
         }
@@ -216,19 +217,19 @@ impl<T: ?Sized> PiMutex<T> {
 impl<T: ?Sized> Drop for PiMutex<T> {
     fn drop(&mut self) {
         let raw = self.raw.get();
-        // A guard that was forgotten leaves it locked, and a robust one in the C library's list of
-        // those that its holder has, which writes to it later: glibc's destroy doesn't mind.
-        // SAFETY: initialised in `new`, and destroyed below alone.
+        // A forgotten guard leaves the mutex locked. A robust mutex is then in the C library's list of held
+        // mutexes, and the library writes to it later; glibc's destroy doesn't prevent that.
+        // SAFETY: initialised in `new`, and destroyed only below.
         match unsafe { libc::pthread_mutex_trylock(raw) } {
-            // SAFETY: EDEADLK says that this thread holds it, the others that it does now.
+            // SAFETY: this thread holds the mutex: from before if EDEADLK, else since this call.
             0 | libc::EOWNERDEAD | libc::EDEADLK => unsafe { libc::pthread_mutex_unlock(raw) },
             libc::ENOTRECOVERABLE => 0,
-            // Another thread's: the memory stays.
+            // Another thread holds it, so the memory is leaked.
             _ => return,
         };
-        // SAFETY: nobody holds a borrow any more, and it is unlocked; destroyed once.
+        // SAFETY: no borrow of the mutex is left and it is unlocked; destroyed once.
         unsafe { libc::pthread_mutex_destroy(raw) };
-        // SAFETY: dropped here alone, and not used after that.
+        // SAFETY: dropped only here, and not used after that.
         unsafe { ManuallyDrop::drop(&mut self.raw) };
     }
 }
@@ -236,27 +237,28 @@ impl<T: ?Sized> Drop for PiMutex<T> {
 /// Access to the value of a locked [`PiMutex`]; unlocks when dropped.
 pub struct PiGuard<'a, T: ?Sized> {
     mutex: &'a PiMutex<T>,
-    /// Whether the thread that held it before ended with it, and nobody has said since that the
-    /// value is whole.
+    /// Whether the previous holder ended while it held the mutex, and the value was not declared
+    /// consistent since.
     owner_died: bool,
-    /// A priority-inheriting mutex is unlocked by the thread that locked it.
+    /// Not Send: the thread that locked a priority-inheriting mutex must unlock it.
     not_send: PhantomData<*const ()>,
 }
 
 impl<T: ?Sized> PiGuard<'_, T> {
-    /// Gives the mutex up while `between` runs, and takes it back.
+    /// Unlocks the mutex while `between` runs, and locks it again.
     #[inline]
     fn without<R>(&mut self, between: impl FnOnce() -> R) -> R {
         let raw = self.mutex.raw.get();
-        // SAFETY: this thread holds the mutex, and `self` is borrowed alone: nobody has a
-        // reference to the value.
+        // SAFETY: this thread holds the mutex, and `self` is borrowed exclusively, so no
+        // reference to the value exists.
         unsafe { libc::pthread_mutex_unlock(raw) };
         let result = between();
         // SAFETY: the mutex was initialised in `new` and outlives the guard.
         match unsafe { libc::pthread_mutex_lock(raw) } {
             0 => self.owner_died = false,
             libc::EOWNERDEAD => self.owner_died = true,
-            // The guard would be one without its mutex: a robust one that was given up.
+            // Returning would leave a guard without its mutex, a robust one that is not
+            // recoverable.
             _ => std::process::abort(),
         }
         result
@@ -295,7 +297,7 @@ mod tests {
     use crate::clock;
 
     #[test]
-    fn the_value_is_seen_by_one_thread_at_a_time() {
+    fn no_increment_under_the_mutex_is_lost() {
         let counter = PiMutex::new(0u64).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_tried_without_a_wait() {
+    fn try_lock_never_waits() {
         let mutex = PiMutex::new(5).unwrap();
         let held = mutex.try_lock().unwrap().expect("nobody holds it");
         assert!(mutex.try_lock().unwrap().is_none());
@@ -336,11 +338,11 @@ mod tests {
     }
 
     #[test]
-    fn a_timed_lock_ends_at_its_instant_and_not_before() {
+    fn a_timed_lock_fails_at_its_instant_and_not_before() {
         let mutex = PiMutex::new(7).unwrap();
         let at = || clock::now_ns() + 2_000_000;
         {
-            // In the past is soon enough where nobody holds it.
+            // An instant in the past is sufficient when the mutex is free.
             let held = mutex.lock_until(1).unwrap().expect("nobody holds it");
             let again = mutex.lock_until(at()).map(drop);
             assert_eq!(again.unwrap_err().raw_os_error(), Some(libc::EDEADLK));
@@ -364,8 +366,8 @@ mod tests {
         });
     }
 
-    /// The C library has a list of the robust mutexes that a thread holds, and writes to them when
-    /// it locks another one.
+    /// The C library keeps a list of the robust mutexes that a thread holds, and writes to them
+    /// when the thread locks another one.
     #[test]
     fn a_mutex_that_is_dropped_while_it_is_held_leaves_no_trace_in_other_memory() {
         const PATTERN: u8 = 0x5a;
@@ -374,16 +376,16 @@ mod tests {
         std::mem::forget(held.lock().unwrap());
         let place = held.raw.get() as usize;
         drop(held);
-        // Where the allocator has it back, one of these lies there.
+        // If the allocator reuses the memory of the mutex, one of these is there.
         let blocks: Vec<Vec<u8>> = (0..64).map(|_| vec![PATTERN; size]).collect();
         let other = PiMutex::robust(()).unwrap();
         drop(other.lock().unwrap());
         let whole = |block: &Vec<u8>| block.iter().all(|&byte| byte == PATTERN);
         assert!(blocks.iter().all(whole));
-        // Held by this thread, it was unlocked, and its memory is free.
+        // The mutex, held by this thread, was unlocked, and its memory is free.
         assert!(blocks.iter().any(|block| block.as_ptr() as usize == place));
 
-        // One that another thread ended with, and one that another thread holds.
+        // A mutex whose holder ended, and one that another thread holds.
         let left = PiMutex::robust(()).unwrap();
         let mutex = PiMutex::new(()).unwrap();
         std::thread::scope(|scope| {
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn locking_twice_is_an_error_not_a_hang() {
+    fn locking_twice_is_an_error_and_not_a_deadlock() {
         let mutex = PiMutex::new(()).unwrap();
         let _held = mutex.lock().unwrap();
         let again = mutex.lock().map(drop);

@@ -1,17 +1,16 @@
-//! Hardware watchpoints: who writes this?
+//! Hardware watchpoints: find the code that writes to an address.
 //!
-//! A [`Watchpoint`] watches 1, 2, 4 or 8 aligned bytes with the processor's debug registers,
-//! at no cost to any other access. Each write by a thread of this process ends in SIGTRAP on
-//! that thread, right behind the instruction that wrote; the handler that [`watch`] installs
-//! notes who, where and when, and the program goes on. That finds who tramples a stack: watch
-//! the word that is found destroyed, at the lowest part that should never be reached or in a
-//! frame that is trampled, and read [`Watchpoint::hits`].
+//! A [`Watchpoint`] watches 1, 2, 4 or 8 aligned bytes with the processor's debug registers, at
+//! no cost to any other access. Each write by a thread of this process raises SIGTRAP in that
+//! thread, right after the instruction that wrote. The handler that [`watch`] installs records
+//! thread, place and time, and the program continues. Use it to find the code that corrupts a
+//! stack: watch the corrupted word, and read [`Watchpoint::hits`].
 //!
-//! A processor has few of them: four on x86-64. Writes that the kernel makes for a thread
-//! (`read` into the variable) are not seen.
+//! A processor has few of them: four on x86-64. Writes that the kernel makes for a thread (`read`
+//! into the variable) are not seen.
 //!
-//! Threads that are there when it is set are watched, and those that they start afterwards;
-//! of one that starts just while it is set, a write may count twice.
+//! It covers the threads that exist when it is set, and those that they start afterwards; a write
+//! of a thread that starts at that moment may count twice.
 #![expect(
     unsafe_code,
     reason = "the handler of a signal that a breakpoint raises"
@@ -38,7 +37,7 @@ pub enum Access {
 /// One access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit {
-    /// The thread.
+    /// The id of the thread.
     pub tid: libc::pid_t,
     /// Its instruction pointer when the access was done: the instruction after it.
     pub instruction: usize,
@@ -48,21 +47,20 @@ pub struct Hit {
     pub time_ns: u64,
 }
 
-/// Why nothing is watched.
+/// Why a watchpoint could not be set.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The processor's slots are used up, by this or another process (ENOSPC).
+    /// No slot of the processor is free; this or another process uses them (ENOSPC).
     NoSlot,
-    /// The address isn't aligned to the length, or the length isn't one of 1, 2, 4 and 8
-    /// (EINVAL).
+    /// The address isn't aligned to the length, or the length isn't 1, 2, 4 or 8 (EINVAL).
     Misaligned,
-    /// The processor or the kernel has no watchpoints, or no signals of them: Linux 5.13
-    /// has (ENOTSUP).
+    /// The processor or the kernel doesn't support watchpoints, or not with signals, which need
+    /// Linux 5.13 (ENOTSUP).
     NoHardware,
     /// Not permitted (EACCES, EPERM): see `kernel.perf_event_paranoid`.
     Forbidden(io::Error),
-    /// Anything else.
+    /// Any other error.
     System(io::Error),
 }
 
@@ -102,7 +100,7 @@ impl WatchError {
         }
     }
 
-    /// The address and the length are known to be good.
+    /// For an error of the kernel: address and length were already checked.
     fn of(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOSPC) => Self::NoSlot,
@@ -149,9 +147,9 @@ impl fmt::Display for WatchError {
 
 impl std::error::Error for WatchError {}
 
-/// Watchpoints that a process can have at a time; no processor has more.
+/// The largest number of watchpoints of a process; no processor has more.
 const SLOTS: usize = 16;
-/// Hits of each that are kept: the first ones. The others are counted.
+/// The number of hits kept per watchpoint: the first ones. Further hits are only counted.
 pub const KEPT: usize = 64;
 
 struct Entry {
@@ -183,13 +181,13 @@ static HITS: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// What the signals of a slot carry: its address. Another copy of this library in the process, in
-/// a plugin for one, has slots of its own.
+/// The value that the signals of a slot carry: its address. Another copy of this library in the
+/// process, for example in a plugin, has slots of its own.
 fn mark(slot: usize) -> u64 {
     (&raw const HITS[slot]) as u64
 }
 
-/// The slot that a signal with this mark is of, if it is one of ours.
+/// The slot of a signal with this mark, if it is one of ours.
 fn slot_of(mark: u64) -> Option<usize> {
     let offset = (mark as usize).wrapping_sub(HITS.as_ptr() as usize);
     let slot = offset / size_of::<Slot>();
@@ -203,14 +201,14 @@ const TRAP_PERF: i32 = 6;
 #[derive(Debug)]
 pub struct Watchpoint {
     slot: usize,
-    /// One for each thread that was there.
+    /// One event for each thread that existed.
     threads: Vec<OwnedFd>,
 }
 
 /// Watches the `length` bytes at `address` in all threads of the process.
 ///
-/// The first call takes over SIGTRAP; signals that aren't ours go to the handler that was
-/// there. Not real-time safe.
+/// The first call installs a handler for SIGTRAP; it passes other signals on to the previous
+/// handler. Not real-time safe.
 ///
 /// # Errors
 /// See [`WatchError`].
@@ -232,8 +230,8 @@ pub fn watch(address: usize, length: usize, access: Access) -> Result<Watchpoint
     }
 }
 
-/// Sets it for every thread that there is. New ones inherit it from those that have it, so
-/// it is looked again until no thread is new.
+/// Sets it for every existing thread. New threads inherit it from their creators, so the list is
+/// read again until it contains no new thread.
 fn attach(
     slot: usize,
     address: usize,
@@ -258,9 +256,9 @@ fn attach(
             seen.push(tid);
             match perf::set_breakpoint(tid, &breakpoint) {
                 Ok(descriptor) => threads.push(descriptor),
-                // It has ended meanwhile.
+                // The thread has ended in the meantime.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                // A second one on a thread that inherited the first takes a slot in vain.
+                // On a thread that inherited the first, a second one would waste a slot.
                 Err(error) if known > 0 && error.raw_os_error() == Some(libc::ENOSPC) => {}
                 Err(error) => return Err(WatchError::of(error)),
             }
@@ -307,8 +305,8 @@ impl Watchpoint {
         (0..KEPT).map_while(|index| self.hit(index)).collect()
     }
 
-    /// The hit of this number, from 0; `None` where there are not so many, or it isn't kept.
-    /// Real-time safe.
+    /// The hit with this index, from 0; `None` if there are fewer, or it wasn't kept. Real-time
+    /// safe.
     #[must_use]
     pub fn hit(&self, index: usize) -> Option<Hit> {
         let entry = HITS[self.slot].entries.get(index)?;
@@ -327,13 +325,13 @@ impl Watchpoint {
 
 impl Drop for Watchpoint {
     fn drop(&mut self) {
-        // Before the slot is another's: the kernel delivers no signal of it after this.
+        // Before the slot is reused: after this the kernel delivers no signal of it.
         self.threads.clear();
         release(self.slot);
     }
 }
 
-/// What SIGTRAP did before; kept for signals that aren't ours.
+/// The previous action for SIGTRAP, for signals that aren't ours.
 static BEFORE: Mutex<Option<()>> = Mutex::new(None);
 static BEFORE_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static BEFORE_TELLS: AtomicBool = AtomicBool::new(false);
@@ -349,9 +347,9 @@ fn install_handler() -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_trap as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: all-zero bytes are a value of this plain C struct.
+    // SAFETY: all-zero bytes are a valid value of this plain C struct.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both structs are live; the handler calls async-signal-safe functions alone.
+    // SAFETY: both structs are live; the handler calls only async-signal-safe functions.
     super::sys::check(unsafe { libc::sigaction(libc::SIGTRAP, &action, &mut before) })?;
     BEFORE_TELLS.store(before.sa_flags & libc::SA_SIGINFO != 0, Ordering::Relaxed);
     BEFORE_HANDLER.store(before.sa_sigaction, Ordering::Release);
@@ -371,7 +369,7 @@ struct TrapInfo {
 }
 
 extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel hands over a whole siginfo_t, which begins like this.
+    // SAFETY: the kernel passes a whole siginfo_t, which begins like this struct.
     let told = unsafe { info.cast::<TrapInfo>().read() };
     let ours = slot_of(told.data).filter(|_| told.code == TRAP_PERF);
     let Some(slot) = ours else {
@@ -394,7 +392,7 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 
 /// Instruction and stack pointer of the interrupted code.
 fn place(context: *mut libc::c_void) -> (usize, usize) {
-    // SAFETY: the kernel hands the context over as a ucontext_t.
+    // SAFETY: the kernel passes the context as a ucontext_t.
     let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
     #[cfg(target_arch = "x86_64")]
     return (
@@ -416,18 +414,18 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     match BEFORE_HANDLER.load(Ordering::Acquire) {
         libc::SIG_IGN => {}
         libc::SIG_DFL => {
-            // SAFETY: async-signal-safe; the signal ends the process when this returns.
+            // SAFETY: async-signal-safe; the signal ends the process when the handler returns.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
-            // SAFETY: raise is async-signal-safe; the default action ends the process.
+            // SAFETY: raise is async-signal-safe and takes no pointer.
             unsafe { libc::raise(signal) };
         }
         handler if BEFORE_TELLS.load(Ordering::Relaxed) => {
-            // SAFETY: this is what was installed with SA_SIGINFO.
+            // SAFETY: a handler that was installed with SA_SIGINFO has this type.
             let handler: Telling = unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: this is what was installed without it.
+            // SAFETY: a handler that was installed without SA_SIGINFO has this type.
             let handler: Plain = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }

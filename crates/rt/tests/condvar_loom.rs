@@ -1,5 +1,5 @@
-//! Every interleaving of waiting and notifying threads of the condition variable, by loom. A
-//! wake-up that is lost is a deadlock here, for no wait has an end in time.
+//! Checks every interleaving of waiting and notifying threads of the condition variable with
+//! loom. A lost wake-up is a deadlock here, because no wait has a time limit.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +9,18 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use punctual_rt::sync::{Futex, Notices};
 
-/// First in, first out.
+/// The sleeping threads, first in, first out.
 #[derive(Default)]
 struct Queue {
-    /// How many ever fell asleep, and how many of them were woken.
+    /// How many ever slept, and how many of them were woken.
     asleep: u32,
     woken: u32,
-    /// No wait lasts beyond this.
+    /// No wait continues after this.
     over: bool,
 }
 
-/// A futex as the kernel makes it: the look at the word and the place in the queue are one
-/// step for whoever wakes.
+/// A futex like the kernel's: checking the word and joining the queue are one step for a waking
+/// thread.
 #[derive(Clone)]
 struct Watched(Arc<Word>);
 
@@ -39,7 +39,7 @@ impl Watched {
         }))
     }
 
-    /// The instant comes until which everybody sleeps.
+    /// The time limit of all sleeping threads is reached.
     fn time_passes(&self) {
         self.0.queue.lock().unwrap().over = true;
         self.0.bell.notify_all();
@@ -79,7 +79,7 @@ impl Futex for Watched {
 }
 
 struct Model {
-    /// How many may go on.
+    /// How many threads may continue.
     tokens: Mutex<u32>,
     notices: Notices<Watched>,
     number: Watched,
@@ -95,7 +95,7 @@ impl Model {
         })
     }
 
-    /// What `Condvar::wait_until` in its loop does.
+    /// The loop around `Condvar::wait_until`.
     fn take(&self) {
         let mut tokens = self.tokens.lock().unwrap();
         while *tokens == 0 {
@@ -132,7 +132,7 @@ fn a_notification_is_never_lost() {
     });
 }
 
-/// Two wait, and each is let go.
+/// Two threads wait, and each is released.
 fn two_go_on(notify: fn(&Model)) {
     bounded(2).check(move || {
         let model = Model::new();
@@ -148,7 +148,7 @@ fn two_go_on(notify: fn(&Model)) {
 }
 
 #[test]
-fn each_notification_lets_one_go_on() {
+fn each_notification_releases_one_thread() {
     two_go_on(|model| {
         model.give(1);
         model.give(1);
@@ -156,12 +156,12 @@ fn each_notification_lets_one_go_on() {
 }
 
 #[test]
-fn a_notification_to_all_lets_all_go_on() {
+fn a_notification_to_all_releases_all_threads() {
     two_go_on(|model| model.give(2));
 }
 
 #[test]
-fn a_look_without_the_mutex_is_found_out() {
+fn loom_finds_the_lost_wake_up_of_a_check_without_the_mutex() {
     static SLEPT_THROUGH: AtomicBool = AtomicBool::new(false);
     loom::model(|| {
         let model = Model::new();

@@ -1,4 +1,4 @@
-//! Processor sets of this machine, made and removed.
+//! Creates and removes processor sets of this machine.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use punctual_rt::affinity;
 use punctual_rt::cpuset::{Cpuset, CpusetError, Cpusets, Version};
 
-/// The sets of this machine, and a CPU for one; none where there can be none.
+/// The sets of this machine, and a CPU for one; `None` where sets aren't possible.
 fn sets() -> Option<(MutexGuard<'static, ()>, Cpusets, usize)> {
-    // Two tests want the same CPU for themselves.
+    // Two tests need the same CPU exclusively.
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: geteuid has no precondition.
@@ -34,7 +34,7 @@ fn sets() -> Option<(MutexGuard<'static, ()>, Cpusets, usize)> {
     Some((alone, sets, cpus[cpus.len() - 1]))
 }
 
-/// Removes a set also when a test fails.
+/// Removes a set even when the test fails.
 struct Removed(Cpuset);
 
 impl Drop for Removed {
@@ -57,7 +57,7 @@ fn name(part: &str) -> String {
 }
 
 #[test]
-fn a_set_is_made_used_and_removed() {
+fn a_set_is_created_used_and_removed() {
     let Some((_alone, sets, cpu)) = sets() else {
         return;
     };
@@ -91,7 +91,7 @@ fn a_set_is_made_used_and_removed() {
     let process = child.0.id() as libc::pid_t;
     set.0.take(process).expect("moved");
     assert_eq!(affinity::of(process).expect("affinity"), [cpu]);
-    // By another process, which knows the name alone; with a task inside.
+    // Removal as by another process that only knows the name, with a task in the set.
     let found = sets.find(&name).expect("found");
     found.remove().expect("removed");
     found.remove().expect("removing again does nothing");
@@ -111,7 +111,7 @@ fn a_process_that_waits() {
 }
 
 #[test]
-fn what_is_taken_is_refused_with_the_kernels_reason() {
+fn a_cpu_of_another_set_is_refused_with_the_kernels_reason() {
     let Some((_alone, sets, cpu)) = sets() else {
         return;
     };
@@ -137,7 +137,7 @@ fn what_is_taken_is_refused_with_the_kernels_reason() {
 }
 
 #[test]
-fn wrong_names_and_no_cpus() {
+fn invalid_names_and_empty_cpu_lists_are_refused() {
     let sets = Cpusets::at("/no/such/hierarchy", Version::Two);
     for name in ["", ".", "..", "a/b", "a\nb"] {
         assert!(
@@ -150,9 +150,9 @@ fn wrong_names_and_no_cpus() {
     assert_eq!(gone.errno(), libc::ENOENT);
 }
 
-/// A hierarchy of version 2 that answers as kernels do: the write succeeds.
+/// A v2 hierarchy that behaves like the kernel's: the write succeeds.
 #[test]
-fn the_state_is_read_back() {
+fn an_invalid_partition_is_reported_with_the_kernels_reason() {
     let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpuset");
     let _ = std::fs::remove_dir_all(&root);
     let folder = root.join("set");

@@ -1,5 +1,5 @@
-//! docs/library.md lists the public items of this crate, all of them and no others, and each
-//! function's documentation says whether a real-time thread may call it.
+//! docs/library.md lists exactly the public items of this crate, and each function's
+//! documentation says whether a real-time thread may call it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,14 +13,14 @@ fn source(module: &str) -> (PathBuf, String) {
         .find(|path| path.exists())
         .expect("the module has a file");
     let text = fs::read_to_string(&path).expect("the module is read");
-    // Tests end a file.
+    // Unit tests are at the end of a file.
     let tests = ["\n#[cfg(test)]", "\n#[cfg(all(test"];
     let end = tests.iter().filter_map(|begin| text.find(begin)).min();
     let code = text[..end.unwrap_or(text.len())].to_owned();
     (path, code)
 }
 
-/// The public modules: those that programs use.
+/// The public modules.
 fn modules() -> Vec<String> {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"));
     let lib = lib.expect("lib.rs");
@@ -30,7 +30,7 @@ fn modules() -> Vec<String> {
         .collect()
 }
 
-/// The word after any of these, at the beginning of a line.
+/// The name of a public item that is declared in this line.
 fn item(line: &str) -> Option<&str> {
     let mut words = line.strip_prefix("pub ")?.split_whitespace().peekable();
     while words
@@ -50,7 +50,7 @@ fn item(line: &str) -> Option<&str> {
     words.next()?.split(['(', '<', ':', ';', '{']).next()
 }
 
-/// What a module gives to programs, without what is hidden from them.
+/// The public items of a module, without hidden ones.
 fn items(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut hidden = false;
@@ -69,7 +69,7 @@ fn items(code: &str) -> BTreeSet<String> {
         let names = path.rsplit("::").next().unwrap_or_default();
         let names = path.split_once('{').map_or(names, |(_, names)| names);
         let names = names.trim_end_matches('}').split(',').map(str::trim);
-        // Under the name that programs know it by.
+        // The name under which programs know it.
         let names = names.filter_map(|name| name.rsplit(" as ").next());
         found.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
     }
@@ -90,12 +90,15 @@ fn the_reference_lists_every_public_item() {
         .map(|line| line.split('`').skip(1).step_by(2).collect())
         .collect();
     let documented: BTreeSet<&str> = rows.iter().map(|row| row[0]).collect();
-    // What is below talks to the kernel for the rest, and isn't for programs.
+    // `sys` contains the system calls for the other modules, and isn't for programs.
     let modules: Vec<String> = modules().into_iter().filter(|name| name != "sys").collect();
     let all: BTreeSet<&str> = modules.iter().map(String::as_str).collect();
     assert_eq!(documented, all, "modules in docs/library.md and in lib.rs");
     for module in &modules {
-        let row = rows.iter().find(|row| row[0] == module).expect("as above");
+        let row = rows
+            .iter()
+            .find(|row| row[0] == module)
+            .expect("a row for the module");
         let listed: BTreeSet<String> = row[1..].iter().map(|&name| name.to_owned()).collect();
         let listed_row = items(&source(module).1)
             .iter()
@@ -105,12 +108,12 @@ fn the_reference_lists_every_public_item() {
         assert_eq!(
             listed,
             items(&source(module).1),
-            "docs/library.md wants: | `{module}` | {listed_row} |"
+            "docs/library.md needs: | `{module}` | {listed_row} |"
         );
     }
 }
 
-/// The documentation right above a line.
+/// The documentation directly above a line.
 fn comment(lines: &[&str], at: usize) -> String {
     let mut above: Vec<&str> = lines[..at]
         .iter()
@@ -122,7 +125,7 @@ fn comment(lines: &[&str], at: usize) -> String {
     above.join(" ")
 }
 
-/// The files of a module that programs see: its own, and those that some items moved to.
+/// The public files of a module: its own, and those that some items moved to.
 fn files(module: &str) -> Vec<(PathBuf, String)> {
     let mut files = vec![source(module)];
     match module {

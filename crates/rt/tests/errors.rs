@@ -1,5 +1,4 @@
-//! What is refused, with the number that the documentation promises: limits of memory, and
-//! what the kernel says to SCHED_DEADLINE.
+//! Refused requests return the documented errno: memory limits, and SCHED_DEADLINE.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
@@ -15,7 +14,7 @@ use stack_support::{End, in_child};
 
 const MB: u64 = 1 << 20;
 
-/// Sets a limit, or the one that there is if it is lower.
+/// Sets a limit, unless the current one is lower.
 fn limit(which: libc::__rlimit_resource_t, bytes: u64) {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -29,8 +28,8 @@ fn limit(which: libc::__rlimit_resource_t, bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(which, &limit) }, 0);
 }
 
-/// Takes stacks until one is refused; they are then freed, and work again.
-fn refused_in_the_end() -> StackError {
+/// Allocates stacks until one is refused; then frees them, after which allocating works again.
+fn error_at_the_limit() -> StackError {
     let class = Class::exact(256 << 10).unwrap();
     let mut held = Vec::with_capacity(200);
     let error = loop {
@@ -43,7 +42,7 @@ fn refused_in_the_end() -> StackError {
     assert_eq!(stack::reserve(class, 200), Err(error));
     for _ in 0..2 {
         for &address in &held {
-            // SAFETY: nobody uses the stacks.
+            // SAFETY: nothing uses the stacks.
             unsafe { stack::free(address, class) }.unwrap();
         }
         for address in &mut held {
@@ -54,11 +53,11 @@ fn refused_in_the_end() -> StackError {
 }
 
 #[test]
-fn no_address_space() {
+fn the_limit_of_address_space_gives_enomem() {
     stack::init();
     let end = in_child(|| {
         limit(libc::RLIMIT_AS, 32 * MB);
-        refused_in_the_end().errno()
+        error_at_the_limit().errno()
     });
     assert_eq!(end, End::Exit(libc::ENOMEM));
 }
@@ -72,18 +71,18 @@ fn locked() -> u64 {
 }
 
 #[test]
-fn no_more_may_be_locked() {
+fn the_limit_of_locked_memory_gives_eagain() {
     const NOT_TRIED: i32 = 177;
     stack::init();
     let end = in_child(|| {
-        // As root there is no limit on what is locked by now; what comes later meets it.
+        // Locked as root, without a limit; the limit applies to later mappings.
         if memory::lock_all().is_err() {
             return NOT_TRIED;
         }
         limit(libc::RLIMIT_MEMLOCK, locked() + 16 * MB);
-        // SAFETY: this process is the test's own. Only without CAP_IPC_LOCK is there a limit.
+        // SAFETY: only the test runs in this process. The limit applies only without CAP_IPC_LOCK.
         unsafe { libc::setuid(65534) };
-        refused_in_the_end().errno()
+        error_at_the_limit().errno()
     });
     if end == End::Exit(NOT_TRIED) {
         eprintln!("SKIPPED: memory could not be locked under the limit");
@@ -92,8 +91,8 @@ fn no_more_may_be_locked() {
     assert_eq!(end, End::Exit(libc::EAGAIN));
 }
 
-/// On a thread of its own, that ends with what it was given.
-fn asked(policy: Policy, cpus: Option<&[usize]>) -> Option<i32> {
+/// Sets the policy in a separate thread, which then ends.
+fn errno_of(policy: Policy, cpus: Option<&[usize]>) -> Option<i32> {
     let answer = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             if let Some(cpus) = cpus {
@@ -107,7 +106,7 @@ fn asked(policy: Policy, cpus: Option<&[usize]>) -> Option<i32> {
 }
 
 #[test]
-fn deadlines_that_cannot_be() {
+fn impossible_deadline_parameters_are_refused() {
     const MS: u64 = 1_000_000;
     let policy = |runtime_ns, deadline_ns, period_ns| Policy::Deadline {
         runtime_ns,
@@ -115,19 +114,19 @@ fn deadlines_that_cannot_be() {
         period_ns,
     };
     let longer = policy(6 * MS, 5 * MS, 20 * MS);
-    assert_eq!(asked(longer, None), Some(libc::EINVAL));
+    assert_eq!(errno_of(longer, None), Some(libc::EINVAL));
     let said = advice(Attempt::Policy(longer), libc::EINVAL).to_string_lossy();
     assert!(said.contains("longer than the deadline"), "{said}");
-    if asked(policy(MS, 100 * MS, 100 * MS), None) == Some(libc::EPERM) {
+    if errno_of(policy(MS, 100 * MS, 100 * MS), None) == Some(libc::EPERM) {
         eprintln!("SKIPPED: SCHED_DEADLINE is not permitted here");
         return;
     }
     let cpus = affinity::of(0).unwrap();
     if cpus.len() > 1 {
-        let some = asked(policy(MS, 100 * MS, 100 * MS), Some(&cpus[..1]));
+        let some = errno_of(policy(MS, 100 * MS, 100 * MS), Some(&cpus[..1]));
         assert_eq!(some, Some(libc::EPERM), "some of the CPUs alone");
     }
-    // As many as there are CPUs for nine tenths each, and two more: one is not admitted.
+    // Nine tenths of each CPU, and two more: one is not admitted.
     let most = policy(90 * MS, 100 * MS, 100 * MS);
     let everybody = Barrier::new(cpus.len() + 2);
     let answers: Vec<Option<i32>> = std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! A heap that was made ready takes no fault.
+//! A prepared heap takes no page fault.
 #![cfg(target_env = "gnu")]
 
 use std::process::Command;
 
-/// By a program of its own: malloc is the process's, and the heap the first thread's.
+/// In a separate program: malloc is global, and the heap belongs to the first thread.
 #[test]
-fn what_malloc_hands_out_is_present() {
+fn memory_from_a_kept_heap_is_present() {
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "punctual-rt"])
         .args(["--example", "heap_check"])

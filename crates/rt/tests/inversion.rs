@@ -1,5 +1,6 @@
-//! Priority inversion: a thread of low priority holds a lock that one of high priority waits
-//! for, while one in between computes. With inheritance the wait is the holder's work alone.
+//! Priority inversion: a low-priority thread holds a lock that a high-priority thread waits for,
+//! while a thread in between computes. With inheritance, the wait takes only as long as the
+//! holder's work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ const MS: u64 = 1_000_000;
 const WORK: u64 = 20 * MS;
 const BETWEEN: u64 = 200 * MS;
 
-/// Runs something under a lock.
+/// Runs a function under a lock.
 trait Lock: Send + Sync + 'static {
     fn under(&self, body: &dyn Fn());
 }
@@ -35,7 +36,7 @@ impl Lock for Mutex<()> {
     }
 }
 
-/// Uses the processor for `ns` of the thread's own time.
+/// Computes for `ns` of the thread's own CPU time.
 fn compute(ns: u64) {
     let used = || clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
     let begun = used();
@@ -44,11 +45,12 @@ fn compute(ns: u64) {
     }
 }
 
-/// How long the thread of high priority waited, ns.
+/// How long the high-priority thread waited, in ns.
 fn waited(lock: impl Lock) -> Result<u64, SpawnError> {
     let lock = Arc::new(lock);
     let cpu = current_cpu();
-    // How many of the others are there; when the lock was then taken, and they begin from that.
+    // The number of threads that are ready; then the time when the lock was taken, from which
+    // they start.
     let there = Arc::new(AtomicU64::new(0));
     let taken = Arc::new(AtomicU64::new(0));
     let after_that = {
@@ -100,13 +102,13 @@ fn waited(lock: impl Lock) -> Result<u64, SpawnError> {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
-fn a_holder_inherits_the_priority_of_who_waits() {
+fn the_holder_inherits_the_priority_of_the_waiting_thread() {
     let inheriting = match waited(PiMutex::new(()).unwrap()) {
         Ok(waited) => waited,
         Err(error) => return eprintln!("SKIPPED: {error}"),
     };
     let plain = waited(Mutex::new(())).unwrap();
-    // A plain one waits for all that the thread in between computes.
+    // With a plain mutex it waits for the whole computation of the thread in between.
     assert!(plain > BETWEEN, "{} ms", plain / MS);
     assert!(
         inheriting < plain / 2,

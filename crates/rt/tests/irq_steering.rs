@@ -1,4 +1,4 @@
-//! Steering interrupts and putting them back: of this machine, and of made-up ones.
+//! Steers interrupts and restores them: those of this machine, and simulated ones.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -30,14 +30,14 @@ fn made_up(name: &str) -> (PathBuf, Interrupts) {
 }
 
 #[test]
-fn all_are_steered_and_all_come_back() {
+fn all_interrupts_are_steered_and_restored() {
     let (folder, interrupts) = made_up("all");
     let journal = folder.join("journal");
     let done = interrupts.steer(&[], &[0, 1], &journal).expect("steered");
     assert_eq!(done.changed, [1, 9, 40]);
     assert!(done.skipped.is_empty());
     assert_eq!(interrupts.affinity(9).expect("read"), "0,1");
-    // A second change keeps what was before the first.
+    // A second change keeps the journal of the first.
     interrupts.steer(&[9], &[3], &journal).expect("steered");
     let plan = interrupts.preview(&journal).expect("a journal");
     let back = |change: &Change| (change.irq, change.now.clone(), change.then.clone());
@@ -64,9 +64,9 @@ fn all_are_steered_and_all_come_back() {
     );
 }
 
-/// The oracle is the steering itself: what differs afterwards was foretold, and nothing else.
+/// The oracle is the steering itself: exactly the files that change were predicted.
 #[test]
-fn steering_is_foretold_without_a_change() {
+fn preview_steer_predicts_steering_and_changes_nothing() {
     let (folder, interrupts) = made_up("foretold");
     let files = || -> Vec<String> {
         let names = ["1", "9", "40"].map(|irq| format!("{irq}/smp_affinity_list"));
@@ -96,7 +96,7 @@ fn steering_is_foretold_without_a_change() {
             );
         }
     }
-    // Steered there already: nothing is left.
+    // They are steered there already, so nothing changes.
     let plan = interrupts.preview_steer(&[1, 9, 40], &[0]).expect("a plan");
     assert!(plan.changes.is_empty() && plan.skipped.is_empty());
     let plan = interrupts.preview_steer(&[1, 1000], &[0]).expect("a plan");
@@ -109,7 +109,7 @@ fn steering_is_foretold_without_a_change() {
 }
 
 #[test]
-fn one_that_the_kernel_manages_is_foretold_as_skipped() {
+fn preview_steer_skips_an_interrupt_that_the_kernel_manages() {
     use std::os::unix::fs::PermissionsExt;
     let (folder, interrupts) = made_up("managed");
     let file = folder.join("9/smp_affinity_list");
@@ -121,7 +121,7 @@ fn one_that_the_kernel_manages_is_foretold_as_skipped() {
 }
 
 #[test]
-fn one_that_is_gone_is_listed() {
+fn restore_lists_an_interrupt_that_no_longer_exists() {
     let (folder, interrupts) = made_up("gone");
     let journal = folder.join("journal");
     interrupts
@@ -144,7 +144,7 @@ fn a_planted_link_is_not_written_through() {
     for planted in ["journal.new", "journal"] {
         std::os::unix::fs::symlink(&victim, folder.join(planted)).expect("a link");
     }
-    // The journal itself is read first, and this is none.
+    // The journal is read first, and this file isn't one.
     assert!(interrupts.steer(&[9], &[0], &journal).is_err());
     fs::remove_file(&journal).expect("the link");
     interrupts.steer(&[9], &[0], &journal).expect("steered");
@@ -156,7 +156,7 @@ fn a_planted_link_is_not_written_through() {
 }
 
 #[test]
-fn without_a_journal_nothing_is_changed() {
+fn an_unusable_journal_is_refused_and_nothing_changes() {
     let (folder, interrupts) = made_up("no-journal");
     let nowhere = folder.join("no/such/folder/journal");
     assert!(interrupts.steer(&[9], &[0], &nowhere).is_err());
@@ -173,12 +173,12 @@ fn without_a_journal_nothing_is_changed() {
     );
 }
 
-/// A CPU that isn't there is refused by the kernel at the interrupt, after others were changed.
+/// The kernel refuses a CPU that doesn't exist at this interrupt, after others were changed.
 #[test]
-fn what_was_refused_leaves_nothing_behind() {
+fn a_refused_steering_is_reverted_completely() {
     let (folder, interrupts) = made_up("refused");
     let journal = folder.join("journal");
-    // A file of the kernel's that answers EINVAL to a list.
+    // A file of the kernel that returns EINVAL for a list.
     let refusing = folder.join("40/smp_affinity_list");
     fs::remove_file(&refusing).expect("removed");
     std::os::unix::fs::symlink("/proc/self/oom_score_adj", &refusing).expect("a link");
@@ -190,22 +190,22 @@ fn what_was_refused_leaves_nothing_behind() {
     assert!(!journal.exists());
     assert_eq!(interrupts.affinity(1).expect("read"), "0-3");
     assert_eq!(interrupts.affinity(9).expect("read"), "2");
-    // A journal from before is as it was, and holds what was before that.
+    // An existing journal stays unchanged, with the values from before it.
     interrupts.steer(&[9], &[3], &journal).expect("steered");
     let before = fs::read_to_string(&journal).expect("a journal");
     refused(&[0, 1]);
     assert_eq!(fs::read_to_string(&journal).expect("a journal"), before);
     assert_eq!(interrupts.affinity(9).expect("read"), "3");
     assert_eq!(interrupts.restore(&journal).expect("back").changed, [9]);
-    // Nothing was changed: nothing is to be put back.
+    // Nothing was changed, so nothing needs restoring.
     let done = interrupts.steer(&[1000], &[0], &journal).expect("skipped");
     assert_eq!((done.changed.len(), done.skipped.len()), (0, 1));
     assert!(!journal.exists());
 }
 
-/// Memory is bounded by what a journal can be, whatever is named as one.
+/// Memory is bounded by the largest possible journal, whatever file is given.
 #[test]
-fn what_is_larger_than_a_journal_can_be_is_refused() {
+fn a_file_above_the_size_limit_of_a_journal_is_refused() {
     let folder = folder("endless");
     let journal = folder.join("journal");
     let made = fs::File::create(&journal).and_then(|file| file.set_len(1 << 40));
@@ -220,14 +220,14 @@ fn what_is_larger_than_a_journal_can_be_is_refused() {
     let path = std::ffi::CString::new(journal.as_os_str().as_bytes()).expect("a path");
     // SAFETY: a C string that lives through the call.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-    // Nobody writes to it, and it is not waited for.
+    // The FIFO has no writer, and reading it doesn't block.
     assert_eq!(kind(interrupts.restore(&journal).unwrap_err()), refused);
     fs::remove_file(&journal).expect("removed");
 }
 
-/// The real ones, for a moment.
+/// Changes the real interrupts for a moment.
 #[test]
-fn this_machine() {
+fn interrupts_of_this_machine_are_steered_and_restored() {
     // SAFETY: geteuid has no precondition.
     if unsafe { libc::geteuid() } != 0 {
         println!("SKIPPED: steering interrupts is root's");
@@ -252,7 +252,7 @@ fn this_machine() {
         .iter()
         .map(|&irq| interrupts.affinity(irq).ok())
         .collect();
-    // As if the first process had been killed: another one, with the journal alone.
+    // As if the first process had been killed: another one restores, from the journal alone.
     let back = Interrupts::of_this_machine()
         .restore(&journal)
         .expect("restored");

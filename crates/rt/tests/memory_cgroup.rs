@@ -1,4 +1,4 @@
-//! In a memory control group, whose limit kills, a reservation that can't be met is refused.
+//! In a memory cgroup, whose limit kills, a reservation above the limit is refused.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 mod stack_support;
@@ -13,7 +13,7 @@ use punctual_rt::stack::{self, Class, StackError, Stats};
 use punctual_rt::sys::cgroup;
 use stack_support::{End, in_child};
 
-/// A group of our own with a limit; `None` where that isn't to be had.
+/// A cgroup of this test with a limit; `None` where it can't be created.
 struct Group(PathBuf);
 
 impl Group {
@@ -43,7 +43,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn what_the_group_does_not_allow_is_refused_and_nobody_killed() {
+fn an_allocation_above_the_cgroup_limit_is_refused_and_nothing_is_killed() {
     const MB: u64 = 1 << 20;
     let Some(group) = Group::new(48 * MB) else {
         println!("SKIPPED: no memory control group can be made here");
@@ -56,15 +56,15 @@ fn what_the_group_does_not_allow_is_refused_and_nobody_killed() {
         if !left.is_some_and(|left| left > 8 * MB && left <= 48 * MB) {
             return 1;
         }
-        // 400 MB in a group of 48.
+        // 400 MB in a cgroup of 48 MB.
         if stack::reserve(class, 200) != Err(StackError::NoMemory(libc::ENOMEM)) {
             return 2;
         }
-        // Refused as a whole, before a page was taken.
+        // Refused as a whole, before any page was allocated.
         if Stats::of(class).made != 0 {
             return 3;
         }
-        // The ring of a log, a ring of records and the heap likewise.
+        // The same for the ring of a log, a ring of records and the heap.
         let refused = |error: Option<std::io::Error>| {
             error.and_then(|error| error.raw_os_error()) == Some(libc::ENOMEM)
         };
@@ -77,7 +77,7 @@ fn what_the_group_does_not_allow_is_refused_and_nobody_killed() {
         if cfg!(target_env = "gnu") && !refused(heap::keep(400 << 20).err()) {
             return 7;
         }
-        // What is kept already takes nothing: more than half of the group, again and again.
+        // Memory that is kept already costs nothing: more than half of the limit, several times.
         if cfg!(target_env = "gnu") && !(0..3).all(|_| heap::keep(27 << 20).is_ok()) {
             return 8;
         }

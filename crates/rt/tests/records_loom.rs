@@ -1,4 +1,4 @@
-//! Every interleaving of a producer and a consumer of the ring of records, by loom.
+//! Checks every interleaving of a producer and a consumer of the ring of records with loom.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 use punctual_rt::records::{Counter, Turns};
 
-/// A counter under the model checker's eyes.
+/// A counter that the model checker watches.
 struct Watched(loom::sync::atomic::AtomicU64);
 
 impl Counter for Watched {
@@ -16,9 +16,9 @@ impl Counter for Watched {
         Self(loom::sync::atomic::AtomicU64::new(0))
     }
 
-    /// A relaxed load is of the thread that alone stores, and no step of its own: loom keeps the
-    /// last load of a value only, so that one before each store would hide the other thread's load
-    /// from it, and with that most interleavings.
+    /// A relaxed load is made only by the thread that also stores, and is no step of its own:
+    /// loom keeps only the last load of a value, so a load before each store would hide the other
+    /// thread's load from it, and with that most interleavings.
     fn load(&self, order: Ordering) -> u64 {
         match order {
             // SAFETY: loom reports a store by another thread at the same time.
@@ -37,9 +37,9 @@ struct Model {
     slots: [UnsafeCell<u64>; 2],
 }
 
-// SAFETY: whose turn a slot is, is what loom checks here.
+// SAFETY: loom checks here that only the owner of a slot accesses it.
 unsafe impl Sync for Model {}
-// SAFETY: a slot is touched by the one whose turn it is, which loom checks.
+// SAFETY: the cells don't depend on the thread, and loom checks concurrent accesses.
 unsafe impl Send for Model {}
 
 impl Model {
@@ -50,14 +50,15 @@ impl Model {
         })
     }
 
-    /// A thread that writes 1 to 3, and returns those that there was room for.
+    /// A thread that writes 1 to 3, and returns the values that fitted.
     fn written_three_times(ring: &Arc<Self>) -> thread::JoinHandle<Vec<u64>> {
         let ring = Arc::clone(ring);
         thread::spawn(move || {
             let mut taken = Vec::new();
             for value in 1..=3 {
                 if let Some(slot) = ring.turns.to_write() {
-                    // SAFETY: loom reports a race here.
+                    // SAFETY: loom fails the test if another thread accesses the cell at the same
+                    // time.
                     ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
                     ring.turns.written();
                     taken.push(value);
@@ -69,13 +70,13 @@ impl Model {
 }
 
 #[test]
-fn a_slot_is_never_in_two_hands_and_nothing_is_lost_uncounted() {
+fn a_slot_has_one_owner_and_every_lost_record_is_counted() {
     loom::model(|| {
         let ring = Model::shared();
         let producer = Model::written_three_times(&ring);
         let pop = || {
             let slot = ring.turns.to_read()?;
-            // SAFETY: loom reports a race here.
+            // SAFETY: loom fails the test if another thread accesses the cell at the same time.
             let value = ring.slots[slot as usize].with(|place| unsafe { *place });
             ring.turns.read();
             Some(value)
@@ -88,9 +89,9 @@ fn a_slot_is_never_in_two_hands_and_nothing_is_lost_uncounted() {
     });
 }
 
-/// What is asked of the caches for later pushes could be a write: the slot is the producer's.
+/// A prefetch for writing could be a write: the slot must belong to the producer.
 #[test]
-fn a_slot_that_is_asked_for_is_in_the_producers_hand() {
+fn a_prefetched_slot_belongs_to_the_producer() {
     loom::model(|| {
         let ring = Model::shared();
         let producer = {
@@ -99,12 +100,14 @@ fn a_slot_that_is_asked_for_is_in_the_producers_hand() {
                 let mut asked = 0;
                 for value in 1..=3 {
                     let slot = ring.turns.to_write_and_soon(1, |later| {
-                        // SAFETY: loom reports a race here.
+                        // SAFETY: loom fails the test if another thread accesses the cell at the
+                        // same time.
                         ring.slots[later as usize].with_mut(|place| unsafe { *place = 9 });
                         asked += 1;
                     });
                     if let Some(slot) = slot {
-                        // SAFETY: loom reports a race here.
+                        // SAFETY: loom fails the test if another thread accesses the cell at the
+                        // same time.
                         ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
                         ring.turns.written();
                     }
@@ -115,20 +118,22 @@ fn a_slot_that_is_asked_for_is_in_the_producers_hand() {
         let mut seen = Vec::new();
         for _ in 0..2 {
             if let Some(slot) = ring.turns.to_read() {
-                // SAFETY: loom reports a race here.
+                // SAFETY: loom fails the test if another thread accesses the cell at the same
+                // time.
                 seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
                 ring.turns.read();
             }
         }
         assert!(seen.is_sorted() && !seen.contains(&9), "{seen:?}");
-        // The first push, and the third where it saw both slots free.
+        // The first push, and the third if it saw both slots free.
         assert!((1..=2).contains(&producer.join().unwrap()));
     });
 }
 
-/// Several slots are read by one look at the producer's counter, and handed back by one store.
+/// The consumer reads several slots after one load of the producer's counter, and returns them by
+/// one store.
 #[test]
-fn slots_that_are_drained_at_once_are_in_one_hand_too() {
+fn slots_that_are_drained_together_have_one_owner() {
     loom::model(|| {
         let ring = Model::shared();
         let producer = Model::written_three_times(&ring);
@@ -137,7 +142,8 @@ fn slots_that_are_drained_at_once_are_in_one_hand_too() {
             let oldest = ring.turns.to_read().unwrap_or(0);
             for number in 0..count {
                 let slot = (oldest + number) % 2;
-                // SAFETY: loom reports a race here.
+                // SAFETY: loom fails the test if another thread accesses the cell at the same
+                // time.
                 seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
             }
             ring.turns.read_many(count);
@@ -150,10 +156,10 @@ fn slots_that_are_drained_at_once_are_in_one_hand_too() {
     });
 }
 
-/// How the log ends: its writer asks whether this is the end before it empties the ring, and
-/// so sees all that was logged before.
+/// The end of a log: its writer checks for the end before it empties the ring, and therefore sees
+/// all records that were logged before.
 #[test]
-fn what_was_logged_before_the_end_is_written() {
+fn records_logged_before_the_end_are_written() {
     loom::model(|| {
         let ring = Model::shared();
         let ends = Arc::new(loom::sync::atomic::AtomicBool::new(false));
@@ -164,7 +170,8 @@ fn what_was_logged_before_the_end_is_written() {
                 loop {
                     let last = ends.load(Ordering::Acquire);
                     while let Some(slot) = ring.turns.to_read() {
-                        // SAFETY: loom reports a race here.
+                        // SAFETY: loom fails the test if another thread accesses the cell at the
+                        // same time.
                         seen.push(ring.slots[slot as usize].with(|place| unsafe { *place }));
                         ring.turns.read();
                     }
@@ -177,7 +184,7 @@ fn what_was_logged_before_the_end_is_written() {
         };
         for value in 1..=2 {
             let slot = ring.turns.to_write().expect("two slots");
-            // SAFETY: loom reports a race here.
+            // SAFETY: loom fails the test if another thread accesses the cell at the same time.
             ring.slots[slot as usize].with_mut(|place| unsafe { *place = value });
             ring.turns.written();
         }

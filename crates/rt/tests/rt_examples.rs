@@ -1,11 +1,11 @@
-//! The real-time examples run beside a load, and take no page fault.
+//! The real-time examples run under load without page faults.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs an example for a second while other threads compute, map and fault.
 fn beside_a_load(example: &str) -> Option<String> {
-    // Built before the load.
+    // Built before the load starts.
     let built = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--package", "punctual-rt"])
         .args(["--example", example])
@@ -42,7 +42,7 @@ fn beside_a_load(example: &str) -> Option<String> {
 }
 
 #[test]
-fn the_control_loop_takes_no_fault() {
+fn the_control_loop_takes_no_page_fault_under_load() {
     if let Some(text) = beside_a_load("control_loop") {
         assert!(text.starts_with("1000 cycles, "), "{text}");
         assert!(text.contains(" 0 faults, "), "{text}");
@@ -51,18 +51,18 @@ fn the_control_loop_takes_no_fault() {
 }
 
 #[test]
-fn the_injection_takes_no_fault() {
+fn the_injection_takes_no_page_fault_under_load() {
     if let Some(text) = beside_a_load("injection") {
         let injections: u32 = text.split(' ').next().unwrap().parse().unwrap();
-        // 25 turns a second; a stall of the machine costs some.
+        // 25 revolutions a second; a stall of the machine costs some.
         assert!((5..=26).contains(&injections), "{text}");
         assert!(text.contains(" 0 faults, "), "{text}");
     }
 }
 
-/// On whichever hierarchy this machine has; in a guest the same file checks the other.
+/// With the cgroup version of this machine; in a guest the same file checks the other.
 #[test]
-fn the_partition_check_passes_where_it_can() {
+fn the_partition_check_passes_where_it_is_possible() {
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "punctual-rt"])
         .args(["--example", "partition_check"])

@@ -1,5 +1,5 @@
-//! What is said to be real-time safe allocates nothing, makes no system call and takes no
-//! page fault.
+//! Functions documented as real-time safe allocate nothing, make no system call and take no page
+//! fault.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
@@ -17,7 +17,7 @@ use punctual_rt::thread::Builder;
 use punctual_rt::{clock, log};
 use stack_support::{exit_thread, forbid_system_calls};
 
-/// Counts what the watched thread asks of it.
+/// Counts the calls of the watched thread.
 struct Counting;
 
 /// The handle of the watched thread; 0 for none.
@@ -32,17 +32,17 @@ fn note() {
     }
 }
 
-// SAFETY: passed on to the system's, which keeps the contract.
+// SAFETY: every call is passed to the system allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: `layout` is what `GlobalAlloc::alloc` was called with.
+        // SAFETY: the contract of the caller is that of the system allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         note();
-        // SAFETY: the place came from `System`, with this layout.
+        // SAFETY: the contract of the caller is that of the system allocator.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a thread on duty does, but for waiting.
+/// The calls in a real-time section, without waits.
 struct Duty {
     records: Records,
     logger: log::Logger,
@@ -65,21 +65,21 @@ impl Duty {
         self.without_time();
     }
 
-    /// The confinement takes the processor's clock away, which the vDSO reads.
+    /// seccomp takes away the TSC, which the vDSO reads.
     fn without_time(&mut self) {
         let mut record = [7; 8];
-        // SAFETY: one thread, and 8 bytes.
+        // SAFETY: only this thread uses the ring, whose records have 8 bytes.
         unsafe { self.records.push(record.as_ptr()) };
-        // SAFETY: one thread, and 8 writable bytes.
+        // SAFETY: only this thread uses the ring, and there is room for 8 bytes.
         unsafe { self.records.pop(record.as_mut_ptr()) };
-        // SAFETY: one thread, and 8 bytes.
+        // SAFETY: only this thread uses the ring, whose records have 8 bytes.
         assert!(unsafe { self.records.push_value(record) });
-        // SAFETY: one thread, and values of 8 bytes.
+        // SAFETY: only this thread uses the ring, and its records are values of 8 bytes.
         assert!(unsafe { self.records.pop_value(&mut record) });
         if let Ok(mut held) = self.mutex.lock() {
             *held += 1;
         }
-        // Nobody waits.
+        // No thread waits.
         self.condvar.notify_one();
         std::hint::black_box(advice(Attempt::Policy(Policy::Fifo(1)), libc::EPERM));
     }
@@ -99,10 +99,10 @@ fn duty() -> (Duty, log::Writer) {
 }
 
 #[test]
-fn no_allocation_and_no_fault() {
+fn the_calls_of_a_real_time_section_allocate_nothing_and_take_no_page_fault() {
     let (mut duty, writer) = duty();
     let thread = Builder::new().start(move || {
-        // The code's own pages come with its first use, since nothing is locked here.
+        // The pages of the code are faulted in by its first use, since nothing is locked here.
         duty.once();
         let mut every = Loop::every(50_000, Overrun::Skip);
         every.wait().unwrap();
@@ -122,7 +122,7 @@ fn no_allocation_and_no_fault() {
 }
 
 #[test]
-fn no_system_call() {
+fn the_calls_of_a_real_time_section_make_no_system_call() {
     static DONE: AtomicBool = AtomicBool::new(false);
     let (mut duty, writer) = duty();
     let confined = std::thread::spawn(move || {
@@ -132,7 +132,7 @@ fn no_system_call() {
         DONE.store(true, Ordering::SeqCst);
         exit_thread(0)
     });
-    // The thread leaves by the raw system call, so that there is nothing to join.
+    // The thread exits by the raw system call, so it can't be joined.
     for _ in 0..5_000 {
         if DONE.load(Ordering::SeqCst) {
             writer.finish().unwrap();

@@ -1,7 +1,7 @@
 //! A stack is present and usable by a thread, and wrong frees of it are refused.
 //!
-//! No test here forks: a fork makes the pages of every thread copy-on-write, and then each
-//! takes a fault again at its next write.
+//! No test here forks: a fork makes the pages of every thread copy-on-write, and each thread
+//! faults again at its next write.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
@@ -53,7 +53,7 @@ extern "C" fn count_faults(_: *mut c_void) -> *mut c_void {
 }
 
 #[test]
-fn a_thread_that_touches_200_kb_takes_no_fault() {
+fn a_thread_that_touches_200_kb_of_its_stack_takes_no_page_fault() {
     let stack = Stack::new(256 << 10).unwrap();
     assert_eq!(
         run_on(&stack, count_faults, null_mut()),
@@ -69,10 +69,10 @@ extern "C" fn free_my_stack(stack: *mut c_void) -> *mut c_void {
     let class = Class::exact(stack.len()).unwrap();
     let wrong = Class::exact(2 << 20).unwrap();
     let base = stack.base().as_ptr() as usize;
-    // SAFETY: these frees are wrong ones and must change nothing.
+    // SAFETY: a wrong free, which must be refused and change nothing.
     let answer = unsafe { stack::free(base, class) };
     assert_eq!(answer, Err(StackError::InUse(base)));
-    // SAFETY: a free of the wrong class is refused before it changes anything.
+    // SAFETY: a wrong free, which must be refused and change nothing.
     let answer = unsafe { stack::free(base, wrong) };
     assert_eq!(
         answer,
@@ -85,19 +85,19 @@ extern "C" fn free_my_stack(stack: *mut c_void) -> *mut c_void {
 }
 
 #[test]
-fn the_stack_one_stands_on_is_busy() {
+fn a_thread_cant_free_its_own_stack() {
     let stack = Stack::new(128 << 10).unwrap();
     run_on(&stack, free_my_stack, (&raw const stack).cast_mut().cast());
 }
 
 #[test]
-fn a_stack_with_a_live_thread_is_not_pulled_away() {
+fn a_stack_with_a_live_thread_cant_be_freed() {
     let stack = Stack::new(64 << 10).unwrap();
     let base = stack.base().as_ptr() as usize;
     let class = Class::exact(64 << 10).unwrap();
     assert!(stack.mark_live());
     assert!(!stack.mark_live());
-    // SAFETY: a wrong free, which must change nothing.
+    // SAFETY: a wrong free, which must be refused and change nothing.
     let answer = unsafe { stack::free(base, class) };
     assert_eq!(answer, Err(StackError::InUse(base)));
     drop(stack);
@@ -123,7 +123,7 @@ fn wrong_frees_are_refused_and_change_nothing() {
         8,
         0,
     ] {
-        // SAFETY: a wrong free, which must change nothing.
+        // SAFETY: a wrong free, which must be refused and change nothing.
         let answer = unsafe { stack::free(wrong, class) };
         assert_eq!(answer, Err(StackError::NotAStack(wrong)));
     }
@@ -132,14 +132,14 @@ fn wrong_frees_are_refused_and_change_nothing() {
             is: class.size(),
             named: other.size(),
         };
-        // SAFETY: a free of the wrong class is refused before it changes anything.
+        // SAFETY: a wrong free, which must be refused and change nothing.
         assert_eq!(unsafe { stack::free(address, other) }, Err(answer));
     }
     assert!(stack::locate(address).unwrap().in_use);
-    // SAFETY: the stack was handed out above and is not used.
+    // SAFETY: the stack was allocated above and is not used.
     assert_eq!(unsafe { stack::free(address, class) }, Ok(()));
     for class in Class::all() {
-        // SAFETY: a double free, which must change nothing.
+        // SAFETY: a double free, which must be refused and change nothing.
         let answer = unsafe { stack::free(address, class) };
         assert_eq!(answer, Err(StackError::NotInUse(address)));
     }

@@ -1,6 +1,6 @@
-//! What `PUNCTUAL_STACK_DEBUG` says to programs in Rust.
+//! The reports of `PUNCTUAL_STACK_DEBUG` in Rust programs.
 //!
-//! Each case is a process of its own: this file again, with the setting in its environment.
+//! Each case is a separate process: this file again, with the setting in its environment.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::env;
@@ -30,7 +30,7 @@ fn dropped_here(stack: Stack) {
 #[inline(never)]
 fn freed_here(address: usize) -> Result<(), StackError> {
     let class = Class::exact(SIZE).unwrap();
-    // SAFETY: nobody uses the stack, if it is one.
+    // SAFETY: nothing uses the stack, if it is one.
     black_box(unsafe { stack::free(address, class) })
 }
 
@@ -42,7 +42,7 @@ fn touched_here(address: usize) {
     black_box(());
 }
 
-/// Not a test: what the others run.
+/// Not a test by itself: the other tests run it in a child process.
 #[test]
 #[ignore = "run by the others, in a process of its own"]
 #[allow(clippy::print_stderr, reason = "tells the one that runs it")]
@@ -66,7 +66,8 @@ fn case() {
             dropped_here(stack);
             touched_here(address);
         }
-        // It has never allocated one: for handlers it has what Rust gave it.
+        // This thread never allocated a stack: for handlers it has the small one from Rust's
+        // runtime.
         "elsewhere" => {
             dropped_here(stack);
             let ended = std::thread::spawn(move || touched_here(address)).join();
@@ -91,7 +92,7 @@ fn case() {
                 std::thread::park();
             });
             let (thread, local) = receiver.recv().unwrap();
-            // The kernel tells where a thread stands that blocks.
+            // The kernel reports the stack pointer of a blocked thread.
             while stack::bounds_of(thread).is_err() {
                 std::thread::yield_now();
             }
@@ -134,7 +135,7 @@ fn ran(case: &str, debug: &str) -> (ExitStatus, String) {
     (output.status, text)
 }
 
-/// The functions of the first trace of this kind, from the innermost on.
+/// The functions of the first trace of this kind, beginning with the innermost.
 #[track_caller]
 fn trace<'a>(text: &'a str, kind: &str) -> Vec<&'a str> {
     let head = format!("  {kind} by thread ");
@@ -156,7 +157,7 @@ fn begins(text: &str, kind: &str, functions: &[&str]) {
 }
 
 #[test]
-fn a_trace_begins_at_the_caller_whatever_was_inlined() {
+fn a_trace_begins_at_the_caller_despite_inlining() {
     let (status, text) = ran("leak", "audit,leaks");
     assert!(status.success(), "{text}");
     begins(&text, "allocated", &["allocated_here", "case"]);
@@ -179,10 +180,10 @@ fn a_free_in_the_middle_of_a_stack_is_reported_and_refused() {
     assert_eq!(trace(&text, "allocated").len(), 3, "{text}");
 }
 
-/// Rust's own handler of SIGSEGV was there before, and the threads of tests have its small stacks
-/// for handlers.
+/// Rust's runtime has installed its own handler of SIGSEGV, and the test threads have its small
+/// stacks for handlers.
 #[test]
-fn a_touch_is_explained_beside_rust_s_own_handler() {
+fn an_access_to_a_free_stack_is_explained_before_rusts_own_handler_runs() {
     let (status, text) = ran("touch", "audit,noaccess");
     assert_eq!(status.signal(), Some(libc::SIGSEGV), "{text}");
     begins(&text, "allocated", &["allocated_here", "case"]);
@@ -195,7 +196,7 @@ fn a_touch_is_explained_beside_rust_s_own_handler() {
 }
 
 #[test]
-fn reports_and_checks_are_to_be_had_from_rust() {
+fn reports_and_checks_work_from_rust() {
     let (status, text) = ran("report", "audit,guards");
     assert!(status.success(), "{text}");
     assert!(
@@ -206,7 +207,7 @@ fn reports_and_checks_are_to_be_had_from_rust() {
         text.contains("0x10 is no stack of this allocator: nothing is mapped"),
         "{text}"
     );
-    // By the check, and at exit.
+    // Once by the check, and once at exit.
     assert_eq!(
         text.matches("after it was freed, at offset 0\n").count(),
         2,
@@ -217,7 +218,7 @@ fn reports_and_checks_are_to_be_had_from_rust() {
 }
 
 #[test]
-fn a_report_names_the_thread_that_runs_on_the_stack() {
+fn a_report_contains_the_thread_that_runs_on_the_stack() {
     let (status, text) = ran("runs", "audit");
     assert!(status.success(), "{text}");
     let expected = text
@@ -230,7 +231,7 @@ fn a_report_names_the_thread_that_runs_on_the_stack() {
 }
 
 #[test]
-fn the_stack_of_a_thread_is_its_creator_s() {
+fn the_allocation_of_a_threads_stack_is_traced_to_its_creator() {
     let (status, text) = ran("thread", "audit,leaks");
     assert!(status.success(), "{text}");
     begins(&text, "allocated", &["case"]);

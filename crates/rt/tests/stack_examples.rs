@@ -1,4 +1,4 @@
-//! The example says what is so.
+//! The stack example finds what it documents.
 
 use std::process::Command;
 

@@ -1,6 +1,7 @@
-//! A hit makes no system call and takes no page fault, from whatever thread.
+//! An allocation that finds a free stack makes no system call and takes no page fault, in any
+//! thread.
 //!
-//! One test at a time: the allocator is the process's own, and these tests count its stacks.
+//! The tests run one at a time: the allocator is global, and these tests count its stacks.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
@@ -23,19 +24,19 @@ fn pair(class: Class) {
     let base = stack::alloc(class).unwrap();
     // SAFETY: the stack has at least 32 KB.
     let middle = unsafe { base.add(16 << 10) };
-    // SAFETY: the stack is ours.
+    // SAFETY: the stack was allocated above.
     unsafe { middle.write_volatile(1) };
-    // SAFETY: handed out above and not used any more.
+    // SAFETY: allocated above and not used any more.
     unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();
 }
 
 #[test]
-fn a_hit_makes_no_system_call() {
+fn allocating_a_free_stack_makes_no_system_call() {
     let _alone = ALONE.lock().unwrap();
     let class = class(256 << 10);
     pair(class);
     let ended = in_child(|| {
-        // What the child takes first is made present again; see fork.
+        // The child's first allocation of each stack prefaults it again, see `fork`.
         pair(class);
         forbid_system_calls();
         for _ in 0..100_000 {
@@ -53,7 +54,7 @@ fn a_first_use_on_a_new_thread_takes_no_fault() {
     stack::reserve(class, 8).unwrap();
     let made = Stats::of(class).made;
     let taken = thread::spawn(move || {
-        // The thread's own stack is a default one: its pages come first, then the count.
+        // The thread's own stack is a default one: touch its pages before counting.
         let mut room = [0_u8; 32 << 10];
         std::hint::black_box(&mut room);
         faults();
@@ -61,7 +62,7 @@ fn a_first_use_on_a_new_thread_takes_no_fault() {
         let held: [_; 8] = std::array::from_fn(|_| stack::alloc(class).unwrap());
         let taken = faults() - before;
         for base in held {
-            // SAFETY: handed out above and not used any more.
+            // SAFETY: allocated above and not used any more.
             unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();
         }
         taken
@@ -84,7 +85,7 @@ fn a_first_use_on_a_new_thread_makes_no_system_call() {
         DONE.store(true, Ordering::SeqCst);
         exit_thread(0)
     });
-    // The thread leaves by the raw system call, so that there is nothing to join.
+    // The thread exits by the raw system call, so it can't be joined.
     for _ in 0..2_000 {
         if DONE.load(Ordering::SeqCst) {
             return;
@@ -96,12 +97,12 @@ fn a_first_use_on_a_new_thread_makes_no_system_call() {
 }
 
 #[test]
-fn what_was_reserved_is_there_for_every_thread() {
+fn reserved_stacks_are_available_to_every_thread() {
     let _alone = ALONE.lock().unwrap();
     let class = class(64 << 10);
     stack::reserve(class, 12).unwrap();
     let made = Stats::of(class).made;
-    // This thread keeps as many as it may in its magazine, and is alive meanwhile.
+    // This thread keeps as many as possible in its magazine, and lives meanwhile.
     let held: Vec<_> = (0..12).map(|_| Stack::new(class.size()).unwrap()).collect();
     drop(held);
     assert_eq!(Stats::of(class).kept, 12);
@@ -117,7 +118,7 @@ fn what_was_reserved_is_there_for_every_thread() {
 }
 
 #[test]
-fn a_thread_that_ends_gives_its_magazines_back() {
+fn a_thread_that_ends_returns_the_stacks_of_its_magazines() {
     let _alone = ALONE.lock().unwrap();
     let class = class(32 << 10);
     thread::spawn(move || {
@@ -132,7 +133,7 @@ fn a_thread_that_ends_gives_its_magazines_back() {
 }
 
 #[test]
-fn trim_gives_back_what_is_free_also_in_magazines() {
+fn trim_unmaps_free_stacks_including_those_in_magazines() {
     let _alone = ALONE.lock().unwrap();
     let class = class(1 << 20);
     let held: Vec<_> = (0..6).map(|_| Stack::new(class.size()).unwrap()).collect();
@@ -152,7 +153,7 @@ fn trim_gives_back_what_is_free_also_in_magazines() {
     assert_eq!(stats.made - stats.unmapped, 0);
     for address in addresses {
         assert!(stack::locate(address).is_none());
-        // SAFETY: a wrong free, which must change nothing.
+        // SAFETY: a wrong free, which must be refused and change nothing.
         let answer = unsafe { stack::free(address, class) };
         assert_eq!(answer, Err(stack::StackError::NotAStack(address)));
     }
@@ -160,10 +161,10 @@ fn trim_gives_back_what_is_free_also_in_magazines() {
 }
 
 #[test]
-fn many_stacks_are_all_found() {
+fn every_one_of_many_stacks_is_found() {
     let _alone = ALONE.lock().unwrap();
     let class = class(32 << 10);
-    // More than the first two sections of the table serve.
+    // More than the first two sections of the table hold.
     let held: Vec<_> = (0..2_000)
         .map(|_| Stack::new(class.size()).unwrap())
         .collect();

@@ -1,4 +1,4 @@
-//! A fork at any moment leaves both sides with an allocator that works.
+//! After a fork at any moment, the allocator works in both processes.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
@@ -19,20 +19,20 @@ fn write_each_page(base: NonNull<u8>) {
     for page in 0..16 {
         // SAFETY: there are sixteen pages.
         let place = unsafe { base.add(page << 12) };
-        // SAFETY: the caller's own.
+        // SAFETY: by contract the stack belongs to the caller.
         unsafe { place.write_volatile(1) };
     }
 }
 
 #[test]
-fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
+fn the_child_can_allocate_free_stacks_and_free_inherited_ones() {
     let _alone = ALONE.lock().unwrap();
     let class = Class::exact(64 << 10).unwrap();
     let held = Stack::new(class.size()).unwrap();
     stack::reserve(class, 6).unwrap();
     let made = Stats::of(class).made;
     let ended = in_child(|| {
-        // The child's code and its own stack come first, then the count.
+        // The child's code and its own stack are faulted in before counting.
         let mut room = [0_u8; 64 << 10];
         write_each_page(NonNull::from(&mut room).cast());
         let taken: [_; 6] = std::array::from_fn(|_| stack::alloc(class).unwrap());
@@ -45,7 +45,7 @@ fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
             return 1;
         }
         for base in taken {
-            // SAFETY: handed out above and not used any more.
+            // SAFETY: allocated above and not used any more.
             unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();
         }
         drop(held);
@@ -59,7 +59,7 @@ fn the_child_finds_every_free_stack_and_frees_what_it_inherited() {
 }
 
 #[test]
-fn stacks_of_threads_that_are_not_in_the_child_are_free_there() {
+fn stacks_of_threads_that_dont_exist_in_the_child_are_free_there() {
     let _alone = ALONE.lock().unwrap();
     let class = Class::exact(512 << 10).unwrap();
     let live = Stack::new(class.size()).unwrap();
@@ -73,7 +73,7 @@ fn stacks_of_threads_that_are_not_in_the_child_are_free_there() {
     assert!(live.mark_idle());
 }
 
-/// Lets the workers end, also when the test fails.
+/// Ends the workers even when the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -83,7 +83,7 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn forks_in_the_midst_of_others_work() {
+fn a_fork_while_other_threads_allocate_leaves_a_working_child() {
     let _alone = ALONE.lock().unwrap();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn forks_in_the_midst_of_others_work() {
                 for class in Class::all().take(3) {
                     let taken: [_; 8] = std::array::from_fn(|_| stack::alloc(class).unwrap());
                     for base in taken {
-                        // SAFETY: handed out above, 32 KB at least.
+                        // SAFETY: allocated above, at least 32 KB.
                         unsafe { base.write_bytes(7, 32 << 10) };
                         // SAFETY: not used any more.
                         unsafe { stack::free(base.as_ptr() as usize, class) }.unwrap();

@@ -1,4 +1,4 @@
-//! Each guard page of each class ends the process that touches it.
+//! An access to any guard page of any class ends the process.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
@@ -9,15 +9,15 @@ use punctual_rt::stack::{SIZES, Stack};
 use punctual_rt::sys::map;
 use stack_support::{End, in_child};
 
-/// The byte at `offset` from a stack's base, as one that runs off its stack finds it.
+/// Touches the byte at `offset` from a stack's base, as a stack overflow does.
 fn touch_at(base: NonNull<u8>, offset: isize, write: bool) {
     let place = base.as_ptr().wrapping_offset(offset);
     if write {
-        // SAFETY: the byte is the stack's, or in a guard page, where the store ends the
-        // process before it changes anything.
+        // SAFETY: the byte is in the stack or in a guard page, where the access ends the process
+        // before it changes anything.
         unsafe { place.write_volatile(1) };
     } else {
-        // SAFETY: the byte is the stack's, or in a guard page, where the load ends the process.
+        // SAFETY: the byte is in the stack or in a guard page, where the access ends the process.
         std::hint::black_box(unsafe { place.read_volatile() });
     }
 }

@@ -1,4 +1,4 @@
-//! Where stacks lie, and what of them is in memory.
+//! The bounds of stacks, and which of their pages are in memory.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 mod stack_support;
@@ -34,7 +34,7 @@ fn bounds_of_a_blocked_thread_contain_its_frames() {
     assert!(!stack::contains(frame));
     drop(end);
     other.join().unwrap();
-    // A joined thread is on its way out for a moment more.
+    // A joined thread exists for a moment more.
     let gone = || stack::bounds_of(tid) == Err(StackError::NoSuchThread(tid));
     let looks = || thread::sleep(Duration::from_millis(1));
     assert!((0..2_000).any(|_| gone() || {
@@ -54,7 +54,7 @@ extern "C" fn tell_and_wait(channels: *mut c_void) -> *mut c_void {
 type Channels = (mpsc::Sender<libc::pid_t>, mpsc::Receiver<()>);
 
 #[test]
-fn bounds_of_a_thread_on_one_of_ours_are_the_stack_s() {
+fn bounds_of_a_thread_on_a_stack_of_the_allocator_are_that_stacks() {
     let stack = Stack::new(128 << 10).unwrap();
     let expected = stack.bounds();
     let (say, hear) = mpsc::channel();
@@ -74,7 +74,7 @@ fn bounds_of_a_thread_on_one_of_ours_are_the_stack_s() {
 }
 
 #[test]
-fn a_thread_that_never_blocks_is_said_to_run() {
+fn bounds_of_a_thread_that_never_blocks_give_running() {
     let over = std::sync::atomic::AtomicBool::new(false);
     let (say, hear) = mpsc::channel();
     thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn a_thread_that_never_blocks_is_said_to_run() {
             }
         });
         let tid = hear.recv().unwrap();
-        // It may be seen while it waits for a processor: then the answer is its stack.
+        // The thread may be observed while it waits for a CPU: then its stack is returned.
         match stack::bounds_of(tid) {
             Ok(bounds) => assert!(bounds.len() >= page_size()),
             Err(error) => assert_eq!(error, StackError::Running(tid)),
@@ -95,7 +95,7 @@ fn a_thread_that_never_blocks_is_said_to_run() {
 }
 
 #[test]
-fn each_part_of_a_stack_is_told() {
+fn locate_distinguishes_the_stack_and_both_guards() {
     let stack = Stack::new(32 << 10).unwrap();
     let Bounds { low, high } = stack.bounds();
     let part = |address| stack::locate(address).map(|place| place.part);
@@ -120,7 +120,7 @@ fn go_down(bytes: usize) -> usize {
 }
 
 #[test]
-fn a_default_stack_that_was_prefaulted_takes_no_fault() {
+fn a_prefaulted_default_stack_takes_no_page_fault() {
     thread::Builder::new()
         .stack_size(4 << 20)
         .spawn(|| {
@@ -139,7 +139,7 @@ fn a_default_stack_that_was_prefaulted_takes_no_fault() {
 }
 
 #[test]
-fn a_range_that_is_not_mapped_has_no_residency() {
+fn residency_refuses_a_range_that_is_not_mapped() {
     let stack = Stack::new(32 << 10).unwrap();
     let Bounds { low, high } = stack.bounds();
     assert_eq!(

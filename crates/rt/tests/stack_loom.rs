@@ -1,4 +1,4 @@
-//! Every interleaving of the magazine, depot and stealing protocol, by loom.
+//! Checks every interleaving of the magazine, depot and stealing protocol with loom.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use loom::thread;
 use punctual_rt::stack::Class;
 use punctual_rt::stack::protocol::{Atom, Depot, Header, Magazine, ROUNDS, State, Word, steal};
 
-/// The word of a stack, under the model checker's eyes.
+/// The word of a stack, watched by the model checker.
 #[derive(Debug)]
 struct Watched(loom::sync::atomic::AtomicU64);
 
@@ -31,17 +31,16 @@ impl Atom for Watched {
     }
 }
 
-/// A stack: its header, and what lies on it, which one thread at a time may touch.
+/// A stack: its header, and its memory, which one thread at a time may touch.
 struct Model {
     headers: &'static [Header<Watched>],
     bytes: Vec<loom::cell::UnsafeCell<u32>>,
     depot: Mutex<Depot<Watched>>,
 }
 
-// SAFETY: the cells are touched by the holder of their stack alone, which is what loom
-// checks here.
+// SAFETY: only the holder of a stack touches its cell, which is what loom checks here.
 unsafe impl Sync for Model {}
-// SAFETY: a cell is touched by the holder of its stack alone, which loom checks.
+// SAFETY: the cells don't depend on the thread, and loom checks concurrent accesses.
 unsafe impl Send for Model {}
 
 fn class() -> Class {
@@ -49,7 +48,7 @@ fn class() -> Class {
 }
 
 impl Model {
-    /// `count` stacks, all of them stored in the depot.
+    /// `count` stacks, all stored in the depot.
     fn new(count: usize) -> Arc<Self> {
         let headers = Vec::leak((0..count).map(|_| Header::empty()).collect());
         let mut depot = Depot::new();
@@ -73,7 +72,7 @@ impl Model {
         let stolen = || steal(self.headers, class(), State::Used);
         let (_, word) = own.or_else(stored).or_else(stolen)?;
         let index = (word.address() >> 12) - 1;
-        // SAFETY: loom fails the test if two threads are here at a time.
+        // SAFETY: loom fails the test if two threads access the cell at a time.
         self.bytes[index].with_mut(|byte| unsafe { *byte += 1 });
         Some(index)
     }
@@ -93,7 +92,7 @@ impl Model {
         }
     }
 
-    /// As a thread that ends does.
+    /// What a thread that ends does.
     fn drain(&self, magazine: &Magazine<Watched>) {
         self.depot.lock().unwrap().drain(magazine, 0);
     }
@@ -147,7 +146,7 @@ fn ending_threads_lose_no_stack() {
 }
 
 #[test]
-fn of_two_frees_of_one_stack_one_succeeds() {
+fn exactly_one_of_two_frees_of_one_stack_succeeds() {
     bounded(|| {
         let model = Model::new(1);
         let mine = Magazine::new();

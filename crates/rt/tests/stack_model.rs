@@ -1,4 +1,4 @@
-//! The allocator against a model of it that is too simple to be wrong.
+//! Compares the allocator with a model that is too simple to be wrong.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::collections::HashMap;
@@ -10,18 +10,18 @@ use punctual_rt::stack::{self, Class, SIZES, StackError, Stats};
 #[derive(Clone, Debug)]
 enum Step {
     Alloc(usize),
-    /// Which of the stacks in use, and which class is named.
+    /// The index of a stack in use, and the named class.
     Free(usize, usize),
-    /// Which of the stacks that were freed.
+    /// The index of a stack that was freed.
     FreeAgain(usize),
-    /// An address that was never given out: this far from one that was.
+    /// An address that was never allocated: at this distance from one that was.
     FreeForeign(usize, usize),
     Reserve(usize, usize),
     Trim(usize, usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // The four smaller classes: the test is about the book-keeping, not about memory.
+    // The four smaller classes: the test is about the accounting, not about memory.
     let class = 0..4_usize;
     let step = prop_oneof![
         6 => class.clone().prop_map(Step::Alloc),
@@ -38,7 +38,7 @@ fn class(index: usize) -> Class {
     Class::exact(SIZES[index]).unwrap()
 }
 
-/// Frees as a careless program does.
+/// Frees without checking the arguments.
 fn free(address: usize, class: Class) -> Result<(), StackError> {
     // SAFETY: the test never uses the memory of a stack.
     unsafe { stack::free(address, class) }
@@ -61,7 +61,7 @@ impl Model {
                     address < other + SIZES[at] + 4096 && other < address + SIZES[index] + 4096
                 };
                 assert!(!self.used.iter().any(overlaps));
-                // The kernel is asked if and only if nothing is free.
+                // The kernel is called if and only if nothing is free.
                 assert_eq!(Stats::of(class(index)).made, made + u64::from(free == 0));
                 self.freed.remove(&address);
                 self.used.push((address, index));
@@ -69,7 +69,7 @@ impl Model {
             Step::Free(which, named) if !self.used.is_empty() => {
                 let which = which % self.used.len();
                 let (address, index) = self.used[which];
-                // Seven wrong classes would leave little that is ever freed.
+                // With seven wrong classes hardly any stack would ever be freed.
                 let named = if named < 7 && named % 3 == 0 {
                     named
                 } else {
@@ -131,7 +131,7 @@ proptest! {
     })]
 
     #[test]
-    fn the_allocator_does_what_the_model_does(steps in steps()) {
+    fn the_allocator_behaves_like_the_model(steps in steps()) {
         let mut model = Model::default();
         for step in steps {
             model.apply(step);

@@ -1,4 +1,4 @@
-//! Threads that allocate, free, hand over and end, all at once.
+//! Threads allocate, free, pass on stacks and end, all in parallel.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use punctual_rt::stack::{self, Class, SIZES, Stack, StackError, Stats};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A generator of numbers that differ enough (xorshift).
+/// A generator of sufficiently random numbers (xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -22,20 +22,20 @@ impl Numbers {
     }
 }
 
-/// Marks a stack as its holder's and finds out whether somebody else did.
+/// Writes the holder's mark into a stack, to detect another holder.
 fn sign(stack: &Stack, name: u64) {
     let place = stack.base().cast::<u64>();
-    // SAFETY: the stack is ours, and a word fits.
+    // SAFETY: the holder's stack, in which a word fits.
     unsafe { place.write_volatile(name) };
 }
 
 fn signature(stack: &Stack) -> u64 {
-    // SAFETY: the stack is ours, and a word fits.
+    // SAFETY: the holder's stack, in which a word fits.
     unsafe { stack.base().cast::<u64>().read_volatile() }
 }
 
 #[test]
-fn no_stack_is_handed_out_twice() {
+fn no_stack_is_allocated_twice() {
     let _alone = ALONE.lock().unwrap();
     let (give, take) = mpsc::channel::<(Stack, u64)>();
     let take = Mutex::new(take);
@@ -93,7 +93,7 @@ fn no_stack_is_handed_out_twice() {
 }
 
 #[test]
-fn of_many_frees_of_one_stack_one_succeeds() {
+fn exactly_one_of_many_frees_of_one_stack_succeeds() {
     let _alone = ALONE.lock().unwrap();
     let class = Class::exact(2 << 20).unwrap();
     for _ in 0..300 {
@@ -102,7 +102,8 @@ fn of_many_frees_of_one_stack_one_succeeds() {
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    // SAFETY: the stack is not used; all but one free are wrong ones.
+                    // SAFETY: the stack is not used; all frees but one are wrong and must be
+                    // refused.
                     match unsafe { stack::free(address, class) } {
                         Ok(()) => drop(freed.fetch_add(1, Ordering::Relaxed)),
                         Err(error) => assert_eq!(error, StackError::NotInUse(address)),

@@ -9,7 +9,7 @@ use punctual_rt::clock;
 use punctual_rt::stack::Stack;
 use punctual_rt::watchpoint::{self, Access, KEPT, WatchError, Watchpoint};
 
-/// There are few slots, and the tests take all of them.
+/// There are few slots, and each test uses all of them.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -26,7 +26,7 @@ fn write(place: *mut u64, value: u64) {
     unsafe { *place = value };
 }
 
-/// None where there are no watchpoints.
+/// `None` where watchpoints aren't supported.
 fn watch(place: *const u64, access: Access) -> Option<Watchpoint> {
     match watchpoint::watch(place as usize, 8, access) {
         Ok(found) => Some(found),
@@ -39,7 +39,7 @@ fn watch(place: *const u64, access: Access) -> Option<Watchpoint> {
 }
 
 #[test]
-fn a_write_tells_its_thread_and_its_place() {
+fn a_hit_contains_the_thread_and_the_instruction_of_the_write() {
     let _alone = alone();
     let mut variables = [0_u64; 2];
     let place = variables.as_mut_ptr();
@@ -48,9 +48,9 @@ fn a_write_tells_its_thread_and_its_place() {
     };
     let begin = clock::now_ns();
     write(place, 1);
-    // SAFETY: both are live.
+    // SAFETY: both variables are live.
     let _ = unsafe { read_volatile(place) };
-    // SAFETY: within the array.
+    // SAFETY: the next element is within the array.
     write(unsafe { place.add(1) }, 1);
     assert_eq!(watched.count(), 1, "neither the read nor the neighbour");
     let hit = watched.hit(0).expect("a hit");
@@ -69,7 +69,7 @@ fn a_write_tells_its_thread_and_its_place() {
 }
 
 #[test]
-fn threads_that_are_there_and_threads_that_come() {
+fn existing_and_later_threads_are_watched() {
     let _alone = alone();
     let mut variable = 0_u64;
     let place = &raw mut variable as usize;
@@ -97,7 +97,7 @@ fn threads_that_are_there_and_threads_that_come() {
 }
 
 #[test]
-fn reads_are_hits_where_they_are_asked_for() {
+fn reads_are_hits_of_a_read_write_watchpoint() {
     let _alone = alone();
     let variable = 5_u64;
     let Some(watched) = watch(&variable, Access::ReadWrite) else {
@@ -109,7 +109,7 @@ fn reads_are_hits_where_they_are_asked_for() {
 }
 
 #[test]
-fn more_hits_than_are_kept_are_counted() {
+fn hits_beyond_the_kept_ones_are_counted() {
     let _alone = alone();
     let mut variable = 0_u64;
     let place = &raw mut variable;
@@ -122,7 +122,7 @@ fn more_hits_than_are_kept_are_counted() {
 }
 
 #[test]
-fn who_tramples_this_stack() {
+fn the_thread_that_corrupts_a_stack_is_found() {
     let _alone = alone();
     let stack = Stack::new(64 << 10).expect("a stack");
     let place = stack.base().as_ptr() as usize;
@@ -130,7 +130,7 @@ fn who_tramples_this_stack() {
         return;
     };
     let culprit = std::thread::spawn(move || {
-        // SAFETY: the stack is mapped, and nobody runs on it.
+        // SAFETY: the stack is mapped, and no thread runs on it.
         unsafe { std::ptr::write_bytes(place as *mut u8, 0xff, 256) };
         // SAFETY: gettid has no precondition.
         unsafe { libc::gettid() }
@@ -140,7 +140,7 @@ fn who_tramples_this_stack() {
 }
 
 #[test]
-fn what_cannot_be_watched() {
+fn invalid_ranges_and_used_up_slots_are_refused() {
     let _alone = alone();
     let variables = [0_u64; 32];
     let place = variables.as_ptr() as usize;

@@ -1,4 +1,4 @@
-//! "Run N longer": do runs that are extended as they were advised pass?
+//! "Run N longer": runs that are extended as advised pass.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
 mod support;
@@ -10,14 +10,14 @@ const ALLOWED: f64 = 0.01;
 
 type Machine = fn(&mut Rng, u64, f64) -> Run;
 
-/// Extended runs, those of them that pass, and the median of how much longer they were.
+/// The number of extended runs, how many of them pass, and the median factor of the extension.
 struct Followed {
     runs: u64,
     passed: u64,
     longer: f64,
 }
 
-/// Runs of a machine that misses with `probability`, extended as advised where they are
+/// Runs of a machine that misses with `probability`, extended as advised if they are
 /// inconclusive. The same seed continues the same run.
 fn follow(machine: Machine, probability: f64, seeds: u64) -> Followed {
     let (mut runs, mut passed, mut longer) = (0, 0, Vec::new());
@@ -35,7 +35,7 @@ fn follow(machine: Machine, probability: f64, seeds: u64) -> Followed {
             };
             assert!(needed.likely_ns >= needed.without_miss_ns);
             let extra = needed.likely_ns.div_ceil(support::PERIOD);
-            // The stream must go on where the first ended.
+            // The random stream must continue where the first run ended.
             let mut rng = Rng::new(seed * 31 + cycles % 7);
             let second = machine(&mut rng, cycles + extra, probability)
                 .evidence()
@@ -53,9 +53,9 @@ fn follow(machine: Machine, probability: f64, seeds: u64) -> Followed {
     }
 }
 
-/// Machines that are at least twice as good as is asked, after runs of at least 20 bursts of high
-/// latency: a shorter one says nothing of bursts. One that is hardly good enough needs
-/// luck, and no run is long enough for all.
+/// Machines that are at least twice as good as required, after runs of at least 20 bursts of high
+/// latency: a shorter run contains no information about bursts. A machine that barely meets the
+/// requirement needs luck, and no run is long enough for all of them.
 #[test]
 fn nine_in_ten_runs_that_follow_the_advice_pass() {
     let machines: [(&str, Machine); 2] = [
@@ -97,7 +97,7 @@ fn nine_in_ten_runs_that_follow_the_advice_pass() {
     }
 }
 
-/// Exactly the time without a further miss shows it, and a bit less does not.
+/// The advised time without a further miss is just sufficient; a shorter one is not.
 #[test]
 fn without_a_miss_the_shorter_time_is_enough() {
     for cycles in [40, 100, 250] {

@@ -1,4 +1,4 @@
-//! Clopper and Pearson's bounds against brute force.
+//! Compares the bounds of Clopper and Pearson with brute force.
 
 use punctual_stats::binomial::{at_most, cycles_needed, lower, upper};
 

@@ -1,4 +1,4 @@
-//! Comparisons with known truth: how often equal sides are said to differ, and how often a
+//! Comparisons with a known truth: how often equal sides are called different, and how often a
 //! real difference is found. The machine drifts and stalls; the rates are printed.
 #![allow(clippy::print_stdout, reason = "the rates are the point")]
 
@@ -18,8 +18,8 @@ fn normal(rng: &mut Rng) -> f64 {
     radius * (2.0 * std::f64::consts::PI * rng.unit()).cos()
 }
 
-/// A machine at 1 kHz: most wake-ups near its level, and bursts of 5 to 300 ms that are slow
-/// as a whole.
+/// A machine at 1 kHz: most wake-ups are near its level, with bursts of 5 to 300 ms in which all
+/// are slow.
 struct Machine {
     rng: Rng,
     burst: u64,
@@ -58,7 +58,7 @@ enum Drift {
     Daily,
 }
 
-/// `word` says the order of the runs; the second side is slower by `effect`.
+/// `word` is the order of the runs; the second side is slower by `effect`.
 fn several(seed: u64, word: &str, drift: Drift, effect: f64) -> Comparison {
     let mut machine = Machine::new(seed, 4.0);
     let mut level = 0.0;
@@ -78,7 +78,7 @@ fn several(seed: u64, word: &str, drift: Drift, effect: f64) -> Comparison {
     sides(&view(&runs[0]), &view(&runs[1]), CONFIDENCE)
 }
 
-/// Runs with the instants of their starts.
+/// Runs with their start times.
 fn view(runs: &[(Histogram, u64)]) -> Vec<RunComparand<'_>> {
     let of = |run| {
         let (total, at): &(Histogram, u64) = run;
@@ -180,7 +180,7 @@ fn few_runs_say_how_many_it_takes() {
 
 #[test]
 fn a_straight_trend_is_no_effect_of_a_side() {
-    // Far above the noise, always the second of a pair.
+    // Far above the noise; the second run of each pair is always slower.
     let mut starts = 0;
     let mut run = |level: f64| {
         starts += 60;
@@ -289,7 +289,7 @@ fn beyond_what_a_side_knows_nothing_is_compared() {
     assert_eq!(quantiles, [0.5]);
 }
 
-/// CPUs of one run: what stalls the machine stalls them all, and one has its own level.
+/// The CPUs of one run: a stall of the machine affects all of them, and each has its own level.
 fn together(seed: u64, levels: &[f64]) -> Vec<Vec<BlockFigures>> {
     let mut shared = Rng::new(seed);
     let mut machines: Vec<Machine> = (0..levels.len() as u64)
@@ -320,7 +320,7 @@ fn cpus_of_one_run_are_paired_by_their_time() {
     }
 }
 
-/// Which of CPUs with these levels are called slower (`Some(true)`) or faster than the others.
+/// Which CPUs with these levels are called slower (`Some(true)`) or faster than the others.
 fn called(seed: u64, levels: &[f64]) -> Vec<Option<bool>> {
     let found = members(&together(seed, levels), 250_000_000, CONFIDENCE);
     found.members.iter().map(|member| member.slower).collect()
@@ -358,13 +358,13 @@ fn the_odd_cpu_is_said_and_no_other() {
         assert!(found >= 0.8, "{levels:?}: {found}");
         assert!(more <= nominal(experiments), "{levels:?}: {more}");
     }
-    // Of two that differ, each is so beside the other.
+    // If only two CPUs differ, each differs from the other.
     assert!(
         share(experiments, |seed| called(seed + 1, &[1.0, 1.4])
             == [fast, slow])
             >= 0.8
     );
-    // Two kinds of CPUs, as many of each: one kind is said, and not both.
+    // Two kinds of CPUs in equal number: one kind is reported, not both.
     let halves = share(experiments, |seed| {
         let called = called(seed + 1, &[1.0, 1.0, 1.4, 1.4]);
         called == [fast, fast, None, None] || called == [None, None, slow, slow]

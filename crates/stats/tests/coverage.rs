@@ -1,4 +1,4 @@
-//! Do the bounds hold what they state? Simulated runs with a known truth.
+//! The bounds hold as often as they state: simulated runs with a known truth.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
 mod support;
@@ -38,7 +38,7 @@ fn coverage(name: &str, scenario: Scenario, expected_misses: f64) -> Coverage {
         result.independent += share * f64::from(bound.independent_upper >= run.truth);
         result.lower += share * f64::from(bound.lower <= run.truth);
         result.width += share * bound.upper / bound.independent_upper;
-        // A requirement that the machine just does not meet.
+        // A requirement that the machine just fails to meet.
         result.wrong_pass += share * f64::from(bound.upper <= run.truth * 0.999);
     }
     println!(
@@ -149,7 +149,7 @@ fn storms_are_covered() {
 
 #[test]
 fn more_misses_than_peaks_are_kept_are_covered() {
-    // 60,000 cycles of which a third miss: the peaks hold the highest alone.
+    // 60,000 cycles of which a third miss: the peaks contain only the highest.
     let cycles = 60_000;
     let mut covered = (0, 0);
     let runs = 60;
@@ -168,9 +168,8 @@ fn more_misses_than_peaks_are_kept_are_covered() {
     assert!(covered.0 >= 52 && covered.1 >= 52, "{covered:?}");
 }
 
-/// Stalls so rare that most runs see none or one: what they do to the next
-/// run can't be known from this one, and no bound on cycles can hold. The one
-/// on bursts does.
+/// Stalls so rare that most runs contain none or one: their effect on the next run can't be
+/// inferred from this one, and no bound on cycles can hold. The bound on bursts does.
 #[test]
 fn rare_stalls_are_covered_as_bursts() {
     header();

@@ -1,4 +1,4 @@
-//! The extremal index where it is known.
+//! The extremal index of processes for which it is known.
 
 mod support;
 

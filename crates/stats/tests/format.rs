@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! The format of figures in texts.
 
 use punctual_stats::format::{self, count, duration, large, percent, probability};
 use punctual_stats::shares::Shares;

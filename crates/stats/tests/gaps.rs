@@ -1,4 +1,4 @@
-//! The verdict on gaps: a limit that was kept while somebody watched, or was not.
+//! The verdict on gaps: whether a limit was kept during the observed time.
 
 use punctual_stats::gaps::{WatchedTime, judge_gaps};
 use punctual_stats::verdict::Seen;
@@ -79,7 +79,7 @@ fn one_above_the_limit_is_a_fail_and_one_of_just_the_limit_is_not() {
             if time.watched_ns == 9 * SECOND),
         "{seen:?}"
     );
-    // No share of gaps is allowed, whatever a requirement says.
+    // No share of gaps is allowed, whatever the requirement says.
     let lenient = Requirement::MissProbability {
         deadline_ns: 50_000,
         allowed: 0.9,

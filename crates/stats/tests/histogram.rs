@@ -1,4 +1,4 @@
-//! The histogram against sorted vectors, and its text form against hdrhistogram.
+//! Compares the histogram with sorted vectors, and its text form with hdrhistogram.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ fn latency() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0u32..64).prop_map(|(value, shift)| value >> shift)
 }
 
-/// As above, below 4.3 s.
+/// Latencies of every magnitude below 4.3 s.
 fn short_latency() -> impl Strategy<Value = u32> {
     (any::<u32>(), 0u32..32).prop_map(|(value, shift)| value >> shift)
 }
@@ -48,7 +48,7 @@ fn every_value_has_a_bucket_of_three_digits() {
             );
         }
     }
-    // Neighbours meet without gap or overlap.
+    // Adjacent buckets have no gap and no overlap.
     let mut previous: Option<u64> = None;
     for value in 0..100_000u64 {
         let bucket = of(&[value]).buckets().next().expect("one bucket");
@@ -287,7 +287,7 @@ proptest! {
 }
 
 proptest! {
-    // Five digits are 50 MB on hdrhistogram's side: fewer cases.
+    // With five digits hdrhistogram needs 50 MB: fewer cases.
     #![proptest_config(ProptestConfig {
         cases: 40,
         failure_persistence: None,
@@ -317,7 +317,7 @@ proptest! {
             let again = of(&values);
             prop_assert!(ours.buckets().eq(again.buckets()));
         }
-        // No sample becomes faster, nor slower by more than a foreign bucket.
+        // No sample becomes faster, or slower by more than the width of a foreign bucket.
         let mut sorted = values.clone();
         sorted.sort_unstable();
         for (i, value) in sorted.iter().enumerate() {

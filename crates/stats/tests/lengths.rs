@@ -1,4 +1,4 @@
-//! The verdict on how long parts of a program took: alone, and beside wake-ups.
+//! The verdict on the durations of program sections: alone, and together with wake-ups.
 
 use punctual_stats::lengths::{LengthEvidence, judge_lengths};
 use punctual_stats::verdict::judge;

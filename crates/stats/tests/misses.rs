@@ -1,4 +1,4 @@
-//! What more evidence does to a verdict, and whether the bounds hold for every relation of
+//! The effect of more evidence on a verdict, and whether the bounds hold for every relation of
 //! deadline and interval: simulated machines whose truth is known.
 #![allow(clippy::print_stdout, reason = "the table is what one runs this for")]
 
@@ -14,7 +14,7 @@ use support::{PERIOD, Rng, Run, Stall, stalled};
 
 const CONFIDENCE: f64 = 0.95;
 
-/// A run of one thread from its wake-ups: the instant asked for, the latency, skipped periods.
+/// A run of one thread, from its wake-ups: the requested instant, the latency, skipped periods.
 struct Built {
     histogram: Histogram,
     peaks: Peaks,
@@ -91,13 +91,13 @@ impl Built {
     }
 }
 
-/// As it was reported: 100 stalls of 2.5 ms and one of 60 ms, deadline 10 ms, interval 1 ms.
+/// A reported case: 100 stalls of 2.5 ms and one of 60 ms, deadline 10 ms, interval 1 ms.
 #[test]
 fn one_stall_beyond_a_deadline_of_many_intervals_is_one_burst() {
     let mut late: Vec<(u64, u64)> = (0..100).map(|i| (100 + i * 190, 2_500_000)).collect();
     late.push((9_999, 60_000_000));
     let built = Built::new(20_000, 10_000_000, &late);
-    // Those due more than 10 ms before the stall's end: at 0 (the late one), 1, ..., 49 ms.
+    // Cycles due more than 10 ms before the end of the stall: at 0 (the late one), 1, ..., 49 ms.
     assert_eq!((built.late, built.missed_late), (1, 49));
     let verdict = built.judged(8e-3);
     let bound = &verdict.requirements[0].bound;
@@ -112,7 +112,7 @@ fn one_stall_beyond_a_deadline_of_many_intervals_is_one_burst() {
     assert_eq!(verdict.requirements[0].seen, seen);
 }
 
-/// As it was reported: a stall more made a FAIL an INCONCLUSIVE.
+/// A reported case: one more stall changed a FAIL to INCONCLUSIVE.
 #[test]
 fn a_giant_stall_does_not_take_a_failure_back() {
     let singles: Vec<(u64, u64)> = (0..59).map(|i| (500 + i * 1_000, 200_000)).collect();
@@ -120,7 +120,7 @@ fn a_giant_stall_does_not_take_a_failure_back() {
     assert_eq!(before.outcome, Outcome::Fail, "{before:?}");
     let mut more = singles;
     more.push((20_020, 3_000_000_000));
-    // In place of good cycles, and in a run that it made longer.
+    // Replacing good cycles, and as an extension of the run.
     for cycles in [60_000, 63_000] {
         let after = Built::new(cycles, 100_000, &more).judged(6e-4);
         assert_eq!(after.outcome, Outcome::Fail, "{after:?}");
@@ -152,7 +152,7 @@ proptest! {
         let all: Vec<(u64, u64)> = events.iter().chain(&heavy).copied().collect();
         let with: Vec<(u64, u64)> = all.iter().chain(&more).copied().collect();
         let before = evidence(&all, 500_000);
-        // In place of good cycles.
+        // Replacing good cycles.
         let after = evidence(&with, 500_000);
         prop_assert!(after >= before * (1.0 - 1e-6), "{after} < {before}");
         // As further cycles.
@@ -179,7 +179,7 @@ proptest! {
             run.evidence().bound(CONFIDENCE)
         };
         let before = bound(cycles, 20_000);
-        // On another CPU in the same time, and by a longer run.
+        // On another CPU in the same time, and in a longer run.
         for duration in [20_000, 20_000 + more] {
             let after = bound(cycles + more, duration);
             prop_assert!(after.lower <= before.lower * (1.0 + 1e-9));
@@ -192,7 +192,7 @@ struct Machine {
     name: &'static str,
     limit: u64,
     stalls: Vec<Stall>,
-    /// Whether all stalls that miss are of a kind that nearly every run has.
+    /// Whether all stalls that miss are of a kind that occurs in nearly every run.
     common: bool,
 }
 
@@ -228,14 +228,15 @@ fn machines() -> Vec<Machine> {
             vec![stall(60.0, ms + 0.4, 0.3)],
             true,
         );
-        // Half as long again on average: several misses each.
+        // Longer by half on average: several misses each.
         add(
             &mut machines,
             "bursty",
             vec![stall(40.0, ms, ms.max(4.0))],
             true,
         );
-        // Common short ones that keep the deadline, and a giant that some runs miss.
+        // Frequent short stalls that keep the deadline, and a rare giant one that only some runs
+        // contain.
         let short = (ms * 0.25).max(0.05);
         add(
             &mut machines,
@@ -268,10 +269,11 @@ fn machines() -> Vec<Machine> {
     machines
 }
 
-/// How often each bound holds. A giant that a run did not see can't be in its upper bound: of
-/// these machines the upper bound is asserted over the runs that saw one, and that of the bursts
-/// over all. (Where there are many stalls, some fall near each other by chance, and count as one
-/// burst: there the bound on bursts says nothing of the number of stalls.)
+/// How often each bound holds. The upper bound of a run can't include a giant stall that the run
+/// didn't contain: for these machines the upper bound is asserted over the runs that contain one,
+/// and the bound on bursts over all runs. (With many stalls, some are close to each other by
+/// chance and count as one burst: in that case the bound on bursts doesn't bound the number of
+/// stalls.)
 #[test]
 fn the_bounds_hold_for_every_relation_of_deadline_and_interval() {
     const RUNS: u64 = 160;

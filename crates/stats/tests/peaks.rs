@@ -1,4 +1,4 @@
-//! Peaks against the sorted stream.
+//! Compares peaks with the sorted stream.
 
 use proptest::prelude::*;
 use punctual_stats::{Peak, Peaks};

@@ -1,4 +1,4 @@
-//! An analysis of full peaks is quick enough to run every second.
+//! An analysis of full peaks is fast enough to run every second.
 #![allow(clippy::print_stdout, reason = "the time is what one runs this for")]
 
 mod support;
@@ -65,6 +65,6 @@ fn two_cpus_with_full_peaks() {
         .min()
         .expect("three runs");
     println!("analysis: {best:?}");
-    // 200 ms is the aim; a busy machine may take its time.
+    // The goal is 200 ms; a busy machine may need longer.
     assert!(best.as_secs() < 2, "{best:?}");
 }

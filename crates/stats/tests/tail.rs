@@ -1,4 +1,4 @@
-//! Tails with a known truth: found where they are lawful, refused elsewhere.
+//! Tails with a known truth: estimated for suitable distributions, refused for others.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn pareto(rng: &mut Rng, shape: f64) -> f64 {
 
 #[test]
 fn a_lawful_tail_is_found_within_its_interval() {
-    // Of these runs (5 % of fits are refused, 5 % of intervals miss) most hold.
+    // Most of these runs hold (5 % of fits are refused, 5 % of intervals miss).
     for shape in [-0.2, 0.001, 0.2] {
         let truth = 5_000.0 + 4_000.0 * (RETURN_CYCLES.powf(shape) - 1.0) / shape;
         let (mut held, mut fitted) = (0, 0);
@@ -66,7 +66,7 @@ fn what_can_not_be_known_is_refused() {
         tail(&heavy)
     );
 
-    // A tick of 4 µs: the highest values are few and far between.
+    // A tick of 4 µs: the highest values are few and far apart.
     let coarse = run(&mut Rng::new(2), |rng| {
         (pareto(rng, 0.001) / 4000.0).floor() * 4000.0
     });
@@ -84,7 +84,7 @@ fn what_can_not_be_known_is_refused() {
             pareto(rng, 0.001)
         }
     });
-    // No law holds for both, and what is above the gap is too heavy for one.
+    // No distribution fits both populations, and the part above the gap is too heavy for one.
     let refusal = tail(&mixed).expect_err("two populations");
     assert!(
         matches!(

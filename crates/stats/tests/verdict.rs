@@ -1,4 +1,4 @@
-//! The verdict: what decides, and the figures that it rests on.
+//! The verdict and its text.
 
 mod support;
 
@@ -19,7 +19,7 @@ struct Thread {
     may_be_empty: bool,
 }
 
-/// Independent latencies around 8 µs, then `extra` ones at given cycles.
+/// Independent latencies around 8 µs, plus `extra` ones at given cycles.
 fn thread(cycles: u64, deadline: u64, extra: &[(u64, u64)]) -> Thread {
     let mut thread = Thread {
         histogram: Histogram::new(),
@@ -119,7 +119,8 @@ fn no_miss_in_too_few_cycles_says_how_long_to_run() {
     let result = only(&verdict);
     let needed = result.needed_without_miss_seconds.expect("known");
     assert!((2_896..5_000).contains(&needed), "{needed}");
-    // A machine that misses half as often as allowed will show some: 20 or so expected in all.
+    // A machine that misses half as often as allowed will show some misses: some 20 expected in
+    // total.
     let likely = verdict.needed_seconds.expect("known");
     assert!((20_000..90_000).contains(&likely), "{likely}");
     assert_eq!((result.needed_seconds, result.never), (Some(likely), None));
@@ -159,7 +160,7 @@ fn many_misses_fail_with_their_number_worst_and_bursts() {
 
 #[test]
 fn one_burst_is_not_forty_misses() {
-    // The same forty in a row: one event, which shows next to nothing.
+    // The same forty in a row: one event, which proves next to nothing.
     let planted: Vec<(u64, u64)> = (0..40).map(|i| (1_000 + i, 1_520_000)).collect();
     let verdict = verdict(&[thread(CYCLES, DEADLINE, &planted)], &[miss(2e-4)]);
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
@@ -254,8 +255,8 @@ fn invalid_whatever_was_measured() {
     assert_eq!(v.invalid, [InvalidEvidence::NeverWoke { cpu: 1 }]);
     let v = verdict(&[], &[miss(0.0)]);
     assert_eq!(v.outcome, Outcome::Invalid);
-    // One that had ended before it could be woken says nothing against the others; alone it
-    // leaves nothing to judge.
+    // A thread that had ended before its first wake-up proves nothing against the others; alone
+    // it leaves nothing to judge.
     let mut ended = thread(0, DEADLINE, &[]);
     ended.may_be_empty = true;
     let v = verdict(&[ended], &[miss(0.0)]);
@@ -333,7 +334,7 @@ fn hardly_any_data_is_no_evidence() {
         );
         assert_eq!(b.lower, 0.0);
     }
-    // Nothing but ties, and nothing but misses.
+    // Only ties, and only misses.
     for limit in [DEADLINE, 1_000] {
         let mut tied = thread(0, limit, &[]);
         for cycle in 0..20_000 {
@@ -386,7 +387,7 @@ fn the_collectors_count_and_the_peaks_are_exact_where_buckets_are_not() {
     assert_eq!(evidence.late(200_000), (2, 2));
 }
 
-/// Nothing is known of them but that they were: a PASS must hold if all were late.
+/// Only their number is known: a PASS must hold even if all of them were late.
 #[test]
 fn wake_ups_that_went_unseen_may_have_been_late() {
     let one = thread(CYCLES, DEADLINE, &[]);

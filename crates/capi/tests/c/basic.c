@@ -1,4 +1,4 @@
-/* Each function of the header, and each line of the table of errors. */
+/* Each function of the header, and each row of the table of errors. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <pthread.h>
@@ -125,7 +125,7 @@ static void *on_stack(void *argument)
     CHECK(punctual_stack_contains(&task->size) == 0);
     CHECK(punctual_stack_locate((char *)task->stack - 1, &place) == 1 && place.part == -1);
     CHECK(punctual_stack_locate((char *)task->stack - guard, &place) == 1 && place.part == -1);
-    /* What lies below is another stack's, or nobody's. */
+    /* Below there may be another stack, or none. */
     if (punctual_stack_locate((char *)task->stack - guard - 1, &place) == 1)
         CHECK(place.bounds.low != task->stack);
     CHECK(punctual_stack_locate(bounds.high, &place) == 1 && place.part == 1);
@@ -202,7 +202,7 @@ static void counts(void)
     CHECK(punctual_stack_stats(65536, &stats) == 0);
     CHECK(stats.used == 0 && stats.kept + stats.stored == 1);
 
-    /* A caller from the future: what the library doesn't know is left alone. */
+    /* A newer caller: fields that the library doesn't know stay unchanged. */
     memset(&newer, 0x77, sizeof newer);
     newer.known.struct_size = sizeof newer;
     CHECK(punctual_stack_stats(65536, &newer.known) == 0);

@@ -32,7 +32,7 @@ static size_t used(size_t size)
     return stats.used;
 }
 
-/* What waits, and what reads, writes, opens and closes files, each function once. */
+/* Functions that wait, and that read, write, open and close files, once each. */
 static const char *last;
 static int done;
 #define STEP(call)    \
@@ -178,7 +178,7 @@ static void *calls_on_and_on(void *unused)
     return NULL;
 }
 
-/* At whatever instant: nothing is left locked, open or handed out. */
+/* At any instant: nothing stays locked, open or allocated. */
 static void at_random(void)
 {
     struct punctual_thread *thread;

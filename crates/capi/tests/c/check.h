@@ -1,4 +1,4 @@
-/* What the C tests share: assertions that say where, in C11 and in C++17. */
+/* Shared by the C tests: assertions that print where they failed, in C11 and in C++17. */
 #ifndef CHECK_H
 #define CHECK_H
 

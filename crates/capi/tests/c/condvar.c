@@ -18,7 +18,7 @@ static struct timespec in(uint64_t ns)
     return punctual_timespec(punctual_now_ns() + ns);
 }
 
-/* A queue of one place: a notification that is lost leaves a thread waiting for 20 s. */
+/* A queue with one place: after a lost notification a thread waits for 20 s. */
 static void *produce(void *unused)
 {
     struct timespec limit = in(20 * S);
@@ -63,7 +63,7 @@ static void queue(void)
     for (i = 0; i < PAIRS; i++)
         CHECK(pthread_join(producers[i], NULL) == 0 && pthread_join(consumers[i], NULL) == 0);
     CHECK(sum == (uint64_t)PAIRS * EACH * (EACH + 1) / 2);
-    /* Nobody is counted as waiting any more, so a notification is no system call. */
+    /* No thread is counted as waiting any more, so a notification makes no system call. */
     CHECK(filled.waiting == 0 && emptied.waiting == 0);
 }
 
@@ -118,7 +118,7 @@ static void errors(void)
     FAILS(punctual_condvar_notify_one(NULL), EFAULT);
     FAILS(punctual_condvar_notify_all(NULL), EFAULT);
 #ifndef CHECK_NO_WRONG_UNLOCK
-    /* ThreadSanitizer complains of that, and is right. */
+    /* ThreadSanitizer reports this, correctly. */
     FAILS(punctual_condvar_wait(&condvar, &mutex), EPERM);
     CHECK(strstr(punctual_last_error(), "not held") != NULL && condvar.waiting == 0);
 #endif

@@ -1,5 +1,5 @@
-/* Where the caller stands is where its stack pointer is: on a coroutine's stack, not on its
- * thread's. And a stack that the program guards itself is made present down to its guard. */
+/* The stack pointer decides which stack the caller runs on: a coroutine's, not its thread's. And
+ * a stack with guards of the program is prefaulted down to its guard. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ static void body(void)
     }
 }
 
-/* Runs body() on this stack. */
+/* Runs body() on the given stack. */
 static void on(void *stack, int is_told)
 {
     struct punctual_stack_bounds given;
@@ -47,7 +47,7 @@ static void on(void *stack, int is_told)
         CHECK(punctual_stack_setbounds(&given) == 0);
     }
     CHECK(swapcontext(&outside, &inside) == 0);
-    /* Back on the thread's own, whatever was said of the other one. */
+    /* Back on the thread's own stack, whatever bounds were set for the other one. */
     CHECK(punctual_stack_bounds(0, &found) == 0);
     CHECK((char *)found.low <= &here && &here < (char *)found.high);
     CHECK(punctual_stack_contains(&here) == 1 && punctual_stack_contains(expected) == 0);
@@ -61,7 +61,7 @@ static void *coroutines(void *unused)
 
     CHECK(ours != NULL && heap != NULL);
     CHECK(punctual_stack_bounds(0, &before) == 0);
-    /* With guards, so that it is a mapping of its own. */
+    /* With guards, so that it is a separate mapping. */
     mapped = mmap(NULL, SIZE + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(mapped != MAP_FAILED);
     mapped = (char *)mapped + 4096;
@@ -72,7 +72,7 @@ static void *coroutines(void *unused)
         on(mapped, 0);
         on(ours, 1);
         on(mapped, 1);
-        /* In the heap only whoever switches knows it. */
+        /* On the heap, only the code that switches knows the bounds. */
         on(heap, 1);
         known = 0;
         on(heap, 0);

@@ -1,5 +1,5 @@
-/* Allocates and frees a stack as often as the argument says. Prints how many instructions of its own
- * that took, or why the machine doesn't count them. */
+/* Allocates and frees a stack as often as the argument says. Prints the number of its own
+ * instructions, or why the machine can't count them. */
 #define _GNU_SOURCE 1
 #include <inttypes.h>
 #include <linux/perf_event.h>

@@ -1,4 +1,4 @@
-/* Threads that are joined without a wait, by an instant, or not at all. */
+/* Threads that are joined without waiting, with a time limit, or not at all. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <semaphore.h>
@@ -50,7 +50,7 @@ static void joins(void)
         CHECK(errno == EBUSY && punctual_now_ns() < punctual_ns(&far));
 }
 
-/* Of every size: what a sanitizer keeps on a stack makes the default one larger. */
+/* Of every size: a sanitizer's data on a stack makes the default one larger. */
 static struct punctual_stack_stats stacks(void)
 {
     struct punctual_stack_stats stats, all;
@@ -67,7 +67,7 @@ static struct punctual_stack_stats stacks(void)
     return all;
 }
 
-/* Starts and joins threads until no detached one is left, each of which has its stack marked. */
+/* Starts and joins threads, each with its stack marked, until no detached one is left. */
 static void reap(void)
 {
     struct timespec limit = in(20ull * S);
@@ -83,7 +83,7 @@ static void reap(void)
     CHECK(stacks().used == 0);
 }
 
-/* Itself, and when it knows what to detach: it may run before its creator has the pointer. */
+/* Detaches itself once it has its handle: it may run before its creator has the pointer. */
 struct itself {
     struct punctual_thread *thread;
     sem_t known;
@@ -109,7 +109,7 @@ static void *detaches_many(void *ends)
     return NULL;
 }
 
-/* A detached thread keeps its stack while it runs, and gives it back after its end. */
+/* A detached thread keeps its stack while it runs; after its end the stack is freed. */
 static void detached(void)
 {
     static struct itself itself;
@@ -140,7 +140,7 @@ static void detached(void)
     CHECK(sem_post(&ends) == 0);
     reap();
 
-    /* One after the other: no stack is made for any of them but the first. */
+    /* One after the other: only the first needs a new stack. */
     made = stacks().made;
     for (i = 0; i < MANY; i++) {
         CHECK(punctual_thread_create(&thread, NULL, until_posted, &ends) == 0);
@@ -150,7 +150,7 @@ static void detached(void)
     }
     CHECK(stacks().made <= made + 2);
 
-    /* Several threads create, detach and reap at once. */
+    /* Several threads create, detach and reap in parallel. */
     for (i = 0; i < 3; i++)
         CHECK(pthread_create(&others[i], NULL, detaches_many, &ends) == 0);
     for (i = 0; i < 3; i++)
@@ -158,7 +158,7 @@ static void detached(void)
     reap();
 }
 
-/* The threads of the parent are none of the child's. */
+/* The parent's threads don't belong to the child. */
 static void forked(void)
 {
     struct punctual_thread *thread;

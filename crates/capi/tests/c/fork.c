@@ -1,5 +1,5 @@
-/* After a fork the parent's stacks are its own again, page by page: no thread takes the fault of
- * a copy at its next write. */
+/* After a fork the parent's stacks are unshared page by page: no thread takes a copy-on-write
+ * fault at its next write. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <semaphore.h>
@@ -20,7 +20,7 @@ static long faults(void)
     return usage.ru_minflt + usage.ru_majflt;
 }
 
-/* Page faults of writing to each page once. */
+/* The page faults of one write to each page. */
 static long faults_of(void *base, size_t size)
 {
     volatile char *byte = (volatile char *)base;
@@ -32,7 +32,7 @@ static long faults_of(void *base, size_t size)
     return faults() - before;
 }
 
-/* Forks a child that lives until it is told to end: while it does, pages are shared. */
+/* Forks a child that lives until it is told to end; meanwhile pages are shared. */
 static pid_t fork_one(int tell[2])
 {
     char byte;
@@ -96,7 +96,7 @@ int main(void)
     errno = 0;
     child = fork_one(tell);
     CHECK(errno == 0);
-    /* A stack in use, one that a thread stands on, and a free one. */
+    /* A stack in use, one that a thread runs on, and a free one. */
     CHECK(faults_of(used, SIZE) == 0);
     CHECK(sem_post(&go) == 0);
     CHECK(punctual_thread_join(thread, NULL) == 0);
@@ -105,7 +105,7 @@ int main(void)
     end(child, tell);
     CHECK(punctual_stack_free(again, SIZE) == 0 && punctual_stack_free(used, SIZE) == 0);
 
-    /* The child's are its own when they are handed out. */
+    /* The child's stacks are unshared when they are allocated. */
     child = fork();
     CHECK(child >= 0);
     if (child == 0) {

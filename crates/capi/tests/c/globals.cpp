@@ -1,4 +1,4 @@
-// Stacks that global objects free when they are destroyed, and names that look like the library's.
+// Stacks that global objects free in their destructors, and names that look like the library's.
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +9,8 @@ struct Free {
     void operator()(void *stack) const { punctual_stack_free(stack, 65536); }
 };
 
-// Before the first stack: it is destroyed after what is registered with that.
+// Constructed before the first stack, so it is destroyed after the library's report was
+// registered.
 static std::unique_ptr<void, Free> freed_at_the_end;
 
 namespace core {
@@ -39,7 +40,7 @@ template <class Type> using Nested = std::vector<std::vector<std::unique_ptr<Typ
 int main()
 {
     freed_at_the_end.reset(core::make());
-    // A leak, by way of a long name.
+    // A leak, allocated by a function with a long name.
     return alloc::Named<Nested<std::string>, Nested<std::wstring>, Nested<std::u16string>,
                         Nested<Free>>::get() == nullptr;
 }

@@ -82,7 +82,7 @@ static void *overflowing(void *stack)
     return overflow(0) ? stack : NULL;
 }
 
-/* A thread that recurses without end stops at its own guard. */
+/* A thread with infinite recursion stops at its own guard. */
 static void run_over(size_t size)
 {
     pid_t child = fork();

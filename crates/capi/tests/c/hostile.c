@@ -1,4 +1,5 @@
-/* Reports where something stands in their way, one part by name; run with PUNCTUAL_STACK_DEBUG. */
+/* Reports under adverse conditions; the argument selects one part. Run with PUNCTUAL_STACK_DEBUG.
+ * */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -30,7 +31,7 @@ static __attribute__((noinline)) int overflows_here(int depth)
     return always ? overflows_here(depth + 1) + room[0] : 0;
 }
 
-/* Never asks the library for anything. */
+/* Never calls the library. */
 static void *overflows(void *argument)
 {
     always = overflows_here(0);
@@ -45,7 +46,7 @@ static void overflow(void)
     CHECK(punctual_thread_join(thread, NULL) == 0);
 }
 
-/* The frame pointer leads nowhere, and the unwinder follows it. */
+/* The frame pointer is invalid, and the unwinder follows it. */
 static void touch_without_a_frame(void)
 {
     CHECK(punctual_stack_free(stack, SIZE) == 0);
@@ -56,7 +57,7 @@ static void touch_without_a_frame(void)
 #endif
 }
 
-/* Nobody reads standard error any more. */
+/* The reader of standard error has closed the pipe. */
 static void close_reader(void)
 {
     int ends[2];
@@ -71,7 +72,7 @@ static void report_to_nobody(void)
 
     close_reader();
     FAILS(punctual_stack_free(foreign, SIZE), EINVAL);
-    /* Neither blocked nor pending, and one that was sent before is still there. */
+    /* SIGPIPE is neither blocked nor pending, and one that was pending before still is. */
     if (pthread_sigmask(SIG_BLOCK, NULL, &set) != 0 || sigismember(&set, SIGPIPE))
         _exit(2);
     sigemptyset(&set);
@@ -119,7 +120,7 @@ static void no_descriptor(void)
     FAILS(punctual_stack_free(foreign, SIZE), EINVAL);
 }
 
-/* A sandbox that allows what a report takes at least. */
+/* A sandbox that allows only what a report needs at least. */
 static void touch_in_a_sandbox(void)
 {
     struct sock_filter filter[] = {
@@ -161,7 +162,7 @@ static void report_at_once(void)
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
-/* Functions that differ in nothing but their place. */
+/* Functions that differ only in their address. */
 #define ALLOCATES(name)                                     \
     static __attribute__((noinline)) void allocates_##name(void) \
     {                                                       \
@@ -175,7 +176,7 @@ EIGHT(ALLOCATES, c)
 EIGHT(ALLOCATES, d)
 #define PLACE(name) allocates_##name,
 
-/* How often this process has called read(); -1 where the kernel doesn't count. */
+/* The number of read() calls of this process; -1 if the kernel doesn't count them. */
 static long reads(void)
 {
     char line[128];
@@ -190,7 +191,7 @@ static long reads(void)
     return count;
 }
 
-/* As many as there are lines of the report, which name 32 places. */
+/* As many stacks as the report has lines, with 32 different addresses. */
 static void report_many(void)
 {
     static void (*const places[])(void) = {EIGHT(PLACE, a) EIGHT(PLACE, b) EIGHT(PLACE, c)
@@ -206,7 +207,7 @@ static void report_many(void)
     printf("%ld\n", before < 0 ? -1 : after - before);
 }
 
-/* The child ends as a program does, and has a stack of its own in use if it leaks. */
+/* The child ends normally, with a stack of its own in use if it leaks. */
 static void ends_in_a_child(int leaks)
 {
     pid_t child = fork();

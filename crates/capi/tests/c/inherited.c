@@ -1,5 +1,5 @@
-/* A child of a fork has copies of its parent's threads and logs: a join and a close are refused
- * there at once, since they would wait for what doesn't run, and the parent's go on. */
+/* A child of a fork has copies of its parent's threads and logs: join and close fail at once
+ * there, because the thread doesn't run in the child; in the parent both still work. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <semaphore.h>
@@ -28,7 +28,7 @@ static void in_child(struct punctual_thread *thread, struct punctual_log *log)
     struct punctual_thread *own;
     void *result = NULL;
 
-    /* Ends the child if anything waits after all. */
+    /* Ends the child if a call blocks after all. */
     alarm(60);
     FAILS(punctual_thread_join(thread, &result), ESRCH);
     CHECK(strstr(punctual_last_error(), "forked this one") != NULL && result == NULL);
@@ -37,7 +37,7 @@ static void in_child(struct punctual_thread *thread, struct punctual_log *log)
     CHECK(punctual_thread_detach(thread) == 0);
     FAILS(punctual_log_close(log), ESRCH);
     CHECK(strstr(punctual_last_error(), "forked this one") != NULL);
-    /* Its own go on as ever. */
+    /* The child's own thread and log still work. */
     CHECK(punctual_thread_create(&own, NULL, returns, &go) == 0);
     CHECK(punctual_thread_join(own, &result) == 0 && result == &go);
     _exit(0);

@@ -1,4 +1,5 @@
-/* Watchpoints, processor sets and interrupts: where they are, and where they are refused. */
+/* Watchpoints, processor sets and interrupts: that they work where they are supported, and are
+ * refused elsewhere. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -58,7 +59,7 @@ static void processor_sets(void)
     CHECK(punctual_cpuset_remove("no-such-set") == 0 || errno == ENOTSUP);
 }
 
-/* A set of the last CPU: made, read back, with a process inside, and removed again. */
+/* A set of the last CPU: created, read back, with a process inside, and removed again. */
 static void one_set(void)
 {
     char reason[128] = "", name[64], cpus[64];
@@ -140,7 +141,7 @@ static size_t affinity(unsigned irq, char *text, size_t size)
     return length;
 }
 
-/* Nothing is changed by a preview, and none but what it names is changed by the steering. */
+/* A preview changes nothing, and steering changes only what the preview lists. */
 static void foretold(const unsigned *irqs, size_t count, unsigned cpu)
 {
     static char before[1024][64], after[64];
@@ -165,7 +166,7 @@ static void foretold(const unsigned *irqs, size_t count, unsigned cpu)
         affinity(irqs[i], after, sizeof after);
         differ += strcmp(before[i], after) != 0;
     }
-    /* The kernel may refuse what it did not say in advance. */
+    /* The kernel may refuse an interrupt that the preview could not exclude. */
     CHECK(differ <= plan.changes && (differ == plan.changes || plan.skipped == 0));
     CHECK(punctual_irq_preview(journal, foresee, foresee_skipped, &back) == back.changes);
     CHECK(back.changes == differ);
@@ -177,8 +178,8 @@ static void foretold(const unsigned *irqs, size_t count, unsigned cpu)
     CHECK(punctual_irq_preview(journal, foresee, NULL, NULL) == 0);
 }
 
-/* All interrupts of the machine to where the first of them may go anyway, and back. Those that
-   the kernel manages are told, and no error. */
+/* Steers all interrupts of the machine to the CPUs of the first one, and restores them. Those
+ * that the kernel manages are listed, which is no error. */
 static void every_interrupt(void)
 {
     unsigned irqs[1024], cpu = 0;

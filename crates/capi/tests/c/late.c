@@ -1,5 +1,5 @@
-/* The library, or a plugin that it is part of, opened by dlopen() and closed while a thread that has
- * used it is alive. */
+/* The library, or a plugin that contains it, is opened with dlopen() and closed while a thread
+ * that has used it is alive. */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Stacks that are kept and stacks that are lost; ends by a breakpoint of its own. */
+/* Referenced stacks and lost stacks; ends at a breakpoint instruction. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include "check.h"
 #include "punctual.h"
 
-/* Kept by its end, by its middle, and by a block of the heap. */
+/* Referenced by its end, by its middle, and by a block of the heap. */
 static char *volatile kept_end;
 static char *volatile kept_middle;
 static char **volatile kept_in_heap;
@@ -31,7 +31,7 @@ static __attribute__((noinline)) void lose(void)
     memset(stack, 0, 131072);
 }
 
-/* Two that point to each other alone, and each to itself. */
+/* Two that point only to each other, and each to itself. */
 static __attribute__((noinline)) void lose_two(void)
 {
     char **one = (char **)punctual_stack_alloc(65536), **two = (char **)punctual_stack_alloc(65536);
@@ -42,7 +42,7 @@ static __attribute__((noinline)) void lose_two(void)
     one[6] = (char *)one;
 }
 
-/* A stack that is kept by a stack that is kept. */
+/* A stack that is referenced by a referenced stack. */
 static __attribute__((noinline)) void keep_inside(char *stack)
 {
     ((char **)(void *)stack)[9] = keep() + 100;
@@ -63,7 +63,7 @@ static void *waits(void *unused)
     return unused;
 }
 
-/* Overwrites what functions have left below. */
+/* Overwrites what functions have left on the stack below. */
 static __attribute__((noinline)) void forget(void)
 {
     volatile char room[64 << 10];
@@ -73,7 +73,7 @@ static __attribute__((noinline)) void forget(void)
         room[i] = 0;
 }
 
-/* Left to its stack alone: the library's own thread. */
+/* Referenced only from its own stack: the library's own thread. */
 static void start(void)
 {
     struct punctual_thread *thread;

@@ -1,4 +1,4 @@
-/* What the limits of the process and of the kernel answer: ENOMEM and EAGAIN. */
+/* Exhausted limits of the process and of the kernel: ENOMEM and EAGAIN. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <grp.h>
@@ -29,7 +29,7 @@ static void limit(int which, rlim_t value)
     CHECK(setrlimit((__typeof__(RLIMIT_AS))which, &now) == 0);
 }
 
-/* Takes stacks until one is refused; they are then freed, and work again. */
+/* Allocates stacks until one is refused; then frees them, after which allocating works again. */
 static void until(int number)
 {
     enum { MOST = 200 };
@@ -72,7 +72,7 @@ static void refuse_policies(void)
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
-/* The thread that writes a log is no real-time thread, or there is no log. */
+/* The thread that writes a log is no real-time thread, or the log can't be opened. */
 static void logs(int policy)
 {
     struct sched_param parameters = {policy == SCHED_FIFO ? 1 : 0};
@@ -126,7 +126,7 @@ int main(void)
 
     child = fork();
     if (child == 0) {
-        /* The limit of locked memory binds those without CAP_IPC_LOCK alone. */
+        /* The limit of locked memory applies only without CAP_IPC_LOCK. */
         limit(RLIMIT_MEMLOCK, 32 << 20);
         if (geteuid() == 0)
             CHECK(setgroups(0, NULL) == 0 && setgid(65534) == 0 && setuid(65534) == 0);

@@ -73,7 +73,7 @@ static void loops(void)
     late = punctual_timespec(one.due_ns + 7 * MS);
     CHECK(punctual_sleep_until(&late) == 0);
     CHECK(punctual_loop_wait(&loop, &two) == 0);
-    /* The phase is kept, and what was missed is counted. */
+    /* The phase is kept, and missed periods are counted. */
     CHECK(two.missed >= 3 && (two.due_ns - one.due_ns) % (2 * MS) == 0);
     CHECK((two.due_ns - one.due_ns) / (2 * MS) == two.missed + 1);
     CHECK(punctual_loop_missed(&loop) == one.missed + two.missed);
@@ -101,7 +101,7 @@ static void loops(void)
     CHECK(punctual_loop_cycles(&loop) == 0);
     CHECK(punctual_loop_wait(&loop, &one) == 0 && one.missed == 0);
 
-    /* Periods that were missed before the wait that ended belong to the cycle after it. */
+    /* Periods missed before the interrupted wait belong to the next cycle. */
     do {
         CHECK(punctual_loop_init(&loop, 20 * MS, PUNCTUAL_SKIP) == 0);
         late = punctual_timespec(punctual_now_ns() + 50 * MS);
@@ -189,7 +189,7 @@ static void *faultless(void *argument)
 
 enum { FRESH = 64 };
 
-/* The faults of each kind: a page that is touched first is one minor fault. */
+/* The faults of each kind: the first access to a page is one minor fault. */
 static void *faulting(void *unused)
 {
     struct punctual_faults mark, since, small;
@@ -213,7 +213,7 @@ static void *faulting(void *unused)
         ((volatile char *)fresh)[i * page] = 1;
     CHECK(punctual_faults_since(&mark, &since) == 0 && since.struct_size == sizeof since);
 #ifndef CHECK_NO_FAULTS_COUNTED
-    /* The code of the loop may come in too, where it begins a page. */
+    /* The code of the loop may be faulted in too, at the beginning of a page. */
     CHECK(since.minor >= FRESH && since.minor <= FRESH + 2 && since.major <= 2);
 #endif
     CHECK(punctual_late_faults(&mark) >= (int64_t)(since.minor + since.major));

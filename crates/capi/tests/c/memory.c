@@ -1,5 +1,5 @@
-/* Out of memory is an answer: NULL or -1, and ENOMEM. Each constructor is called with less and
- * less address space left, down to none. */
+/* Out of memory is returned: NULL or -1, with ENOMEM. Each constructor is called with decreasing
+ * address space, down to none. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -99,7 +99,7 @@ static int watchpoint(void)
     struct punctual_watchpoint *watched = punctual_watchpoint_set(&word, sizeof word, 0);
 
     punctual_watchpoint_clear(watched);
-    /* No hardware, no right: not what this is about. */
+    /* No hardware or no permission: not the subject of this test. */
     return watched != NULL || errno != ENOMEM;
 }
 
@@ -108,8 +108,8 @@ static int heap(void)
     return punctual_heap_keep(8 << 20) == 0;
 }
 
-/* Lists of CPUs and of interrupts are as long as the program likes. That they name what isn't there
- * is not what this is about. */
+/* Lists of CPUs and of interrupts have any length. That they name CPUs or interrupts that don't
+ * exist is not the subject of this test. */
 enum { CPUS = 8192, IRQS = 3000 };
 static unsigned cpus[2 * CPUS], irqs[IRQS];
 
@@ -210,13 +210,13 @@ static const struct {
     {"irq_preview", irq_preview, 512 << 10}, {"irq_steer", irq_steer, 512 << 10},
 };
 
-/* What a little memory is kept for, or none is taken worth the name. */
+/* Calls that use the library's reserve, or that allocate next to nothing. */
 static int always_works(int (*works)(void))
 {
     return works == watchpoint || works == affinity_get || works == cpuset_name;
 }
 
-/* Address space that the process has. */
+/* The address space of the process. */
 static size_t taken(void)
 {
     char text[64] = "";
@@ -226,10 +226,10 @@ static size_t taken(void)
     return strtoul(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Or a compiler leaves malloc() out. */
+/* Otherwise a compiler removes malloc(). */
 static void *volatile sink;
 
-/* Leaves `spare` bytes of address space, and nothing of the heap where `spare` is 0. */
+/* Leaves `spare` bytes of address space, and an empty heap if `spare` is 0. */
 static void starve(size_t spare)
 {
     struct rlimit limit;
@@ -245,7 +245,7 @@ static void starve(size_t spare)
 
 static int refused;
 
-/* One try of one constructor in a child of its own: it succeeds or says ENOMEM. */
+/* One call of one constructor in a separate child: it succeeds, or fails with ENOMEM. */
 static void tried(size_t which, size_t spare)
 {
     int status;
@@ -257,7 +257,7 @@ static void tried(size_t which, size_t spare)
         errno = 0;
         if (constructors[which].works())
             _exit(0);
-        /* No printf: it may want memory. */
+        /* Not printf, which may need memory. */
         if (errno != ENOMEM)
             _exit(errno);
         _exit(*punctual_last_error() != 0 ? 200 : 201);
@@ -271,7 +271,7 @@ static void tried(size_t which, size_t spare)
     refused += WEXITSTATUS(status) == 200;
 }
 
-/* Free stacks of another size are given back before one is refused; reserved ones are not. */
+/* Free stacks of other sizes are unmapped before an allocation fails; reserved ones are not. */
 static void others_make_room(void)
 {
     enum { MANY = 32 };
@@ -299,7 +299,7 @@ static void others_make_room(void)
         while (punctual_stack_alloc(2 << 20) != NULL)
             ;
         CHECK(errno == ENOMEM && strstr(punctual_last_error(), "punctual_stack_trim") != NULL);
-        /* What was reserved is there all the same. */
+        /* The reserved stacks are still available. */
         for (i = 0; i < 4; i++)
             CHECK(punctual_stack_alloc(262144) != NULL);
         _exit(0);
@@ -312,7 +312,7 @@ int main(void)
     size_t which, spare;
 
     lists();
-    /* What glibc needs to cancel threads is loaded once, and is not the matter here. */
+    /* glibc loads a library once to cancel threads, which is not the subject of this test. */
     CHECK((null = open("/dev/null", O_WRONLY)) >= 0);
     CHECK(thread());
     CHECK(punctual_stack_trim(0, 0) >= 0);

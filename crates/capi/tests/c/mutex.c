@@ -1,4 +1,5 @@
-/* Mutexes with priority inheritance: locked until an instant, and left by a holder that ended. */
+/* Mutexes with priority inheritance: locked with a time limit, and left by a holder that ended.
+ * */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <signal.h>
@@ -58,7 +59,7 @@ static void until(void)
     FAILS(punctual_mutex_lock_until(NULL, &far), EFAULT);
     FAILS(punctual_mutex_lock_until(&mutex, NULL), EFAULT);
     FAILS(punctual_mutex_lock_until(&mutex, &wrong), EINVAL);
-    /* A free one is locked whatever the time. */
+    /* A free mutex is locked even if the instant has passed. */
     CHECK(punctual_mutex_lock_until(&mutex, &past) == 0);
     FAILS(punctual_mutex_lock_until(&mutex, &far), EDEADLK);
     CHECK(pthread_create(&thread, NULL, runs_into_it, &waits) == 0);
@@ -68,7 +69,7 @@ static void until(void)
         sched_yield();
     CHECK(pthread_mutex_unlock(&mutex) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    /* Not robust: nothing to make consistent. */
+    /* Not robust, so make_consistent fails. */
     CHECK(pthread_mutex_lock(&mutex) == 0);
     FAILS(punctual_mutex_make_consistent(&mutex), EINVAL);
     FAILS(punctual_mutex_make_consistent(NULL), EFAULT);
@@ -102,7 +103,7 @@ static void *waits_and_is_told(void *answer)
     errno = 0;
     *(int *)answer = punctual_condvar_wait_until(&condvar, &mutex, &far) == 0 ? 0 : errno;
     if (*(int *)answer == EOWNERDEAD) {
-        /* It is held all the same. */
+        /* It is held in any case. */
         CHECK(punctual_mutex_make_consistent(&mutex) == 0);
         CHECK(pthread_mutex_unlock(&mutex) == 0);
     }
@@ -141,13 +142,13 @@ static void robust(void)
     CHECK(punctual_mutex_make_consistent(&mutex) == 0);
     CHECK(pthread_mutex_unlock(&mutex) == 0);
 
-    /* A thread that waits at a condition variable takes it back from one that has ended. */
+    /* A thread that waits at a condition variable locks it again after its holder has ended. */
     CHECK(pthread_create(&waits, NULL, waits_and_is_told, &answer) == 0);
     CHECK(pthread_create(&ends, NULL, notifies_and_ends, NULL) == 0);
     CHECK(pthread_join(ends, NULL) == 0 && pthread_join(waits, NULL) == 0);
     CHECK(answer == EOWNERDEAD);
 
-    /* Unlocked as it was, nobody gets it any more. */
+    /* Unlocked without make_consistent, it can't be locked any more. */
     leave();
     CHECK(pthread_mutex_lock(&mutex) == EOWNERDEAD);
     CHECK(pthread_mutex_unlock(&mutex) == 0);
@@ -169,8 +170,8 @@ static void *locks_the_other_way(void *unused)
     return unused;
 }
 
-/* Two threads that each hold what the other one waits for: the kernel sees it, and glibc ends the
- * program for it, at once, where it could have waited until the instant. */
+/* Two threads that each hold the mutex that the other waits for: the kernel detects the deadlock,
+ * and glibc ends the program at once, although the wait has a time limit. */
 static void cycle(void)
 {
     struct timespec far = in(20 * S);

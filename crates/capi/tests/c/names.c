@@ -1,10 +1,10 @@
-/* The names that the library takes, and those that it leaves to programs. C89. */
+/* The names that the library uses, and those that it leaves to programs. C89. */
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef WITHOUT_NAMES
 #define PUNCTUAL_NO_STACK_NAMES
-/* The program's own, of other types. */
+/* The program's own names, of other types. */
 static const char *stack_alloc(void) { return "mine"; }
 static const char *stack_free(void) { return "mine"; }
 static const char *fetch_stack_sizes(void) { return "mine"; }

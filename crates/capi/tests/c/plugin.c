@@ -1,4 +1,4 @@
-/* What a plugin has of the library: linked into a shared object. */
+/* The part of a plugin that uses the library: linked into a shared object. */
 #include "punctual.h"
 
 void *plugin_alloc(size_t size);

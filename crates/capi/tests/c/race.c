@@ -1,5 +1,5 @@
-/* What ThreadSanitizer must find in order: data behind a record of a ring, stacks that pass from
- * thread to thread, what a thread gets when it starts and gives when it is joined, a log. */
+/* Accesses that ThreadSanitizer must see as ordered: data referenced by a record of a ring,
+ * stacks that pass between threads, a thread's argument and result, a log. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ static void *produces(void *unused)
     return unused;
 }
 
-/* The data behind a record was written before it was pushed. */
+/* The referenced data were written before the record was pushed. */
 static void rings(void)
 {
     struct punctual_thread *thread;
@@ -48,7 +48,7 @@ static void rings(void)
         while (punctual_ring_pop(ring, &message) == 0)
             sched_yield();
         CHECK(message.number == i && *message.data == i);
-        /* The consumer's from now on. */
+        /* It belongs to the consumer from now on. */
         *message.data = -1;
     }
     CHECK(punctual_thread_join(thread, NULL) == 0);
@@ -100,7 +100,7 @@ static void *frees_and_stays(void *unused)
     return unused;
 }
 
-/* From a thread that keeps its free stacks: nothing but the library puts the two in order. */
+/* From a thread that keeps its free stacks: only the library orders the two threads. */
 static void a_stolen_stack(void)
 {
     volatile char *stack;
@@ -130,8 +130,8 @@ static void *adds_one(void *number)
 
 static int added;
 
-/* After the other thread has, which it learns without an order: of a thread that has ended by
- * then, the sanitizer may know too little for a report. */
+/* After the other thread, as learned without synchronisation: if that thread has ended by then,
+ * the sanitizer may know too little for a report. */
 static void *adds_one_late(void *number)
 {
     while (!__atomic_load_n(&added, __ATOMIC_RELAXED))
@@ -157,7 +157,7 @@ static void *starts(void *unused)
     return unused;
 }
 
-/* Threads that start threads: their stacks are each other's, one after the other. */
+/* Threads that start threads: they reuse each other's stacks. */
 static void thread_starts(void)
 {
     struct punctual_thread *threads[3];
@@ -200,7 +200,7 @@ static void one_log(void)
 
 int main(int count, char **arguments)
 {
-    /* A race of the program's own is found: the check can fail. */
+    /* A race of the program is found, so this check can fail. */
     if (count > 1 && strcmp(arguments[1], "race") == 0) {
         struct punctual_thread *thread;
         static int number;

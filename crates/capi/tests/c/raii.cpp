@@ -1,4 +1,4 @@
-// punctual.hpp: what is held is given back, and what fails says why.
+// punctual.hpp: objects release what they own, and errors have a text.
 #include <punctual.hpp>
 
 #include <atomic>
@@ -39,7 +39,7 @@ std::size_t used(std::size_t size)
     return stats.used;
 }
 
-// The number of the error that a constructor throws; it has words.
+// The errno of the exception that a constructor throws; it has a text.
 template <class Make> int refused(Make make)
 {
     try {
@@ -77,7 +77,7 @@ void threads()
     const auto plain = punctual::attributes().named("raii").with_stack(131072);
     std::atomic<int> sum{0};
     {
-        // What only moves may be captured.
+        // A lambda may capture move-only objects.
         auto number = std::make_unique<int>(7);
         punctual::thread one(plain, [&sum, number = std::move(number)] { sum += *number; });
         CHECK(one.joinable() && one.tid() > 0);
@@ -96,7 +96,7 @@ void threads()
     CHECK(!ends.joinable());
     CHECK(refused([&] { ends.join(); }) == EINVAL);
 
-    // Refused as the C function refuses, and what was kept for it is given back.
+    // Fails like the C function, and frees what was allocated for it.
     auto count = std::make_shared<int>(0);
     CHECK(refused([&] {
               punctual::thread never(punctual::attributes().fifo(100), [count] { ++*count; });
@@ -144,12 +144,12 @@ void mutexes()
     std::unique_lock<punctual::mutex> free(right, std::try_to_lock);
     CHECK(free.owns_lock());
 #ifdef __GLIBC__
-    // glibc's mark of a mutex with priority inheritance.
+    // glibc's flag of a mutex with priority inheritance.
     CHECK((right.native_handle()->__data.__kind & 32) != 0);
 #endif
 }
 
-// A queue of one place: a notification that is lost leaves a thread waiting for 20 s.
+// A queue with one place: after a lost notification a thread waits for 20 s.
 void condition_variables()
 {
     constexpr int each = 3000;
@@ -254,7 +254,7 @@ private:
     std::atomic<int> *living_;
 };
 
-// A thread without its object keeps its function until its end, and destroys it then.
+// A detached thread keeps its function until its end, and destroys it then.
 void detached_threads()
 {
     static std::atomic<int> living{0}, ran{0};
@@ -305,7 +305,7 @@ void detached_threads()
         CHECK(std::chrono::steady_clock::now() < limit);
 }
 
-// The other functions that a thread of control has.
+// The other functions for real-time threads.
 void small_ones()
 {
     {
@@ -384,7 +384,7 @@ void loops_and_rings()
     CHECK(refused([] { punctual::loop none(-1ns); }) == EINVAL);
 }
 
-// As far in the future as one can name: it waits.
+// The latest possible instant: it waits.
 void far_instants()
 {
     using namespace std::chrono;
@@ -401,7 +401,7 @@ void far_instants()
         });
         while (!waits)
             std::this_thread::yield();
-        // It may not have come to the lock yet; one that gives up does so within this.
+        // It may not have reached the lock yet; if it gave up, it would do so within this time.
         std::this_thread::sleep_for(20ms);
         mutex.unlock();
         other.join();
@@ -441,7 +441,7 @@ void waits_for_a_time()
     lock.unlock();
 }
 
-// The parent's threads don't run in a child of fork(), which doesn't wait for them.
+// The parent's threads don't exist in a child of fork(), which doesn't wait for them.
 void forked()
 {
     std::atomic<bool> ends{false};

@@ -1,4 +1,4 @@
-/* The ring and the log: in order, once, and what is lost is counted. */
+/* The ring and the log: records arrive in order, once, and lost ones are counted. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <pthread.h>
@@ -62,7 +62,8 @@ static void ring_errors(void)
     punctual_ring_destroy(ring);
 }
 
-/* Many at once, across the end of the ring, in order, and no more than there is room for. */
+/* Several at once, across the end of the ring, in order, and at most as many as there is room
+ * for. */
 static void drains(void)
 {
     struct punctual_ring *ring = punctual_ring_create(sizeof(struct record), 8);
@@ -103,7 +104,7 @@ static void two_threads(void)
 
     CHECK(ring != NULL && pthread_create(&producer, NULL, produce, ring) == 0);
     while (expected < MANY) {
-        /* By turns one record, and as many as there are. */
+        /* Alternately one record, and all available ones. */
         count = expected % 3 == 0 ? punctual_ring_pop(ring, records)
                                   : punctual_ring_drain(ring, records, 10);
         CHECK(count >= 0);
@@ -126,7 +127,7 @@ static void *faultless(void *log)
     uint64_t i;
 
     mark.struct_size = sizeof mark;
-    /* Memory is not locked here: the code comes in with its first use. */
+    /* Memory is not locked here: the code is faulted in by its first use. */
     numbers[1] = punctual_log_double(1);
     CHECK(punctual_log_put((struct punctual_log *)log, 0, 0, NULL) == 0);
     CHECK(punctual_faults_mark(&mark) == 0 && punctual_late_faults(&mark) >= 0);
@@ -194,7 +195,8 @@ static void logs(void)
     CHECK(close(fd) == 0);
 }
 
-/* Whoever read the log is gone: an error of the log, and no SIGPIPE, which would end us. */
+/* The reader of the log has closed the pipe: an error of the log, and no SIGPIPE, which would end
+ * the process. */
 static void closed_pipe(void)
 {
     static const char *const formats[] = {"cycle %u"};
@@ -225,8 +227,7 @@ static void *reads_slowly(void *from)
     return NULL;
 }
 
-/* A descriptor that doesn't wait is waited for: all lines come, though the pipe is full again and
- * again. */
+/* A non-blocking descriptor is waited for: all lines arrive, although the pipe is often full. */
 static void pipe_without_waiting(void)
 {
     static const char *const formats[] = {"a line that is long enough to fill a pipe: %u"};

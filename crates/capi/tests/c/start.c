@@ -1,5 +1,5 @@
-/* A thread starts at its own priority, whatever runs below it, and takes no signal that its
- * creator didn't leave to it. */
+/* A thread starts with its own priority, whatever runs below it, and takes only signals that its
+ * creator allows. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include "check.h"
 #include "punctual.h"
 
-/* C11's atomics are not C++17's. */
+/* C11's atomics differ from those of C++17. */
 #define LOAD(variable) __atomic_load_n(&(variable), __ATOMIC_SEQ_CST)
 #define STORE(variable, value) __atomic_store_n(&(variable), (value), __ATOMIC_SEQ_CST)
 #define ADD_ONE(variable) __atomic_fetch_add(&(variable), 1, __ATOMIC_SEQ_CST)
@@ -42,7 +42,7 @@ static struct punctual_thread_attr placed(int policy, int priority, const char *
 }
 
 static int over, spinning, spun;
-/* Turns of the one that spins: it runs, or doesn't. */
+/* Iterations of the spinning thread: whether it runs. */
 static unsigned long long turns;
 
 static void *spin(void *unused)
@@ -58,13 +58,13 @@ static void *spin(void *unused)
 
 static void *started(void *seen)
 {
-    /* Before the one that spins had its end: that is what the order proves. */
+    /* Started before the spinning thread ended: the order proves it. */
     *(int *)seen = !LOAD(over);
     STORE(over, 1);
     return NULL;
 }
 
-/* FIFO 10 spins on a CPU; FIFO 30 is to start there. With the spinner in its way it would start
+/* FIFO 10 spins on a CPU, where FIFO 30 must start. If the spinner could delay it, it would start
  * only after the spinner's 700 ms. */
 static void no_inversion(void)
 {
@@ -84,12 +84,12 @@ static void no_inversion(void)
         CHECK(punctual_thread_join(thread, NULL) == 0);
         CHECK(first == 1);
         CHECK(punctual_thread_join(spinner, NULL) == 0);
-        /* Not a matter of latency: the spinner was to end after 700 ms. */
+        /* Not an assertion about latency: the spinner ends after 700 ms. */
         CHECK(!LOAD(spun));
     }
 }
 
-/* A thread that is refused ends, whoever spins where it was to run. */
+/* A thread that is refused ends, even if a thread spins on its CPU. */
 static void a_refusal_is_no_wait(void)
 {
     struct punctual_thread_attr low = placed(PUNCTUAL_FIFO, 10, "1");
@@ -106,7 +106,7 @@ static void a_refusal_is_no_wait(void)
         sched_yield();
     errno = 0;
     CHECK(punctual_thread_create(&thread, &wrong, started, NULL) == -1 && errno == EPERM);
-    /* Not a matter of latency: the spinner was to end after 700 ms. */
+    /* Not an assertion about latency: the spinner ends after 700 ms. */
     CHECK(!LOAD(spun));
     STORE(over, 1);
     CHECK(punctual_thread_join(spinner, NULL) == 0);
@@ -131,7 +131,7 @@ static void *storm(void *unused)
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     while (!LOAD(storm_over)) {
         kill(getpid(), SIGUSR1);
-        /* Or the creator gets nothing but handlers to run. */
+        /* Otherwise the creator would only run handlers. */
         usleep(50);
     }
     return unused;
@@ -142,7 +142,7 @@ static void *nothing(void *unused)
     return unused;
 }
 
-/* Handlers run on the creator alone. */
+/* Handlers run only on the creator. */
 static void signals_stay_with_the_creator(void)
 {
     struct punctual_thread *thread;
@@ -163,7 +163,7 @@ static void signals_stay_with_the_creator(void)
     STORE(storm_over, 1);
     CHECK(pthread_join(sender, NULL) == 0);
     CHECK(LOAD(elsewhere) == 0);
-    /* The creator's own mask is what it was. */
+    /* The creator's own mask is unchanged. */
     {
         sigset_t now;
 
@@ -178,7 +178,7 @@ static void *blocked(void *set)
     return NULL;
 }
 
-/* What an instruction causes isn't blocked, for the kernel would kill. */
+/* Signals caused by an instruction aren't blocked, because the kernel would kill the process. */
 static void synchronous_signals_are_left(void)
 {
     static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
@@ -264,8 +264,8 @@ static void *its_faults(void *faults)
     return NULL;
 }
 
-/* The library frees nothing in the new thread: its first free() would give it a heap of its own, by
- * four system calls and a page fault. */
+/* The library frees nothing in the new thread: the first free() would create a malloc arena for
+ * it, with four system calls and a page fault. */
 static void the_first_thread_takes_no_fault(void)
 {
     struct punctual_thread *thread;
@@ -295,7 +295,7 @@ int main(int count, char **arguments)
     } else {
         fprintf(stderr, "start.c: priorities not tried: %s\n", punctual_last_error());
     }
-    /* ThreadSanitizer runs handlers within its own locks, and waits for them for ever. */
+    /* ThreadSanitizer runs handlers while it holds its own locks, and deadlocks. */
     if ((!*one && !UNDER_TSAN) || strcmp(one, "signals") == 0)
         signals_stay_with_the_creator();
     if (!*one || strcmp(one, "synchronous") == 0)

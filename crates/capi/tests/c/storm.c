@@ -66,7 +66,7 @@ static void *until_over(void *argument)
 
 static pthread_key_t late;
 
-/* Runs after, and again after, the library's own destructor of the thread. */
+/* Runs after the library's own destructor of the thread, twice. */
 static void use_late(void *value)
 {
     long turn = (long)value;
@@ -148,7 +148,7 @@ int main(void)
     start(busy, until_over);
 #ifdef __SANITIZE_ADDRESS__
     /* A fork doesn't wait for the locks of the sanitizer's allocator, which threads take as they
-       start: the child would wait for ever (mended in LLVM 18, llvm-project's #75290). */
+     * start: the child would wait for ever (fixed in LLVM 18, llvm-project's #75290). */
     while (__atomic_load_n(&at_work, __ATOMIC_RELAXED) < THREADS)
         sched_yield();
 #endif

@@ -1,4 +1,5 @@
-/* Threads, policies and places: what is asked for is in force, or the call fails and says. */
+/* Threads, policies and CPUs: the requested settings are in force, or the call fails with a
+ * reason. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +13,7 @@
 
 static const uint64_t MS = 1000000;
 
-/* The last error has these words in it. */
+/* The last error contains these words. */
 #define SAYS(words) CHECK(strstr(punctual_last_error(), words) != NULL)
 
 static struct punctual_thread_attr nothing(void)
@@ -60,7 +61,7 @@ static void *look(void *argument)
     return argument;
 }
 
-/* Runs look() as attr says; the errno of the attempt. */
+/* Runs look() with these attributes; returns the errno of the attempt. */
 static int seen_by(const struct punctual_thread_attr *attr, struct seen *seen)
 {
     struct punctual_thread *thread;
@@ -138,13 +139,13 @@ static void wrong_attributes(void)
     CHECK(seen_by(&attr, &seen) == EINVAL);
     SAYS("offline");
 
-    /* A newer program's struct is understood while it asks for nothing new. */
+    /* A newer program's struct is accepted while its new fields are 0. */
     memset(&larger, 0, sizeof larger);
     larger.attr.struct_size = sizeof larger;
     CHECK(seen_by(&larger.attr, &seen) == 0);
     larger.more = 1;
     CHECK(seen_by(&larger.attr, &seen) == EINVAL);
-    /* An older one's has less. */
+    /* An older program's struct has fewer fields. */
     attr = nothing();
     attr.struct_size = offsetof(struct punctual_thread_attr, reserved);
     attr.reserved[0] = 1;
@@ -178,7 +179,7 @@ static void places(void)
     CHECK(seen_by(&attr, &seen) == 0 && strcmp(seen.cpus, "0") == 0);
     CHECK(punctual_affinity_set(0, "1,1") == 0);
     CHECK(punctual_affinity_get(0, now, sizeof now) == 1 && strcmp(now, "1") == 0);
-    /* "!" counts from what the thread may use now. */
+    /* "!" excludes from the CPUs that the thread may use now. */
     FAILS(punctual_affinity_set(0, "!1"), EINVAL);
     CHECK(punctual_affinity_set(0, before) == 0);
 }
@@ -235,7 +236,7 @@ static void *wait_here(void *lock)
     return NULL;
 }
 
-/* DEADLINE: admitted until the CPUs are full, and refused with some of the CPUs alone. */
+/* DEADLINE: admitted until the CPUs are full, and refused with only some of the CPUs. */
 static void deadline(const char *cpus)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -313,7 +314,7 @@ static void policies(void)
     CHECK(punctual_thread_join(thread, NULL) == 0);
     CHECK(seen.sched.policy == PUNCTUAL_OTHER && seen.sched.priority == 0);
 
-    /* By POSIX. */
+    /* With POSIX attributes. */
     CHECK(punctual_pthread_attr_sched(&posix, &sched) == 0);
     CHECK(pthread_create(&plain, &posix, look, &seen) == 0);
     CHECK(pthread_join(plain, NULL) == 0);
@@ -327,7 +328,7 @@ static void policies(void)
     deadline(cpus);
 }
 
-/* A thread that the library didn't make becomes what is asked for. */
+/* The requested settings are applied to a thread that the library didn't create. */
 static void *applies(void *unused)
 {
     struct punctual_thread_attr attr = nothing();
@@ -348,7 +349,7 @@ static void *applies(void *unused)
     CHECK(strcmp(seen.name, "applied") == 0 && strcmp(seen.cpus, first) == 0);
     CHECK(seen.signals == 0);
 
-    /* What is wrong is refused before anything is done. */
+    /* Invalid settings are refused before anything is done. */
     attr.name = "wrong";
     attr.flags = 8;
     FAILS(punctual_thread_apply(&attr), EINVAL);
@@ -393,7 +394,7 @@ static void *waits(void *argument)
     return NULL;
 }
 
-/* pthread_exit() and pthread_cancel() end a thread of the library as any other. */
+/* pthread_exit() and pthread_cancel() end a thread of the library like any other. */
 static void ends(void)
 {
     struct punctual_thread *thread;
@@ -422,7 +423,7 @@ static void *to_free(void *argument)
     return argument;
 }
 
-/* What an ordinary user may not do is refused with words that help. */
+/* An ordinary user's request is refused with an explanation that helps. */
 static void without_rights(void)
 {
     static const struct rlimit none = {0, 0};

@@ -1,5 +1,5 @@
-/* A plugin with a library of its own in it, and, with HOST, the program that loads it: each of the
- * two has its own threads, stacks, words and watchpoints. */
+/* A plugin that contains its own copy of the library, and, with HOST, the program that loads it:
+ * each copy has its own threads, stacks, error texts and watchpoints. */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ int use_plugin(void *host_s_stack)
     void *result, *stack = punctual_stack_alloc(65536);
 
     CHECK(stack != NULL && punctual_stack_free(stack, 65536) == 0);
-    /* Another library's is none of its own. */
+    /* A stack of the other copy is unknown to this one. */
     FAILS(punctual_stack_free(host_s_stack, 65536), EINVAL);
     CHECK(punctual_thread_create(&thread, NULL, returns, &thread) == 0);
     CHECK(punctual_thread_join(thread, &result) == 0 && result == &thread);
@@ -72,7 +72,7 @@ int main(int count, char **arguments)
     if (watched != NULL) {
         CHECK(punctual_watchpoint_count(watched) == 4);
         punctual_watchpoint_clear(watched);
-        /* What the other one failed with is not this one's. */
+        /* An error of the other copy isn't this copy's last error. */
         CHECK(strcmp(punctual_last_error(), "present_only is 0 or 1") == 0);
     }
     CHECK(punctual_thread_create(&thread, NULL, returns, &thread) == 0);

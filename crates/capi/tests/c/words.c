@@ -1,4 +1,4 @@
-/* Every function that fails says why: errno as documented, and words of its own. */
+/* Every function that fails sets errno as documented, and a text of its own. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 static const char *const SENTINEL = "present_only is 0 or 1";
 static int calls;
 
-/* The words of another failure, which the next one must replace. */
+/* The text of another failure, which the next one must replace. */
 static void forget(void)
 {
     CHECK(punctual_memory_lock(7) == -1);
@@ -19,7 +19,7 @@ static void forget(void)
     errno = 0;
 }
 
-/* The call fails as `failed` says, with this errno and these words. */
+/* The call fails as `failed` says, with this errno and this text. */
 #define REFUSED(failed, number, words)                                                       \
     do {                                                                                     \
         forget();                                                                            \
@@ -65,7 +65,7 @@ static void stacks(void)
     CHECK(punctual_stack_set_live(stack, 0) == 0);
     REFUSED(punctual_stack_stats(32768, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_stack_stats(7, &stats) == -1, EINVAL, "32 KB to 2 MB");
-    /* As it stands on a stack that nobody has written to. */
+    /* A struct_size as in uninitialised memory. */
     stats.struct_size = (size_t)1 << 40;
     REFUSED(punctual_stack_stats(32768, &stats) == -1, EINVAL, "struct_size");
     stats.struct_size = 3;
@@ -247,7 +247,7 @@ static void isolation(void)
     REFUSED(punctual_irq_steer(NULL, 0, &cpu, 1, NULL, NULL, NULL) == -1, EFAULT, "NULL");
     REFUSED(punctual_irq_steer(NULL, 0, NULL, 0, journal, NULL, NULL) == -1, EINVAL, "CPU");
     REFUSED(punctual_irq_steer(NULL, 0, &cpu, 1, journal, NULL, NULL) == -1, EINVAL, "CPU");
-    /* What was refused leaves nothing behind. */
+    /* A refused call leaves nothing behind. */
     CHECK(access(journal, F_OK) == -1 && errno == ENOENT);
     cpu = 0;
     REFUSED(punctual_irq_steer(NULL, 0, &cpu, 1, "/no/such/folder/journal", NULL, NULL) == -1,
@@ -308,7 +308,7 @@ static void thread_local_storage(void)
     attr.stack_size = 256 << 10;
     REFUSED(punctual_thread_create(&thread, &attr, use_large, NULL) == -1, EINVAL,
             "thread-local storage");
-    /* The default makes room for it. */
+    /* The default size makes room for it. */
     CHECK(punctual_thread_create(&thread, NULL, use_large, NULL) == 0);
     CHECK(punctual_thread_join(thread, NULL) == 0);
 }

@@ -1,4 +1,4 @@
-/* Does one wrong thing, named by its argument; run with PUNCTUAL_STACK_DEBUG. */
+/* Makes one error, selected by its argument; run with PUNCTUAL_STACK_DEBUG. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,11 +10,11 @@
 #include "check.h"
 #include "punctual.h"
 
-/* Its stack is freed while it runs there. */
+/* Its stack is freed while it runs on it. */
 static ucontext_t outside, inside;
 static char *volatile freed;
 
-/* Not inlined, so that a trace has them. */
+/* Not inlined, so that traces contain them. */
 static __attribute__((noinline)) char *allocated_here(void)
 {
     char *stack = (char *)punctual_stack_alloc(65536);
@@ -31,7 +31,7 @@ static __attribute__((noinline)) void freed_here(void *stack)
 static __attribute__((noinline)) void touched_here(volatile char *stack)
 {
     stack[4660] = 1;
-    /* Not the last thing that it does. */
+    /* Not the last statement, to prevent a tail call. */
     CHECK(stack != NULL);
 }
 
@@ -64,7 +64,7 @@ static void caught_once(int number)
 {
     struct sigaction now;
 
-    /* Ours stands before it as long as it is there. */
+    /* Our handler stays in front of it while it is installed. */
     if (sigaction(number, NULL, &now) != 0)
         _exit(44);
     _exit(42);
@@ -136,7 +136,7 @@ static void report(char *stack)
     FAILS(punctual_stack_debug_report(stack, -1), EBADF);
 }
 
-/* The file of this program is gone, and what lies in its place is another. */
+/* The file of this program was deleted, and another one is in its place. */
 static void replace(const char *program)
 {
     static const char *const endings[] = {"", " (deleted)"};

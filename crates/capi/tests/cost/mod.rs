@@ -1,24 +1,24 @@
-//! What a stack costs, in instructions: a figure that no other load of the machine changes.
+//! The cost of a stack in instructions, which doesn't depend on other load of the machine.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::{self, Build, Linked};
 
-/// Instructions of a stack allocated and freed, by gcc on x86-64, the loop around it included.
+/// Instructions per allocation and free of a stack, by gcc on x86-64, including the loop.
 const PAIR: f64 = 220.0;
-/// The share by which another compiler's may differ.
+/// The ratio by which another compiler's may differ.
 const LEEWAY: f64 = 0.05;
 const PAIRS: u64 = 10_000;
 
-/// By the processor's counter; `None`, and why, where there is none.
+/// Counts by the processor's counter; `Err` is the reason when there is none.
 fn counted(program: &Path, pairs: u64) -> Result<u64, String> {
     let output = support::runs(Command::new(program).arg(pairs.to_string()));
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     text.parse().map_err(|_| text)
 }
 
-/// By valgrind, which executes each instruction itself.
+/// Counts by valgrind, which executes each instruction itself.
 fn executed(program: &Path, pairs: u64) -> Result<u64, String> {
     let mut command = Command::new("valgrind");
     command
@@ -40,7 +40,7 @@ fn executed(program: &Path, pairs: u64) -> Result<u64, String> {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
-fn a_stack_allocated_and_freed_costs_no_more_instructions_than_it_did() {
+fn allocating_and_freeing_a_stack_stays_within_its_instruction_budget() {
     if cfg!(not(target_arch = "x86_64")) {
         eprintln!("SKIPPED: the figure is of x86-64");
         return;
@@ -51,7 +51,7 @@ fn a_stack_allocated_and_freed_costs_no_more_instructions_than_it_did() {
             ..Build::PLAIN
         }
         .compile("tests/c/cost.c");
-        // The same twice: what the program does besides drops out.
+        // The difference of two runs: the rest of the program cancels out.
         let measured = |count: fn(&Path, u64) -> Result<u64, String>| {
             let (some, more) = (count(&program, PAIRS)?, count(&program, 3 * PAIRS)?);
             Ok::<f64, String>((more.saturating_sub(some)) as f64 / (2 * PAIRS) as f64)

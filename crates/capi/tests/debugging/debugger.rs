@@ -1,4 +1,4 @@
-//! The tables, read by gdb from core files and from running programs.
+//! The stack tables, read by gdb from core files and from running programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::support::{Linked, here, succeeds, work};
 
 static LEAK: Program = Program::new("tests/c/leak.c");
 
-/// What gdb says to some commands; `None`, and why, where it can't be tried.
+/// The output of gdb for some commands; `None`, with the reason, where gdb is not available.
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
 fn gdb(arguments: &[&str], files: &[&Path]) -> Option<String> {
     let mut command = Command::new("timeout");
@@ -79,7 +79,7 @@ const IN_USE: [usize; 8] = [
     128 * KB,
     256 * KB,
 ];
-/// One without a pointer, and two that point to each other alone.
+/// One lost stack without a pointer to it, and two that point only to each other.
 const LOST: [usize; 3] = [64 * KB, 64 * KB, 128 * KB];
 
 #[track_caller]
@@ -90,7 +90,7 @@ fn finds_the_lost_ones(text: &str) {
 }
 
 #[test]
-fn a_core_file_tells_its_stacks_and_those_that_nothing_points_to() {
+fn gdb_lists_the_stacks_of_a_core_file_and_finds_the_lost_ones() {
     if !there_is() {
         return;
     }
@@ -117,7 +117,7 @@ fn a_core_file_tells_its_stacks_and_those_that_nothing_points_to() {
         let text = asked(&program, "punctual-stacks -a");
         let (sizes, _) = listed(&text, "stacks: 9");
         assert_eq!(sizes.len(), 9, "{text}");
-        // It is the one that was freed that has both.
+        // Only the freed stack has both traces.
         assert_eq!(text.matches("  freed by thread ").count(), 1, "{text}");
         let text = asked(&program, "punctual-findleaks");
         finds_the_lost_ones(&text);
@@ -126,17 +126,17 @@ fn a_core_file_tells_its_stacks_and_those_that_nothing_points_to() {
         }
         assert!(asked(&program, "punctual-stacks all").contains("expected nothing, or -a"));
 
-        // The tables are found without a symbol.
+        // The tables are found without symbols.
         let stripped = work().join("leak-stripped");
         succeeds(Command::new("strip").arg(&program).arg("-o").arg(&stripped));
         finds_the_lost_ones(&asked(&stripped, "punctual-findleaks"));
     }
 }
 
-/// The kernel's own, whole and cut short, as where a disk is full.
+/// A core file of the kernel, complete and truncated, as on a full disk.
 #[test]
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
-fn a_core_file_of_the_kernel_s_is_read_and_one_that_is_cut_is_told() {
+fn a_core_file_of_the_kernel_is_read_and_a_truncated_one_is_reported() {
     if !there_is() {
         return;
     }
@@ -167,7 +167,7 @@ fn a_core_file_of_the_kernel_s_is_read_and_one_that_is_cut_is_told() {
     assert!(!text.contains("is cut"), "{text}");
     let whole = fs::read(core.path()).expect("the core file");
     let short = folder.join("short");
-    // The primary thread's stack comes last.
+    // The primary thread's stack is at the end.
     fs::write(&short, &whole[..whole.len() - 6000]).expect("written");
     let text = asked(&short);
     assert!(
@@ -177,7 +177,7 @@ fn a_core_file_of_the_kernel_s_is_read_and_one_that_is_cut_is_told() {
 }
 
 #[test]
-fn a_running_program_tells_the_same() {
+fn gdb_lists_the_same_stacks_in_a_running_program() {
     if !there_is() {
         return;
     }
@@ -189,7 +189,7 @@ fn a_running_program_tells_the_same() {
         return;
     };
     finds_the_lost_ones(&text);
-    // One without the library has none.
+    // A program without the library has no tables.
     let text = gdb(
         &["-x", script, "-ex", "punctual-stacks"],
         &[Path::new("/bin/true")],

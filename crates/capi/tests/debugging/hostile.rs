@@ -1,4 +1,4 @@
-//! Reports where something stands in their way.
+//! Reports under adverse conditions.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -31,7 +31,7 @@ fn an_overflow_of_a_thread_that_allocates_nothing_is_explained() {
 }
 
 #[test]
-fn what_is_known_is_said_before_the_unwinder_reads_what_may_fault() {
+fn the_report_comes_before_the_unwinder_which_may_fault() {
     let (status, text) = hostile("frame", "noaccess,audit");
     assert_eq!(status.signal(), Some(libc::SIGSEGV), "{text}");
     begins(&text, "freed", &["touch_without_a_frame", "main"]);
@@ -39,7 +39,7 @@ fn what_is_known_is_said_before_the_unwinder_reads_what_may_fault() {
 }
 
 #[test]
-fn a_reader_that_has_gone_changes_neither_the_end_nor_the_signals_of_a_program() {
+fn a_closed_pipe_changes_neither_the_end_nor_the_signals_of_a_program() {
     for (part, signal) in [
         ("nobody", None),
         ("nobody-exit", None),
@@ -55,7 +55,7 @@ fn a_reader_that_has_gone_changes_neither_the_end_nor_the_signals_of_a_program()
 }
 
 #[test]
-fn a_full_pipe_that_does_not_block_loses_no_line() {
+fn a_full_non_blocking_pipe_loses_no_line() {
     let (status, text) = hostile("full", "audit");
     assert!(status.success(), "{text}");
     let reports: Vec<&str> = text.split_inclusive("punctual: ").skip(1).collect();
@@ -70,7 +70,7 @@ fn a_full_pipe_that_does_not_block_loses_no_line() {
 }
 
 #[test]
-fn what_can_not_be_read_is_said_and_nothing_is_made_of_it() {
+fn a_report_says_what_it_could_not_read_and_does_not_guess() {
     let (status, text) = hostile("descriptor", "audit");
     assert!(status.success(), "{text}");
     let reason = "/proc/self/maps can't be read: no file descriptor is left (RLIMIT_NOFILE)\n";
@@ -86,14 +86,14 @@ fn what_can_not_be_read_is_said_and_nothing_is_made_of_it() {
 }
 
 #[test]
-fn a_sandbox_that_forbids_the_report_s_system_calls_ends_by_the_signal() {
+fn under_seccomp_the_fault_still_ends_the_program_by_its_signal() {
     let (status, text) = hostile("sandbox", "noaccess,audit");
     assert_eq!(status.signal(), Some(libc::SIGSEGV), "{text}");
     assert_eq!(text.matches(", which is free\n").count(), 1, "{text}");
 }
 
 #[test]
-fn the_lines_of_threads_that_report_at_once_do_not_mix() {
+fn the_lines_of_simultaneous_reports_do_not_mix() {
     let (status, text) = hostile("at-once", "audit");
     assert!(status.success(), "{text}");
     let reports = text.split("punctual: ").skip(1);
@@ -113,10 +113,10 @@ fn the_lines_of_threads_that_report_at_once_do_not_mix() {
     assert_eq!(count, 8 * 3, "{text}");
 }
 
-/// Else a report of thousands of stacks takes minutes.
+/// Otherwise a report of thousands of stacks takes minutes.
 #[test]
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
-fn each_place_of_a_report_is_looked_up_once() {
+fn each_address_of_a_report_is_looked_up_once() {
     let mut command = Command::new(HOSTILE.linked(Linked::Shared));
     command.arg("many").env("PUNCTUAL_STACK_DEBUG", "audit");
     let output = support::runs(&mut command);
@@ -126,12 +126,13 @@ fn each_place_of_a_report_is_looked_up_once() {
         eprintln!("SKIPPED: this kernel doesn't count what a process reads (/proc/self/io)");
         return;
     }
-    // Some 40 places, each a list of a thousand mappings, 40 lines of it a read, and symbols: 2000.
+    // Some 40 addresses, each with a list of a thousand mappings, read 40 lines at a time, and
+    // symbols: 2000.
     assert!(reads < 4000, "{reads} for 1025 stacks");
 }
 
 #[test]
-fn a_child_of_a_fork_reports_its_own_leaks_and_not_what_its_parent_uses() {
+fn a_child_of_a_fork_reports_its_own_leaks_and_not_its_parents_stacks() {
     for (part, leaks) in [("child", 0), ("child-leaks", 1)] {
         let (status, text) = hostile(part, "leaks,audit");
         assert!(status.success(), "{text}");
@@ -145,7 +146,7 @@ fn a_child_of_a_fork_reports_its_own_leaks_and_not_what_its_parent_uses() {
 }
 
 #[test]
-fn what_a_global_object_frees_is_no_leak_and_names_of_cxx_are_whole() {
+fn a_stack_freed_by_a_global_object_is_no_leak_and_cxx_names_are_complete() {
     for linked in [Linked::Static, Linked::Shared] {
         let build = Build {
             language: CXX17,

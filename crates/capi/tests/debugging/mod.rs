@@ -1,4 +1,4 @@
-//! `PUNCTUAL_STACK_DEBUG`: what is found, and what is said of it.
+//! `PUNCTUAL_STACK_DEBUG`: detected errors and their reports.
 
 mod debugger;
 mod hostile;
@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use crate::support::{self, Build, Linked, succeeds};
 
-/// A program of the C tests, compiled once with either library; without -rdynamic, for names come
-/// out of the files.
+/// A C test program, compiled once with either library; without -rdynamic, because names come
+/// from the files.
 pub struct Program {
     source: &'static str,
     compiled: [OnceLock<PathBuf>; 2],
@@ -41,7 +41,7 @@ impl Program {
 
 static WRONG: Program = Program::new("tests/c/wrong.c");
 
-/// How a program with a debug setting ended, and what it said.
+/// How a program with a debug setting ended, and its output.
 fn ran(program: &PathBuf, what: &str, debug: &str) -> (ExitStatus, String) {
     let mut command = Command::new(program);
     let output = support::ends(command.arg(what).env("PUNCTUAL_STACK_DEBUG", debug));
@@ -53,7 +53,7 @@ fn wrong(what: &str, debug: &str) -> (ExitStatus, String) {
     ran(&WRONG.linked(Linked::Static), what, debug)
 }
 
-/// What stands at each `… by thread N at` of a text: the functions, from the innermost on.
+/// The functions of each `… by thread N at` trace of a text, beginning with the innermost.
 fn traces(text: &str, kind: &str) -> Vec<Vec<String>> {
     let head = format!("  {kind} by thread ");
     let mut found: Vec<Vec<String>> = Vec::new();
@@ -75,7 +75,7 @@ fn traces(text: &str, kind: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The first functions of the one trace of its kind.
+/// Asserts the first functions of the only trace of its kind.
 #[track_caller]
 fn begins(text: &str, kind: &str, functions: &[&str]) {
     let traces = traces(text, kind);
@@ -85,7 +85,7 @@ fn begins(text: &str, kind: &str, functions: &[&str]) {
 }
 
 #[test]
-fn settings_find_what_they_are_for_and_traces_begin_at_the_caller() {
+fn each_setting_detects_its_errors_and_traces_begin_at_the_caller() {
     for linked in [Linked::Static, Linked::Shared] {
         let program = &WRONG.linked(linked);
         for debug in [
@@ -124,7 +124,7 @@ fn settings_find_what_they_are_for_and_traces_begin_at_the_caller() {
 }
 
 #[test]
-fn an_unknown_word_is_named_beside_the_known_ones() {
+fn an_unknown_setting_is_reported_with_the_known_ones() {
     let (status, text) = wrong("nothing", "audit,gaurds");
     assert!(status.success());
     assert_eq!(
@@ -173,7 +173,7 @@ fn a_check_counts_the_free_stacks_that_were_written_to() {
 }
 
 #[test]
-fn a_free_of_what_is_no_stack_says_what_it_is_and_fails() {
+fn freeing_an_address_that_is_no_stack_fails_and_describes_it() {
     let (status, text) = wrong("frees", "");
     assert!(status.success() && text.is_empty(), "{text}");
     let (status, text) = wrong("frees", "audit=9");
@@ -237,9 +237,9 @@ fn a_free_of_what_is_no_stack_says_what_it_is_and_fails() {
     );
 }
 
-/// Whose it is, who touched it; and the signal goes where it would have gone.
+/// Reports the stack and the accessing thread; then the signal takes its normal course.
 #[test]
-fn a_touch_of_a_freed_stack_is_explained_and_ends_by_its_signal() {
+fn an_access_to_a_freed_stack_is_explained_and_ends_by_sigsegv() {
     for (what, touched) in [
         ("write", ["touched_here", "main"]),
         ("thread", ["touched_here", "touches"]),
@@ -257,7 +257,7 @@ fn a_touch_of_a_freed_stack_is_explained_and_ends_by_its_signal() {
     assert_eq!(traces(&text, "touched"), [["touched_here"]], "{text}");
     assert_eq!(text.lines().count(), 3, "{text}");
 
-    // Its own stack pointer is on the stack that it touched.
+    // Its own stack pointer is on the stack that it accessed.
     let (status, text) = wrong("below", "noaccess,audit");
     assert_eq!(status.signal(), Some(libc::SIGSEGV), "{text}");
     begins(&text, "freed", &["freed_here", "free_below_itself"]);
@@ -270,7 +270,7 @@ fn a_touch_of_a_freed_stack_is_explained_and_ends_by_its_signal() {
         "{text}"
     );
 
-    // None of our business.
+    // Not an address of ours.
     for what in ["sent", "other"] {
         let (status, text) = wrong(what, "noaccess,audit");
         assert_eq!(status.signal(), Some(libc::SIGSEGV));
@@ -279,14 +279,14 @@ fn a_touch_of_a_freed_stack_is_explained_and_ends_by_its_signal() {
 }
 
 #[test]
-fn a_program_s_own_handlers_of_sigsegv_are_called_as_ever() {
+fn the_programs_own_handlers_of_sigsegv_are_still_called() {
     for what in ["before", "before-once", "before-jump"] {
         let (status, text) = wrong(what, "noaccess,audit");
         assert_eq!(status.code(), Some(42), "{what}: {text}");
         let touches = if what == "before-jump" { 2 } else { 1 };
         assert_eq!(traces(&text, "touched").len(), touches, "{text}");
     }
-    // Installed later, it comes instead of ours, and can ask.
+    // A handler that is installed later replaces ours, and can request a report.
     let (status, text) = wrong("after", "noaccess,audit");
     assert_eq!(status.code(), Some(42), "{text}");
     assert!(
@@ -301,7 +301,7 @@ fn a_program_s_own_handlers_of_sigsegv_are_called_as_ever() {
 }
 
 #[test]
-fn a_report_says_all_that_is_known_of_an_address() {
+fn a_report_contains_everything_known_of_an_address() {
     let (status, text) = wrong("report", "guards,audit");
     assert!(status.success(), "{text}");
     for (said, times) in [
@@ -342,9 +342,9 @@ fn a_report_says_all_that_is_known_of_an_address() {
     assert_eq!(text.matches("not watched").count(), 1, "{text}");
 }
 
-/// Where a file has no names the address is there all the same, and a file that is gone is read.
+/// Without symbols the addresses are still printed, and a deleted file is still read.
 #[test]
-fn a_stripped_program_has_addresses_and_one_that_was_replaced_its_names() {
+fn a_stripped_program_has_addresses_and_a_replaced_one_has_names() {
     let program = support::work().join("wrong-stripped");
     let original = WRONG.linked(Linked::Shared);
     succeeds(Command::new("strip").arg(&original).arg("-o").arg(&program));
@@ -354,7 +354,7 @@ fn a_stripped_program_has_addresses_and_one_that_was_replaced_its_names() {
     let line = line.expect("a frame of the program");
     assert!(line.contains("(+0x") && line.ends_with(']'), "{line}");
     assert_eq!(traces(&text, "freed").len(), 1, "{text}");
-    // As the file counts them, for addr2line.
+    // File addresses, for addr2line.
     let offset = line
         .split_once("(+")
         .and_then(|(_, rest)| rest.split_once(')'));
@@ -366,7 +366,7 @@ fn a_stripped_program_has_addresses_and_one_that_was_replaced_its_names() {
     );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("allocated_here\n"));
 
-    // With its names go those of the library in it: none of its calls is taken for the caller's.
+    // The library's names are stripped too: none of its frames is taken for the caller's.
     let original_static = WRONG.linked(Linked::Static);
     succeeds(
         Command::new("strip")
@@ -387,7 +387,7 @@ fn a_stripped_program_has_addresses_and_one_that_was_replaced_its_names() {
     assert!(named.contains("\nallocated_here\n"), "{named}{text}");
 
     let replaced = support::work().join("wrong-replaced");
-    // It leaves another file there.
+    // It leaves another file in its place.
     let mut copy = Command::new("cp");
     succeeds(
         copy.arg("--remove-destination")
@@ -403,18 +403,18 @@ fn a_stripped_program_has_addresses_and_one_that_was_replaced_its_names() {
     begins(&text, "freed", &["freed_here", "main"]);
 }
 
-/// A program with more rights than its caller doesn't listen to its caller's environment.
+/// A program with more privileges than its caller ignores the environment.
 #[test]
 #[allow(clippy::print_stdout, reason = "says what was not tried")]
-fn settings_of_a_lesser_user_are_ignored() {
+fn settings_from_a_less_privileged_user_are_ignored() {
     // SAFETY: geteuid has no precondition.
     if unsafe { libc::geteuid() } != 0 {
         println!("not tried: only root can make a set-uid program for another user");
         return;
     }
     let program = std::env::temp_dir().join(format!("punctual-set-uid-{}", std::process::id()));
-    // By another process: what this one has open for writing, children of other tests
-    // inherit for a moment, and then it can't be run.
+    // Written by another process: a file that this process has open for writing is inherited for
+    // a moment by children of other tests, and can't be executed meanwhile.
     let original = WRONG.linked(Linked::Static);
     succeeds(Command::new("cp").arg(original).arg(&program));
     let run = |mode| {

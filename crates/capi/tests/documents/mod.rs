@@ -1,4 +1,4 @@
-//! docs/library.md names the functions of the header, each once, and the first program compiles.
+//! docs/library.md lists each function of the header once, and the first program compiles.
 
 use std::fs;
 use std::process::Command;
@@ -34,16 +34,16 @@ fn the_reference_has_a_row_for_each_function_of_the_header() {
     }
 }
 
-/// The reference tells what the header tells: what a function returns when it fails.
+/// The reference has the same failure value for each function as the header.
 #[test]
-fn the_reference_has_the_header_s_failures() {
+fn the_reference_and_the_header_agree_on_failures() {
     let header = fs::read_to_string(support::here().join("include/punctual.h"));
     let header = header.expect("the header");
     let text = document("library.md");
     for name in declared() {
         let call = format!("{name}(");
         let at = header.match_indices(&call).map(|(at, _)| at);
-        // Its declaration, not where a comment names it.
+        // The declaration, not a mention in a comment.
         let line = |at: usize| header[..at].rsplit('\n').next().unwrap_or_default();
         let at = at.filter(|&at| !line(at).starts_with([' ', '/']) && !line(at).is_empty());
         let end = at.last().expect("declared");
@@ -70,9 +70,9 @@ fn the_reference_has_the_header_s_failures() {
     }
 }
 
-/// The header says of each function what it costs, and what it answers when it fails.
+/// The header documents each function's cost and its result on failure.
 #[test]
-fn the_header_says_costs_and_failures() {
+fn the_header_documents_costs_and_failures() {
     const FAILURES: [&str; 5] = [
         "-1 with",
         "NULL with",
@@ -122,9 +122,9 @@ fn the_header_says_costs_and_failures() {
     assert_eq!(seen, declared().len());
 }
 
-/// The header says of each function whether a real-time thread may call it.
+/// The header documents for each function whether a real-time thread may call it.
 #[test]
-fn the_header_says_what_is_safe_on_duty() {
+fn the_header_documents_real_time_safety() {
     let header = fs::read_to_string(support::here().join("include/punctual.h"));
     let header = header.expect("the header");
     for paragraph in header.split("\n\n").collect::<Vec<_>>().windows(2) {
@@ -150,7 +150,7 @@ fn the_first_program_compiles() {
         .and_then(|rest| rest.split("```").next());
     let source = support::work().join("first.c");
     fs::write(&source, program.expect("a program")).expect("written");
-    // An absolute path stays what it is.
+    // An absolute path is used unchanged.
     let program = Build::PLAIN.compile(source.to_str().expect("a path"));
     succeeds(Command::new("test").arg("-x").arg(program));
 }

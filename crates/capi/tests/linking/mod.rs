@@ -1,4 +1,4 @@
-//! How programs link the library: statically, beside another library of Rust's, by pkg-config.
+//! Linking the library: statically, next to another Rust library, with pkg-config.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::packaging::symbols;
 use crate::support::{here, libraries, runs, rustc, succeeds, work};
 
-/// A static library that somebody else made with Rust, standard library and all.
+/// A static library of another Rust project, including the standard library.
 fn another_library() -> PathBuf {
     let source = work().join("other.rs");
     let text = "#[unsafe(no_mangle)]
@@ -30,7 +30,8 @@ fn another_library() -> PathBuf {
     library
 }
 
-/// Starts a thread of the library that ends by `pthread_exit`, which unwinds, and uses the other.
+/// A program whose thread ends by `pthread_exit`, which unwinds, and which uses the other
+/// library.
 fn program() -> PathBuf {
     let source = work().join("both.c");
     let text = "#include <punctual.h>
@@ -51,7 +52,7 @@ fn program() -> PathBuf {
 }
 
 #[test]
-fn it_stands_beside_another_library_of_rust() {
+fn it_links_with_another_rust_library() {
     let (other, source) = (another_library(), program());
     let ours = libraries().join("libpunctual.a");
     let binary = work().join("both");
@@ -74,10 +75,10 @@ fn it_stands_beside_another_library_of_rust() {
     }
 }
 
-/// A plugin that is linked to the static library, in a program that uses the shared one.
+/// A plugin with the static library, in a program that uses the shared one.
 #[test]
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
-fn two_of_them_in_one_process_keep_apart() {
+fn two_copies_in_one_process_are_independent() {
     let compiled = |name: &str, flags: &[&str], library: &[&str]| {
         let made = work().join(name);
         let mut compiler = Command::new("gcc");
@@ -94,7 +95,7 @@ fn two_of_them_in_one_process_keep_apart() {
         succeeds(&mut compiler);
         made
     };
-    // As the reference says: without the symbols of the library, and never unloaded.
+    // As documented: the symbols of the library hidden, and never unloaded.
     let inside = [
         "-l:libpunctual.a",
         "-Wl,--exclude-libs,ALL",
@@ -109,9 +110,9 @@ fn two_of_them_in_one_process_keep_apart() {
     }
 }
 
-/// The static library shows what the shared one shows, and nothing else.
+/// The static library exports the same symbols as the shared one.
 #[test]
-fn both_libraries_define_the_same_symbols() {
+fn the_shared_and_the_static_library_define_the_same_symbols() {
     let names = |library, how: &[&str]| -> Vec<String> {
         let symbols = symbols(library, how);
         symbols.into_iter().map(|(name, _)| name).collect()
@@ -121,9 +122,9 @@ fn both_libraries_define_the_same_symbols() {
     assert_eq!(names("libpunctual.a", &[]), shared);
 }
 
-/// What pkg-config names exists, in a build without a shared library too.
+/// The files in pkg-config's output exist, also in a build without a shared library.
 #[test]
-fn pkg_config_names_what_there_is() {
+fn pkg_config_names_existing_files() {
     let prefix = work().join("installed");
     let folder = prefix.join("lib/pkgconfig");
     fs::create_dir_all(&folder).expect("a folder");
@@ -175,7 +176,7 @@ fn pkg_config_names_what_there_is() {
                 .arg("-o")
                 .arg(&binary),
         );
-        // By the name that it calls itself.
+        // By its soname.
         let library = prefix.join("lib");
         fs::copy(
             library.join("libpunctual.so"),

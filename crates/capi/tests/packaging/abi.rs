@@ -1,12 +1,12 @@
-//! The interface as binaries see it is the committed one.
+//! The binary interface equals the committed snapshot.
 
 use std::fs;
 use std::process::Command;
 
 use crate::support::{here, libraries, succeeds, work};
 
-/// A shared library with the types that the header declares, which Rust's own lacks once it is
-/// stripped: each function by name and type, compiled as an empty one.
+/// A shared library with the types of the header, which are missing from the real one once it is
+/// stripped: each function with its name and type, and an empty body.
 fn stub(header: &str) -> String {
     let mut made = String::from("#include <punctual.h>\n");
     let mut declaration = String::new();
@@ -32,7 +32,7 @@ fn stub(header: &str) -> String {
     made
 }
 
-/// Compares two versions of the interface by abidiff: what it says, and whether they are the same.
+/// Compares two versions of the interface with abidiff: its output, and whether they are equal.
 fn compare(old: &std::path::Path, new: &std::path::Path) -> (bool, String) {
     let output = Command::new("abidiff").arg(old).arg(new).output();
     let output = output.expect("abidiff runs");
@@ -42,7 +42,7 @@ fn compare(old: &std::path::Path, new: &std::path::Path) -> (bool, String) {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "says what was not tried")]
-fn the_interface_of_binaries_is_the_committed_one() {
+fn the_binary_interface_equals_the_committed_snapshot() {
     if Command::new("abidiff").arg("--version").output().is_err() {
         eprintln!("SKIPPED: no abidiff here (package abigail-tools)");
         return;
@@ -93,7 +93,7 @@ fn the_interface_of_binaries_is_the_committed_one() {
          changed or gone, a new soname. Write the snapshot anew with PUNCTUAL_WRITE_ABI=1 cargo \
          test -p punctual-capi --test c -- interface_of_binaries"
     );
-    // The snapshot has each symbol that the library itself exports.
+    // The snapshot contains each symbol that the library exports.
     let known = fs::read_to_string(&snapshot).expect("the snapshot");
     let exported = crate::packaging::symbols("libpunctual.so", &["-D"]);
     assert!(libraries().is_dir() && !exported.is_empty());
@@ -101,7 +101,7 @@ fn the_interface_of_binaries_is_the_committed_one() {
         assert!(known.contains(&format!("'{name}'")), "{name}");
     }
 
-    // What would break programs is seen: a field of another type, a parameter more.
+    // Incompatible changes are detected: a field of another type, an additional parameter.
     for (good, bad) in [
         ("    uint64_t stolen;", "    uint32_t stolen;"),
         ("    void *high;", "    void *high, *more;"),

@@ -1,4 +1,4 @@
-//! punctual.hpp, by both compilers, with either library, in the standards from C++17 on.
+//! punctual.hpp with both compilers, either library, and the standards from C++17 on.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -26,9 +26,9 @@ fn all() -> Vec<Build> {
     all
 }
 
-/// One line that says why, before the lines of what the compiler makes of the rest.
+/// One line with the reason, before the compiler's other errors.
 #[test]
-fn what_the_classes_can_not_do_without_is_said_first() {
+fn a_missing_requirement_of_the_classes_is_the_first_error() {
     let text = "#include <punctual.hpp>\nint main() { return 0; }\n";
     let source = support::work().join("without.cpp");
     fs::write(&source, text).expect("written");
@@ -57,11 +57,11 @@ fn what_the_classes_can_not_do_without_is_said_first() {
 }
 
 #[test]
-fn objects_give_back_what_they_hold() {
+fn objects_release_what_they_own() {
     for build in all() {
         let program = build.compile("tests/c/raii.cpp");
         runs(&mut Command::new(&program));
-        // An exception that leaves a thread ends the program: it doesn't unwind into the library.
+        // An exception out of a thread ends the program: it doesn't unwind into the library.
         let status = ends(Command::new(&program).arg("throws")).status;
         assert_eq!(status.signal(), Some(libc::SIGABRT), "{status}");
     }

@@ -1,4 +1,4 @@
-//! What `make install` puts where, and what builds with it: CMake, Meson, pkg-config, man.
+//! The files of `make install`, and builds with them: CMake, Meson, pkg-config, man.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn there_is(program: &str, package: &str) -> bool {
     there
 }
 
-/// As a package is made: below DESTDIR, the library where the distribution has libraries.
+/// Installs like a package: below DESTDIR, with the distribution's library folder.
 fn package(name: &str) -> PathBuf {
     let folder = work().join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -61,8 +61,8 @@ fn package(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_package_has_its_files_where_the_system_looks() {
-    // A space in a path is none in a list.
+fn a_package_has_its_files_in_the_standard_folders() {
+    // A space in a path doesn't split a list.
     let folder = package("a package");
     let usr = folder.join("usr");
     let library = usr.join("lib/x86_64-linux-gnu");
@@ -99,7 +99,7 @@ fn a_package_has_its_files_where_the_system_looks() {
 }
 
 #[test]
-fn every_man_page_says_what_how_and_when() {
+fn every_man_page_has_its_sections() {
     let folder = package("with pages");
     let roff = there_is("groff", "groff-base");
     let pages = files_below(&folder.join("usr/share/man/man3"));
@@ -128,7 +128,7 @@ fn every_man_page_says_what_how_and_when() {
     }
 }
 
-/// Compiled by its own name, run for no cycle: 77 is "not permitted here".
+/// Runs a program by its own name for zero cycles: 77 means "not permitted here".
 fn runs(program: &Path, library: &Path) {
     let mut command = Command::new(program);
     command.arg("0").env("LD_LIBRARY_PATH", library);
@@ -146,7 +146,7 @@ fn cmake_finds_the_package() {
     for (c, cxx) in [("gcc", "g++"), ("clang", "clang++")] {
         let build = folder.join(format!("build-{c}"));
         let configure = |version: &str| {
-            // Where it was unpacked, and not where it is meant for.
+            // From the folder where it was unpacked, not from its configured prefix.
             let list = here().join("examples/cmake/CMakeLists.txt");
             let text = fs::read_to_string(list).expect("the example");
             let source = folder.join("examples/project");
@@ -194,7 +194,8 @@ fn meson_finds_the_package() {
     }
     let folder = work().join("for-meson");
     let _ = fs::remove_dir_all(&folder);
-    // PREFIX is where it is; as a DESTDIR, for without one the loader's cache is made anew.
+    // PREFIX is the real folder; with a DESTDIR, because without one the loader's cache is
+    // rebuilt.
     let prefix = folder.join("prefix");
     script(
         "install-library",
@@ -203,7 +204,7 @@ fn meson_finds_the_package() {
         "lib64",
     );
     let library = prefix.join("lib64");
-    // As it is among the examples.
+    // The file as it is in the examples.
     let source = here().join("examples/meson");
     for (c, cxx) in [("gcc", "g++"), ("clang", "clang++")] {
         let build = folder.join(format!("build-{c}"));

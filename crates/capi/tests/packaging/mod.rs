@@ -1,4 +1,4 @@
-//! What those who package the library, and those who build with the package, rely on.
+//! What packagers of the library, and users of the package, rely on.
 
 mod abi;
 mod cxx;
@@ -11,9 +11,9 @@ use crate::support::{Build, CXX17, Linked, here, libraries, runs, succeeds};
 
 const C89: [&str; 2] = ["-xc", "-std=c89"];
 
-/// As C89 without a warning, and in C++; with the original's names, and without.
+/// Compiled as C89 without a warning, and as C++; with Solaris' names, and without.
 #[test]
-fn names_are_few_and_can_be_had_without_the_original_ones() {
+fn the_header_defines_few_names_and_the_original_ones_are_optional() {
     for compiler in ["gcc", "clang"] {
         for linked in [Linked::Shared, Linked::Static] {
             for language in [C89, CXX17] {
@@ -31,7 +31,7 @@ fn names_are_few_and_can_be_had_without_the_original_ones() {
     }
 }
 
-/// What a library shows: name and version, which the static one has none of.
+/// The symbols of a library: name and version; the static one has no versions.
 pub fn symbols(library: &str, how: &[&str]) -> Vec<(String, String)> {
     let mut nm = Command::new("nm");
     nm.args(["--defined-only", "--extern-only"]).args(how);
@@ -56,16 +56,16 @@ fn every_symbol_has_a_version() {
     for (name, version) in exported {
         assert_eq!(version, "PUNCTUAL_1", "{name}");
     }
-    // A program says which it was linked with.
+    // A program contains the version that it was linked with.
     let program = Build::PLAIN.compile("tests/c/names.c");
     let output = succeeds(Command::new("nm").arg("-D").arg(program));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("stack_alloc@PUNCTUAL_1"), "{text}");
 }
 
-/// The loader finds the version of the interface, and keeps the library when it is closed.
+/// The loader finds the version of the interface, and keeps the library loaded when it is closed.
 #[test]
-fn the_shared_library_says_what_it_is() {
+fn the_shared_library_has_its_soname_and_stays_loaded() {
     let library = libraries().join("libpunctual.so");
     let output = succeeds(Command::new("readelf").args(["-dW"]).arg(library));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -75,7 +75,7 @@ fn the_shared_library_says_what_it_is() {
     assert!(!text.contains("TEXTREL"), "{text}");
 }
 
-/// The header's version is cargo's, in which `make install` names the library.
+/// The version of the header equals cargo's, which `make install` uses for the library's name.
 #[test]
 fn the_header_has_the_version_of_the_package() {
     let header = fs::read_to_string(here().join("include/punctual.h")).expect("the header");

@@ -1,4 +1,4 @@
-//! Builds the library as its users get it, and C programs with it.
+//! Builds the library as its users get it, and C programs that use it.
 
 use std::io::Read;
 use std::os::unix::fs::symlink;
@@ -11,16 +11,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The folder of this crate.
+/// The folder of the crate.
 pub fn here() -> &'static Path {
-    // Also for the tests of the tool, which put these programs under its load.
+    // At run time for the tests of the tool, which run these programs under its load.
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../capi"))
 }
 
-/// Where the libraries are, built once, as scripts/library installs them.
+/// The folder of the libraries, built once, installed like scripts/library does.
 ///
-/// The workspace links the C library statically, which a shared library can't; so this is a
-/// build of its own, in a folder of its own beside the other's.
+/// The workspace links the C library statically, which a shared library can't do; so this is a
+/// separate build, in a separate folder next to the other's.
 pub fn libraries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -50,7 +50,7 @@ pub fn libraries() -> &'static Path {
                 .arg(built.join("libpunctual_capi.a"))
                 .arg(&folder),
         );
-        // Programs are linked to libpunctual.so and look for what it calls itself.
+        // Programs are linked to libpunctual.so, and load its soname.
         let soname = folder.join("libpunctual.so.0");
         if !soname.exists() {
             symlink("libpunctual.so", soname).expect("a link to the library");
@@ -59,8 +59,8 @@ pub fn libraries() -> &'static Path {
     })
 }
 
-/// The compiler that cargo uses: $RUSTC, or the one beside cargo itself, which is the toolchain's
-/// own where a chooser of toolchains stands before it.
+/// The compiler that cargo uses: $RUSTC, or the one next to cargo itself, which is the
+/// toolchain's own even if rustup's proxy comes first.
 pub fn rustc() -> PathBuf {
     if let Some(chosen) = std::env::var_os("RUSTC").filter(|name| !name.is_empty()) {
         return PathBuf::from(chosen);
@@ -73,14 +73,14 @@ pub fn rustc() -> PathBuf {
     }
 }
 
-/// A folder for what the tests make.
+/// A folder for output of the tests.
 pub fn work() -> PathBuf {
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
     std::fs::create_dir_all(&work).expect("a folder for the tests");
     work
 }
 
-/// A folder for the programs of this process, emptied of what an earlier one left there.
+/// A folder for the programs of this process, without the files of an earlier one.
 fn programs() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -96,31 +96,31 @@ fn programs() -> &'static Path {
     })
 }
 
-/// The longest that a test program takes: some minutes on a busy machine under a sanitizer.
+/// The time limit of a test program: some minutes on a busy machine under a sanitizer.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs a test program, which must succeed, and within the limit.
+/// Runs a test program, which must succeed within the limit.
 #[track_caller]
 pub fn runs(command: &mut Command) -> Output {
     let output = ends_within(command, LIMIT).unwrap_or_else(|hung| panic!("{hung}"));
     succeeded(command, output)
 }
 
-/// Runs a program to its end, whatever that is.
+/// Runs a program to its end, whatever its exit status.
 #[track_caller]
 pub fn ends(command: &mut Command) -> Output {
     ends_within(command, LIMIT).unwrap_or_else(|hung| panic!("{hung}"))
 }
 
-/// Runs a program to its end; one that takes longer than the limit is ended, and what it said so
-/// far is told.
+/// Runs a program to its end; if it exceeds the limit it is killed, and its output so far is
+/// returned.
 ///
 /// # Errors
 /// The program, the limit and its output.
 pub fn ends_within(command: &mut Command, limit: Duration) -> Result<Output, String> {
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A group of its own, which its children belong to: they have its pipes.
+    // A process group of its own, with its children, which share its pipes.
     command.process_group(0);
     let mut child = command
         .spawn()
@@ -147,7 +147,7 @@ pub fn ends_within(command: &mut Command, limit: Duration) -> Result<Output, Str
         match told.recv_timeout(left) {
             Ok((true, part)) => stdout.extend(part),
             Ok((false, part)) => stderr.extend(part),
-            // Both ends are closed: it has ended, or is about to.
+            // Both pipes are closed: it has ended, or is about to.
             Err(RecvTimeoutError::Disconnected) => break false,
             Err(RecvTimeoutError::Timeout) => break true,
         }
@@ -160,7 +160,7 @@ pub fn ends_within(command: &mut Command, limit: Duration) -> Result<Output, Str
         }
     }
     if !ended {
-        // SAFETY: the group is the child's own, and the child was not waited for.
+        // SAFETY: the group belongs to the child, which was not waited for yet.
         unsafe { libc::kill(-child.id().cast_signed(), libc::SIGKILL) };
     }
     let status = child.wait().expect("a child of this process");
@@ -179,7 +179,7 @@ pub fn ends_within(command: &mut Command, limit: Duration) -> Result<Output, Str
     ))
 }
 
-/// Runs a command that must succeed, for as long as it takes: a compiler.
+/// Runs a command that must succeed, without a limit: a compiler.
 #[track_caller]
 pub fn succeeds(command: &mut Command) -> Output {
     let output = command
@@ -247,7 +247,7 @@ impl Build {
         all
     }
 
-    /// Compiles one source file of this crate without a warning and returns the program.
+    /// Compiles one source file of this crate, without a warning, and returns the program.
     pub fn compile(self, source: &str) -> PathBuf {
         let stem = Path::new(source)
             .file_stem()
@@ -255,8 +255,8 @@ impl Build {
             .to_string_lossy();
         let standard = self.language[1].trim_start_matches("-std=");
         let more: String = self.more.concat().replace(['=', '-', ','], "_");
-        // Tests run in parallel, and may compile the same source in the same way: each has a program
-        // of its own.
+        // Tests run in parallel, and may compile the same source in the same way, so each has its
+        // own program.
         static COMPILED: AtomicUsize = AtomicUsize::new(0);
         let number = COMPILED.fetch_add(1, Ordering::Relaxed);
         let name = format!(

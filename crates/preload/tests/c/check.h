@@ -1,4 +1,4 @@
-/* What the C programs share: an assertion that says where. */
+/* An assertion for the C programs that prints where it failed. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,6 +1,6 @@
-/* A malloc that starts a thread when it is first asked for memory within pthread_create(), as
- * allocators with background threads do. And threads that are joined, or detached, by others
- * than their creator, before that has come back. */
+/* A malloc that starts a thread when it is first called within pthread_create(), as allocators
+ * with background threads do. Also: threads that other threads than their creator join or detach
+ * before pthread_create() has returned. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void *helper(void *unused)
     return unused;
 }
 
-/* glibc takes a thread's dynamic thread vector from here. */
+/* glibc allocates a thread's dynamic thread vector with calloc. */
 void *calloc(size_t count, size_t size)
 {
     if (inside && __atomic_add_fetch(&started, 1, __ATOMIC_SEQ_CST) <= 8) {

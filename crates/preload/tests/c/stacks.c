@@ -1,4 +1,4 @@
-/* What a program does with the stacks of threads that have ended, one part by name. */
+/* Uses of the stacks of threads that have ended; the argument selects one part. */
 #define _GNU_SOURCE 1
 #include <dirent.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 static pthread_barrier_t barrier;
 
-/* Returns what is gone when it has ended. */
+/* Returns an address that is invalid after its end. */
 static void *body(void *unused)
 {
     volatile int local = 7;
@@ -49,7 +49,7 @@ static void write_late(volatile int *place)
     CHECK(*place == 8);
 }
 
-/* Until the kernel has no thread but this one. */
+/* Waits until the kernel has only this thread. */
 static void wait_for_the_others(void)
 {
     int entries;

@@ -1,4 +1,4 @@
-/* What a program does with threads, one part by name; the output tells what it saw. */
+/* Uses of threads; the argument selects one part, and the output shows the results. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void part_sizes(void)
         CHECK(pthread_create(&thread, &attributes, bounds, &size) == 0);
         CHECK(pthread_join(thread, &state) == 0);
         CHECK(state == (void *)PTHREAD_CREATE_JOINABLE);
-        /* glibc takes the guard out of what was asked for. */
+        /* glibc subtracts the guard from the requested size. */
         CHECK(size >= wishes[i] - 65536 || size >= wishes[i]);
         if (wishes[i] > 300000) {
             one(&attributes, &found);
@@ -153,14 +153,14 @@ static void part_detach(void)
             wait_for(300 + i + 1);
     }
     wait_for(600);
-    /* By another thread, while it runs and after its end. */
+    /* Detached by another thread, while it runs and after its end. */
     CHECK(pthread_create(&thread, NULL, pause_a_while, NULL) == 0);
     CHECK(pthread_detach(thread) == 0);
     CHECK(pthread_join(thread, NULL) == EINVAL);
     CHECK(pthread_create(&thread, NULL, pause_a_while, NULL) == 0);
     usleep(60000);
     CHECK(pthread_detach(thread) == 0);
-    /* The caller's attributes are as they were. */
+    /* The caller's attributes are unchanged. */
     int state;
     CHECK(pthread_attr_getdetachstate(&attributes, &state) == 0);
     CHECK(state == PTHREAD_CREATE_DETACHED);
@@ -217,7 +217,7 @@ static void part_cancel(void)
         CHECK(value == &ran);
     }
     CHECK(cleaned >= 300);
-    /* Cancelled while it joins: the other can be joined still. */
+    /* Cancelled during a join: the other thread can still be joined. */
     pthread_t sleeper, joiner;
     void *value;
     CHECK(pthread_create(&sleeper, NULL, sleeps, NULL) == 0);
@@ -252,7 +252,7 @@ static void part_storm(void)
     pthread_t thread[4];
     for (int i = 0; i < 4; i++)
         CHECK(pthread_create(&thread[i], NULL, storm, NULL) == 0);
-    /* Forks meanwhile: the child starts threads of its own. */
+    /* Forks meanwhile: the child starts its own threads. */
     for (int i = 0; i < 20; i++) {
         pid_t child = fork();
         CHECK(child >= 0);
@@ -314,8 +314,8 @@ static void *affine(void *out)
     return NULL;
 }
 
-/* Attributes with an extension, a stack of the program's own, and the attributes left as
- * they were. */
+/* Attributes with an extension, a stack provided by the program, and attributes that stay
+ * unchanged. */
 static void part_attributes(void)
 {
     pthread_attr_t attributes;

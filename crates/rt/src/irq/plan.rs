@@ -1,4 +1,4 @@
-//! What steering and restoring would change, without a change.
+//! A dry run: what steering and restoring would change.
 
 use std::fs;
 use std::io;
@@ -8,25 +8,24 @@ use std::path::Path;
 use super::{Interrupts, MANAGED, Skipped, mask, no_memory, read_journal, reason};
 use crate::cpulist::{joined, numbers};
 
-/// An interrupt whose affinity would be another one.
+/// An interrupt whose affinity would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Its number; `None` is the default for interrupts to come.
+    /// Its number; `None` is the default affinity for new interrupts.
     pub irq: Option<u32>,
-    /// The CPUs that may serve it now, as the kernel writes them: a list, and of the default a mask.
+    /// The current CPUs as the kernel formats them: a list, or a mask for the default.
     pub now: String,
-    /// Those that would.
+    /// The new CPUs.
     pub then: String,
 }
 
 /// What a call would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Interrupts whose affinity would be another one than now.
+    /// Interrupts whose affinity would change.
     pub changes: Vec<Change>,
-    /// Those that can't be changed, as far as that is known in advance: which interrupts the kernel
-    /// manages it tells by the mode of their files from Linux 6.11 on, earlier only when they are
-    /// written to.
+    /// Those that can't be changed, as far as that is known in advance: from Linux 6.11 on the
+    /// file modes show which interrupts the kernel manages, earlier only a write does.
     pub skipped: Vec<Skipped>,
 }
 
@@ -45,8 +44,8 @@ impl Interrupts {
         Ok(plan)
     }
 
-    /// What [`Interrupts::steer`] would change: where an interrupt has these CPUs already, steering
-    /// writes the same again. Not for a real-time thread: it reads files.
+    /// What [`Interrupts::steer`] would change. An interrupt that has these CPUs already isn't
+    /// listed, although steering writes them again. Not for a real-time thread: it reads files.
     ///
     /// # Errors
     /// EINVAL when no CPU is named or one doesn't exist; ENOMEM.
@@ -55,7 +54,7 @@ impl Interrupts {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let (list, mask) = (joined(onto).map_err(|_| no_memory())?, mask(onto)?);
-        let wanted = self.wanted(irqs)?;
+        let wanted = self.requested(irqs)?;
         exist(onto)?;
         let mut plan = Plan::default();
         let room = plan.changes.try_reserve_exact(wanted.len());
@@ -71,13 +70,14 @@ impl Interrupts {
         Ok(plan)
     }
 
-    /// Adds one interrupt; `then` tells the new value for that of now, if it is another.
+    /// Adds one interrupt; `then` returns the new value for the current one, if it differs.
     fn plan(&self, plan: &mut Plan, irq: Option<u32>, then: impl Fn(&str) -> Option<String>) {
         let now = match self.read(irq) {
             Ok(now) => now,
             Err(error) => return plan.skip(irq, reason(&error)),
         };
-        // A user who may not write sees the same file, root sees the kernel's mode.
+        // The owner's write bit shows whether the kernel permits changes, also to a user who may
+        // not write.
         let mode = fs::metadata(self.file(irq)).map_or(0, |file| file.permissions().mode());
         if mode & 0o200 == 0 {
             return plan.skip(irq, MANAGED.into());
@@ -94,7 +94,8 @@ impl Plan {
     }
 }
 
-/// EINVAL as the kernel says it to a list: a CPU that there can't be, or none that is online.
+/// EINVAL as the kernel returns it for a list: a CPU number out of range, or no CPU that is
+/// online.
 fn exist(cpus: &[usize]) -> io::Result<()> {
     let read = |name: &str| {
         let text = fs::read_to_string(Path::new("/sys/devices/system/cpu").join(name)).ok()?;
@@ -112,7 +113,7 @@ fn exist(cpus: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-/// A mask without what doesn't count: commas, and zeros at its head.
+/// The significant digits of a mask: no commas, no leading zeros.
 fn digits(mask: &str) -> String {
     let all = mask.replace(',', "");
     all.trim_start_matches('0').to_ascii_lowercase()
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_the_same_however_many_zeros_they_begin_with() {
+    fn leading_zeros_make_no_difference_between_masks() {
         assert_eq!(digits("00000000,0000000F"), digits("f"));
         assert_ne!(digits("1,00000000"), digits("1"));
         assert_eq!(digits("0"), "");

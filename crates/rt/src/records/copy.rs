@@ -1,13 +1,14 @@
-//! Copies of records whose size is known when the program runs.
+//! Copies of records whose size is known at run time.
+
 #![expect(unsafe_code, reason = "its records, copied word by word")]
 
 /// Copies a record into a slot, which is aligned to 8 bytes.
 ///
-/// Word by word, where that can be: the program has just filled the record, field by field, and a
-/// wider load would wait until all of them have left the processor's store buffer.
+/// Copies word by word where possible: the program has just filled the record field by field, and
+/// a wider load would stall until all those stores have left the processor's store buffer.
 ///
 /// # Safety
-/// Both places have `size` bytes, apart from each other; `to` is aligned to 8.
+/// Both places have `size` bytes and don't overlap; `to` is aligned to 8.
 #[inline]
 pub(super) unsafe fn put(to: *mut u8, from: *const u8, size: usize) {
     const FEW: usize = 128;
@@ -15,44 +16,45 @@ pub(super) unsafe fn put(to: *mut u8, from: *const u8, size: usize) {
     let (words, source) = (to.cast::<u64>(), from.cast::<u64>());
     // A constant number of words needs no loop.
     match size {
-        // SAFETY: both have 64 bytes; `to` is aligned to 8, and so is `from` here.
+        // SAFETY: 64 bytes are 4 pairs of words; `from` was checked, and `to` is by contract, aligned
+        // to 8.
         64 if aligned => unsafe { put_pairs(words, source, 4) },
-        // SAFETY: both have 32 bytes; `to` is aligned to 8, and so is `from` here.
+        // SAFETY: 32 bytes are 2 pairs of words; both places are aligned to 8.
         32 if aligned => unsafe { put_pairs(words, source, 2) },
         few if aligned && few <= FEW && few.is_multiple_of(8) => {
-            // SAFETY: both have `few` bytes, whole words, and both are aligned for them.
+            // SAFETY: `size` holds that many words; both places are aligned to 8.
             unsafe { put_words(words, source, few / 8) }
         }
-        // SAFETY: both have `size` bytes, and they don't overlap.
+        // SAFETY: by contract both places have `size` bytes and don't overlap.
         _ => unsafe { to.copy_from_nonoverlapping(from, size) },
     }
 }
 
-/// As [`put_words`], two words by one store: it is the stores that a push waits for, once the
-/// slots are further away than the nearest cache.
+/// Like [`put_words`], with one store per two words: a push waits for its stores when the slots
+/// are not in the nearest cache.
 ///
 /// # Safety
-/// Both places have so many pairs of words, aligned to a word, apart from each other.
+/// Both places have that many pairs of words, aligned to a word, and don't overlap.
 #[inline(always)]
 unsafe fn put_pairs(to: *mut u64, from: *const u64, pairs: usize) {
     for pair in 0..pairs {
-        // SAFETY: within the caller's words.
+        // SAFETY: `pair` is less than `pairs`, so the words lie within `from`.
         let place = unsafe { from.add(2 * pair) };
-        // SAFETY: one of the 2 * `pairs` words of `from`: readable and aligned.
+        // SAFETY: `low` is in `from`, which by contract is readable and aligned to a word.
         let low = unsafe { place.read_volatile() };
-        // SAFETY: within the caller's words.
+        // SAFETY: the second word of a pair that lies within `from`.
         let place = unsafe { place.add(1) };
-        // SAFETY: one of the 2 * `pairs` words of `from`: readable and aligned.
+        // SAFETY: `high` is in `from`, which by contract is readable and aligned to a word.
         let high = unsafe { place.read_volatile() };
-        // SAFETY: within the caller's words.
+        // SAFETY: `pair` is less than `pairs`, so the words lie within `to`.
         let place = unsafe { to.add(2 * pair) };
-        // SAFETY: two writable words, aligned.
+        // SAFETY: two words within `to`, which by contract is writable and aligned to a word.
         unsafe { put_pair(place, low, high) };
     }
 }
 
 /// # Safety
-/// `to` is two writable words, aligned to one.
+/// `to` is two writable words, aligned to a word.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn put_pair(to: *mut u64, low: u64, high: u64) {
@@ -64,7 +66,7 @@ unsafe fn put_pair(to: *mut u64, low: u64, high: u64) {
 }
 
 /// # Safety
-/// `to` is two writable words, aligned to one.
+/// `to` is two writable words, aligned to a word.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 unsafe fn put_pair(to: *mut u64, low: u64, high: u64) {
@@ -73,36 +75,36 @@ unsafe fn put_pair(to: *mut u64, low: u64, high: u64) {
 }
 
 /// # Safety
-/// Both places have so many words, aligned, apart from each other.
+/// Both places have that many words, are aligned to a word, and don't overlap.
 #[inline(always)]
 unsafe fn put_words(to: *mut u64, from: *const u64, words: usize) {
     for word in 0..words {
-        // SAFETY: within the caller's words.
+        // SAFETY: the index is less than `words`, so the word lies within `from`.
         let place = unsafe { from.add(word) };
-        // Volatile, or the compiler makes it wide again.
-        // SAFETY: one of the caller's words of `from`: readable and aligned.
+        // Volatile; otherwise the compiler merges the loads into wider ones.
+        // SAFETY: a word of `from`, which by contract is readable and aligned.
         let value = unsafe { place.read_volatile() };
-        // SAFETY: within the caller's words.
+        // SAFETY: the index is less than `words`, so the word lies within `to`.
         let place = unsafe { to.add(word) };
-        // SAFETY: one of the caller's words of `to`: writable and aligned.
+        // SAFETY: a word of `to`, which by contract is writable and aligned.
         unsafe { place.write(value) };
     }
 }
 
-/// Copies a record out of a slot: those of usual sizes in a few instructions, others by a call.
+/// Copies a record out of a slot: common sizes in a few instructions, others by a call.
 ///
 /// # Safety
-/// Both places have `size` bytes, apart from each other.
+/// Both places have `size` bytes and don't overlap.
 #[inline]
 pub(super) unsafe fn take(to: *mut u8, from: *const u8, size: usize) {
     match size {
-        // SAFETY: both have `size` bytes, here 64, and they don't overlap.
+        // SAFETY: by contract both places have `size` bytes, here 64, and don't overlap.
         64 => unsafe { to.copy_from_nonoverlapping(from, 64) },
-        // SAFETY: so many bytes.
+        // SAFETY: both places have `size` bytes, here 32, and don't overlap.
         32 => unsafe { to.copy_from_nonoverlapping(from, 32) },
-        // SAFETY: so many bytes.
+        // SAFETY: both places have `size` bytes, here 16, and don't overlap.
         16 => unsafe { to.copy_from_nonoverlapping(from, 16) },
-        // SAFETY: so many bytes.
+        // SAFETY: by contract both places have `size` bytes and don't overlap.
         _ => unsafe { to.copy_from_nonoverlapping(from, size) },
     }
 }

@@ -1,11 +1,11 @@
-//! Whose turn each slot of a ring is.
+//! Who owns each slot of a ring.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter of [`Turns`]: an atomic, or a model checker's.
+/// A counter of [`Turns`]: an atomic, or one of a model checker.
 pub trait Counter {
-    /// At zero.
+    /// Starts at zero.
     fn new() -> Self;
     /// Reads it.
     fn load(&self, order: Ordering) -> u64;
@@ -27,26 +27,26 @@ impl Counter for AtomicU64 {
     }
 }
 
-/// Keeps what two threads write on different cache lines.
+/// Puts data of two threads on different cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// Whose turn each slot is: the protocol of the ring, without the memory.
+/// The owner of each slot: the protocol of the ring, without the memory.
 #[derive(Debug)]
 pub struct Turns<C> {
     /// A power of two.
     pub(super) capacity: u64,
-    /// Written by the producer alone.
+    /// Written only by the producer.
     pushed: Line<End<C>>,
-    /// Written by the consumer alone.
+    /// Written only by the consumer.
     popped: Line<End<C>>,
-    /// Written by the producer alone.
+    /// Written only by the producer.
     refused: Line<C>,
 }
 
-/// One end's counter, and how far it has seen the other end's: that is another thread's cache
-/// line, which it looks at only when it can't go on.
+/// One end's counter, and the last known value of the other end's. The other counter is in
+/// another thread's cache line, so it is read only when this end can't proceed otherwise.
 #[derive(Debug)]
 struct End<C> {
     count: C,
@@ -74,15 +74,16 @@ impl<C: Counter> Turns<C> {
         }
     }
 
-    /// The slot that the producer may write to, `None` when all are full, which is counted.
+    /// The slot that the producer may write to; `None` when all are full, which is counted.
+    /// Real-time safe.
     /// Real-time safe.
     #[inline]
     pub fn to_write(&self) -> Option<u64> {
         self.to_write_and_soon(0, |_| ())
     }
 
-    /// As [`Turns::to_write`]. `soon` gets the slot `ahead` of that one, if the producer may write
-    /// to it too, as far as it has seen. Real-time safe.
+    /// Like [`Turns::to_write`]. Also calls `soon` with the slot `ahead` of that one, if the
+    /// producer may write to it too, as far as it knows. Real-time safe.
     #[inline]
     pub fn to_write_and_soon(&self, ahead: u64, soon: impl FnOnce(u64)) -> Option<u64> {
         let mine = &self.pushed.0;
@@ -97,7 +98,7 @@ impl<C: Counter> Turns<C> {
         Some(pushed & (self.capacity - 1))
     }
 
-    /// Looks how far the consumer has come: how many slots are full, `None` when all are, which
+    /// Reads the consumer's counter. Returns how many slots are full; `None` when all are, which
     /// is counted.
     #[cold]
     fn look_for_room(&self, pushed: u64) -> Option<u64> {
@@ -112,7 +113,7 @@ impl<C: Counter> Turns<C> {
         None
     }
 
-    /// Hands the slot of [`Turns::to_write`] to the consumer. Real-time safe.
+    /// Publishes the slot of [`Turns::to_write`] to the consumer. Real-time safe.
     #[inline]
     pub fn written(&self) {
         let count = &self.pushed.0.count;
@@ -135,7 +136,7 @@ impl<C: Counter> Turns<C> {
         Some(popped & (self.capacity - 1))
     }
 
-    /// Hands the slot of [`Turns::to_read`] back to the producer. Real-time safe.
+    /// Returns the slot of [`Turns::to_read`] to the producer. Real-time safe.
     #[inline]
     pub fn read(&self) {
         let count = &self.popped.0.count;
@@ -153,8 +154,7 @@ impl<C: Counter> Turns<C> {
         pushed.wrapping_sub(mine.count.load(Ordering::Relaxed))
     }
 
-    /// Hands the oldest `count` slots back to the producer, at most those that are
-    /// [`Turns::full`]. Real-time safe.
+    /// Returns the oldest `count` slots to the producer, at most [`Turns::full`]. Real-time safe.
     #[inline]
     pub fn read_many(&self, count: u64) {
         let popped = &self.popped.0.count;
@@ -162,7 +162,7 @@ impl<C: Counter> Turns<C> {
         popped.store(before.wrapping_add(count), Ordering::Release);
     }
 
-    /// What the counters of pushes and of pops are called before ThreadSanitizer.
+    /// The addresses that identify the counters of pushes and of pops to ThreadSanitizer.
     pub(super) fn names(&self) -> (usize, usize) {
         (
             (&raw const self.pushed) as usize,
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_slots_that_are_seen_to_be_free_are_asked_for() {
+    fn only_slots_known_to_be_free_are_prefetched() {
         let turns = Turns::<AtomicU64>::new(8);
         let push = |ahead| {
             let mut asked = None;
@@ -199,7 +199,7 @@ mod tests {
             turns.to_read().unwrap();
             turns.read();
         }
-        // Slots 0 to 3 are free, and 4 to 7 the consumer's.
+        // Slots 0 to 3 are free; 4 to 7 belong to the consumer.
         assert_eq!(push(3), (Some(0), Some(3)));
         assert_eq!(push(3), (Some(1), None));
         assert_eq!(push(8), (Some(2), None));

@@ -1,4 +1,5 @@
-//! Where stacks lie: the one that the caller stands on, and those of other threads.
+//! The bounds of stacks: of the one that the caller runs on, and of other threads' stacks.
+
 #![expect(unsafe_code, reason = "asks pthread where stacks lie")]
 
 use std::ffi::c_void;
@@ -16,7 +17,7 @@ use crate::sys::cancel;
 use crate::sys::map::page_size;
 use crate::sys::maps::around;
 
-/// The addresses of one stack, guards not counted.
+/// The address range of one stack, without its guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The lowest address that may be used.
@@ -26,7 +27,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Those of the stack of a header's word.
+    /// The bounds of the stack in a header's word.
     pub(super) fn of(word: Word) -> Self {
         let low = word.address();
         Self {
@@ -49,21 +50,21 @@ impl Bounds {
     }
 }
 
-/// Where the stack that the caller stands on lies; that of the primary thread down to its limit
-/// (`RLIMIT_STACK`), present or not.
+/// The bounds of the stack that the caller runs on; for the primary thread down to its limit
+/// (`RLIMIT_STACK`), whether present or not.
 ///
-/// What counts is the stack pointer, for a coroutine stands on another stack than its thread.
-/// That is, in this order: what [`set_bounds`] said, the thread's own stack, one of this
-/// allocator, or else the mapping.
+/// The stack pointer decides, because a coroutine runs on another stack than its thread's. The
+/// sources are, in this order: [`set_bounds`], the thread's own stack, the stacks of this
+/// allocator, the mapping.
 ///
 /// A real-time thread may call it after [`set_bounds`], on a stack of this allocator (some 4 ns
-/// for each stack), and on its own after a first call while it was not yet one: that may
-/// allocate and read files, and for a thread that has used [`super::alloc`], [`super::free`]
-/// or a [`super::Stack`] the answer is kept. Elsewhere it reads `/proc`.
+/// for each stack), and on its own stack after a first call before it became a real-time thread.
+/// The first call may allocate and read files; the result is kept for a thread that has used
+/// [`super::alloc`], [`super::free`] or a [`super::Stack`]. On any other stack it reads `/proc`.
 ///
 /// # Errors
-/// [`StackError::System`] when the C library can't say, [`StackError::NotMapped`] when the
-/// mapping can't be found.
+/// [`StackError::System`] when the C library can't determine them, [`StackError::NotMapped`] when
+/// the mapping can't be found.
 pub fn bounds() -> Result<Bounds, StackError> {
     let here = stack_pointer();
     if let Some(given) = given()
@@ -94,12 +95,12 @@ pub fn bounds() -> Result<Bounds, StackError> {
     Ok(own)
 }
 
-/// The keys of what [`set_bounds`] keeps: the values are the addresses themselves, so that
+/// The keys of the values of [`set_bounds`]. The values are the addresses themselves, so that
 /// nothing is allocated for them.
 static KEYS: [AtomicU32; 2] = [const { AtomicU32::new(NO_KEY) }; 2];
 const NO_KEY: u32 = u32::MAX;
 
-/// Makes the keys, once.
+/// Creates the keys, once.
 pub(super) fn set_up() {
     for place in &KEYS {
         let mut key = 0;
@@ -112,7 +113,7 @@ pub(super) fn set_up() {
     }
 }
 
-/// What [`set_bounds`] said on this thread.
+/// The bounds that [`set_bounds`] set on this thread.
 fn given() -> Option<Bounds> {
     let [low, high] = [&KEYS[0], &KEYS[1]].map(|place| {
         let key = place.load(Ordering::Acquire);
@@ -125,15 +126,15 @@ fn given() -> Option<Bounds> {
     (high != 0).then_some(Bounds { low, high })
 }
 
-/// Says where the stack lies that the calling thread stands on from now on, as a program that
-/// switches stacks (coroutines, user-level threads) knows it: [`bounds`] and [`contains`] believe it for
-/// as long as the stack pointer is within. As `stack_setbounds` of Solaris.
+/// Declares the bounds of the stack that the calling thread runs on from now on, for programs
+/// that switch stacks (coroutines, user-level threads). [`bounds`] and [`contains`] use them
+/// while the stack pointer lies within. Like `stack_setbounds` of Solaris.
 ///
 /// A real-time thread may call it: no lock, no system call.
 ///
 /// # Errors
-/// [`StackError::WrongBounds`]; [`StackError::NoMemory`] where the C library has no
-/// thread-specific data left for it.
+/// [`StackError::WrongBounds`]; [`StackError::NoMemory`] when the C library has no
+/// thread-specific data left.
 pub fn set_bounds(bounds: Bounds) -> Result<(), StackError> {
     const WORD: usize = size_of::<usize>();
     super::init();
@@ -143,7 +144,7 @@ pub fn set_bounds(bounds: Bounds) -> Result<(), StackError> {
     }
     for (place, value) in KEYS.iter().zip([low, high]) {
         let key = place.load(Ordering::Acquire);
-        // SAFETY: a key that doesn't exist is an error; the value is a number to us.
+        // SAFETY: an invalid key gives an error, and the value is only a number.
         if unsafe { libc::pthread_setspecific(key, value as *const c_void) } != 0 {
             return Err(StackError::NoMemory(libc::ENOMEM));
         }
@@ -162,7 +163,7 @@ fn bounds_from_c_library() -> Result<Bounds, StackError> {
     let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: pthread_self has no precondition.
     let this = unsafe { libc::pthread_self() };
-    // SAFETY: the thread is the running one, and the attribute is filled on success.
+    // SAFETY: the thread is the caller, and the attribute is filled on success.
     let got = unsafe { libc::pthread_getattr_np(this, attr.as_mut_ptr()) };
     if got != 0 {
         return Err(StackError::System(got));
@@ -186,14 +187,14 @@ pub fn contains(address: usize) -> bool {
     bounds().is_ok_and(|bounds| bounds.contains(address))
 }
 
-/// Where the stack of the thread `tid` of this process lies.
+/// The bounds of the stack of the thread `tid` of this process.
 ///
-/// For another thread than the caller it is the stack of this allocator, or else the
-/// mapping, that its stack pointer is in. Not for a real-time thread: it reads `/proc`.
+/// For a thread other than the caller this is the stack of this allocator that contains its stack
+/// pointer, or else the mapping. Not for a real-time thread: it reads `/proc`.
 ///
 /// # Errors
-/// [`StackError::NoSuchThread`]; [`StackError::Running`] when the thread didn't block within
-/// some 20 ms of looking, for the kernel tells the stack pointer of a blocked thread alone;
+/// [`StackError::NoSuchThread`]; [`StackError::Running`] when the thread didn't block within some
+/// 20 ms, because the kernel reports the stack pointer only of a blocked thread;
 /// [`StackError::System`] when `/proc` can't be read (ptrace may be restricted).
 pub fn bounds_of(tid: libc::pid_t) -> Result<Bounds, StackError> {
     // SAFETY: gettid has no precondition.
@@ -235,7 +236,7 @@ pub(super) fn is_primary(tid: libc::pid_t) -> bool {
     tid == unsafe { libc::getpid() }
 }
 
-/// The primary stack's mapping, extended down to where it may grow.
+/// The primary stack's mapping, extended down to its limit.
 fn to_limit(mapped: Bounds) -> Bounds {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -253,7 +254,7 @@ fn to_limit(mapped: Bounds) -> Bounds {
     }
 }
 
-/// The stack pointer in a line of `/proc/.../syscall`: the last but one of its words.
+/// The stack pointer in a line of `/proc/.../syscall`: the second-last field.
 pub(super) fn stack_pointer_in(line: &str) -> Option<usize> {
     let word = line.split_ascii_whitespace().rev().nth(1)?;
     usize::from_str_radix(word.strip_prefix("0x")?, 16).ok()
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stack_pointer_is_the_last_word_but_one() {
+    fn the_stack_pointer_is_the_second_last_field_of_the_line() {
         let blocked = "0 0x3 0x7ff8d144d000 0x20000 0x7ff8 0xff 0x0 0x7ffe356fd2c8 0x7ff8d15c52ad";
         assert_eq!(stack_pointer_in(blocked), Some(0x7ffe_356f_d2c8));
         assert_eq!(

@@ -1,9 +1,10 @@
 //! Each thread's magazines, and how a thread gets and leaves them.
 //!
-//! They hang on a pthread key rather than on thread-local storage: a shared library that is
-//! loaded late gets its thread-local storage at the first use, from malloc, on whatever
-//! thread that happens to be. A key's value lies in the thread's own control block, and the
-//! memory behind it is taken from a store that is filled when stacks are made.
+//! A pthread key finds them, not thread-local storage: a shared library that is loaded late gets
+//! its thread-local storage at the first use, from malloc, on any thread. A key's value lies in
+//! the thread's own control block, and the memory behind it comes from a store that is filled
+//! when stacks are created.
+
 #![expect(unsafe_code, reason = "each thread's magazines, by pthread's keys")]
 
 use std::cell::Cell;
@@ -20,7 +21,7 @@ use super::table;
 /// One thread's free stacks.
 pub(super) struct Cache {
     magazines: [Magazine<AtomicU64>; CLASSES],
-    /// The bounds of the thread's own stack, (0, 0) until it has asked for them.
+    /// The bounds of the thread's own stack, (0, 0) until the first request.
     pub(super) bounds: Cell<(usize, usize)>,
     /// The next unused cache.
     next: Cell<*const Cache>,
@@ -38,7 +39,7 @@ impl Cache {
         }
     }
 
-    /// Forgets every hint; the stacks stay free and can be stolen.
+    /// Drops every hint; the stacks stay free and can be stolen.
     pub(super) fn forget(&self) {
         for magazine in &self.magazines {
             magazine.clear();
@@ -51,12 +52,12 @@ impl Cache {
     }
 }
 
-/// No key yet: the library is not set up, or it runs without magazines.
+/// No key: the library is not set up, or runs without magazines.
 const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 
-/// Makes the key. Without one (all taken), or with one whose value would be allocated by
-/// malloc, threads go to the depot each time.
+/// Creates the key. Without one (all used), or with one whose value malloc would allocate,
+/// threads use the depot each time.
 pub(super) fn set_up() {
     /// glibc keeps the values of the first 32 keys in the thread's control block.
     const IN_CONTROL_BLOCK: libc::pthread_key_t = 32;
@@ -64,8 +65,8 @@ pub(super) fn set_up() {
         return;
     }
     let mut key = 0;
-    // SAFETY: the key is written before the call returns; the function given is one that
-    // accepts any value the key is set to, which are pointers to caches.
+    // SAFETY: the key is written before the call returns; the destructor accepts any value that
+    // the key is set to, which are pointers to caches.
     if unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } != 0 {
         return;
     }
@@ -77,7 +78,7 @@ pub(super) fn set_up() {
     }
 }
 
-/// The calling thread's magazines, if it has some.
+/// The calling thread's magazines, if it has any.
 #[inline]
 pub(super) fn current() -> Option<&'static Cache> {
     let key = KEY.load(Ordering::Acquire);
@@ -86,8 +87,8 @@ pub(super) fn current() -> Option<&'static Cache> {
     }
     // SAFETY: the key exists for the life of the process.
     let value = unsafe { libc::pthread_getspecific(key) };
-    // SAFETY: the key's value is null or a cache that `attach` gave to this thread alone;
-    // caches live for ever.
+    // SAFETY: the key's value is null or a cache that `attach` gave to this thread alone; caches
+    // live for ever.
     unsafe { value.cast::<Cache>().cast_const().as_ref() }
 }
 
@@ -100,17 +101,17 @@ pub(super) fn in_use() -> bool {
 pub(super) struct Spare {
     free: *const Cache,
     chunks: *const Cache,
-    /// How many are unused.
+    /// The number of unused caches.
     len: usize,
 }
 
-// SAFETY: the pointers are to memory that lives for ever and is reached under the depot's
-// lock alone.
+// SAFETY: the pointers lead to memory that lives for ever and is accessed only under the depot's
+// lock.
 unsafe impl Send for Spare {}
 
-/// Caches that are mapped at a time.
+/// Caches per mapping.
 const CHUNK: usize = 64;
-/// So few unused caches are left that a slow path had better map more.
+/// At this number of unused caches or fewer, a slow path maps more.
 const FEW: usize = CHUNK / 4;
 
 impl Spare {
@@ -142,7 +143,7 @@ impl Spare {
         Some(cache)
     }
 
-    /// Takes back a cache that no thread has any more.
+    /// Takes back a cache whose thread has ended.
     pub(super) fn detach(&mut self, cache: &'static Cache) {
         cache.forget();
         cache.bounds.set((0, 0));
@@ -151,10 +152,10 @@ impl Spare {
         self.len += 1;
     }
 
-    /// Adds what [`new_chunk`] made.
+    /// Adds the caches of [`new_chunk`].
     pub(super) fn adopt(&mut self, chunk: NonNull<Cache>) {
-        // SAFETY: new_chunk initialised CHUNK caches there that live for ever, and nobody
-        // else knows them.
+        // SAFETY: new_chunk initialised CHUNK caches there, which live for ever and which nothing else
+        // references.
         let caches: &'static [Cache] = unsafe { std::slice::from_raw_parts(chunk.as_ptr(), CHUNK) };
         caches[0].next_chunk.set(self.chunks);
         self.chunks = chunk.as_ptr();
@@ -163,7 +164,8 @@ impl Spare {
         }
     }
 
-    /// In the child of a fork: every cache but `mine` is unused, for its thread is not here.
+    /// In the child of a fork: every cache except `mine` is unused, because its thread doesn't
+    /// exist here.
     pub(super) fn after_fork(&mut self, mine: Option<&'static Cache>) {
         self.free = null_mut();
         self.len = 0;
@@ -182,7 +184,7 @@ impl Spare {
     }
 }
 
-/// Maps some caches. Called without the lock.
+/// Maps new caches. Called without the lock.
 pub(super) fn new_chunk() -> Result<NonNull<Cache>, StackError> {
     let chunk: NonNull<Cache> = table::map_zeroed(CHUNK * size_of::<Cache>())?.cast();
     for number in 0..CHUNK {
@@ -194,10 +196,10 @@ pub(super) fn new_chunk() -> Result<NonNull<Cache>, StackError> {
     Ok(chunk)
 }
 
-/// Called by the C library when a thread that has a cache ends.
+/// Called by the C library when a thread with a cache ends.
 extern "C" fn thread_ends(value: *mut c_void) {
-    // SAFETY: the value is what `attach` set for this thread, and it is used no more: the C
-    // library has set the key's value to null already.
+    // SAFETY: `attach` set the value for this thread, and the C library has already set the key's
+    // value to null, so this is its last use.
     if let Some(cache) = unsafe { value.cast::<Cache>().cast_const().as_ref() } {
         pool::give_back(cache);
     }

@@ -1,8 +1,8 @@
-//! The sizes that stacks come in.
+//! The size classes of stacks.
 
 use crate::sys::map::page_size;
 
-/// How many classes there are.
+/// The number of classes.
 pub const CLASSES: usize = 7;
 
 /// The sizes in bytes, ascending: the powers of two from 32 KB to 2 MB.
@@ -16,7 +16,7 @@ pub const SIZES: [usize; CLASSES] = [
     2 << 20,
 ];
 
-/// One of the sizes that stacks come in.
+/// One of the size classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(u8);
 
@@ -28,8 +28,8 @@ impl Class {
 
     /// The smallest class with at least `size` bytes; `None` above 2 MB.
     ///
-    /// A `size` of 0 is answered with the smallest class. A real-time thread may call it:
-    /// it is arithmetic.
+    /// For a `size` of 0 it returns the smallest class. A real-time thread may call it: it is
+    /// arithmetic.
     pub fn fitting(size: usize) -> Option<Self> {
         let wanted = size.max(page_size());
         SIZES
@@ -53,13 +53,13 @@ impl Class {
         }
     }
 
-    /// The class at a place of [`SIZES`]; any place past the end is the last.
+    /// The class at an index of [`SIZES`]; any index past the end means the last class.
     #[inline]
     pub(crate) fn at(index: usize) -> Self {
         Self(index.min(CLASSES - 1) as u8)
     }
 
-    /// The place of this class in [`SIZES`].
+    /// The index of this class in [`SIZES`].
     #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -71,8 +71,8 @@ impl Class {
         SIZES[0] << self.0
     }
 
-    /// The bytes without access below a stack of this class, and as many above it: one page,
-    /// whatever its size. Real-time safe.
+    /// The bytes without access below a stack of this class, and above it: one page each,
+    /// whatever the class. Real-time safe.
     #[inline]
     pub fn guard_size(self) -> usize {
         page_size()
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_rounded_up_and_never_down() {
+    fn a_size_is_rounded_up_to_the_next_class() {
         assert_eq!(class_of(0), Some(32 << 10));
         assert_eq!(class_of(1), Some(32 << 10));
         assert_eq!(class_of((32 << 10) + 1), Some(64 << 10));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_sizes_themselves_are_exact() {
+    fn exact_accepts_only_the_sizes_of_classes() {
         for size in [0, 1, 4096, 16 << 10, 48 << 10, 4 << 20, 1 << 63, usize::MAX] {
             assert_eq!(Class::exact(size), None, "{size}");
         }

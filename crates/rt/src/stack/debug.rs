@@ -1,7 +1,8 @@
 //! `PUNCTUAL_STACK_DEBUG`: who allocated, who freed, who wrote to a free stack, who leaked.
 //!
-//! With any of it on, threads have no magazines: each allocation and free takes the slow
-//! path, system calls and fills included. Nothing of this is for a program that is on duty.
+//! With any option, threads have no magazines: each allocation and free takes the slow path, with
+//! system calls and fills. Not for a program in its real-time section.
+
 #![expect(unsafe_code, reason = "fills and watches free stacks")]
 
 use std::ffi::c_int;
@@ -22,13 +23,13 @@ use super::usage::{fill, first_other, first_other_of};
 use super::word::{State, Word};
 use crate::sys::map::{self, Access, Errno};
 
-/// What a free stack is filled with, as umem fills freed buffers.
+/// The fill pattern of a free stack, as umem fills freed buffers.
 pub(super) const FREE_FILL: u64 = 0xdead_beef_dead_beef;
-/// What a stack that was allocated is filled with, as umem fills new buffers.
+/// The fill pattern of an allocated stack, as umem fills new buffers.
 pub(super) const FRESH_FILL: u64 = 0xbadd_cafe_badd_cafe;
 
-/// Gives a new header room for its traces. Called under the depot's lock, in debug mode
-/// with malloc-free mappings; without memory for them there are no traces.
+/// Maps room for the traces of a new header. Called under the depot's lock, in debug mode,
+/// without malloc; when memory is short there are no traces.
 pub(super) fn attach(header: &'static Slot) {
     if DebugOptions::in_force().audit > 0
         && header.traces.load(Ordering::Acquire).is_null()
@@ -38,37 +39,37 @@ pub(super) fn attach(header: &'static Slot) {
     }
 }
 
-/// The traces of a stack, if it has some.
+/// The traces of a stack, if it has any.
 pub(super) fn traces(header: &'static Slot) -> Option<&'static Traces> {
-    // SAFETY: null or what `attach` put there, which lives for ever.
+    // SAFETY: null or the traces from `attach`, which live for ever.
     unsafe { header.traces.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes a stack that was just mapped look like any other free one.
+/// Fills a newly mapped stack like any other free one.
 pub(super) fn fill_new(base: NonNull<u8>, class: Class) {
     let options = DebugOptions::in_force();
     if options.guards {
-        // SAFETY: the stack is mapped writable and nobody else knows it.
+        // SAFETY: the stack is mapped writable, and nothing else has its address yet.
         unsafe { fill(base, class.size(), FREE_FILL) };
     }
     if options.noaccess {
-        // SAFETY: the stack is mapped whole and nobody else knows it.
+        // SAFETY: the pages of a stack that nothing else has the address of yet.
         let _ = unsafe { map::protect(base, class.size(), Access::None) };
     }
 }
 
-/// From free to used. The caller alone holds the stack (`Moving`).
-pub(super) fn wake(header: &'static Slot, word: Word) -> Result<(), Errno> {
+/// From free to used. Only the caller holds the stack (`Moving`).
+pub(super) fn on_alloc(header: &'static Slot, word: Word) -> Result<(), Errno> {
     let options = DebugOptions::in_force();
     let (base, size) = (base_of(word), word.class().size());
     if options.noaccess {
         fault::watch();
-        // SAFETY: the stack is ours alone.
+        // SAFETY: the stack is in the state `Moving`: only this thread uses its pages.
         unsafe { map::protect(base, size, Access::ReadWrite) }?;
     }
     if options.guards {
         check_one(header, word);
-        // SAFETY: the stack is ours alone and writable.
+        // SAFETY: the stack is in the state `Moving`, and writable since the call above.
         unsafe { fill(base, size, FRESH_FILL) };
     }
     if let Some(traces) = traces(header) {
@@ -77,41 +78,44 @@ pub(super) fn wake(header: &'static Slot, word: Word) -> Result<(), Errno> {
     Ok(())
 }
 
-/// From used to free. The caller alone holds the stack (`Moving`).
-pub(super) fn rest(header: &'static Slot, word: Word) {
+/// From used to free. Only the caller holds the stack (`Moving`).
+pub(super) fn on_free(header: &'static Slot, word: Word) {
     let options = DebugOptions::in_force();
     let (base, size) = (base_of(word), word.class().size());
     if let Some(traces) = traces(header) {
         traces.record(Event::Freed, options.audit);
     }
     if options.guards {
-        // SAFETY: the stack is ours alone, mapped and readable.
+        // SAFETY: the stack is in the state `Moving`: only this thread uses its pages, which are
+        // readable.
         let used = size - unsafe { first_other(base, size, FRESH_FILL) };
         header.peak.fetch_max(used, Ordering::Relaxed);
-        // SAFETY: the stack is ours alone and writable.
+        // SAFETY: the stack is in the state `Moving`: only this thread uses its pages, which are
+        // writable.
         unsafe { fill(base, size, FREE_FILL) };
     }
     if options.noaccess {
         fault::watch();
-        // A failure leaves the stack accessible: less watched, not less correct.
-        // SAFETY: the stack is ours alone.
+        // If this fails the stack stays accessible, which finds fewer errors but is correct.
+        // SAFETY: the stack is in the state `Moving`: only this thread uses its pages.
         let _ = unsafe { map::protect(base, size, Access::None) };
     }
 }
 
-/// Before a stack goes back to the kernel. The caller alone holds it.
-pub(super) fn leave(header: &'static Slot, word: Word) {
+/// Checks a stack before it is unmapped. Only the caller holds it.
+pub(super) fn before_unmap(header: &'static Slot, word: Word) {
     let options = DebugOptions::in_force();
-    // Nobody could write to what is out of reach.
+    // Without access, nothing can have written to it.
     if options.guards && !options.noaccess {
         check_one(header, word);
     }
 }
 
-/// Ends the process where a free stack was written to. The caller alone holds it, readable.
+/// Ends the process when a free stack was written to. Only the caller holds the stack, which is
+/// readable.
 fn check_one(header: &'static Slot, word: Word) {
     let size = word.class().size();
-    // SAFETY: mapped and readable, and nobody else's: as the caller has it.
+    // SAFETY: the stack is mapped and readable, and only the caller holds it.
     let written = unsafe { first_other(base_of(word), size, FREE_FILL) };
     if written < size {
         fatal(header, word.address(), size, |out| {
@@ -125,7 +129,7 @@ fn was_written(out: &mut Line, offset: usize) {
     out.number(offset);
 }
 
-/// Writes a line and the traces of each free stack that was written to, to `fd`; how many.
+/// Writes to `fd` a line and the traces of each free stack that was written to; returns how many.
 pub(super) fn check(fd: c_int) -> Result<usize, StackError> {
     if !DebugOptions::in_force().guards {
         return Err(StackError::NotWatched);
@@ -137,13 +141,13 @@ pub(super) fn check(fd: c_int) -> Result<usize, StackError> {
         let shared = SHARED.lock();
         let word = header.word.load();
         let size = word.class().size();
-        // Under the lock it stays free.
+        // The depot's lock keeps it free.
         let written = (word.state() == Some(State::Stored)).then(|| {
             if DebugOptions::in_force().noaccess {
-                // What the kernel can't read is out of reach, and wasn't written to.
+                // Memory that the kernel can't read is without access, and wasn't written to.
                 first_other_of(word.address(), size, FREE_FILL)
             } else {
-                // SAFETY: a free stack is mapped readable, and the lock keeps it from being unmapped.
+                // SAFETY: a free stack is mapped readable, and the lock keeps it mapped.
                 Some(unsafe { first_other(base_of(word), size, FREE_FILL) })
             }
         });
@@ -158,9 +162,8 @@ pub(super) fn check(fd: c_int) -> Result<usize, StackError> {
     Ok(count)
 }
 
-/// Reports a free as `named` bytes that was refused, where debugging was asked for; one with another
-/// size and a second one abort. A busy stack is an answer that programs may wait for, not an error
-/// of theirs. Real-time safe where debugging was not asked for.
+/// Reports a refused free of `named` bytes, in debug mode. A wrong size and a double free abort.
+/// A busy stack is no error: programs may wait for it. Real-time safe without debug mode.
 #[cold]
 pub fn refused(address: usize, named: usize, error: StackError) {
     super::setup::set_up();
@@ -210,13 +213,13 @@ fn fatal(header: &'static Slot, address: usize, size: usize, what: impl FnOnce(&
     said_of(header, address, size, &mut names, fd, what);
     print_here("found", &mut names, fd);
     drop(names);
-    // A handler of the program's may leave abort() by a jump.
+    // A handler of the program may leave abort() by a jump.
     drop(turn);
     // SAFETY: abort has no precondition.
     unsafe { libc::abort() }
 }
 
-/// Writes a line for each stack in use to `fd`, with its trace if there is one.
+/// Writes to `fd` a line for each stack in use, with its trace if there is one.
 pub(super) fn leaks(fd: c_int) -> usize {
     leaks_among(fd, |_| true)
 }
@@ -245,17 +248,17 @@ fn leaks_among(fd: c_int, is_asked: impl Fn(Word) -> bool) -> usize {
     count
 }
 
-/// Has what was written to while it was free, and what is still in use, reported on standard
-/// error at exit, as far as that was asked for.
+/// Registers the report at exit on standard error: free stacks that were written to, and stacks
+/// still in use, as far as the options request it.
 pub(super) fn report_at_exit() {
     extern "C" fn at_exit() {
         let _ = check(libc::STDERR_FILENO);
         if DebugOptions::in_force().leaks {
-            // In the child of a fork, those that its parent had in use are the parent's.
+            // In the child of a fork, stacks that were in use belong to the parent.
             leaks_among(libc::STDERR_FILENO, |word| !word.is_cold());
         }
     }
-    // SAFETY: the handler is a function that lives as long as the library. Without memory
-    // for it the report is all that is missing.
+    // SAFETY: the handler is a function that lives as long as the library. Without memory for it
+    // only the report is lost.
     unsafe { libc::atexit(at_exit) };
 }

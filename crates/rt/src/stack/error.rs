@@ -1,4 +1,4 @@
-//! What can go wrong with a stack.
+//! Errors of stacks.
 
 use std::error::Error;
 use std::ffi::CStr;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::sys::map::Errno;
 
-/// Why a stack was not given, not taken back or not looked at.
+/// Why a stack was not allocated, freed or inspected.
 ///
 /// Nothing was changed when one of these is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,34 +14,34 @@ use crate::sys::map::Errno;
 pub enum StackError {
     /// The size in bytes is not one of the classes, or is above the largest.
     NoSuchClass(usize),
-    /// The address is not one that the allocator gave out: unaligned, foreign or null.
+    /// The address is not one that the allocator returned: unaligned, foreign or null.
     NotAStack(usize),
-    /// The stack at this address has another size than the one that was named.
+    /// The stack at this address has another size than the named one.
     WrongClass {
         /// The size in bytes that the stack has.
         is: usize,
         /// The size in bytes that the caller named.
         named: usize,
     },
-    /// The stack at this address is free already.
+    /// The stack at this address is already free.
     NotInUse(usize),
-    /// The caller stands on this stack, or a live thread does.
+    /// The caller runs on this stack, or a live thread does.
     InUse(usize),
-    /// The kernel has no memory, no address space or no mapping left.
+    /// The kernel has no memory, address space or mappings left.
     NoMemory(Errno),
     /// The limit of locked memory (`RLIMIT_MEMLOCK`) doesn't allow it.
     LockLimit,
     /// There is no such thread in this process.
     NoSuchThread(libc::pid_t),
-    /// Where the thread's stack lies can't be told just now: it is running.
+    /// The bounds of the thread's stack are unknown while it runs.
     Running(libc::pid_t),
-    /// The range is not mapped, or not a whole one.
+    /// The range is not mapped, or not completely.
     NotMapped(usize),
-    /// Bounds that no stack has: misaligned, or too small.
+    /// These bounds are invalid for a stack: misaligned, or too small.
     WrongBounds,
-    /// `PUNCTUAL_STACK_DEBUG=guards` is not in force: nothing tells what was written to.
+    /// `PUNCTUAL_STACK_DEBUG=guards` is not enabled, so writes to free stacks are not detected.
     NotWatched,
-    /// A system call that must not fail here did.
+    /// A system call failed that must not fail here.
     System(Errno),
 }
 
@@ -97,7 +97,7 @@ impl StackError {
         }
     }
 
-    /// What a failed mapping call means here.
+    /// The error for a failed mapping call.
     pub(crate) fn of_mapping(errno: Errno) -> Self {
         match errno {
             libc::EAGAIN => Self::LockLimit,

@@ -1,5 +1,5 @@
-//! What an address is to the allocator, in words: for reports of wrong frees and of wrong
-//! accesses, and for those who ask.
+//! Explains what an address is to the allocator: for reports of wrong frees and of wrong
+//! accesses, and on request.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -27,8 +27,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// The stack that `address` is in or that it guards; else one that was there before it was
-    /// given back to the kernel. Takes no lock: a walk over all headers.
+    /// The stack that contains or guards `address`; else a former stack there that was returned
+    /// to the kernel. Takes no lock: a walk over all headers.
     pub(super) fn of(address: usize) -> Option<Self> {
         let all = || {
             TABLE.known().filter_map(|(header, word)| {
@@ -88,7 +88,7 @@ pub(super) fn head(out: &mut Line, address: usize, size: usize) {
     out.text(" bytes");
 }
 
-/// What lies at an address that is no stack of ours.
+/// Describes an address that is in no stack of ours.
 fn foreign(out: &mut Line, address: usize, names: &mut Names) {
     let mine = names.mapping_of(stack_pointer()).ok().flatten();
     let mine = mine.map(|(mapping, _)| (mapping.low, mapping.high));
@@ -110,7 +110,7 @@ fn foreign(out: &mut Line, address: usize, names: &mut Names) {
     }
 }
 
-/// Says that a free was of no stack, and what the address is.
+/// Reports a free that named no stack, and what the address is.
 pub(super) fn wrong_free(address: usize, size: usize, fd: c_int) {
     let _turn = Turn::take();
     let mut names = Names::new();
@@ -132,7 +132,8 @@ pub(super) fn wrong_free(address: usize, size: usize, fd: c_int) {
     print_here("found", &mut names, fd);
 }
 
-/// All that is known of the stack that an address belongs to; whether there is one.
+/// Reports everything known of the stack that an address belongs to; returns whether there is
+/// one.
 pub(super) fn report(address: usize, fd: c_int) -> bool {
     let _turn = Turn::take();
     let mut names = Names::new();
@@ -179,11 +180,11 @@ pub(super) fn report(address: usize, fd: c_int) -> bool {
     true
 }
 
-/// How much of it was used, and whether it was written to while it was free.
+/// Reports how much of the stack was used, and whether it was written to while it was free.
 fn usage(known: &Known, fd: c_int) {
     let guards = DebugOptions::in_force().guards;
     let bounds = Bounds::of(known.word);
-    // Another thread may free the stack meanwhile, and protect it: so the kernel reads it.
+    // Another thread may free and protect the stack meanwhile, so the kernel reads it for us.
     let first_other = |pattern| first_other_of(bounds.low, bounds.len(), pattern);
     if known.is_in_use()
         && let Some(lowest) = first_other(if guards { FRESH_FILL } else { 0 })

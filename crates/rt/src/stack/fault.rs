@@ -1,9 +1,10 @@
-//! `noaccess`: what a thread touched that ends by SIGSEGV, before the next handler is called.
+//! `noaccess`: reports a thread's fatal memory access (SIGSEGV) before the next handler runs.
 //!
-//! The report comes first, and the signal then goes where it would have gone without us: to the
-//! handler that was there before, or to the kernel's default, with registers and core file as
-//! they were. A handler that the program installs later replaces ours, and may ask for the same
-//! report by [`super::debug_report`].
+//! The report comes first. The signal then goes where it would have gone without us: to the
+//! previous handler, or to the kernel's default action, with unchanged registers and core file. A
+//! handler that the program installs later replaces ours, and may call [`super::debug_report`]
+//! for the same report.
+
 #![expect(unsafe_code, reason = "a handler of SIGSEGV, and stacks for it")]
 
 use std::cell::UnsafeCell;
@@ -22,21 +23,21 @@ use super::report::{Turn, line};
 use super::trace::Trace;
 use crate::sys::map::{self, Access, errno, set_errno};
 
-/// What handled the signal before; written once, before our handler is there.
+/// The previous signal action; written once, before our handler is installed.
 struct Before(UnsafeCell<MaybeUninit<libc::sigaction>>);
 
-// SAFETY: written once by `set_up`, before a thread can read it: `IS_SET` orders that.
+// SAFETY: written once by `set_up`, before any thread reads it: `IS_SET` orders the accesses.
 unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before(UnsafeCell::new(MaybeUninit::uninit()));
 static IS_SET: AtomicBool = AtomicBool::new(false);
-/// A handler that wanted to be called once was.
+/// A previous handler with SA_RESETHAND has been called.
 static IS_SPENT: AtomicBool = AtomicBool::new(false);
 
 type Plain = extern "C" fn(c_int);
 type Informed = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Puts the handler before what handles SIGSEGV now.
+/// Installs the handler in front of the current one for SIGSEGV.
 pub(super) fn set_up() {
     if IS_SET.load(Ordering::Acquire) {
         return;
@@ -48,13 +49,13 @@ pub(super) fn set_up() {
     }
     // SAFETY: filled by the call above.
     let before = unsafe { before.assume_init() };
-    // On another stack only where that is what the handler before expects.
+    // On the alternate stack only where the previous handler expects it.
     let other = match before.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => libc::SA_ONSTACK,
-        // A signal that another process sends interrupts a system call as it would have.
+        // A signal from another process interrupts a system call as it would have without us.
         _ => before.sa_flags & (libc::SA_ONSTACK | libc::SA_RESTART),
     };
-    // SAFETY: nobody reads it before IS_SET.
+    // SAFETY: no thread reads it before IS_SET is set.
     unsafe { BEFORE.0.get().write(MaybeUninit::new(before)) };
     IS_SET.store(true, Ordering::Release);
     // SAFETY: all-zero is a value of the struct: no flags, no signals blocked.
@@ -72,19 +73,19 @@ pub(super) fn set_up() {
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let kept = errno();
-    // SAFETY: the kernel gives both, alive during the call.
+    // SAFETY: the kernel passes both to the handler; they live during the call.
     unsafe { explain(info, context) };
     set_errno(kept);
-    // SAFETY: as it was given to this handler.
+    // SAFETY: the arguments of this handler, unchanged.
     unsafe { pass_on(signal, info, context) };
 }
 
 /// # Safety
-/// What the kernel gives a handler.
+/// The arguments are those of a signal handler.
 unsafe fn explain(info: *const libc::siginfo_t, context: *const c_void) {
-    /// The address isn't mapped, or not for this.
+    /// The address isn't mapped, or not for this kind of access.
     const KERNELS: [c_int; 2] = [1, 2];
-    // SAFETY: the kernel's.
+    // SAFETY: the kernel's siginfo, alive during the handler.
     let code = unsafe { (*info).si_code };
     if !KERNELS.contains(&code) {
         return;
@@ -96,11 +97,11 @@ unsafe fn explain(info: *const libc::siginfo_t, context: *const c_void) {
     let Some(known) = Known::of(address) else {
         return;
     };
-    // The program's own guards are its own matter.
+    // The program's own guard pages don't concern us.
     if known.is_in_use() && known.part == Part::Stack {
         return;
     }
-    // SAFETY: the kernel's, for a handler with information.
+    // SAFETY: the kernel's context of a handler with SA_SIGINFO, alive during the handler.
     let registers = unsafe { registers(context) };
     let mut fault = Fault {
         address,
@@ -115,8 +116,8 @@ unsafe fn explain(info: *const libc::siginfo_t, context: *const c_void) {
     };
     fault.touched.fill_interrupted(code, false);
     aside(&mut fault, say);
-    // Last: where the interrupted registers lead nowhere, the unwinder faults too, and that ends
-    // the process.
+    // Last, because the unwinder itself faults where the interrupted registers are invalid, and
+    // that ends the process.
     if DebugOptions::in_force().audit > 0 && has_room_to_unwind(pointer) {
         fault.touched.fill_interrupted(code, true);
         aside(&mut fault, say_callers);
@@ -125,7 +126,7 @@ unsafe fn explain(info: *const libc::siginfo_t, context: *const c_void) {
 
 struct Fault {
     address: usize,
-    /// Where its thread's stack pointer is, where that is known.
+    /// The thread's stack pointer, where it is known.
     pointer: Option<usize>,
     known: Known,
     touched: Trace,
@@ -165,12 +166,12 @@ fn say_callers(fault: &mut Fault) {
     fault.touched.print_callers(&mut names, libc::STDERR_FILENO);
 }
 
-/// So small a stack for handlers has no room for the unwinder.
+/// A stack for handlers of this size or smaller has no room for the unwinder.
 const LITTLE: usize = 32 << 10;
 
-/// The unwinder reads the stack that was interrupted, and wants some room on this one.
+/// The unwinder reads the interrupted stack, and needs room on this one.
 fn has_room_to_unwind(pointer: usize) -> bool {
-    // Of a stack that overflows into its guard, what the unwinder reads lies above that.
+    // When a stack overflows into its guard, the unwinder reads only above the guard.
     let stands_on_free = Known::of(pointer)
         .is_some_and(|known| !known.is_in_use() || known.part == Part::UpperGuard);
     let mut other = MaybeUninit::<libc::stack_t>::zeroed();
@@ -183,22 +184,22 @@ fn has_room_to_unwind(pointer: usize) -> bool {
     other.ss_flags & libc::SS_ONSTACK == 0 || other.ss_size >= LITTLE
 }
 
-/// The interrupted instruction and the stack pointer, where we know how a context has them.
+/// The interrupted instruction and the stack pointer, on architectures whose context we know.
 ///
 /// # Safety
-/// `context` is what the kernel gives a handler.
+/// `context` is the one that the kernel passes to a handler.
 unsafe fn registers(context: *const c_void) -> Option<(usize, usize)> {
     let context = context.cast::<libc::ucontext_t>();
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: the kernel's, alive during the handler.
+        // SAFETY: the kernel's context for this architecture, alive during the handler.
         let all = unsafe { &(*context).uc_mcontext.gregs };
         let register = |number: c_int| all[number as usize] as usize;
         Some((register(libc::REG_RIP), register(libc::REG_RSP)))
     }
     #[cfg(target_arch = "aarch64")]
     {
-        // SAFETY: the kernel's, alive during the handler.
+        // SAFETY: the kernel's context for this architecture, alive during the handler.
         let all = unsafe { &(*context).uc_mcontext };
         Some((all.pc as usize, all.sp as usize))
     }
@@ -209,16 +210,16 @@ unsafe fn registers(context: *const c_void) -> Option<(usize, usize)> {
     }
 }
 
-/// The signal goes where it would have gone without us.
+/// Passes the signal on to where it would have gone without us.
 ///
 /// # Safety
 /// The arguments are those of our own handler, which returns next.
 unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: written before our handler was installed, and never again.
+    // SAFETY: written before our handler was installed, and not written again.
     let before = unsafe { &*BEFORE.0.get() };
-    // SAFETY: as it was written: filled.
+    // SAFETY: sigaction filled it before IS_SET was set.
     let before = unsafe { before.assume_init_ref() };
-    // SAFETY: the kernel's, alive during the handler.
+    // SAFETY: the kernel's siginfo, alive during the handler.
     let was_sent = unsafe { (*info).si_code } <= 0;
     let is_once = before.sa_flags & libc::SA_RESETHAND != 0;
     let handler = match before.sa_sigaction {
@@ -228,26 +229,26 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         handler => Some(handler),
     };
     let Some(handler) = handler else {
-        // The instruction is run again, and ends the process: with its own registers.
-        // SAFETY: the default action, which has no handler.
+        // The instruction runs again, and the kernel ends the process with the registers of the fault.
+        // SAFETY: sets the default action, which has no handler function.
         let refused = unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR;
         if refused && !was_sent {
-            // In a sandbox that forbids sigaction(). The kernel ends a process by a fault whose
-            // signal is blocked.
-            // SAFETY: the kernel's, alive until the handler returns.
+            // In a sandbox that forbids sigaction(): the kernel ends a process whose thread faults while it
+            // blocks the fault's signal.
+            // SAFETY: the kernel's context, alive until the handler returns.
             let blocked = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_sigmask };
-            // SAFETY: a filled set, which the kernel puts into force then.
+            // SAFETY: a filled set, which takes effect when the handler returns.
             unsafe { libc::sigaddset(blocked, signal) };
         }
         if was_sent {
-            // SAFETY: to the calling thread, for which it is blocked until the handler returns.
+            // SAFETY: sent to the calling thread, which blocks it until the handler returns.
             unsafe { libc::raise(signal) };
         }
         return;
     };
-    // What it wanted blocked, and whether it wanted to be interrupted by itself. The kernel puts
-    // the mask back when our handler returns, and a handler that jumps away brings its own.
-    // SAFETY: a filled mask.
+    // Apply the signal mask and SA_NODEFER of the previous handler. The kernel restores the mask when
+    // our handler returns, and a handler that jumps away restores one itself.
+    // SAFETY: `sa_mask` was filled by sigaction.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &before.sa_mask, null_mut()) };
     if before.sa_flags & libc::SA_NODEFER != 0 {
         let mut own = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -269,26 +270,28 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     }
 }
 
-/// Bytes of a thread's stack for handlers: what the kernel puts there for the widest registers,
-/// a report, and the unwinder.
+/// The size of a thread's stack for handlers: the kernel's frame with the widest registers, a
+/// report, and the unwinder.
 const ROOM: usize = 64 << 10;
 const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 
 fn set_up_stacks() {
     let mut key = 0;
-    // SAFETY: the key is written before the call returns; the function takes what `watch` sets.
+    // SAFETY: the key is written before the call returns; `thread_ends` takes the values that
+    // `watch` sets.
     if unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0 {
         KEY.store(key, Ordering::Release);
     }
 }
 
-/// Gives the calling thread a stack for handlers, if it has none or a small one: it may stand on a
-/// stack that is freed, where the kernel could not call ours. A thread that allocates or frees
-/// passes here, and one that this library starts. No system call where `noaccess` isn't in force.
+/// Gives the calling thread a stack for handlers, if it has none or a small one: the thread may
+/// run on a stack that is freed, where the kernel could not call our handler. Called by each
+/// thread that allocates or frees a stack, and by each that this library starts. No system call
+/// unless `noaccess` is enabled.
 pub fn watch() {
     let key = KEY.load(Ordering::Acquire);
-    // SAFETY: a key that exists does so for the life of the process.
+    // SAFETY: a key, once created, exists for the life of the process.
     if key == NO_KEY || !unsafe { libc::pthread_getspecific(key) }.is_null() {
         return;
     }
@@ -311,17 +314,17 @@ pub fn watch() {
         ss_flags: 0,
         ss_size: ROOM,
     };
-    // SAFETY: the mapping was made here, and nobody else knows it.
+    // SAFETY: the mapping was created above, and nothing else has its address.
     let is_open = unsafe { map::protect(place, ROOM, Access::ReadWrite) }.is_ok();
-    // SAFETY: the key exists, and `thread_ends` takes such a value.
+    // SAFETY: the key exists, and `thread_ends` takes this value.
     let is_kept = is_open && unsafe { libc::pthread_setspecific(key, given.ss_sp) } == 0;
-    // SAFETY: the memory is the thread's until it ends.
+    // SAFETY: the memory stays the thread's until the thread ends.
     if is_kept && unsafe { libc::sigaltstack(&given, null_mut()) } == 0 {
         return;
     }
-    // SAFETY: the key exists.
+    // SAFETY: the key exists, as for the call that set the value.
     unsafe { libc::pthread_setspecific(key, null()) };
-    // SAFETY: mapped above, and used by nobody.
+    // SAFETY: mapped above, and not used as a stack since sigaltstack failed.
     let _ = unsafe { map::unmap(place, ROOM) };
 }
 
@@ -335,11 +338,11 @@ extern "C" fn thread_ends(place: *mut c_void) {
     let mut has = unsafe { has.assume_init() };
     if has.ss_sp == place {
         has.ss_flags = libc::SS_DISABLE;
-        // SAFETY: the thread doesn't run on it: no handler calls this.
+        // SAFETY: the thread doesn't run on it: no signal handler calls this function.
         unsafe { libc::sigaltstack(&has, null_mut()) };
     }
     if let Some(place) = std::ptr::NonNull::new(place.cast()) {
-        // SAFETY: `watch` mapped it for this thread, whose handlers don't use it any more.
+        // SAFETY: `watch` mapped it for this thread, which has no alternate stack any more.
         let _ = unsafe { map::unmap(place, ROOM) };
     }
 }

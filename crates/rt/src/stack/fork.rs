@@ -1,10 +1,11 @@
-//! What a fork means for the allocator.
+//! How the allocator handles a fork.
 //!
-//! The child has one thread and a copy of everything. The lock is taken across the fork, so
-//! that the copy is whole; the magazines of threads that are not there lose nothing, since
-//! magazines hold hints alone. The copied pages are shared until they are written to, and
-//! locked memory is not inherited, so every stack that the child hands out is made present
-//! again first. In the parent they are shared too, and are made its own before fork() returns.
+//! The child has one thread and a copy of everything. The lock is held across the fork, so that
+//! the copy is consistent. The magazines of threads that don't exist in the child lose nothing,
+//! because magazines contain only hints. The copied pages are shared until they are written to,
+//! and locked memory is not inherited, so the child prefaults each stack again before it
+//! allocates it. In the parent the pages are shared too; they are unshared before fork() returns.
+
 #![expect(unsafe_code, reason = "pthread_atfork")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,17 +23,17 @@ use crate::sys::map;
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 
 fn this_thread() -> usize {
-    // The handle, for it is the same in the child.
+    // The pthread handle, because it is the same in the child.
     // SAFETY: pthread_self has no precondition.
     unsafe { libc::pthread_self() as usize }
 }
 
-/// Registers the handlers. They bear being registered twice, which happens in a child that
-/// was forked while its parent was just here. Without memory for them a child is as safe as
-/// the moment of its fork was.
+/// Registers the handlers. Registering them twice is harmless; it happens in a child that was
+/// forked while its parent was in this function. Without memory for them, the state at the moment
+/// of the fork decides whether a child can use the allocator.
 pub(super) fn set_up() {
-    // SAFETY: the handlers are functions of this library, which is never unloaded while
-    // they are registered: glibc drops the handlers of a library that is closed.
+    // SAFETY: the handlers are functions of this library, which is never unloaded while they are
+    // registered: glibc removes the handlers of a library that is closed.
     unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
@@ -43,7 +44,7 @@ extern "C" fn before() {
     }
 }
 
-/// Whether this is the first of the handlers to see that the fork is done.
+/// Whether this is the first of the handlers that runs after the fork.
 fn is_first() -> bool {
     FORKING.load(Ordering::Relaxed) == this_thread()
 }
@@ -57,16 +58,16 @@ extern "C" fn in_parent() {
     }
 }
 
-/// Makes every page of every stack this process' own again: until then the first write to each
-/// is a fault. Those with threads come first. Without the lock, which a real-time thread may
-/// want: at worst a stack is given back to the kernel meanwhile, and the call refused.
+/// Unshares every page of every stack for this process: otherwise the first write to each page
+/// faults. Stacks with running threads come first. Without the lock, which a real-time thread may
+/// need: at worst a stack is unmapped meanwhile, and the call fails.
 fn make_own_again() {
-    // Older kernels would have each page written to, which by now may be unmapped.
+    // Older kernels would need a write to each page, which may be unmapped by now.
     if !map::knows_populate() {
         return;
     }
     let kept = map::errno();
-    // A control group at its limit ends the program for the copies.
+    // At its memory limit, a cgroup would kill the program for the copies.
     let mut left = memory_left().unwrap_or(u64::MAX);
     let turns: [fn(Option<State>) -> bool; 3] = [
         |state| state == Some(State::Live),
@@ -85,8 +86,8 @@ fn make_own_again() {
                 break;
             }
             left -= size;
-            // SAFETY: a stack of the table; its content isn't changed, so that threads may run
-            // on it meanwhile.
+            // SAFETY: a stack of the table; populating doesn't change its content, so threads may
+            // run on it meanwhile.
             let _ = unsafe { map::populate(base_of(word), word.class().size()) };
         }
     }
@@ -99,8 +100,8 @@ extern "C" fn in_child() {
     }
     FORKING.store(0, Ordering::Relaxed);
     report::after_fork();
-    // SAFETY: `before` took the lock on the thread that is this child's only one. It can't
-    // be released, since the kernel knows it by the parent's thread id.
+    // SAFETY: `before` took the lock on the only thread of this child. It can't be released,
+    // because the kernel knows the owner by the parent's thread id.
     unsafe { SHARED.init() };
     let mut shared = SHARED.lock();
     shared.depot.clear();
@@ -114,7 +115,7 @@ extern "C" fn in_child() {
                 shared.depot.store_own(header, word.set_cold(true));
             }
             Some(State::Used | State::Live) => header.word.store(word.set_cold(true)),
-            // In the hands of a thread that isn't here: nobody knows how far it had come.
+            // Held by a thread that doesn't exist here: its progress is unknown.
             _ => forget(header, word),
         }
     }

@@ -1,5 +1,5 @@
-//! One header per stack, out of line: a stack that overflows can't reach it, and looking up
-//! an address never touches what lies there.
+//! One header per stack, stored out of line: a stack that overflows can't reach it, and looking
+//! up an address never touches the memory there.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
@@ -9,23 +9,23 @@ use super::error::StackError;
 use super::trace::Traces;
 use super::word::{Atom, AtomicWord, State, Word};
 
-/// What is known of one stack. On a cache line of its own, so that threads that use
-/// different stacks don't disturb each other.
+/// The data of one stack. On its own cache line, so that threads that use different stacks don't
+/// share one.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Header<A: 'static> {
     /// Address, class and state.
     pub word: AtomicWord<A>,
-    /// The next in the depot's list; meaningful in the state `Stored`, under its lock.
+    /// The next in the depot's list; valid in the state `Stored`, under its lock.
     pub(super) next: AtomicPtr<Header<A>>,
     /// The most bytes seen in use at a free, in debug mode.
     pub(super) peak: AtomicUsize,
-    /// Who allocated and who freed it, in debug mode; null otherwise.
+    /// The allocation and free traces, in debug mode; null otherwise.
     pub(super) traces: AtomicPtr<Traces>,
 }
 
 impl<A: Atom> Header<A> {
-    /// A header that serves no stack.
+    /// A header without a stack.
     pub fn empty() -> Self {
         Self {
             word: AtomicWord::new(Word::EMPTY),
@@ -35,7 +35,7 @@ impl<A: Atom> Header<A> {
         }
     }
 
-    /// Takes the stack if it is a free one of `class` that a magazine knows.
+    /// Claims the stack if it is a free one of `class` that a magazine knows.
     ///
     /// Any number of threads may try; one succeeds.
     #[inline]
@@ -48,16 +48,16 @@ impl<A: Atom> Header<A> {
         self.word.swap_if(seen, claimed).ok().map(|()| claimed)
     }
 
-    /// Gives the stack at `address` back: to `Kept`, or to `Moving` when it needs work first.
-    /// Returns its word from now on.
+    /// Releases the stack at `address`: to `Kept`, or to `Moving` when it needs work first.
+    /// Returns its new word.
     ///
     /// # Errors
-    /// What is wrong with the free; then nothing was changed. Of several threads that free
-    /// the same stack at the same time, one succeeds.
+    /// What is wrong with the free; then nothing was changed. If several threads free the same
+    /// stack at the same time, one succeeds.
     #[inline]
     pub fn release(&self, address: usize, class: Class, to: State) -> Result<Word, StackError> {
-        // Nothing is read before the swap, which tells what was there: a load that it had to
-        // wait for would cost a third of a free.
+        // No load before the swap, which returns the old value: waiting for a load would cost a
+        // third of a free.
         let used = Word::new(address, class, State::Used);
         let released = used.with(to);
         match self.word.swap_if(used, released) {
@@ -99,18 +99,18 @@ fn refusal(found: Word, address: usize, class: Class) -> StackError {
     }
 }
 
-/// Where the search for an address starts among `len` headers, a power of two.
+/// The index where the search for an address starts among `len` headers, a power of two.
 #[inline]
 fn home(address: usize, len: usize) -> usize {
     let hash = (address as u64 >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The top bits of the product are the mixed ones.
+    // The top bits of the product are the well-mixed ones.
     (hash >> (64 - len.trailing_zeros())) as usize
 }
 
 /// The header that serves, or last served, the stack at `address`.
 ///
-/// `headers` is a power of two long, at least 2. A bounded walk without a lock: headers are
-/// filled and refilled, never emptied, and half of them stay empty.
+/// The length of `headers` is a power of two, at least 2. A bounded walk without a lock: headers
+/// are filled and refilled, never emptied, and half of them stay empty.
 #[inline]
 pub fn find<A: Atom>(headers: &[Header<A>], address: usize) -> Option<&Header<A>> {
     let mask = headers.len() - 1;
@@ -130,7 +130,7 @@ pub fn find<A: Atom>(headers: &[Header<A>], address: usize) -> Option<&Header<A>
 
 /// A header that can serve a new stack at `address`, and whether it was empty.
 ///
-/// Prefers one whose stack is gone. The caller holds the depot's lock.
+/// Prefers one whose stack no longer exists. The caller holds the depot's lock.
 pub fn vacancy<A: Atom>(headers: &[Header<A>], address: usize) -> Option<(&Header<A>, bool)> {
     let mask = headers.len() - 1;
     let start = home(address, headers.len());
@@ -147,8 +147,8 @@ pub fn vacancy<A: Atom>(headers: &[Header<A>], address: usize) -> Option<(&Heade
 
 /// Claims any free stack of `class` that some thread's magazine knows.
 ///
-/// So a stack is never lost in the magazine of a thread that sleeps, and what was reserved
-/// is there for every thread. Takes no lock; a bounded walk.
+/// Therefore a stack is never lost in the magazine of a thread that sleeps, and reserved stacks
+/// are available to every thread. Takes no lock; a bounded walk.
 pub fn steal<A: Atom>(
     headers: &'static [Header<A>],
     class: Class,
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_is_found_and_nothing_else() {
+    fn only_inserted_addresses_are_found() {
         let headers = table(64);
         let small = class(32 << 10);
         for number in 1..=32_usize {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_whose_stack_is_gone_serves_again() {
+    fn a_header_whose_stack_was_unmapped_is_reused() {
         let headers = table(8);
         let small = class(32 << 10);
         let (header, _) = vacancy(headers, 0x4000).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_free_has_its_own_answer_and_changes_nothing() {
+    fn each_wrong_free_returns_its_own_error_and_changes_nothing() {
         let small = class(32 << 10);
         let big = class(2 << 20);
         let header = Header::<AtomicU64>::empty();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn one_claim_and_one_release_succeed() {
+    fn a_second_claim_and_a_second_release_fail() {
         let small = class(32 << 10);
         let header = Header::<AtomicU64>::empty();
         header.word.store(Word::new(0x4000, small, State::Kept));

@@ -1,4 +1,4 @@
-//! Looking at stacks: whose an address is, what of them is in memory, how much was used.
+//! Inspecting stacks: which one contains an address, what is in memory, how much was used.
 #![expect(
     unsafe_code,
     reason = "makes pages present, and reads stacks that others use"
@@ -24,14 +24,14 @@ pub enum Part {
     LowerGuard,
     /// The stack itself.
     Stack,
-    /// The page above: something ran over the end of what lies at the top.
+    /// The page above: something wrote past the data at the top of the stack.
     UpperGuard,
 }
 
-/// What [`locate`] found.
+/// The result of [`locate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The stack, its guards not counted.
+    /// The stack, without its guards.
     pub bounds: Bounds,
     /// Which part of it the address is in.
     pub part: Part,
@@ -39,11 +39,11 @@ pub struct Place {
     pub in_use: bool,
 }
 
-/// The stack of this allocator that `address` is in or that it guards.
+/// The stack of this allocator that contains or guards `address`.
 ///
-/// A real-time thread may call it, and a signal handler: no lock, no system call, but a walk
-/// over all headers, some 4 ns for each. In a handler of SIGSEGV it tells an overflow from
-/// other errors.
+/// A real-time thread may call it, and a signal handler: no lock, no system call, but a walk over
+/// all headers, some 4 ns for each. In a handler of SIGSEGV it distinguishes a stack overflow
+/// from other errors.
 pub fn locate(address: usize) -> Option<Place> {
     TABLE.stacks().find_map(|(_, word)| {
         let part = Part::of(word, address)?;
@@ -57,7 +57,7 @@ pub fn locate(address: usize) -> Option<Place> {
 }
 
 impl Part {
-    /// The part of the stack of a header's word that `address` is in, if it is in one.
+    /// The part of the stack in a header's word that contains `address`, if any.
     pub(super) fn of(word: Word, address: usize) -> Option<Self> {
         let (bounds, guard) = (Bounds::of(word), word.class().guard_size());
         if bounds.contains(address) {
@@ -81,8 +81,8 @@ pub struct Residency {
     pub resident: usize,
 }
 
-/// How many pages of `bounds` are in memory; a stack whose pages are all there can be used
-/// without a page fault.
+/// Counts how many pages of `bounds` are in memory. A stack with all pages present takes no page
+/// fault.
 ///
 /// Not for a real-time thread: `mincore` waits behind every thread that maps memory, tens of
 /// milliseconds in bad cases.
@@ -103,18 +103,18 @@ pub fn residency(bounds: Bounds) -> Result<Residency, StackError> {
     })
 }
 
-/// Makes the calling thread's stack present, from where it stands `bytes` down; 0 means all
-/// of it, for the primary thread to its limit. Returns the bytes that are present now: fewer
-/// where a page without access, the program's own guard, lies in between.
+/// Prefaults the calling thread's stack, from the current depth `bytes` down; 0 means all of it,
+/// for the primary thread to its limit. Returns the number of bytes that are present now: fewer
+/// when a page without access, the program's own guard, lies in between.
 ///
-/// For threads that were not given a stack of this allocator. Not for a real-time thread
-/// that is on duty: call it once, before.
+/// For threads on other stacks than this allocator's. Not for a real-time section: call it once,
+/// before.
 ///
-/// # Errors
-/// [`StackError::NoMemory`]; [`StackError::LockLimit`] when the stack is locked and its
+/// [`StackError::NoMemory`]; [`StackError::LockLimit`] when the stack is locked and its limit
+/// doesn't allow more. Part of it may be present in that case.
 /// limit doesn't allow more. Part of it may be present then.
 pub fn prefault(bytes: usize) -> Result<usize, StackError> {
-    /// What the calls made here use themselves, amply.
+    /// What the calls below need themselves, generously rounded up.
     const OWN: usize = 64 << 10;
     let page = page_size();
     let bounds = bounds()?;
@@ -133,7 +133,7 @@ pub fn prefault(bytes: usize) -> Result<usize, StackError> {
         grow(low)?;
     }
     match make_present(low, here) {
-        // A page without access: what lies above it is the stack.
+        // A page without access: the stack is above it.
         Err(libc::EFAULT) => {
             let low = writable_down_to(low, here);
             make_present(low, here).map_err(StackError::of_mapping)?;
@@ -145,10 +145,10 @@ pub fn prefault(bytes: usize) -> Result<usize, StackError> {
     }
 }
 
-/// Makes the pages of the calling thread's stack from `low` to `here` present.
+/// Prefaults the pages of the calling thread's stack from `low` to `here`.
 fn make_present(low: usize, here: usize) -> Result<(), map::Errno> {
     match NonNull::new(low as *mut u8) {
-        // SAFETY: the range is this thread's own stack, below the page it stands on; populating
+        // SAFETY: the range is this thread's own stack, below the page that it uses; populating
         // changes no byte of it.
         Some(start) if low < here => unsafe { map::populate(start, here - low) },
         _ => Ok(()),
@@ -157,11 +157,11 @@ fn make_present(low: usize, here: usize) -> Result<(), map::Errno> {
 
 /// Grows the mapping of the primary stack down to the page at `low`.
 ///
-/// The kernel is made to write there rather than this thread, since it answers with an error
-/// where a store would end in SIGSEGV.
+/// The kernel writes there instead of this thread, because the kernel returns an error where a
+/// store would end in SIGSEGV.
 fn grow(low: usize) -> Result<(), StackError> {
-    // SAFETY: `low` is part of this thread's stack and far below all that is in use, so the
-    // 16 bytes written there are nobody's.
+    // SAFETY: `low` is part of this thread's stack and far below the used part, so nothing uses
+    // the 16 bytes written there.
     let done = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, low) };
     if done == 0 {
         Ok(())
@@ -170,12 +170,12 @@ fn grow(low: usize) -> Result<(), StackError> {
     }
 }
 
-/// The most bytes of a stack that were ever in use, from its top down, counted to the lowest
+/// The largest number of bytes of a stack that were ever in use, from its top down to the lowest
 /// word that was written.
 ///
-/// What was reserved but never written, and what was written with zeros, is not seen, so
-/// give stacks some room above it. Counts since the stack was made, over all its users; with
-/// `PUNCTUAL_STACK_DEBUG=guards`, since it was allocated. Not for a real-time thread: it
+/// Memory that was reserved but not written, or written with zeros, is not detected, so give
+/// stacks some room above this value. Counts since the stack was created, over all its users;
+/// with `PUNCTUAL_STACK_DEBUG=guards`, since it was allocated. Not for a real-time thread: it
 /// reads up to the whole stack, some 20 µs for 256 KB.
 ///
 /// # Safety
@@ -197,14 +197,14 @@ pub unsafe fn high_water(address: usize) -> Result<usize, StackError> {
     } else {
         0
     };
-    // SAFETY: a stack in use is mapped readable, and the caller keeps it so.
+    // SAFETY: a stack in use is mapped readable, and by contract it is not freed during the call.
     Ok(size - unsafe { first_other(super::pool::base_of(word), size, pattern) })
 }
 
-/// The most bytes that any stack of `class` was seen to use, those in use now and, with
-/// `PUNCTUAL_STACK_DEBUG=guards`, those freed since the start.
+/// The largest number of bytes that any stack of `class` was seen to use: stacks in use now and,
+/// with `PUNCTUAL_STACK_DEBUG=guards`, those freed since the start.
 ///
-/// For sizing stacks. Not for a real-time thread: it reads all stacks of the class.
+/// For choosing a stack size. Not for a real-time thread: it reads all stacks of the class.
 ///
 /// # Safety
 /// No stack of the class is freed during the call.
@@ -212,7 +212,7 @@ pub unsafe fn high_water_of_class(class: Class) -> usize {
     let stacks = TABLE.stacks().filter(|(_, word)| word.class() == class);
     let seen = stacks.map(|(header, word)| {
         let freed = header.peak.load(std::sync::atomic::Ordering::Relaxed);
-        // SAFETY: the caller keeps the stacks of the class from being freed.
+        // SAFETY: by contract no stack of the class is freed during the call.
         freed.max(unsafe { high_water(word.address()) }.unwrap_or(0))
     });
     seen.max().unwrap_or(0)

@@ -1,8 +1,9 @@
-//! What a thread keeps for itself, and what all threads share.
+//! The stacks that a thread keeps for itself, and those that all threads share.
 //!
-//! A magazine is a list of *hints*: the truth is each stack's state word. A thread takes a
-//! stack by claiming its word, so a hint that went stale, because another thread stole the
-//! stack or because a process forked, costs one failed compare-and-swap and nothing more.
+//! A magazine is a list of *hints*: only each stack's state word is authoritative. A thread takes
+//! a stack by claiming its word, so a stale hint, because another thread stole the stack or
+//! because the process forked, costs one failed compare-and-swap and nothing more.
+
 #![expect(unsafe_code, reason = "lists that run through the headers")]
 
 use std::cell::Cell;
@@ -13,10 +14,11 @@ use super::class::{CLASSES, Class};
 use super::header::Header;
 use super::word::{Atom, State, Word};
 
-/// The most stacks of one class that one thread keeps.
+/// The largest number of stacks of one class that one thread keeps.
 pub const ROUNDS: usize = 16;
 
-/// The most stacks of `class` that one thread keeps: 4 MB of them, at most [`ROUNDS`].
+/// The largest number of stacks of `class` that one thread keeps: 4 MB in total, at most
+/// [`ROUNDS`].
 #[inline]
 pub fn rounds(class: Class) -> usize {
     const KEPT_BYTES: usize = 4 << 20;
@@ -30,8 +32,8 @@ pub struct Magazine<A: 'static> {
     hints: [Cell<Option<Hint<A>>>; ROUNDS],
 }
 
-/// A stack that may still be free, and its word when it became so: with that at hand, the
-/// swap that claims it waits for no load.
+/// A stack that may still be free, and its word when it became free: with that known, the
+/// claiming swap waits for no load.
 #[derive(Debug)]
 pub struct Hint<A: 'static> {
     header: &'static Header<A>,
@@ -47,7 +49,7 @@ impl<A> Clone for Hint<A> {
 impl<A> Copy for Hint<A> {}
 
 impl<A: Atom> Magazine<A> {
-    /// An empty one.
+    /// An empty magazine.
     pub const fn new() -> Self {
         Self {
             len: Cell::new(0),
@@ -55,7 +57,7 @@ impl<A: Atom> Magazine<A> {
         }
     }
 
-    /// Claims a stack of `class`, the one freed last first; drops the hints that fail.
+    /// Claims a stack of `class`, the last freed first; drops the hints that fail.
     #[inline]
     pub fn take(&self, class: Class) -> Option<(&'static Header<A>, Word)> {
         while let Some(Hint { header, word }) = self.pop() {
@@ -70,7 +72,7 @@ impl<A: Atom> Magazine<A> {
         None
     }
 
-    /// The stack has another word by now: it was stolen, serves elsewhere, or went cold.
+    /// The stack's word has changed: it was stolen, reused, or became cold.
     #[cold]
     fn take_changed(header: &'static Header<A>, class: Class) -> Option<Word> {
         header.claim(class, State::Used)
@@ -84,8 +86,8 @@ impl<A: Atom> Magazine<A> {
         self.hints.get(last)?.get()
     }
 
-    /// Remembers a stack that became free with `word`; false when there is no room for it in
-    /// `rounds`.
+    /// Adds a stack that became free with `word`; false when the magazine has `rounds` hints
+    /// already.
     #[inline]
     pub fn push(&self, header: &'static Header<A>, word: Word, rounds: usize) -> bool {
         debug_assert_eq!(word.state(), Some(State::Kept));
@@ -100,7 +102,7 @@ impl<A: Atom> Magazine<A> {
         }
     }
 
-    /// How many hints there are.
+    /// The number of hints.
     pub fn len(&self) -> usize {
         self.len.get()
     }
@@ -110,7 +112,7 @@ impl<A: Atom> Magazine<A> {
         self.len() == 0
     }
 
-    /// Forgets all hints; the stacks stay free and can be stolen.
+    /// Drops all hints; the stacks stay free and can be stolen.
     pub fn clear(&self) {
         self.len.set(0);
     }
@@ -135,19 +137,19 @@ struct List<A: 'static> {
 }
 
 impl<A: Atom> Depot<A> {
-    /// An empty one.
+    /// An empty depot.
     pub const fn new() -> Self {
         Self {
             lists: [const { List { head: None, len: 0 } }; CLASSES],
         }
     }
 
-    /// How many stacks of `class` there are.
+    /// The number of stacks of `class`.
     pub fn len(&self, class: Class) -> usize {
         self.lists[class.index()].len
     }
 
-    /// Takes over a stack that a magazine knew; false when another thread has claimed it.
+    /// Stores a stack that a magazine knew; false when another thread has claimed it.
     pub fn store(&mut self, header: &'static Header<A>) -> bool {
         let seen = header.word.load();
         if seen.state() != Some(State::Kept) {
@@ -160,7 +162,7 @@ impl<A: Atom> Depot<A> {
         true
     }
 
-    /// Takes over a stack that the caller alone holds (`Moving`, or not yet published).
+    /// Stores a stack that only the caller holds (`Moving`, or not yet published).
     pub fn store_own(&mut self, header: &'static Header<A>, word: Word) {
         header.word.store(word.with(State::Stored));
         self.link(header, word.class());
@@ -176,12 +178,12 @@ impl<A: Atom> Depot<A> {
         list.len += 1;
     }
 
-    /// Takes a stack out, the one stored last first, and puts it into the state `to`.
+    /// Removes a stack, the last stored first, and puts it into the state `to`.
     pub fn take(&mut self, class: Class, to: State) -> Option<(&'static Header<A>, Word)> {
         let list = &mut self.lists[class.index()];
         let header = list.head?;
-        // SAFETY: `next` of a stored header is null or a header that was linked before it,
-        // and headers live for ever.
+        // SAFETY: `next` of a stored header is null or a header that was linked before it, and
+        // headers live for ever.
         list.head = unsafe { header.next.load(Ordering::Relaxed).as_ref() };
         list.len -= 1;
         let word = header.word.load().with(to);
@@ -189,8 +191,8 @@ impl<A: Atom> Depot<A> {
         Some((header, word))
     }
 
-    /// Moves some stacks to a magazine: at most half of what it holds, and at most a quarter
-    /// of what is here, so that one thread doesn't empty it for the others.
+    /// Moves some stacks to a magazine: at most half of its capacity, and at most a quarter of
+    /// the depot's stacks, so that one thread doesn't empty the depot for the others.
     pub fn refill(&mut self, magazine: &Magazine<A>, class: Class) {
         let limit = (rounds(class) / 2).min(self.len(class) / 4);
         while magazine.len() < limit {
@@ -201,7 +203,7 @@ impl<A: Atom> Depot<A> {
         }
     }
 
-    /// Moves what a magazine knows here until `keep` hints are left.
+    /// Moves hints from a magazine to the depot until `keep` are left.
     pub fn drain(&mut self, magazine: &Magazine<A>, keep: usize) {
         while magazine.len() > keep {
             if let Some(hint) = magazine.pop() {
@@ -210,7 +212,7 @@ impl<A: Atom> Depot<A> {
         }
     }
 
-    /// Forgets all lists, to be filled anew after a fork.
+    /// Drops all lists, to be rebuilt after a fork.
     pub fn clear(&mut self) {
         *self = Self::new();
     }
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_magazine_gives_back_the_last_first_and_holds_no_more_than_its_rounds() {
+    fn a_magazine_is_last_in_first_out_and_bounded() {
         let class = Class::exact(1 << 20).unwrap();
         assert_eq!(rounds(class), 4);
         let magazine = Magazine::new();
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refill_leaves_the_greater_part_to_others() {
+    fn a_refill_takes_at_most_a_quarter_of_the_depot() {
         let class = Class::exact(32 << 10).unwrap();
         let mut depot = Depot::new();
         for header in stacks(class, 12) {

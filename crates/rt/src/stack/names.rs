@@ -1,8 +1,10 @@
-//! Call stacks as lines: which function of which file, the library's own left out.
+//! Formats call stacks, one line per frame with file and function, without the library's own
+//! frames.
 //!
-//! Nothing of it is needed to record one: names are looked up while a report is written, in the
-//! files that are mapped, with memory that is mapped for the report. It calls nothing that a
-//! handler of SIGSEGV may not.
+//! Recording a call stack needs none of it: names are looked up while a report is written, in the
+//! mapped files, with memory that is mapped for the report. It calls only async-signal-safe
+//! functions.
+
 #![expect(unsafe_code, reason = "memory that is mapped for a report")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -16,10 +18,11 @@ use crate::sys::map::{self, Access, Errno};
 use crate::sys::maps::{self, Mapping};
 use crate::sys::symbols::{File, address_of, function_at};
 
-/// The addresses of the shared library that this code is in; 0 where it is part of the program.
+/// The address range of the shared library that contains this code; 0 when it is part of the
+/// program.
 static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Learns where our own code is, once: in a handler the loader can't be asked.
+/// Finds the address range of our own code, once: a signal handler can't call the loader.
 pub(super) fn set_up() {
     if let Some(own) = library_of(set_up as *const () as usize) {
         OWN[0].store(own.start, Ordering::Relaxed);
@@ -31,14 +34,14 @@ fn own_library() -> Range<usize> {
     OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)
 }
 
-/// Whose a function is.
+/// The owner of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     /// This library's.
     Ours,
-    /// Rust's: ours where it stands between functions of ours.
+    /// Rust's runtime: ours when it stands between functions of ours.
     Rusts,
-    /// Anybody else's.
+    /// Any other code.
     Users,
 }
 
@@ -73,7 +76,7 @@ impl Whose {
         if is(&[b"punctual_rt", b"punctual_capi"]) {
             Self::Ours
         } else if is(&[b"core", b"alloc", b"std"]) {
-            // Such as what drops a stack.
+            // For example the function that drops a stack.
             if names(b"punctual_rt") {
                 Self::Ours
             } else {
@@ -86,8 +89,8 @@ impl Whose {
 }
 
 /// The crate of a mangled Rust name, legacy (`_ZN4core3ptr…17h0123456789abcdefE`) or v0
-/// (`_RNvNtCs1_4core3ptr…`): the first part of its path. A C++ name has a first part as well, which
-/// may be `core` too, and no hash.
+/// (`_RNvNtCs1_4core3ptr…`): the first part of its path. A C++ name has a first part too, which
+/// may also be `core`, but no hash.
 fn crate_of(name: &[u8]) -> Option<&[u8]> {
     if let Some(path) = name.strip_prefix(b"_ZN") {
         return has_rusts_hash(path).then(|| identifier(path))?;
@@ -114,7 +117,7 @@ fn has_rusts_hash(name: &[u8]) -> bool {
     })
 }
 
-/// A length and as many bytes.
+/// Parses a length and that many bytes.
 fn identifier(text: &[u8]) -> Option<&[u8]> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let length = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
@@ -122,14 +125,14 @@ fn identifier(text: &[u8]) -> Option<&[u8]> {
     rest.get(..length).filter(|found| !found.is_empty())
 }
 
-/// The most bytes of a name, and of a frame's line that is kept for the next report of it: names
-/// of C++ have a thousand bytes and more, and c++filt reads whole ones alone.
+/// The limit of a name, and of a frame's line that is cached for its next report: C++ names have
+/// a thousand bytes and more, and c++filt reads only complete ones.
 const NAME: usize = 2048;
 const KEPT: usize = 4096;
-/// Lines that are kept.
+/// The number of cached lines.
 const LINES: usize = 128;
 
-/// What a frame was found to be.
+/// The result of looking up a frame.
 struct Found {
     whose: Whose,
     length: usize,
@@ -142,34 +145,35 @@ struct Room {
     symbols: [u8; 4080],
     name: [u8; NAME],
     lines: [Found; LINES],
-    /// Whose lines they are, and which is the next to be made again.
+    /// The frames of the cached lines, and the next line to replace.
     frames: [usize; LINES],
     next: usize,
-    /// What reading /proc/self/maps ended in, 0: well.
+    /// The errno of reading /proc/self/maps; 0: success.
     errno: Errno,
 }
 
-/// Names for the length of one report. Some 550 KB, of which as much is present as is used.
+/// Names for the duration of one report. Maps some 550 KB, of which only the used part is
+/// present.
 pub(super) struct Names {
     room: Option<NonNull<Room>>,
-    /// That there are no names, and why.
+    /// The reason why there are no names.
     is_said: bool,
 }
 
 impl Names {
-    /// Without memory for them there are no names, and addresses alone.
+    /// When memory is short there are no names, only addresses.
     pub(super) fn new() -> Self {
         let place = map::reserve(size_of::<Room>()).ok();
         let room = place.and_then(|place| {
-            // SAFETY: the mapping was made here, and nobody else knows it.
+            // SAFETY: the mapping was created above, and nothing else has its address.
             let opened = unsafe { map::protect(place, size_of::<Room>(), Access::ReadWrite) };
             if opened.is_err() {
-                // SAFETY: as it was made above, and used by nobody.
+                // SAFETY: the mapping was created above, of this size, and is unused.
                 let _ = unsafe { map::unmap(place, size_of::<Room>()) };
                 return None;
             }
-            // All-zero is a value of Room: numbers, and the first of `Whose`. A page's start is
-            // aligned for it.
+            // All-zero bytes are a valid Room: numbers, and the first variant of `Whose`. The
+            // start of a page is aligned for it.
             Some(place.cast())
         });
         Self {
@@ -178,7 +182,7 @@ impl Names {
         }
     }
 
-    /// For more of a report that others wrote the beginning of.
+    /// For the continuation of a report whose beginning other code wrote.
     pub(super) fn more() -> Self {
         let mut names = Self::new();
         names.is_said = true;
@@ -186,14 +190,15 @@ impl Names {
     }
 
     fn room(&mut self) -> Option<&mut Room> {
-        // SAFETY: mapped by `new` until the drop, and borrowed with `self` alone.
+        // SAFETY: mapped by `new` until the drop, and borrowed together with `self`.
         self.room.map(|mut room| unsafe { room.as_mut() })
     }
 
-    /// Writes a line for each frame: from the first on that isn't the library's, at most `limit`.
+    /// Writes a line for each frame, at most `limit`, beginning with the first outside of the
+    /// library.
     ///
-    /// Frames are return addresses, so that the call is right before; but for the first one where
-    /// that `is_exact`.
+    /// Frames are return addresses: the call is the instruction before. Except for the first
+    /// frame when it `is_exact`.
     pub(super) fn print(
         &mut self,
         frames: &[*mut c_void],
@@ -212,7 +217,7 @@ impl Names {
             self.without_names(fd, libc::ENOMEM);
             return;
         };
-        // From the caller on: not from what stands between the library and it.
+        // Starts at the caller, skipping frames between the library and it.
         let (mut first, mut own) = (0, false);
         for (number, frame) in frames.iter().enumerate() {
             match room.find(*frame as usize, step(number)).whose {
@@ -224,7 +229,8 @@ impl Names {
                 }
             }
         }
-        // Without names the library's calls can't be told, and count for nobody.
+        // Without names the library's frames can't be recognised, and don't count against the
+        // limit.
         let mut left = if own || is_exact { limit } else { frames.len() };
         for (number, frame) in frames.iter().enumerate().skip(first) {
             let found = room.find(*frame as usize, step(number));
@@ -253,7 +259,7 @@ impl Names {
         }
     }
 
-    /// What is mapped at an address: a file's path, the kernel's word for it, or nothing.
+    /// The mapping at an address: a file's path, the kernel's name for it, or nothing.
     pub(super) fn mapping_of(&mut self, address: usize) -> Result<Option<(Mapping, &[u8])>, Errno> {
         let room = self.room().ok_or(libc::ENOMEM)?;
         let found = room.mapping(address)?;
@@ -264,7 +270,7 @@ impl Names {
 impl Drop for Names {
     fn drop(&mut self) {
         if let Some(room) = self.room {
-            // SAFETY: mapped by `new`, of this size, and given up.
+            // SAFETY: mapped by `new` with this size, and not used after the drop.
             let _ = unsafe { map::unmap(room.cast(), size_of::<Room>()) };
         }
     }
@@ -304,7 +310,7 @@ impl Room {
         found
     }
 
-    /// The line of a frame, kept from before or made.
+    /// The line of a frame, cached or newly made.
     fn find(&mut self, frame: usize, step: usize) -> &Found {
         let kept = self.frames.iter().position(|it| *it == frame && frame != 0);
         let place = kept.unwrap_or_else(|| {
@@ -317,7 +323,7 @@ impl Room {
         &self.lines[place]
     }
 
-    /// `FILE(FUNCTION+OFFSET) `, as the C library's backtrace_symbols() has it.
+    /// `FILE(FUNCTION+OFFSET) `, the format of the C library's backtrace_symbols().
     fn make(&mut self, frame: usize, step: usize, place: usize) {
         let code = frame.wrapping_sub(step);
         self.lines[place].length = 0;
@@ -329,12 +335,13 @@ impl Room {
         let Ok(Some((mapping, length))) = self.mapping(code) else {
             return;
         };
-        // A C string: the path's last byte is never written.
+        // A C string: the last byte of the path is never written.
         self.path[length] = 0;
         let file = CStr::from_bytes_until_nul(&self.path)
             .ok()
             .and_then(|path| File::open(path, mapping.inode))
-            // The program's own file may be another by now, or gone: this is it all the same.
+            // The program's file may have been replaced or removed; this link still opens the
+            // running one.
             .or_else(|| File::open(c"/proc/self/exe", mapping.inode));
         let offset = (code - mapping.low) as u64 + mapping.offset;
         let address = file.as_ref().and_then(|file| address_of(file, offset));
@@ -353,7 +360,7 @@ impl Room {
             found.hexadecimal(address + step as u64 - start);
             found.add(b")");
         }
-        // What a program compiles for itself lies in no file.
+        // Code that a program generates at run time is in no file.
         if length > 0 {
             found.add(b" ");
         }
@@ -382,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_is_ours_by_its_crate_and_the_c_library_by_its_prefix() {
+    fn rust_functions_are_recognised_by_crate_and_c_functions_by_prefix() {
         let cases: [(&str, Whose); 21] = [
             ("punctual_stack_alloc", Whose::Ours),
             ("stack_free", Whose::Ours),

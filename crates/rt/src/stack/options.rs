@@ -1,4 +1,5 @@
-//! What `PUNCTUAL_STACK_DEBUG` asks for.
+//! The options in `PUNCTUAL_STACK_DEBUG`.
+
 #![expect(unsafe_code, reason = "getenv, before anything may allocate")]
 
 use std::ffi::CStr;
@@ -7,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The most frames of a call stack that are kept.
 pub(super) const MAX_FRAMES: usize = 64;
 
-/// How the allocator watches its users.
+/// The debug options of the allocator.
 ///
-/// The default is none of it; every wrong free is refused all the same.
+/// The default is none; every wrong free is refused in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugOptions {
-    /// Frames kept of each allocation and each free, 0 to 64. `audit` alone means 15.
+    /// Frames kept of each allocation and each free, 0 to 64. `audit` without a number means 15.
     pub audit: u8,
     /// Freed stacks are filled with a pattern that is checked before they are used again.
     pub guards: bool,
@@ -29,10 +30,11 @@ const LEAKS: u32 = 1 << 10;
 static IN_FORCE: AtomicU32 = AtomicU32::new(0);
 
 impl DebugOptions {
-    /// Reads words separated by commas: `audit=64,guards,noaccess,leaks`; `guard` is `guards`.
+    /// Parses options separated by commas: `audit=64,guards,noaccess,leaks`; `guard` means
+    /// `guards`.
     ///
     /// # Errors
-    /// The first word that is not known, or whose number is not one from 0 to 64.
+    /// The first option that is unknown, or whose number is not in the range 0 to 64.
     pub fn parse(words: &str) -> Result<Self, &str> {
         let mut options = Self::default();
         for word in words
@@ -55,7 +57,7 @@ impl DebugOptions {
         Ok(options)
     }
 
-    /// What the environment asked for when the allocator was set up.
+    /// The options that the environment specified when the allocator was set up.
     pub fn in_force() -> Self {
         Self::of_bits(IN_FORCE.load(Ordering::Relaxed))
     }
@@ -69,7 +71,7 @@ impl DebugOptions {
         }
     }
 
-    /// Whether anything is asked for.
+    /// Whether any option is set.
     pub fn any(self) -> bool {
         self != Self::default()
     }
@@ -82,24 +84,24 @@ impl DebugOptions {
     }
 }
 
-/// Puts into force what the environment asks for. Called once, while nothing else runs here.
+/// Applies the options of the environment. Called once, while no other thread is in this
+/// function.
 ///
-/// In a program that runs with more rights than its caller (`AT_SECURE`) the environment is
-/// the caller's and is not listened to. A word that isn't known is reported, and then none
-/// is in force: half of what was asked for would be mistaken for the whole.
+/// In a program with more privileges than its caller (`AT_SECURE`) the caller controls the
+/// environment, so it is ignored. After an unknown option, which is reported, none is applied:
+/// applying only some would be mistaken for applying all.
 pub(super) fn set_up() {
-    // SAFETY: getauxval reads what the kernel left for the process.
+    // SAFETY: getauxval reads a value that the kernel left for the process.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return;
     }
-    // SAFETY: the name is a C string. Like every getenv: another thread must not change the
+    // SAFETY: the name is a C string. As for every getenv, no other thread may change the
     // environment meanwhile.
     let value = unsafe { libc::getenv(c"PUNCTUAL_STACK_DEBUG".as_ptr()) };
     if value.is_null() {
         return;
     }
-    // SAFETY: getenv returned a C string that lives as long as the environment is not
-    // changed.
+    // SAFETY: getenv returned a C string, which is valid until the environment changes.
     let words = unsafe { CStr::from_ptr(value) }.to_str().unwrap_or("?");
     match DebugOptions::parse(words) {
         Ok(options) => IN_FORCE.store(options.bits(), Ordering::Relaxed),
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_read() {
+    fn every_option_is_parsed() {
         let all = DebugOptions {
             audit: 64,
             guards: true,
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_named() {
+    fn an_unknown_option_is_returned_as_the_error() {
         for words in [
             "gaurds",
             "audit=65",
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_and_options_say_the_same() {
+    fn options_survive_the_conversion_to_bits_and_back() {
         let options = DebugOptions {
             audit: 64,
             guards: false,

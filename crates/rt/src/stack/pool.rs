@@ -21,15 +21,15 @@ use crate::sys::map;
 
 /// Every stack of the process.
 pub(super) static TABLE: Table = Table::new();
-/// What all threads share; the one lock of the allocator.
+/// The data that all threads share; the only lock of the allocator.
 pub(super) static SHARED: PiLock<Shared> = PiLock::new(Shared {
     depot: Depot::new(),
     spare: Spare::new(),
 });
-/// What happened on the slow paths, by class.
+/// Counts of the slow paths, by class.
 pub(super) static COUNTS: [Counts; CLASSES] = [const { Counts::new() }; CLASSES];
 
-/// The depot and the magazines that no thread has.
+/// The depot and the unused magazines.
 pub(super) struct Shared {
     pub(super) depot: Depot<AtomicU64>,
     pub(super) spare: Spare,
@@ -40,7 +40,7 @@ pub(super) fn base_of(word: Word) -> NonNull<u8> {
     NonNull::new(word.address() as *mut u8).unwrap_or(NonNull::dangling())
 }
 
-/// Hands out a stack.
+/// Allocates a stack.
 #[inline]
 pub(super) fn alloc(class: Class) -> Result<NonNull<u8>, StackError> {
     if let Some(cache) = cache::current()
@@ -62,8 +62,8 @@ fn alloc_slow(class: Class) -> Result<NonNull<u8>, StackError> {
     } else {
         State::Used
     };
-    // A stack may pass from a magazine to the depot just between the two looks, so look
-    // twice before a real-time thread is sent to the kernel.
+    // A stack may move from a magazine to the depot between the two searches, so search twice
+    // before a real-time thread has to enter the kernel.
     for _ in 0..2 {
         if let Some((header, word)) = from_depot(class, to) {
             return hand_out(header, word);
@@ -83,8 +83,8 @@ fn alloc_slow(class: Class) -> Result<NonNull<u8>, StackError> {
     hand_out(header, word)
 }
 
-/// Makes something for a stack of `class`; where memory is short, once more after free stacks of
-/// other sizes were given back.
+/// Calls `make` for a stack of `class`; when memory is short, frees stacks of other sizes and
+/// calls it once more.
 fn or_make_room<T>(
     class: Class,
     make: impl Fn() -> Result<T, StackError>,
@@ -100,11 +100,11 @@ fn or_make_room<T>(
     }
 }
 
-/// How many free stacks of each class [`reserve`] has promised.
+/// The number of free stacks of each class that [`reserve`] has promised.
 static PROMISED: [AtomicUsize; CLASSES] = [const { AtomicUsize::new(0) }; CLASSES];
 
-/// Gives the free stacks of other classes back to the kernel, but for those that were reserved:
-/// somebody counts on them. Returns how many.
+/// Returns free stacks of other classes to the kernel, except the reserved ones, which a program
+/// relies on. Returns how many.
 fn give_back_others(class: Class) -> usize {
     let others = Class::all().filter(|other| *other != class);
     others
@@ -132,15 +132,15 @@ fn cache_of_caller(shared: &mut Held<'_, Shared>) -> Option<&'static Cache> {
     }
 }
 
-/// The last step of an allocation: the stack is the caller's, and made fit for use.
+/// The last step of an allocation: the stack belongs to the caller and is made usable.
 fn hand_out(header: &'static Slot, word: Word) -> Result<NonNull<u8>, StackError> {
     let base = base_of(word);
     let mut made_fit = Ok(());
     if word.state() == Some(State::Moving) {
-        made_fit = debug::wake(header, word);
+        made_fit = debug::on_alloc(header, word);
     }
     if made_fit.is_ok() && word.is_cold() {
-        // SAFETY: the stack was claimed by this thread, so nobody else uses its pages.
+        // SAFETY: this thread claimed the stack, so no other thread uses its pages.
         made_fit = unsafe { map::populate(base, word.class().size()) };
     }
     if let Err(errno) = made_fit {
@@ -150,15 +150,15 @@ fn hand_out(header: &'static Slot, word: Word) -> Result<NonNull<u8>, StackError
     if word.state() == Some(State::Moving) {
         header.word.store(word.with(State::Used).set_cold(false));
     } else if word.is_cold() {
-        // Fails only against a wrong free of a stack that isn't in use yet.
+        // Fails only when another thread wrongly frees a stack that isn't in use yet.
         let _ = header.word.swap_if(word, word.set_cold(false));
     }
     Ok(base)
 }
 
-/// Enters a new stack into the table; `then` completes it under the lock.
+/// Adds a new stack to the table; `then` completes it under the lock.
 ///
-/// Whatever the allocator may need soon, and would need memory for, is made here too.
+/// Everything that the allocator may need soon, and that would need memory, is made here too.
 fn publish(
     base: NonNull<u8>,
     class: Class,
@@ -177,7 +177,7 @@ fn enter(
     class: Class,
     then: impl FnOnce(&'static Slot, &mut Shared),
 ) -> Result<&'static Slot, StackError> {
-    // Moving: not to be claimed by anyone before `then` has run.
+    // Moving, so that no thread can claim it before `then` has run.
     let word = Word::new(base.as_ptr() as usize, class, State::Moving);
     let mut shared = SHARED.lock();
     if cache::in_use() && shared.spare.is_short() {
@@ -200,7 +200,7 @@ fn enter(
     }
 }
 
-/// Whether the caller stands on the stack at `address`.
+/// Whether the caller runs on the stack at `address`.
 #[inline]
 pub(super) fn standing_on(address: usize, class: Class) -> bool {
     let here = 0_u8;
@@ -208,7 +208,7 @@ pub(super) fn standing_on(address: usize, class: Class) -> bool {
     here.wrapping_sub(address) < class.size()
 }
 
-/// Takes a stack back.
+/// Frees a stack.
 #[inline]
 pub(super) fn free(address: usize, class: Class) -> Result<(), StackError> {
     let Some(cache) = cache::current() else {
@@ -225,7 +225,7 @@ pub(super) fn free(address: usize, class: Class) -> Result<(), StackError> {
     Ok(())
 }
 
-/// The answer to one who frees the stack it stands on: wrong in any case.
+/// The error when the caller frees the stack that it runs on, which is always wrong.
 #[cold]
 fn refuse_standing(header: &'static Slot, address: usize, class: Class) -> StackError {
     let word = header.word.load();
@@ -274,12 +274,12 @@ fn free_watched(address: usize, class: Class) -> Result<(), StackError> {
         return Err(refuse_standing(header, address, class));
     }
     let word = header.release(address, class, State::Moving)?;
-    debug::rest(header, word);
+    debug::on_free(header, word);
     SHARED.lock().depot.store_own(header, word);
     Ok(())
 }
 
-/// Takes over what a thread that ends has kept.
+/// Takes over the stacks of a thread that ends.
 pub(super) fn give_back(cache: &'static Cache) {
     let mut shared = SHARED.lock();
     for class in Class::all() {
@@ -288,11 +288,11 @@ pub(super) fn give_back(cache: &'static Cache) {
     shared.spare.detach(cache);
 }
 
-/// Makes stacks until `count` of `class` are free.
+/// Maps stacks until `count` of `class` are free.
 pub(super) fn reserve(class: Class, count: usize) -> Result<(), StackError> {
     set_up();
     let missing = count.saturating_sub(free_now(class));
-    // A control group has no ENOMEM at its limit, but a killer.
+    // A cgroup at its limit kills a process instead of returning ENOMEM.
     if missing > 0 && memory_left().is_some_and(|left| left < taken_by(class, missing)) {
         return Err(StackError::NoMemory(libc::ENOMEM));
     }
@@ -310,8 +310,8 @@ pub(super) fn reserve(class: Class, count: usize) -> Result<(), StackError> {
     Ok(())
 }
 
-/// What so many stacks take, the kernel's own share for them included: page tables and two
-/// mappings each.
+/// The memory that `count` stacks need, including the kernel's for page tables and two mappings
+/// each.
 fn taken_by(class: Class, count: usize) -> u64 {
     let each = class.size() + class.size() / 256 + (8 << 10);
     (each as u64).saturating_mul(count as u64)
@@ -325,7 +325,7 @@ fn free_now(class: Class) -> usize {
         .count()
 }
 
-/// Gives free stacks of `class` back to the kernel until `keep` are left. Returns how many.
+/// Returns free stacks of `class` to the kernel until `keep` are left. Returns how many.
 pub(super) fn trim(class: Class, keep: usize) -> Result<usize, StackError> {
     set_up();
     PROMISED[class.index()].fetch_min(keep, Ordering::Relaxed);
@@ -335,17 +335,17 @@ pub(super) fn trim(class: Class, keep: usize) -> Result<usize, StackError> {
 fn give_back_free(class: Class, keep: usize) -> Result<usize, StackError> {
     let mut given = 0;
     for _ in keep..free_now(class) {
-        // Gone first, unmapped next: once the kernel has the address back it may be given
-        // to a new stack, whose header must not be this one's concern.
+        // Removed from the table first and unmapped next: once unmapped, the kernel may reuse the
+        // address for a new stack, which must not be found through this header.
         let stored = SHARED.lock().depot.take(class, State::Gone);
         let Some((header, word)) = stored.or_else(|| TABLE.steal(class, State::Gone)) else {
             break;
         };
-        debug::leave(header, word);
+        debug::before_unmap(header, word);
         let base = base_of(word);
         if let Err(error) = region::unmap_stack(base, class) {
-            // Still there, so still ours; if its place in the table is taken by now, its
-            // address space is all that is lost.
+            // The stack is still mapped and still ours. If its place in the table is taken by
+            // now, only its address space is lost.
             let word = word.with(State::Moving);
             let _ = enter(base, class, |header, shared| {
                 shared.depot.store_own(header, word)
@@ -358,7 +358,7 @@ fn give_back_free(class: Class, keep: usize) -> Result<usize, StackError> {
     Ok(given)
 }
 
-/// Changes the state of a stack that is in use. False when it is in another state.
+/// Changes the state of a stack from `from`. Returns false when it is in another state.
 pub(super) fn mark(address: usize, from: State, to: State) -> bool {
     let Some(header) = TABLE.find(address) else {
         return false;

@@ -1,4 +1,5 @@
-//! Lines of text without malloc, for reports from wherever an error is found.
+//! Writes lines of text without malloc, for reports from any context.
+
 #![expect(unsafe_code, reason = "write, from wherever an error is found")]
 
 use std::ffi::c_int;
@@ -9,17 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use crate::sys::cancel;
 use crate::sys::map::{errno, set_errno};
 
-/// The thread that reports just now; 0: none.
+/// The thread that is writing a report; 0: none.
 static REPORTS: AtomicI32 = AtomicI32::new(0);
-/// Nobody read what was written for a while: what is left of this report isn't waited for.
+/// The reader of a report has stalled: the rest of this report doesn't wait for it.
 static STUCK: AtomicBool = AtomicBool::new(false);
-/// How long another thread's report is waited for, and a reader of this one, in milliseconds.
+/// How long to wait for another thread's report, and for the reader of this one, in milliseconds.
 const PATIENCE: c_int = 1000;
 
-/// A report of one thread: until it is dropped, the lines of others wait, and a reader that has
-/// gone away ends nothing. Async-signal-safe.
+/// A report of one thread: until it is dropped, other threads' lines wait, and a reader that
+/// closes the pipe doesn't end the process. Async-signal-safe.
 pub(super) struct Turn {
-    /// The calling thread, where others wait for this turn.
+    /// The calling thread, if other threads wait for this turn.
     taken: Option<libc::pid_t>,
     /// The signals that were blocked before, and whether SIGPIPE was pending.
     before: Option<(libc::sigset_t, bool)>,
@@ -27,7 +28,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Waits a second at most while another thread reports, so that lines don't mix.
+    /// Waits at most a second while another thread reports, so that lines don't mix.
     pub(super) fn take() -> Self {
         let held = cancel::hold();
         let kept = errno();
@@ -57,10 +58,10 @@ impl Drop for Turn {
                 tv_nsec: 0,
             };
             if !was_pending {
-                // SAFETY: a filled set; nobody asks for the information.
+                // SAFETY: a filled set; no signal information is requested.
                 unsafe { libc::sigtimedwait(&pipe, null_mut(), &now) };
             }
-            // SAFETY: the set that pthread_sigmask filled.
+            // SAFETY: the set that pthread_sigmask filled when the turn began.
             unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
         }
         if self.taken.is_some() {
@@ -70,13 +71,13 @@ impl Drop for Turn {
     }
 }
 
-/// In the child of a fork: whoever reported isn't here.
+/// In the child of a fork, the reporting thread doesn't exist.
 pub(super) fn after_fork() {
     REPORTS.store(0, Ordering::Relaxed);
 }
 
-/// Whether others wait for the calling thread now; not where it reports already, and was
-/// interrupted.
+/// Waits until the calling thread holds the turn. Returns false when it already reports and was
+/// interrupted, or when the wait was too long.
 fn wait_for_turn(thread: libc::pid_t) -> bool {
     let pause = libc::timespec {
         tv_sec: 0,
@@ -99,12 +100,12 @@ fn only_sigpipe() -> libc::sigset_t {
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
     // SAFETY: filled by the call above.
     unsafe { libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE) };
-    // SAFETY: sigemptyset has filled the set.
+    // SAFETY: the set is initialised, and SIGPIPE is a valid signal.
     unsafe { set.assume_init() }
 }
 
-/// Blocks SIGPIPE for the calling thread: a report whose reader has gone must not end a program,
-/// or end it by another signal than it would have.
+/// Blocks SIGPIPE for the calling thread: a report to a closed pipe must not end the program, nor
+/// change the signal that ends it.
 fn block_sigpipe() -> Option<(libc::sigset_t, bool)> {
     let (mut before, mut pending) = (MaybeUninit::zeroed(), MaybeUninit::zeroed());
     // SAFETY: sigpending fills the set.
@@ -112,17 +113,17 @@ fn block_sigpipe() -> Option<(libc::sigset_t, bool)> {
         return None;
     }
     let pipe = only_sigpipe();
-    // SAFETY: a filled set, and room for another.
+    // SAFETY: a filled set, and a place for the previous mask.
     if unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, before.as_mut_ptr()) } != 0 {
         return None;
     }
-    // SAFETY: filled by sigpending.
+    // SAFETY: sigpending filled the set.
     let was_pending = unsafe { libc::sigismember(pending.as_ptr(), libc::SIGPIPE) } == 1;
-    // SAFETY: filled by pthread_sigmask.
+    // SAFETY: pthread_sigmask filled the set.
     Some((unsafe { before.assume_init() }, was_pending))
 }
 
-/// Whether a descriptor that doesn't block takes more, after a wait.
+/// Whether a non-blocking descriptor accepts more, after a wait.
 fn takes_more(fd: c_int) -> bool {
     if STUCK.load(Ordering::Relaxed) {
         return false;
@@ -132,14 +133,14 @@ fn takes_more(fd: c_int) -> bool {
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: one live struct.
+    // SAFETY: `poll` gets one live struct.
     let ready = unsafe { libc::poll(&mut polled, 1, PATIENCE) };
     let interrupted = ready < 0 && errno() == libc::EINTR;
     STUCK.store(ready <= 0 && !interrupted, Ordering::Relaxed);
     ready > 0 || interrupted
 }
 
-/// A line being put together; one that is too long is written in several pieces.
+/// A buffer for a line; a line that is too long is written in several pieces.
 pub(super) struct Line {
     fd: c_int,
     text: [u8; 256],
@@ -151,7 +152,7 @@ impl Line {
         self.bytes(text.as_bytes());
     }
 
-    /// As they are, but for what would end the line or move a terminal's cursor.
+    /// Adds bytes unchanged, except those that would end the line or move a terminal's cursor.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.byte(if byte.is_ascii_control() { b'?' } else { byte });
@@ -192,7 +193,7 @@ impl Line {
     fn write(&mut self) {
         let mut rest = &self.text[..self.len];
         while !rest.is_empty() {
-            // SAFETY: `rest` is that many initialised bytes.
+            // SAFETY: `rest` has that many initialised bytes.
             let written = unsafe { libc::write(self.fd, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(written) {
                 Ok(written) if written > 0 => rest = &rest[written..],
@@ -239,12 +240,12 @@ mod tests {
         // SAFETY: the name is a C string.
         let made = unsafe { libc::memfd_create(c"lines".as_ptr(), 0) };
         assert!(made >= 0);
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         unsafe { File::from_raw_fd(made) }
     }
 
     #[test]
-    fn numbers_and_addresses() {
+    fn numbers_are_decimal_and_addresses_hexadecimal() {
         assert_eq!(text(|line| line.number(0)), "0");
         assert_eq!(text(|line| line.number(usize::MAX)), usize::MAX.to_string());
         assert_eq!(text(|line| line.address(0)), "0x0");
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_written_whole_and_moves_no_cursor() {
+    fn a_long_line_is_written_completely_without_control_characters() {
         let long = "x".repeat(999);
         assert_eq!(text(|line| line.text(&long)), long);
         assert_eq!(

@@ -1,8 +1,9 @@
-//! Making the allocator ready, once.
+//! One-time setup of the allocator.
 //!
-//! `std::sync::Once` won't do: when one thread forks while another is inside it, the child
-//! waits for ever for a thread that isn't there. Here the child sees that the one at work was
-//! in another process, and does the work itself.
+//! `std::sync::Once` doesn't work here: when one thread forks while another runs the setup, the
+//! child would wait for ever for a thread that doesn't exist there. Here the child sees that
+//! another process began the setup, and runs it itself.
+
 #![expect(unsafe_code, reason = "what is made once for a process")]
 
 use std::ffi::{c_int, c_void};
@@ -21,14 +22,14 @@ use super::pool::SHARED;
 use super::view;
 use crate::sys::cancel;
 
-/// Nobody has begun.
+/// Not begun.
 const NOT_YET: i32 = 0;
-/// Nothing is left to do. Any other number is the process that is at it.
+/// Complete. Any other number is the id of the process that runs the setup.
 const DONE: i32 = -1;
 
 static STATE: AtomicI32 = AtomicI32::new(NOT_YET);
 
-/// Makes the allocator ready. The first call works, the others are one load.
+/// Sets up the allocator. The first call does the work, later calls are one load.
 #[inline]
 pub(super) fn set_up() {
     if STATE.load(Ordering::Acquire) != DONE {
@@ -46,8 +47,8 @@ fn set_up_once() {
             return;
         }
         if state == process {
-            // Another thread of this process is at it. Sleep rather than spin, so that it
-            // gets on whatever our priority.
+            // Another thread of this process runs the setup. Sleep rather than spin, so that it
+            // proceeds whatever our priority.
             thread::sleep(Duration::from_micros(50));
         } else if STATE
             .compare_exchange(state, process, Ordering::AcqRel, Ordering::Relaxed)
@@ -60,28 +61,30 @@ fn set_up_once() {
     }
 }
 
-/// Keeps this code where it is when a program closes the plugin that it is part of: the C library
-/// calls it when a thread ends, the kernel when one faults. While the thread that set it up lives,
-/// that is: the main one in most programs.
+/// Keeps this code mapped when a program closes the plugin that contains it: the C library calls
+/// it when a thread ends, and the kernel when one faults. This works while the thread that ran
+/// the setup lives, in most programs the main thread.
 ///
-/// A linker can't be told so from within a static library (`-z nodelete`), and `dlopen` of itself
-/// makes it warn of each static program.
+/// A static library can't request this from the linker (`-z nodelete`), and a static program that
+/// calls `dlopen` on itself gets a linker warning.
 #[cfg(all(target_env = "gnu", not(miri)))]
 fn keep_loaded() {
     unsafe extern "C" {
-        /// The C library's, since glibc 2.18, for thread-local objects of C++. It counts those of
-        /// an object file, which isn't unloaded before their threads have ended.
+        /// Declared by the C library since glibc 2.18, for thread-local C++ objects. It counts
+        /// them for each loaded object file, which isn't unloaded before their threads have
+        /// ended.
         fn __cxa_thread_atexit_impl(
             destroys: unsafe extern "C" fn(*mut c_void),
             what: *mut c_void,
             object: *const c_void,
         ) -> c_int;
-        /// The compiler's, one in each object file that is loaded.
+        /// Defined by the compiler, one in each loaded object file.
         static __dso_handle: c_void;
     }
     unsafe extern "C" fn destroys_nothing(_: *mut c_void) {}
-    // SAFETY: the function may be called with null, and the handle is that of the file it is in.
-    // Without memory for it the code is kept as well as the program keeps it.
+    // SAFETY: the function may be called with null, and the handle belongs to the object file
+    // that contains it. If memory is short, the code is only kept as long as the program keeps
+    // it.
     unsafe {
         __cxa_thread_atexit_impl(
             destroys_nothing,
@@ -94,7 +97,7 @@ fn keep_loaded() {
 #[cfg(not(all(target_env = "gnu", not(miri))))]
 fn keep_loaded() {}
 
-/// Every step may have been done already, by the parent of a fork.
+/// In the child of a fork, the parent may have done every step already.
 fn work() {
     keep_loaded();
     // SAFETY: nothing uses the lock before set_up has returned once in this process.
@@ -102,7 +105,7 @@ fn work() {
     options::set_up();
     let options = DebugOptions::in_force();
     if !options.any() {
-        // Watching wants every stack to pass through the slow path.
+        // In debug mode every stack must take the slow path.
         cache::set_up();
     }
     bounds::set_up();

@@ -1,4 +1,4 @@
-//! How many stacks there are, and what became of them.
+//! Statistics of the allocator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use super::class::Class;
 use super::pool::{COUNTS, TABLE};
 use super::word::State;
 
-/// A count that many threads add to.
+/// A counter that many threads add to.
 pub(super) struct Count(AtomicU64);
 
 impl Count {
@@ -23,8 +23,8 @@ impl Count {
     }
 }
 
-/// What happened on the slow paths of one class. A hit counts nothing: it would cost more
-/// than the hit.
+/// Counts of the slow paths of one class. A fast allocation isn't counted: counting would cost
+/// more than the allocation.
 pub(super) struct Counts {
     pub(super) made: Count,
     pub(super) unmapped: Count,
@@ -41,30 +41,30 @@ impl Counts {
     }
 }
 
-/// The stacks of one class. Exact when no other thread allocates or frees meanwhile.
+/// The stacks of one class. Exact while no other thread allocates or frees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Bytes of one stack of the class, guards not counted.
+    /// Bytes of one stack of the class, without guards.
     pub size: usize,
-    /// Stacks in use, those with a thread known to run on them included.
+    /// Stacks in use, including those with a thread known to run on them.
     pub used: usize,
-    /// Those with a thread known to run on them.
+    /// Stacks with a thread known to run on them.
     pub live: usize,
     /// Free stacks that threads keep for themselves.
     pub kept: usize,
     /// Free stacks in the depot.
     pub stored: usize,
-    /// Stacks made since the start: each took the kernel's time, and a page fault per page.
+    /// Stacks mapped since the start: each costs kernel time, and a page fault per page.
     pub made: u64,
-    /// Stacks given back to the kernel since the start.
+    /// Stacks returned to the kernel since the start.
     pub unmapped: u64,
-    /// Allocations since the start that took a stack which another thread had kept.
+    /// Allocations since the start that stole a stack from another thread's magazine.
     pub stolen: u64,
 }
 
 impl Stats {
-    /// The stacks of `class` as they are now.
+    /// The current counts of `class`.
     ///
     /// A real-time thread may call it, with care: no lock, no system call, but a walk over
     /// all headers, some 4 ns for each.
@@ -92,7 +92,7 @@ impl Stats {
         stats
     }
 
-    /// Free stacks: allocations of this class that won't reach the kernel.
+    /// Free stacks: allocations of this class that don't need the kernel.
     pub fn free(&self) -> usize {
         self.kept + self.stored
     }

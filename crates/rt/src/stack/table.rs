@@ -1,8 +1,8 @@
 //! Every header, found by the address of its stack.
 //!
-//! The table grows by sections, each twice as long as the one before. A section never moves
-//! and is never given back, so that a search needs no lock and a header can be referred to
-//! for ever.
+//! The table grows by sections, each twice as long as the one before. A section never moves and
+//! is never freed, so a search needs no lock and references to headers stay valid for ever.
+
 #![expect(unsafe_code, reason = "headers in mappings of their own")]
 
 use std::ptr::{NonNull, null_mut};
@@ -15,10 +15,10 @@ use super::header::{self, Header};
 use super::word::{State, Word};
 use crate::sys::map::{self, Access};
 
-/// A header as production uses it.
+/// The header type outside of the model checker.
 pub(super) type Slot = Header<AtomicU64>;
 
-/// Headers in the first section: half of them serve stacks.
+/// Headers in the first section, half of which serve stacks.
 pub(super) const FIRST: usize = 1024;
 /// Enough for 2^30 headers.
 const SECTIONS: usize = 20;
@@ -26,7 +26,7 @@ const SECTIONS: usize = 20;
 /// All headers of the process.
 pub(super) struct Table {
     sections: [AtomicPtr<Slot>; SECTIONS],
-    /// How many sections there are. Written under the depot's lock.
+    /// The number of sections. Written under the depot's lock.
     count: AtomicUsize,
     /// Headers of each section that are not empty. Used under the depot's lock.
     filled: [AtomicUsize; SECTIONS],
@@ -76,13 +76,13 @@ impl Table {
             .find_map(|headers| header::find(headers, address))
     }
 
-    /// Every header that serves a stack, with its word as it was when it was passed.
+    /// Every header that serves a stack, with its word at the time of the visit.
     pub(super) fn stacks(&self) -> impl Iterator<Item = (&'static Slot, Word)> {
         self.known()
             .filter(|(_, word)| word.state() != Some(State::Gone))
     }
 
-    /// As [`Table::stacks`], and those that last served a stack which was given back.
+    /// Like [`Table::stacks`], and also headers whose last stack was returned to the kernel.
     pub(super) fn known(&self) -> impl Iterator<Item = (&'static Slot, Word)> {
         self.sections()
             .flatten()
@@ -96,9 +96,9 @@ impl Table {
             .find_map(|headers| header::steal(headers, class, to))
     }
 
-    /// Puts a stack in. The caller holds the depot's lock.
+    /// Inserts a stack. The caller holds the depot's lock.
     ///
-    /// `None` when there is no room: make a [`NewSection`] without the lock and
+    /// `None` when there is no room: create a [`NewSection`] without the lock, then
     /// [`Table::adopt`] it.
     pub(super) fn insert(&self, word: Word) -> Option<&'static Slot> {
         let address = word.address();
@@ -126,7 +126,7 @@ impl Table {
         None
     }
 
-    /// Makes the section that comes next, every page of it present. Maps memory.
+    /// Creates the next section, prefaulted. Maps memory.
     pub(super) fn new_section(&self) -> Result<NewSection, StackError> {
         let index = self.count.load(Ordering::Acquire);
         if index == SECTIONS {
@@ -144,9 +144,9 @@ impl Table {
         Ok(NewSection { headers, index })
     }
 
-    /// Makes a section part of the table. The caller holds the depot's lock.
+    /// Adds a section to the table. The caller holds the depot's lock.
     ///
-    /// A section that another thread has made first is left unused; that is at most one per
+    /// If another thread has added that section first, this one is left unused: at most one per
     /// thread and doubling.
     pub(super) fn adopt(&self, section: NewSection) {
         if self.count.load(Ordering::Relaxed) == section.index {
@@ -156,15 +156,15 @@ impl Table {
     }
 }
 
-/// Maps `bytes` of zeroed memory for ever, every page of it present.
+/// Maps `bytes` of zeroed memory for ever, prefaulted.
 pub(super) fn map_zeroed(bytes: usize) -> Result<NonNull<u8>, StackError> {
     let place = map::reserve(bytes).map_err(StackError::of_mapping)?;
-    // SAFETY: the mapping was made here and nobody knows it yet.
+    // SAFETY: the mapping was created above, and nothing else has its address yet.
     let opened = unsafe { map::protect(place, bytes, Access::ReadWrite) };
-    // SAFETY: the mapping was made here, nobody knows it yet, and it is writable now.
+    // SAFETY: the new mapping, which is writable since the call above.
     let filled = opened.and_then(|()| unsafe { map::populate(place, bytes) });
     filled.map_err(|errno| {
-        // SAFETY: the mapping was made here and nobody knows it.
+        // SAFETY: the mapping was created above, and nothing else has its address.
         let _ = unsafe { map::unmap(place, bytes) };
         StackError::of_mapping(errno)
     })?;

@@ -1,4 +1,5 @@
-//! Who allocated a stack, and who freed it.
+//! Records which thread allocated a stack, and which freed it.
+
 #![expect(unsafe_code, reason = "backtrace")]
 
 use std::cell::UnsafeCell;
@@ -15,29 +16,29 @@ use crate::sys::map::{errno, set_errno};
 
 /// The last allocation and the last free of one stack, in debug mode.
 ///
-/// Written by the thread that holds the stack in the state `Moving`; read for reports, where
-/// a trace that changes meanwhile is at worst a wrong line in the report of an error.
+/// Written by the thread that holds the stack in the state `Moving`; read for reports, where a
+/// trace that changes meanwhile gives at worst a wrong line in an error report.
 #[derive(Debug)]
 pub struct Traces {
     allocated: UnsafeCell<Trace>,
     freed: UnsafeCell<Trace>,
 }
 
-/// Frames of this library that stand between the recording and the caller, at most. They are left
-/// out when a trace is printed.
+/// The largest number of frames of this library between the recording and the caller. They are
+/// omitted when a trace is printed.
 const INNER: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Trace {
     thread: libc::pid_t,
-    /// How many frames of the caller's are wanted.
+    /// The number of requested frames of the caller.
     limit: u16,
     len: u16,
     frames: [*mut c_void; MAX_FRAMES + INNER],
 }
 
-/// What a trace is of.
+/// The recorded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Allocated,
@@ -48,9 +49,9 @@ impl Traces {
     pub(super) const ALLOCATED_AT: usize = offset_of!(Self, allocated);
     pub(super) const FREED_AT: usize = offset_of!(Self, freed);
 
-    /// Room for the traces of one stack, for ever.
+    /// Maps room for the traces of one stack, for ever.
     pub(super) fn map() -> Result<*mut Self, StackError> {
-        // All-zero is a value of Traces: no thread, no frames.
+        // All-zero bytes are a valid Traces: no thread, no frames.
         Ok(map_zeroed(size_of::<Self>())?.as_ptr().cast())
     }
 
@@ -61,22 +62,22 @@ impl Traces {
         }
     }
 
-    /// Keeps the caller's call stack, at most `frames` deep.
+    /// Records the caller's call stack, at most `frames` deep.
     pub(super) fn record(&self, event: Event, frames: u8) {
         let trace = Trace::here(usize::from(frames));
         if event == Event::Allocated {
-            // That was another life of the stack.
-            // SAFETY: the caller alone holds the stack; all-zero is a trace of nobody.
+            // The free belongs to an earlier use of the stack.
+            // SAFETY: only the caller holds the stack of these traces; all-zero bytes are an empty trace.
             unsafe { self.freed.get().write_bytes(0, 1) };
         }
-        // SAFETY: the caller alone holds the stack these traces belong to.
+        // SAFETY: only the caller holds the stack of these traces (state `Moving`).
         unsafe { self.of(event).write(trace) };
     }
 
     /// Writes the trace of one event to a descriptor.
     pub(super) fn print(&self, event: Event, names: &mut Names, fd: c_int) {
-        // SAFETY: traces hold plain numbers, so that even one that is being written can be
-        // copied; see above.
+        // SAFETY: traces contain only numbers, so even one that is being written can be copied;
+        // the report is then wrong at worst, as documented at `Traces`.
         let trace = unsafe { self.of(event).read_volatile() };
         if trace.thread != 0 {
             let what = if event == Event::Allocated {
@@ -88,7 +89,7 @@ impl Traces {
         }
     }
 
-    /// Writes both.
+    /// Writes the traces of both events.
     pub(super) fn print_both(&self, names: &mut Names, fd: c_int) {
         self.print(Event::Allocated, names, fd);
         self.print(Event::Freed, names, fd);
@@ -106,7 +107,7 @@ impl Trace {
     pub(super) const LEN_AT: usize = offset_of!(Self, len);
     pub(super) const FRAMES_AT: usize = offset_of!(Self, frames);
 
-    /// Of nobody.
+    /// A trace of no thread.
     pub(super) const fn empty() -> Self {
         Self {
             thread: 0,
@@ -122,11 +123,11 @@ impl Trace {
         trace
     }
 
-    /// Makes it the caller's, where it is: a handler has little room.
+    /// Records the caller's call stack in place: a signal handler has little stack.
     fn fill(&mut self, limit: usize) {
         let limit = limit.min(MAX_FRAMES);
         let most = if limit == 0 { 0 } else { limit + INNER };
-        // errno is the user's, and the unwinder may change it.
+        // The unwinder may change errno, which belongs to the program.
         let kept = errno();
         #[cfg(target_env = "gnu")]
         // SAFETY: there is room for `most` frames.
@@ -140,25 +141,25 @@ impl Trace {
         self.len = usize::try_from(len).unwrap_or(0).min(most) as u16;
     }
 
-    /// Makes it that of what a signal interrupted at `code`, in the signal's handler; without
-    /// `unwind` it is that instruction alone.
+    /// Records, in a signal handler, the call stack that the signal interrupted at `code`;
+    /// without `unwind` only that instruction.
     pub(super) fn fill_interrupted(&mut self, code: usize, unwind: bool) {
         self.fill(if unwind { MAX_FRAMES } else { 0 });
         let len = usize::from(self.len);
         let from = self.filled().iter().position(|it| *it as usize == code);
-        // What is above is the handler.
+        // The frames above belong to the handler.
         self.frames.copy_within(from.unwrap_or(len)..len, 0);
         self.frames[0] = code as *mut c_void;
         self.len = from.map_or(1, |from| len - from) as u16;
     }
 
-    /// Writes it to a descriptor, as what [`Trace::fill_interrupted`] made it.
+    /// Writes a trace of [`Trace::fill_interrupted`] to a descriptor.
     pub(super) fn print_interrupted(&self, what: &str, names: &mut Names, fd: c_int) {
         self.head(what, fd);
         names.print(self.filled(), true, MAX_FRAMES, fd);
     }
 
-    /// Writes the callers of what [`Trace::print_interrupted`] wrote.
+    /// Writes the callers of the frame that [`Trace::print_interrupted`] wrote.
     pub(super) fn print_callers(&self, names: &mut Names, fd: c_int) {
         if let Some((_, callers)) = self.filled().split_first() {
             names.print(callers, false, MAX_FRAMES, fd);

@@ -1,19 +1,19 @@
-//! How much of a stack was really used.
+//! Measures how much of a stack was used.
+
 #![expect(unsafe_code, reason = "reads and fills stacks")]
 
 use std::ptr::NonNull;
 
-/// Writes `pattern` over whole words.
+/// Fills whole words with `pattern`.
 ///
 /// # Safety
-/// `base..base + size` is writable, a multiple of 8 bytes at a multiple of 8, and the
-/// caller's alone.
+/// `base..base + size` is writable and used by no one else; `base` and `size` are multiples of 8.
 pub(super) unsafe fn fill(base: NonNull<u8>, size: usize, pattern: u64) {
     let words: NonNull<u64> = base.cast();
     for number in 0..size / 8 {
         // SAFETY: the word lies within `size`.
         let word = unsafe { words.add(number) };
-        // SAFETY: writable and the caller's alone.
+        // SAFETY: by contract the range is writable and used by no one else.
         unsafe { word.write_volatile(pattern) };
     }
 }
@@ -22,14 +22,14 @@ pub(super) unsafe fn fill(base: NonNull<u8>, size: usize, pattern: u64) {
 /// `size` when all are.
 ///
 /// # Safety
-/// `base..base + size` is readable, a multiple of 8 bytes at a multiple of 8. A thread may
-/// run on it: words are read one by one, and one that changes meanwhile counts either way.
+/// `base..base + size` is readable; `base` and `size` are multiples of 8. A thread may run on it:
+/// words are read one by one, and either value of a changing word is correct.
 pub(super) unsafe fn first_other(base: NonNull<u8>, size: usize, pattern: u64) -> usize {
     let words: NonNull<u64> = base.cast();
     for number in 0..size / 8 {
         // SAFETY: the word lies within `size`.
         let word = unsafe { words.add(number) };
-        // SAFETY: readable; volatile, since a running thread may write to it.
+        // SAFETY: by contract readable; volatile, since a running thread may write to it.
         if unsafe { word.read_volatile() } != pattern {
             return number * 8;
         }
@@ -37,8 +37,8 @@ pub(super) unsafe fn first_other(base: NonNull<u8>, size: usize, pattern: u64) -
     size
 }
 
-/// As [`first_other`] of memory that may be out of reach, or come to be so meanwhile: the kernel
-/// reads it. `None` where it can't.
+/// Like [`first_other`], for memory that may be or become inaccessible: the kernel reads it.
+/// `None` when the kernel can't.
 pub(super) fn first_other_of(low: usize, size: usize, pattern: u64) -> Option<usize> {
     let mut words = [0_u64; 128];
     for offset in (0..size).step_by(size_of_val(&words)) {
@@ -53,7 +53,7 @@ pub(super) fn first_other_of(low: usize, size: usize, pattern: u64) -> Option<us
         };
         // SAFETY: getpid has no precondition.
         let own = unsafe { libc::getpid() };
-        // SAFETY: `here` is that many bytes of ours; what can't be read is an error.
+        // SAFETY: `here` is a local buffer of that size; unreadable memory gives an error.
         let got = unsafe { libc::process_vm_readv(own, &here, 1, &there, 1, 0) };
         if usize::try_from(got) != Ok(len) {
             return None;
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn the_kernel_finds_the_same_word_and_nothing_where_it_cannot_read() {
+    fn reading_by_the_kernel_gives_the_same_result_or_none() {
         let mut words = [7_u64; 512];
         let low = words.as_ptr() as usize;
         assert_eq!(first_other_of(low, 4096, 7), Some(4096));
@@ -84,15 +84,15 @@ mod tests {
     fn the_first_word_that_differs_is_found() {
         let mut words = [7_u64; 64];
         let base = NonNull::from(&mut words).cast::<u8>();
-        // SAFETY: the array is 512 bytes of words, borrowed by nobody else.
+        // SAFETY: the array is 512 bytes of words, borrowed by nothing else.
         unsafe { fill(base, 512, 5) };
-        // SAFETY: the array is 512 bytes of words, borrowed by nobody else.
+        // SAFETY: the same array: 512 writable bytes, a multiple of 8.
         assert_eq!(unsafe { first_other(base, 512, 5) }, 512);
         // SAFETY: word 9 is one of 64.
         let ninth = unsafe { base.cast::<u64>().add(9) };
-        // SAFETY: the word is writable and ours.
+        // SAFETY: the word is in the array, which this test owns.
         unsafe { ninth.write(6) };
-        // SAFETY: the array is 512 bytes of words, borrowed by nobody else.
+        // SAFETY: the same array: 512 readable bytes, a multiple of 8.
         assert_eq!(unsafe { first_other(base, 512, 5) }, 72);
     }
 }

@@ -1,8 +1,9 @@
-//! The tables as a debugger reads them, from a running program or from its core file.
+//! The layout of the tables for debuggers, which read them from a running program or a core file.
 //!
-//! A section of its own, for its name stays when symbols are stripped, and is no symbol that two
-//! copies of the library would both define. `share/punctual/gdb/punctual-stacks.py` reads it;
-//! what changes here changes [`VERSION`].
+//! It is in a section of its own, because a section's name survives stripping, and isn't a symbol
+//! that two copies of the library would both define. `share/punctual/gdb/punctual-stacks.py`
+//! reads it. A change here requires a new [`VERSION`].
+
 #![expect(unsafe_code, reason = "addresses of statics, for debuggers")]
 
 use std::mem::offset_of;
@@ -14,33 +15,33 @@ use super::trace::{Trace, Traces};
 
 const VERSION: u64 = 1;
 
-/// Numbers of 64 bits, in this order.
+/// 64-bit numbers, in this order.
 #[repr(C)]
 struct View {
     magic: [u8; 8],
     version: u64,
-    /// Addresses of the sections of headers, and how many there are.
+    /// The addresses of the sections of headers, and their number.
     sections: *const AtomicPtr<Slot>,
     count: *const AtomicUsize,
-    /// Headers of the first section; each has twice as many as the one before.
+    /// Headers in the first section; each has twice as many as the one before.
     first: u64,
     header_bytes: u64,
-    /// Where a header has the word (address, state and class), and the address of the traces.
+    /// Offsets in a header: the word (address, state and class), and the address of the traces.
     word_at: u64,
     traces_at: u64,
     traces_bytes: u64,
-    /// Where the traces have that of the allocation, and that of the free.
+    /// Offsets in the traces: the allocation, and the free.
     allocated_at: u64,
     freed_at: u64,
-    /// Where a trace has the thread (32 bits), the frames that are wanted and the frames that
-    /// there are (16 bits each), and the frames.
+    /// Offsets in a trace: the thread (32 bits), the number of requested frames and the number of
+    /// recorded frames (16 bits each), and the frames.
     thread_at: u64,
     limit_at: u64,
     len_at: u64,
     frames_at: u64,
 }
 
-// SAFETY: the pointers are to statics, and are read by debuggers alone.
+// SAFETY: the pointers lead to statics, and only debuggers read them.
 unsafe impl Sync for View {}
 
 #[used]
@@ -63,7 +64,7 @@ static VIEW: View = View {
     frames_at: Trace::FRAMES_AT as u64,
 };
 
-/// Keeps it: a linker leaves out what nothing refers to.
+/// Keeps the section: a linker drops what nothing refers to.
 pub(super) fn keep() {
     std::hint::black_box(&raw const VIEW);
 }

@@ -1,27 +1,27 @@
-//! The state of one stack in one word, changed by compare-and-swap alone.
+//! The state of one stack in one word, changed only by compare-and-swap.
 //!
-//! The word carries the address too, so that a swap can only succeed on the stack that was
-//! meant: a header that serves another stack by now answers no.
+//! The word contains the address too, so a swap succeeds only on the intended stack: when the
+//! header serves another stack by now, it fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::class::Class;
 
-/// What has become of a stack.
+/// The state of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum State {
     /// Free, and some thread's magazine knows it. Any thread may claim it.
     Kept = 1,
-    /// Free, and in the depot's list. Changed under the depot's lock alone.
+    /// Free, and in the depot's list. Changed only under the depot's lock.
     Stored = 2,
-    /// Handed out.
+    /// Allocated.
     Used = 3,
-    /// Handed out, and a thread known to us runs on it.
+    /// Allocated, and a thread is known to run on it.
     Live = 4,
-    /// Between two states: belongs to the thread that put it there.
+    /// Between two states: belongs to the thread that changed it.
     Moving = 5,
-    /// Given back to the kernel.
+    /// Returned to the kernel.
     Gone = 6,
 }
 
@@ -29,7 +29,7 @@ const CLASS_BITS: u64 = 0b111;
 const STATE_SHIFT: u32 = 3;
 const STATE_BITS: u64 = 0b111 << STATE_SHIFT;
 const COLD_BIT: u64 = 1 << 6;
-/// Pages have 4,096 bytes or more, so these bits of an address are free for the state.
+/// A page has 4,096 bytes or more, so these bits of an address are free for the state.
 const ADDRESS_BITS: u64 = !0xfff;
 
 /// One stack: its lowest address, class and state, and whether its pages may be absent.
@@ -55,7 +55,7 @@ impl Word {
     /// The class of the stack.
     #[inline]
     pub fn class(self) -> Class {
-        // Seven classes and three bits: the eighth value is never written.
+        // Seven classes in three bits: the eighth value is never written.
         Class::at((self.0 & CLASS_BITS) as usize)
     }
 
@@ -100,13 +100,13 @@ impl Word {
 
 /// The atomic operations that the protocol needs, so that a model checker can supply them.
 pub trait Atom {
-    /// Holds `word` from the start.
+    /// Creates an atomic with the value `word`.
     fn new(word: u64) -> Self;
-    /// The word now.
+    /// The current word.
     fn load(&self, order: Ordering) -> u64;
     /// Replaces the word.
     fn store(&self, word: u64, order: Ordering);
-    /// Replaces the word if it is `old`; else returns what it is. A success acquires and
+    /// Replaces the word if it is `old`; else returns the current one. A success acquires and
     /// releases.
     fn swap_if(&self, old: u64, new: u64) -> Result<u64, u64>;
 }
@@ -137,24 +137,24 @@ impl Atom for AtomicU64 {
 pub struct AtomicWord<A>(A);
 
 impl<A: Atom> AtomicWord<A> {
-    /// Holds `word` from the start.
+    /// Creates a shared word with the value `word`.
     pub fn new(word: Word) -> Self {
         Self(A::new(word.0))
     }
 
-    /// The word now; what happened before it was written is visible.
+    /// The current word; an acquire.
     #[inline]
     pub fn load(&self) -> Word {
         Word(self.0.load(Ordering::Acquire))
     }
 
-    /// Replaces the word; the caller is the only one who may change it just now.
+    /// Replaces the word; only the caller may change it at this time.
     #[inline]
     pub fn store(&self, word: Word) {
         self.0.store(word.0, Ordering::Release);
     }
 
-    /// Replaces the word if it is `old`; else returns what it is.
+    /// Replaces the word if it is `old`; else returns the current one.
     #[inline]
     pub fn swap_if(&self, old: Word, new: Word) -> Result<(), Word> {
         self.0.swap_if(old.0, new.0).map(drop).map_err(Word)
@@ -175,7 +175,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_word_keeps_address_class_state_and_coldness_apart() {
+    fn a_word_stores_address_class_state_and_coldness_independently() {
         for class in Class::all() {
             for state in STATES {
                 let word = Word::new(0x7fff_ffff_f000, class, State::Used).with(state);
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_word_is_in_no_state() {
+    fn the_empty_word_has_no_state() {
         assert_eq!(Word::EMPTY.state(), None);
         assert_eq!(Word::EMPTY.address(), 0);
     }
 
     #[test]
-    fn a_swap_fails_unless_the_whole_word_is_as_expected() {
+    fn a_swap_fails_unless_the_whole_word_matches() {
         let class = Class::fitting(0).unwrap();
         let used = Word::new(0x1000, class, State::Used);
         let held = AtomicWord::<AtomicU64>::new(used);

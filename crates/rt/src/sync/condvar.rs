@@ -1,10 +1,10 @@
-//! A condition variable on CLOCK_MONOTONIC for a [`PiMutex`](super::PiMutex), with one
-//! system call for a wait.
+//! A condition variable on CLOCK_MONOTONIC for a [`PiMutex`](super::PiMutex), with one system
+//! call per wait.
 //!
-//! glibc's takes the mutex back as if somebody waited for it, so that the next unlock is a
-//! system call too. Here a waiting thread remembers the number of the last notification
-//! while it holds the mutex, gives the mutex up in user space, and sleeps on a futex as long
-//! as the number is the same.
+//! glibc's takes the mutex back as if another thread waited for it, so the next unlock is a
+//! system call too. Here a waiting thread remembers the number of the last notification while it
+//! holds the mutex, unlocks the mutex in user space, and sleeps on a futex while the number is
+//! unchanged.
 #![expect(
     unsafe_code,
     reason = "a mutex of the C library, given up for the wait"
@@ -16,19 +16,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::PiGuard;
 use crate::sys::{check_returned, futex};
 
-/// A word to sleep on: the kernel's futex, or a model checker's.
+/// A word to sleep on: the kernel's futex, or one of a model checker.
 pub trait Futex {
-    /// Reads it.
+    /// Returns the value.
     fn load(&self) -> u32;
-    /// Adds, wrapping around.
+    /// Adds `value`, wrapping around.
     fn add(&self, value: u32);
-    /// Sleeps while the word is `expected`, until woken or until an instant of
-    /// CLOCK_MONOTONIC, in ns; `u64::MAX` is no instant.
+    /// Sleeps while the word is `expected`, until woken or until an instant of CLOCK_MONOTONIC, in ns;
+    /// `u64::MAX` means without a time limit.
     ///
     /// # Errors
-    /// ETIMEDOUT at the instant, EAGAIN when the word is another, EINTR.
+    /// ETIMEDOUT at the instant, EAGAIN when the word is not `expected`, EINTR.
     fn wait(&self, expected: u32, at_ns: u64) -> io::Result<()>;
-    /// Wakes so many threads that sleep, those of the highest priority first.
+    /// Wakes up to `count` sleeping threads, those of the highest priority first.
     fn wake(&self, count: u32);
 }
 
@@ -56,27 +56,27 @@ impl Futex for AtomicU32 {
 
 /// The protocol of [`Condvar`], without the mutex.
 ///
-/// Relaxed order is enough: who notifies has held the mutex since the condition was false
-/// for the thread that waits, so its [`enlist`](Notices::enlist) has happened before, and the
-/// kernel orders the look at the number against the wake.
+/// Relaxed order is sufficient: the notifying thread has held the mutex since the condition was
+/// false for the waiting thread, so that thread's [`enlist`](Notices::enlist) happened before,
+/// and the kernel orders the check of the number against the wake.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Notices<F> {
-    /// The number of notifications, wrapping. A thread that sleeps through exactly 2^32 of
-    /// them between its look and its sleep would miss them.
+    /// The number of notifications, wrapping. A thread would miss exactly 2^32 notifications
+    /// between its reading of the number and its sleep.
     number: F,
     /// Threads between `enlist` and the end of `sleep`.
     waiting: F,
 }
 
 impl<F: Futex> Notices<F> {
-    /// Of two words that are 0. Real-time safe.
+    /// From two words that are 0. Real-time safe.
     pub const fn new(number: F, waiting: F) -> Self {
         Self { number, waiting }
     }
 
-    /// Called with the mutex held, after the condition was found false: what to hand to
-    /// [`Notices::sleep`] once the mutex is given up. Real-time safe.
+    /// Called with the mutex held, after the condition was found false. Returns the number to
+    /// pass to [`Notices::sleep`] after unlocking. Real-time safe.
     #[inline]
     pub fn enlist(&self) -> u32 {
         self.waiting.add(1);
@@ -95,14 +95,13 @@ impl<F: Futex> Notices<F> {
         slept
     }
 
-    /// Takes an [`Notices::enlist`] back, after which nobody sleeps. Real-time safe.
+    /// Undoes an [`Notices::enlist`] without a sleep. Real-time safe.
     #[inline]
     pub fn withdraw(&self) {
         self.waiting.add(u32::MAX);
     }
 
-    /// Wakes up to `count` threads that sleep, or are about to. No system call where there
-    /// are none.
+    /// Wakes up to `count` threads that sleep or are about to. No system call if there are none.
     #[inline]
     pub fn notify(&self, count: u32) {
         self.number.add(1);
@@ -112,7 +111,7 @@ impl<F: Futex> Notices<F> {
     }
 }
 
-/// A condition variable whose timed wait counts on CLOCK_MONOTONIC.
+/// A condition variable whose timed wait uses CLOCK_MONOTONIC.
 ///
 /// It belongs to one [`PiMutex`](super::PiMutex) at a time, which guards the condition.
 #[derive(Debug)]
@@ -128,7 +127,7 @@ impl Default for Condvar {
 }
 
 impl Condvar {
-    /// Makes a condition variable; it needs no memory of its own. Real-time safe.
+    /// Creates a condition variable; it allocates nothing. Real-time safe.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -136,16 +135,16 @@ impl Condvar {
         }
     }
 
-    /// Gives the mutex up, waits until notified or until an instant of CLOCK_MONOTONIC, in
-    /// ns, and takes the mutex back; false at the instant. A wait may end without a
-    /// notification: look at the condition again.
+    /// Unlocks the mutex, waits until notified or until an instant of CLOCK_MONOTONIC, in ns, and
+    /// locks the mutex again; false when the instant was reached. A wait may end without a
+    /// notification: check the condition again.
     ///
-    /// Real-time safe; one system call, and one more where another thread holds the mutex
-    /// when it is taken back, or waits for it when it is given up.
+    /// Real-time safe; one system call, and one more if another thread holds the mutex when it is
+    /// locked again, or waits for it when it is unlocked.
     ///
     /// # Errors
-    /// EOWNERDEAD, and nothing was done: the mutex is robust, and its value not made whole yet.
-    /// Else none in practice; the mutex is held all the same.
+    /// EOWNERDEAD: the mutex is robust, and its value was not made consistent yet; nothing was
+    /// done. No other error in practice; the mutex is held in any case.
     #[inline]
     pub fn wait_until<T: ?Sized>(
         &self,
@@ -153,7 +152,7 @@ impl Condvar {
         at_ns: u64,
     ) -> io::Result<bool> {
         if guard.owner_died() {
-            // Given up like that, no thread could ever take it again.
+            // Unlocked in this state, the mutex could never be locked again.
             return Err(io::Error::from_raw_os_error(libc::EOWNERDEAD));
         }
         let seen = self.notices.enlist();
@@ -161,43 +160,44 @@ impl Condvar {
         notified(slept)
     }
 
-    /// As [`Condvar::wait_until`], for as long as it takes. Real-time safe in the same way.
+    /// Like [`Condvar::wait_until`], without a time limit. Real-time safe in the same way.
     ///
     /// # Errors
-    /// As [`Condvar::wait_until`].
+    /// Those of [`Condvar::wait_until`].
     #[inline]
     pub fn wait<T: ?Sized>(&self, guard: &mut PiGuard<'_, T>) -> io::Result<()> {
         self.wait_until(guard, u64::MAX).map(drop)
     }
 
-    /// As [`Condvar::wait_until`], with a mutex of the C library, which the caller holds; at
-    /// `u64::MAX` for as long as it takes. Real-time safe in the same way.
+    /// Like [`Condvar::wait_until`], with a mutex of the C library that the caller holds;
+    /// `u64::MAX` means without a time limit. Real-time safe in the same way.
     ///
     /// # Safety
-    /// `mutex` is an initialised one of the type PTHREAD_MUTEX_ERRORCHECK.
+    /// `mutex` is initialised, with the type PTHREAD_MUTEX_ERRORCHECK.
     ///
     /// # Errors
-    /// EPERM, and nothing was done: the caller doesn't hold the mutex. EOWNERDEAD: it is robust,
-    /// is held, and is to be made consistent. What taking it back failed with: then it isn't held.
+    /// EPERM: the caller doesn't hold the mutex; nothing was done. EOWNERDEAD: the mutex is
+    /// robust, is held, and must be made consistent. The error of locking it again: then it isn't
+    /// held.
     pub unsafe fn wait_with(
         &self,
         mutex: *mut libc::pthread_mutex_t,
         at_ns: u64,
     ) -> io::Result<bool> {
         let seen = self.notices.enlist();
-        // SAFETY: initialised, by contract; this type refuses a thread that doesn't hold it.
+        // SAFETY: by contract initialised; this type refuses a thread that doesn't hold it.
         if let Err(error) = check_returned(unsafe { libc::pthread_mutex_unlock(mutex) }) {
             self.notices.withdraw();
             return Err(error);
         }
         let slept = self.notices.sleep(seen, at_ns);
-        // SAFETY: initialised, by contract, and given up above.
+        // SAFETY: by contract initialised, and unlocked above.
         check_returned(unsafe { libc::pthread_mutex_lock(mutex) })?;
         notified(slept)
     }
 
-    /// Wakes one waiting thread, that of the highest priority. Real-time safe; no system
-    /// call where none waits, else one. The condition was changed with the mutex held.
+    /// Wakes one waiting thread, the one with the highest priority. Real-time safe; no system
+    /// call if none waits, else one. Change the condition while holding the mutex.
     #[inline]
     pub fn notify_one(&self) {
         self.notices.notify(1);
@@ -210,7 +210,7 @@ impl Condvar {
     }
 }
 
-/// Whether the end of a sleep may have been a notification.
+/// Whether the sleep may have ended by a notification.
 #[inline]
 fn notified(slept: io::Result<()>) -> io::Result<bool> {
     match slept {
@@ -266,7 +266,7 @@ mod tests {
         std::thread::scope(|scope| {
             let mut guard = mutex.lock().unwrap();
             scope.spawn(|| *mutex.lock().unwrap() = 1);
-            // Nobody notifies: the other thread gets at the value all the same.
+            // No notification is sent: the other thread can lock the mutex during the wait.
             while *guard == 0 {
                 let soon = clock::now_ns() + 1_000_000;
                 condvar.wait_until(&mut guard, soon).unwrap();
@@ -276,10 +276,10 @@ mod tests {
         });
     }
 
-    /// A queue of one place with several threads at both ends: a wake-up that is lost
-    /// leaves somebody waiting for his limit of 20 s.
+    /// A queue with one place and several threads at both ends: after a lost wake-up a thread
+    /// waits until its limit of 20 s.
     #[test]
-    fn a_storm_of_notifications_loses_none() {
+    fn no_notification_is_lost_under_contention() {
         const EACH: u32 = 5_000;
         const PAIRS: u32 = 3;
         let place = PiMutex::new(None::<u32>).unwrap();

@@ -1,4 +1,4 @@
-//! Mutexes that outlive their holder: a thread that ends with one leaves it to the next.
+//! Robust mutexes: when the holder ends, the next thread can lock the mutex.
 #![expect(
     unsafe_code,
     reason = "a mutex of the C library, after its holder ended"
@@ -9,7 +9,7 @@ use std::io;
 use super::{PiGuard, PiMutex, fill_mutex_attributes};
 use crate::sys::check_returned;
 
-/// `PTHREAD_MUTEX_ROBUST` of glibc and musl alike.
+/// `PTHREAD_MUTEX_ROBUST`, the same in glibc and musl.
 const ROBUST: libc::c_int = 1;
 
 unsafe extern "C" {
@@ -22,43 +22,44 @@ unsafe extern "C" {
     fn pthread_mutex_consistent(mutex: *mut libc::pthread_mutex_t) -> libc::c_int;
 }
 
-/// As [`fill_mutex_attributes`], and PTHREAD_MUTEX_ROBUST: the thread that locks the mutex
-/// after its holder has ended gets it with EOWNERDEAD, and says by [`make_consistent`] that what it guards
-/// is whole again. Unlocked without that, it is ENOTRECOVERABLE from then on.
+/// Like [`fill_mutex_attributes`], with PTHREAD_MUTEX_ROBUST: the thread that locks the mutex
+/// after its holder has ended gets EOWNERDEAD with the lock, and declares the protected data
+/// consistent with [`make_consistent`]. If it unlocks without that, every later lock fails with
+/// ENOTRECOVERABLE.
 ///
 /// # Safety
-/// As [`fill_mutex_attributes`].
+/// Those of [`fill_mutex_attributes`].
 ///
 /// # Errors
-/// As [`fill_mutex_attributes`].
+/// Those of [`fill_mutex_attributes`].
 pub unsafe fn fill_robust_mutex_attributes(
     attributes: *mut libc::pthread_mutexattr_t,
 ) -> io::Result<()> {
-    // SAFETY: what the caller promises of the place is what that function asks for.
+    // SAFETY: both functions have the same contract for `attributes`.
     unsafe { fill_mutex_attributes(attributes) }?;
     // SAFETY: the attributes were initialised just now.
     check_returned(unsafe { pthread_mutexattr_setrobust(attributes, ROBUST) })
 }
 
-/// Says that what the mutex guards is whole, after a lock with EOWNERDEAD. Real-time safe: no
-/// system call.
+/// Declares the data that the mutex protects consistent, after a lock with EOWNERDEAD. Real-time
+/// safe: no system call.
 ///
 /// # Safety
 /// `mutex` is initialised, and the caller holds it.
 ///
 /// # Errors
-/// EINVAL: it is not robust, or its holder has not ended with it.
+/// EINVAL: it is not robust, or its previous holder did not end while holding it.
 pub unsafe fn make_consistent(mutex: *mut libc::pthread_mutex_t) -> io::Result<()> {
-    // SAFETY: initialised and held, by contract.
+    // SAFETY: by contract the mutex is initialised and held.
     check_returned(unsafe { pthread_mutex_consistent(mutex) })
 }
 
 impl<T> PiMutex<T> {
-    /// Makes an unlocked mutex that outlives a holder that ends without unlocking it, by
-    /// `pthread_exit` for one: the next lock succeeds, and [`PiGuard::owner_died`] tells. Where that
-    /// guard is dropped without [`PiGuard::make_consistent`], each later lock is refused with
-    /// ENOTRECOVERABLE; a thread that waits at a [`super::Condvar`] with it then can't take it back,
-    /// which ends the process. Not real-time safe (allocates).
+    /// Creates an unlocked mutex that survives a holder that ends without unlocking it, for
+    /// example by `pthread_exit`. The next lock succeeds, and [`PiGuard::owner_died`] returns
+    /// true. If that guard is dropped without [`PiGuard::make_consistent`], every later lock
+    /// fails with ENOTRECOVERABLE; a thread that waits at a [`super::Condvar`] with it can't lock
+    /// it again, which ends the process. Not real-time safe (allocates).
     ///
     /// # Errors
     /// ENOTSUP where the kernel has no priority inheritance.
@@ -68,14 +69,14 @@ impl<T> PiMutex<T> {
 }
 
 impl<T: ?Sized> PiGuard<'_, T> {
-    /// Whether the thread that held it before ended with it, so that the value is as that thread
-    /// left it; never where the mutex is not robust. Real-time safe.
+    /// Whether the previous holder ended while it held the mutex, so that the value is as that
+    /// thread left it; always false for a mutex that is not robust. Real-time safe.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         self.owner_died
     }
 
-    /// Says that the value is whole again after [`PiGuard::owner_died`]; else it does nothing.
+    /// Declares the value consistent after [`PiGuard::owner_died`]; otherwise does nothing.
     /// Real-time safe: no system call.
     ///
     /// # Errors
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutex_outlives_its_holder_and_the_next_one_is_told() {
+    fn the_next_holder_of_a_robust_mutex_learns_that_the_owner_died() {
         let mutex = PiMutex::robust(0).unwrap();
         assert!(!mutex.lock().unwrap().owner_died());
         leave_locked(&mutex, 5);
@@ -121,7 +122,7 @@ mod tests {
         leave_locked(&mutex, 6);
         let tried = mutex.try_lock().unwrap().expect("nobody alive holds it");
         assert!(tried.owner_died());
-        // Dropped as it is.
+        // Dropped without make_consistent.
         drop(tried);
         let number = |error: io::Error| error.raw_os_error();
         let refused = Some(libc::ENOTRECOVERABLE);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_doesn_t_give_up_what_is_not_whole() {
+    fn a_wait_with_an_inconsistent_mutex_keeps_it_locked() {
         let mutex = PiMutex::robust(0).unwrap();
         leave_locked(&mutex, 1);
         let mut guard = mutex.lock().unwrap();

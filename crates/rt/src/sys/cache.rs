@@ -1,9 +1,9 @@
-//! Requests to the processor's caches.
+//! Prefetches for the processor's caches.
 
-/// Asks for the cache line of an address, to be written to soon: a store that misses the caches
-/// waits until other processors gave the line up, and so do all stores after it. A hint: it
-/// faults nowhere, for any address, and changes no memory. Real-time safe: one instruction, which
-/// waits for nothing.
+/// Prefetches the cache line of an address for writing: a store that misses the caches waits
+/// until other processors release the line, and so do all later stores. Only a hint: it never
+/// faults, for any address, and changes no memory. Real-time safe: one instruction, which waits
+/// for nothing.
 #[inline(always)]
 pub fn prepare_write<T>(address: *const T) {
     arch::prepare_write(address.cast());
@@ -11,8 +11,8 @@ pub fn prepare_write<T>(address: *const T) {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod arch {
-    /// Processors without PREFETCHW take it for a NOP. The intrinsic would become PREFETCHT0,
-    /// since the architecture's first version lacks it: that one asks for a shared line.
+    /// Processors without PREFETCHW execute it as a NOP. Inline assembly, because the intrinsic
+    /// compiles to PREFETCHT0, which requests a shared line, for the architecture's baseline.
     #[inline(always)]
     pub(super) fn prepare_write(address: *const u8) {
         // SAFETY: the instruction raises no exception, and writes to no register or memory.

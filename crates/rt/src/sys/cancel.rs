@@ -1,19 +1,19 @@
-//! Cancellation of POSIX threads, kept away from Rust's frames.
+//! Disables the cancellation of POSIX threads during Rust's frames.
 //!
 //! `pthread_cancel` unwinds the thread at its next cancellation point: open, read, write, a
-//! sleep, a join. That must not happen below a frame of Rust's: one that C called can't be
-//! unwound and ends the process, and what it had locked or allocated would stay so. A function
-//! that C calls, and that comes to such a point, holds a [`Hold`] meanwhile; the request stays
-//! pending until the thread comes to a point of the program's own.
+//! sleep, a join. That must not happen below a Rust frame: a frame that C called can't be unwound
+//! and ends the process, and its locks and allocations would leak. A function that C calls and
+//! that reaches such a point holds a [`Hold`] meanwhile. The request stays pending until the
+//! thread reaches a cancellation point of the program.
 
 use std::marker::PhantomData;
 
-/// No cancellation of the calling thread until this is dropped.
+/// Disables cancellation of the calling thread until it is dropped.
 #[derive(Debug)]
 pub struct Hold {
     #[cfg(not(miri))]
     before: libc::c_int,
-    /// The state belongs to the thread.
+    /// Not Send: the state belongs to the thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -23,17 +23,17 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
-/// `PTHREAD_CANCEL_DISABLE` of glibc and musl alike.
+/// `PTHREAD_CANCEL_DISABLE`, the same in glibc and musl.
 #[cfg(not(miri))]
 const DISABLE: libc::c_int = 1;
 
-/// Holds cancellation of the calling thread off; in any state, and also within another hold. No
+/// Disables cancellation of the calling thread, whatever its state; holds may be nested. No
 /// system call.
 #[must_use = "cancellation is possible again when it is dropped"]
 pub fn hold() -> Hold {
     #[cfg(not(miri))]
     let mut before = 0;
-    // SAFETY: the state is one of the two that there are; the place is a live local.
+    // SAFETY: the state is one of the two valid ones; the pointer is to a live local.
     #[cfg(not(miri))]
     unsafe {
         pthread_setcancelstate(DISABLE, &mut before)
@@ -48,8 +48,8 @@ pub fn hold() -> Hold {
 #[cfg(not(miri))]
 impl Drop for Hold {
     fn drop(&mut self) {
-        // No cancellation point itself, and deferred cancellation acts at the next one alone.
-        // SAFETY: the state that `hold` found; NULL is allowed for the one before.
+        // Not a cancellation point itself: deferred cancellation acts at the next one.
+        // SAFETY: the state that `hold` saved; NULL is allowed for the old state.
         unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
     }
 }

@@ -1,7 +1,7 @@
-//! How much memory the control group of the process still allows.
+//! How much memory the cgroup of the process still allows.
 //!
-//! A group's limit answers with the OOM killer, not with ENOMEM: look first before much is taken at
-//! a time. Another process of the group may take it a moment later.
+//! At its limit a cgroup invokes the OOM killer instead of returning ENOMEM, so check before
+//! large allocations. Another process of the cgroup may take the memory a moment later.
 
 use std::fs;
 use std::io;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use super::cancel;
 
-/// The names of one version's files.
+/// The file names of one cgroup version.
 struct Names {
     limit: &'static str,
     usage: &'static str,
-    /// Lines of `memory.stat`: what is given up before anybody is killed.
+    /// Lines of `memory.stat`: memory that is reclaimed before the OOM killer runs.
     reclaimable: [&'static str; 2],
 }
 
@@ -28,9 +28,9 @@ const ONE: Names = Names {
     reclaimable: ["total_inactive_file", "total_active_file"],
 };
 
-/// The bytes that the process may still take before its memory control group, or one above it,
-/// kills somebody; `None` where none has a limit, or none is known. Not for a real-time thread:
-/// it reads files.
+/// The bytes that the process may still allocate before the OOM killer runs for its memory cgroup
+/// or a parent; `None` when there is no limit, or none is known. Not for a real-time thread: it
+/// reads files.
 #[must_use]
 pub fn memory_left() -> Option<u64> {
     let _held = cancel::hold();
@@ -46,17 +46,17 @@ pub fn memory_left() -> Option<u64> {
         of_version(&ONE, "cgroup", "memory", "memory"),
     ];
     let least = found.into_iter().flatten().min()?;
-    // What lies in other programs' anonymous memory may go to swap first.
+    // Anonymous memory may be swapped out first.
     Some(least.saturating_add(free_swap()))
 }
 
-/// ENOMEM where so many bytes, taken at once, would have the memory control group kill somebody, as
-/// far as that is known in advance. Not for a real-time thread: it reads files where they are many.
+/// Returns ENOMEM if allocating this many bytes at once would trigger the cgroup's OOM killer, as
+/// far as that is known in advance. Not for a real-time thread: for large sizes it reads files.
 ///
 /// # Errors
 /// ENOMEM.
 pub fn allows(bytes: usize) -> io::Result<()> {
-    /// No more is looked at: it comes and goes with each call of malloc.
+    /// Smaller sizes aren't checked: that much changes with each call of malloc.
     const LITTLE: usize = 1 << 20;
     if bytes > LITTLE && memory_left().is_some_and(|left| left < bytes as u64) {
         return Err(io::Error::from_raw_os_error(libc::ENOMEM));
@@ -64,7 +64,7 @@ pub fn allows(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a hierarchy is mounted.
+/// The mount point of a hierarchy.
 fn mounted(mounts: &str, kind: &str, option: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -74,7 +74,7 @@ fn mounted(mounts: &str, kind: &str, option: &str) -> Option<PathBuf> {
     })
 }
 
-/// The group of the process among those of a hierarchy, `ID:CONTROLLERS:/PATH`.
+/// The cgroup of the process in `ID:CONTROLLERS:/PATH` lines.
 fn group_of<'a>(groups: &'a str, controllers: &str) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -87,10 +87,10 @@ fn group_of<'a>(groups: &'a str, controllers: &str) -> Option<&'a str> {
     })
 }
 
-/// The least that the group and those above it allow.
+/// The minimum over the cgroup and its parents.
 fn left_from(root: &Path, group: &str, names: &Names) -> Option<u64> {
     let mut folder = root.join(group.trim_start_matches('/'));
-    // In a container the path may be that of outside, and the root is the group itself.
+    // In a container the path may be the host's; then the root is the cgroup itself.
     if !folder.exists() {
         folder = root.to_owned();
     }
@@ -110,7 +110,7 @@ fn left_in(folder: &Path, names: &Names) -> Option<u64> {
         let text = fs::read_to_string(folder.join(name)).ok()?;
         text.trim().parse().ok()
     };
-    // "max" is no number; version 1 writes 2^63 for it, down to a page.
+    // "max" isn't a number; version 1 writes 2^63, rounded down to a page.
     let limit = number(names.limit).filter(|&limit| limit < 1 << 62)?;
     let usage = number(names.usage)?;
     let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_and_the_mount_are_found() {
+    fn the_cgroup_and_its_mount_point_are_parsed() {
         let groups = "9:name=systemd:/\n4:cpu,memory:/box/a:b\n0::/slice\n";
         assert_eq!(group_of(groups, ""), Some("/slice"));
         assert_eq!(group_of(groups, "memory"), Some("/box/a:b"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_the_groups_counts_without_what_can_be_reclaimed() {
+    fn the_lowest_limit_counts_and_reclaimable_memory_is_free() {
         let root = std::env::temp_dir().join(format!("punctual-cgroup-{}", std::process::id()));
         let inner = root.join("slice/inner");
         fs::create_dir_all(&inner).unwrap();

@@ -1,11 +1,11 @@
-//! What the loaded objects say of themselves.
+//! Information about the loaded ELF objects.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of thread-local storage of all objects that are loaded, counted once: what is opened
-/// later has its own outside of the threads' stacks. glibc and musl put it at the top of each
+/// Bytes of thread-local storage of all objects that are loaded at the first call; objects opened
+/// later have theirs outside of the threads' stacks. glibc and musl put it at the top of each
 /// stack. Real-time safe after a first call.
 #[must_use]
 pub fn thread_local_bytes() -> usize {
@@ -16,14 +16,15 @@ pub fn thread_local_bytes() -> usize {
         return known;
     }
     let mut sum = 0_usize;
-    // SAFETY: `add` is called during this call alone, with a pointer to `sum`.
+    // SAFETY: `add` is called only during this call, with a pointer to `sum`.
     unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut sum).cast()) };
     KNOWN.store(sum, Ordering::Relaxed);
     sum
 }
 
-/// The addresses of the shared library that `address` is in; `None` where that is the program
-/// itself, or nothing that was loaded. Not for a real-time thread: it waits for the loader.
+/// The address range of the shared library that contains `address`; `None` for the program
+/// itself, or when no loaded object contains it. Not for a real-time thread: it waits for the
+/// loader.
 #[must_use]
 pub fn library_of(address: usize) -> Option<Range<usize>> {
     let mut wanted = Wanted {
@@ -31,7 +32,7 @@ pub fn library_of(address: usize) -> Option<Range<usize>> {
         is_first: true,
         found: None,
     };
-    // SAFETY: `look` is called during this call alone, with a pointer to `wanted`.
+    // SAFETY: `look` is called only during this call, with a pointer to `wanted`.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut wanted).cast()) };
     wanted.found
 }
@@ -44,20 +45,20 @@ struct Wanted {
 }
 
 /// # Safety
-/// `object` is one that dl_iterate_phdr passes, during the call.
+/// `object` is the argument of a dl_iterate_phdr callback, during the call.
 unsafe fn headers_of<'call>(object: *const libc::dl_phdr_info) -> &'call [libc::Elf64_Phdr] {
     // SAFETY: the C library gives a filled struct, which lives during the call.
     let object = unsafe { &*object };
-    // SAFETY: it has this many program headers, mapped while it is called.
+    // SAFETY: the object has this many program headers, mapped during the callback.
     unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) }
 }
 
 unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, wanted: *mut c_void) -> c_int {
-    // SAFETY: `library_of` gave the place, which nobody else uses meanwhile.
+    // SAFETY: `library_of` passed the pointer, and uses the value only after the call.
     let wanted = unsafe { &mut *wanted.cast::<Wanted>() };
-    // SAFETY: the C library's argument.
+    // SAFETY: the C library passed `object` to this callback.
     let headers = unsafe { headers_of(object) };
-    // SAFETY: a field of the C library's argument.
+    // SAFETY: the C library's struct is live during the callback.
     let base = unsafe { (*object).dlpi_addr } as usize;
     let loaded = headers.iter().filter(|it| it.p_type == libc::PT_LOAD);
     let ranges = loaded.map(|it| {
@@ -76,14 +77,14 @@ unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, wanted: *mu
 }
 
 unsafe extern "C" fn add(object: *mut libc::dl_phdr_info, _: usize, sum: *mut c_void) -> c_int {
-    // SAFETY: the C library's argument.
+    // SAFETY: the C library passed `object` to this callback.
     let headers = unsafe { headers_of(object) };
     let bytes: usize = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_TLS)
         .map(|header| (header.p_memsz as usize).next_multiple_of((header.p_align as usize).max(1)))
         .sum();
-    // SAFETY: `thread_local_bytes` gave the place, which nobody else uses meanwhile.
+    // SAFETY: `thread_local_bytes` passed the pointer, and uses the value only after the call.
     unsafe { *sum.cast::<usize>() += bytes };
     0
 }
@@ -93,14 +94,14 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn the_program_itself_is_no_library() {
+    fn the_program_itself_is_not_reported_as_a_library() {
         let own = super::library_of as *const () as usize;
         assert_eq!(super::library_of(own), None);
         assert_eq!(super::library_of(1), None);
     }
 
     #[test]
-    fn the_programs_own_storage_is_counted() {
+    fn the_thread_local_storage_of_the_program_is_counted() {
         thread_local! {
             static LARGE: Cell<[u8; 10_000]> = const { Cell::new([0; 10_000]) };
         }

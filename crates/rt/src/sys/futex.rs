@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 use super::check;
 use super::time::timespec;
 
-/// Waits on a futex word until it changes from `expected`, is woken, or until an
-/// instant of CLOCK_MONOTONIC; `u64::MAX` is no instant, and arms no timer. Real-time safe; one
+/// Waits on a futex word until it changes from `expected`, is woken, or until an instant of
+/// CLOCK_MONOTONIC; `u64::MAX` means without a time limit, and arms no timer. Real-time safe; one
 /// system call.
 ///
 /// # Errors
@@ -20,7 +20,7 @@ pub fn wait_until(word: &AtomicU32, expected: u32, at_ns: u64) -> io::Result<()>
         u64::MAX => std::ptr::null(),
         _ => std::ptr::from_ref(&at),
     };
-    // FUTEX_WAIT_BITSET takes an absolute time, and CLOCK_MONOTONIC unless told otherwise.
+    // FUTEX_WAIT_BITSET takes an absolute time, on CLOCK_MONOTONIC by default.
     // SAFETY: the word and the time outlive the call; the kernel only reads them.
     let result = unsafe {
         libc::syscall(
@@ -36,8 +36,8 @@ pub fn wait_until(word: &AtomicU32, expected: u32, at_ns: u64) -> io::Result<()>
     check(result as libc::c_int).map(drop)
 }
 
-/// Waits on a futex word until it is woken or doesn't hold `expected`, or a signal handler ran:
-/// the caller looks at the word again. Real-time safe; one system call.
+/// Waits on a futex word until it is woken, doesn't hold `expected`, or a signal handler ran: the
+/// caller checks the word again. Real-time safe; one system call.
 pub fn wait(word: &AtomicU32, expected: u32) {
     // SAFETY: the word outlives the call; the kernel only reads it.
     unsafe {
@@ -51,18 +51,18 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     };
 }
 
-/// Wakes up to `count` threads that wait on a futex word, those of the highest priority
-/// first. Real-time safe; one system call, bounded by their number.
+/// Wakes up to `count` threads that wait on a futex word, those of the highest priority first.
+/// Real-time safe; one system call, bounded by their number.
 #[inline]
 pub fn wake(word: &AtomicU32, count: u32) {
     wake_at(word.as_ptr() as usize, count);
 }
 
-/// As [`wake`], for a word that may be gone by now: then nobody waits at its address, or one who
-/// looks at its own word again.
+/// Like [`wake`], for a word that may no longer exist. Then no thread waits at its address, or
+/// one that checks its own word again.
 #[inline]
 pub fn wake_at(address: usize, count: u32) {
-    // SAFETY: the kernel takes the address alone, to compare it with those that are waited at.
+    // SAFETY: the kernel only compares the address with those of waiting threads.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

@@ -1,8 +1,8 @@
-//! Memory mappings, as the kernel offers them.
+//! Memory mappings of the kernel.
 //!
-//! Every call here takes `mmap_lock` of the process, for writing or for reading, and may
-//! wait behind another thread that maps or faults: none of them is for a real-time thread,
-//! except [`page_size`].
+//! Every call here takes the process's `mmap_lock`, for writing or for reading, and may wait
+//! behind another thread that maps or faults: none is for a real-time thread, except
+//! [`page_size`].
 
 use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
@@ -13,7 +13,7 @@ use super::maps::writable_down_to;
 /// A number as `errno` holds it, e.g. `libc::ENOMEM`.
 pub type Errno = c_int;
 
-/// What a thread may do with pages.
+/// The access that a thread has to pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Any access ends in SIGSEGV.
@@ -42,7 +42,7 @@ pub fn page_size() -> usize {
 pub fn errno() -> Errno {
     // SAFETY: __errno_location has no precondition and always returns the thread's own.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is valid for the life of the thread that asks.
+    // SAFETY: the pointer is valid for the life of the calling thread.
     unsafe { *place }
 }
 
@@ -50,19 +50,19 @@ pub fn errno() -> Errno {
 pub fn set_errno(number: Errno) {
     // SAFETY: __errno_location has no precondition and always returns the thread's own.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is valid for the life of the thread that asks.
+    // SAFETY: the pointer is valid for the life of the calling thread.
     unsafe { *place = number };
 }
 
-/// Takes `len` bytes of address space that nobody can access yet.
+/// Reserves `len` bytes of address space without access.
 ///
 /// # Errors
-/// ENOMEM when the address space, `RLIMIT_AS` or `vm.max_map_count` is used up; EAGAIN when
-/// memory is locked for the future and `RLIMIT_MEMLOCK` would be exceeded.
+/// ENOMEM when the address space, `RLIMIT_AS` or `vm.max_map_count` is exhausted; EAGAIN when
+/// future mappings are locked and `RLIMIT_MEMLOCK` would be exceeded.
 pub fn reserve(len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing
-    // that exists.
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice affects no existing
+    // memory.
     let place = unsafe { libc::mmap(null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
     if place == libc::MAP_FAILED {
         return Err(errno());
@@ -70,27 +70,27 @@ pub fn reserve(len: usize) -> Result<NonNull<u8>, Errno> {
     NonNull::new(place.cast()).ok_or(libc::ENOMEM)
 }
 
-/// Changes what may be done with whole pages.
+/// Changes the access to whole pages.
 ///
 /// # Errors
 /// ENOMEM when the split would exceed `vm.max_map_count` or the memory can't be committed.
 ///
 /// # Safety
-/// `place..place + len` is whole pages of a mapping that the caller owns, and no reference
-/// into it is used against the new access.
+/// `place..place + len` is whole pages of a mapping that the caller owns, and no reference into
+/// it violates the new access.
 pub unsafe fn protect(place: NonNull<u8>, len: usize, access: Access) -> Result<(), Errno> {
     let bits = match access {
         Access::None => libc::PROT_NONE,
         Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
     };
-    // SAFETY: the caller owns these pages and promises that the change is sound.
+    // SAFETY: by contract the caller owns the pages, and no reference violates the new access.
     match unsafe { libc::mprotect(place.as_ptr().cast(), len, bits) } {
         0 => Ok(()),
         _ => Err(errno()),
     }
 }
 
-/// Makes writable pages present, as if each had been written, without changing them.
+/// Prefaults writable pages as if each had been written, without changing them.
 ///
 /// Uses `MADV_POPULATE_WRITE`, and touches each page where the kernel is older than Linux 5.14
 /// and doesn't know it.
@@ -99,8 +99,7 @@ pub unsafe fn protect(place: NonNull<u8>, len: usize, access: Access) -> Result<
 /// ENOMEM when memory is short or a part is not mapped, EFAULT when a part is not writable.
 ///
 /// # Safety
-/// `place..place + len` is whole pages, and where they are mapped they are the caller's to
-/// write.
+/// `place..place + len` is whole pages, and the caller may write to those that are mapped.
 pub unsafe fn populate(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
     loop {
         // SAFETY: MADV_POPULATE_WRITE never changes the content of a page.
@@ -110,7 +109,7 @@ pub unsafe fn populate(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
         }
         match errno() {
             libc::EINTR | libc::EAGAIN => {}
-            // Memory that must not be written, or a kernel that doesn't know the advice.
+            // The memory isn't writable, or the kernel doesn't know the advice.
             libc::EINVAL if knows_populate() => return Err(libc::EFAULT),
             libc::EINVAL => break,
             other => return Err(other),
@@ -120,41 +119,42 @@ pub unsafe fn populate(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
     if writable_down_to(low, low + len) != low {
         return Err(libc::EFAULT);
     }
-    // SAFETY: all of it is mapped readable and writable, as was just seen.
+    // SAFETY: all of it is mapped readable and writable, as checked above.
     unsafe { touch(place, len) };
     Ok(())
 }
 
-/// Whether the kernel knows `MADV_POPULATE_WRITE`: it looks at the advice before the length.
+/// Whether the kernel knows `MADV_POPULATE_WRITE`: it checks the advice before the length.
 pub fn knows_populate() -> bool {
-    // SAFETY: no byte is advised upon.
+    // SAFETY: the length is 0.
     unsafe { libc::madvise(null_mut(), 0, libc::MADV_POPULATE_WRITE) == 0 }
 }
 
-/// Writes to each page what is there, so that each is present.
+/// Writes the present value back to each page, so that each is present.
 ///
 /// # Safety
 /// `place..place + len` is mapped readable and writable.
 pub unsafe fn touch(place: NonNull<u8>, len: usize) {
     for offset in (0..len).step_by(page_size()) {
-        // SAFETY: offset < len, so the byte lies in the caller's mapping.
+        // SAFETY: offset < len, so the byte is in the range.
         let byte = unsafe { place.add(offset) };
-        // SAFETY: the byte is mapped, and read and written as one, for a thread may run there.
+        // SAFETY: by contract the byte is mapped; read and written atomically, for a thread may
+        // run there.
         let byte = unsafe { AtomicU8::from_ptr(byte.as_ptr()) };
         byte.fetch_or(0, Ordering::Relaxed);
     }
 }
 
-/// Gives whole pages back to the kernel.
+/// Unmaps whole pages.
 ///
 /// # Errors
-/// ENOMEM when the hole would split a mapping beyond `vm.max_map_count`.
+/// ENOMEM when splitting the mapping would exceed `vm.max_map_count`.
 ///
 /// # Safety
 /// `place..place + len` is whole pages of a mapping that the caller owns, and nothing uses
 /// them any more.
 pub unsafe fn unmap(place: NonNull<u8>, len: usize) -> Result<(), Errno> {
-    // SAFETY: the caller owns the pages and nothing uses them.
+    // SAFETY: by contract the caller owns the pages and nothing uses them any more.
     match unsafe { libc::munmap(place.as_ptr().cast(), len) } {
         0 => Ok(()),
         _ => Err(errno()),

@@ -1,7 +1,7 @@
-//! What of the process is mapped, as `/proc/self/maps` lists it.
+//! The memory mappings of the process, as listed in `/proc/self/maps`.
 //!
-//! Read piece by piece into a small buffer: callers may stand before `malloc`, and on stacks of
-//! 32 KB. Nothing here is for a real-time thread.
+//! Read piece by piece into a small buffer: callers may run before `malloc` works, and on stacks
+//! of 32 KB. Nothing here is for a real-time thread.
 
 use std::ffi::c_int;
 use std::ops::ControlFlow;
@@ -14,33 +14,33 @@ use super::map::{Errno, errno};
 pub struct Mapping {
     /// Its lowest address.
     pub low: usize,
-    /// The first address above it.
+    /// Whether it is readable and writable.
     pub high: usize,
     /// Whether it may be read and written.
     pub writable: bool,
-    /// Where it begins in its file.
+    /// Its offset in its file.
     pub offset: u64,
-    /// The number of its file; 0 where it has none.
+    /// The inode of its file; 0 when it has none.
     pub inode: u64,
 }
 
-/// Room for the longest path that the kernel writes, as much of it as a reader wants.
+/// A buffer for a path: as much as the reader needs, at most the kernel's longest.
 pub type Path<'a> = &'a mut [u8];
 
-/// Shows the mappings of the process to `see`, by ascending address, until it breaks.
-/// Not for a real-time thread: it reads a file.
+/// Calls `see` for each mapping of the process, by ascending address, until it breaks. Not for a
+/// real-time thread: it reads a file.
 ///
 /// # Errors
-/// Where `/proc` can't be read.
+/// When `/proc` can't be read.
 pub fn each<R>(mut see: impl FnMut(Mapping) -> ControlFlow<R>) -> Result<Option<R>, Errno> {
     each_named(&mut [0; 2048], &mut [], |mapping, _| see(mapping))
 }
 
-/// As [`each`], in memory of the caller's; the path, or the kernel's word for what has none
-/// (`[stack]`), is cut at the end of `path`. Async-signal-safe.
+/// Like [`each`], in the caller's memory; the path, or the kernel's name for a mapping without
+/// one (`[stack]`), is cut at the end of `path`. Async-signal-safe.
 ///
 /// # Errors
-/// Where `/proc` can't be read.
+/// When `/proc` can't be read.
 pub fn each_named<R>(
     buffer: &mut [u8],
     path: Path<'_>,
@@ -67,7 +67,7 @@ fn read_all<R>(
 ) -> Result<Option<R>, Errno> {
     let mut lines = Lines::default();
     loop {
-        // SAFETY: the buffer has as many bytes.
+        // SAFETY: the kernel writes at most the buffer's size.
         let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
         let got = match usize::try_from(got) {
             Ok(0) => return Ok(None),
@@ -94,7 +94,7 @@ struct Lines {
     high: usize,
     offset: u64,
     inode: u64,
-    /// How many bits were read, and the first two of them.
+    /// The number of permission characters read, and the first two of them.
     bits: usize,
     access: [u8; 2],
     path: usize,
@@ -113,7 +113,7 @@ enum Part {
 }
 
 impl Lines {
-    /// The mapping of a line that ends with this byte, and the length of its path.
+    /// The mapping of the line that ends with this byte, and the length of its path.
     fn take(&mut self, byte: u8, path: &mut [u8]) -> Option<(Mapping, usize)> {
         if byte == b'\n' {
             let line = std::mem::take(self);
@@ -149,7 +149,7 @@ impl Lines {
             (Part::Inode, _) => {
                 self.inode = self.inode.wrapping_mul(10).wrapping_add(digit(10));
             }
-            // Blanks stand before it.
+            // Spaces precede the path.
             (Part::Path, b' ') if self.path == 0 => {}
             (Part::Path, _) => {
                 if let Some(place) = path.get_mut(self.path) {
@@ -162,7 +162,7 @@ impl Lines {
     }
 }
 
-/// The mapping that `address` is in. Not for a real-time thread: it reads a file.
+/// The mapping that contains `address`. Not for a real-time thread: it reads a file.
 #[must_use]
 pub fn around(address: usize) -> Option<Mapping> {
     each(|mapping| {
@@ -175,8 +175,8 @@ pub fn around(address: usize) -> Option<Mapping> {
     .ok()?
 }
 
-/// The lowest address, `low` or above, from which on all is writable up to `high`; `high` where
-/// nothing right below it is. Not for a real-time thread: it reads a file.
+/// The lowest address, at least `low`, from which everything up to `high` is writable; `high` if
+/// the memory right below it isn't. Not for a real-time thread: it reads a file.
 #[must_use]
 pub fn writable_down_to(low: usize, high: usize) -> usize {
     let (mut from, mut upto) = (high, low);
@@ -191,7 +191,7 @@ pub fn writable_down_to(low: usize, high: usize) -> usize {
             from = high;
             upto = mapping.high;
         } else {
-            // A hole begins anew, as a mapping that can't be written does.
+            // A hole restarts the search, like a mapping that isn't writable.
             if from == high || mapping.low != upto {
                 from = mapping.low.max(low);
             }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_and_rubbish_is_left_out() {
+    fn valid_lines_are_parsed_and_invalid_ones_are_ignored() {
         let text = "1000-3000 rw-p 0 0 0\n3000-4000 ---p 2000 fd:01 77       /a b\nrubbish\n\n\
                     4000-6000 r--p 0 00:00 0      [stack]\n";
         let mapping = |low, high, writable, offset, inode| Mapping {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn the_programs_own_mappings_are_found() {
+    fn the_stack_and_the_code_of_the_program_are_found() {
         let word = 7_u64;
         let here = (&raw const word) as usize;
         let found = around(here).unwrap();
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(around(1), None);
         let page = found.low;
         assert_eq!(writable_down_to(page, here), page);
-        // Code can't be written, and nothing is right below a mapping of its own.
+        // Code isn't writable, and the mapping of the stack has nothing right below it.
         let code = read as *const () as usize;
         assert_eq!(writable_down_to(code - 1, code + 1), code + 1);
         assert_eq!(writable_down_to(0, 4096), 4096);

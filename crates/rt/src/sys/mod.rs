@@ -1,7 +1,7 @@
-//! Raw system calls: the one place of this crate that talks to the kernel.
+//! Raw system calls: the only place of this crate that talks to the kernel.
 //!
-//! Each function returns `io::Result` with the kernel's errno untouched, so that
-//! callers can say how to fix it.
+//! Each function returns `io::Result` with the kernel's errno unchanged, so that callers can
+//! explain how to fix it.
 #![expect(
     unsafe_code,
     reason = "raw system calls, and the C library's functions"
@@ -37,7 +37,7 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Turns the convention of the pthread family (the error is the result) into a `Result`.
+/// Turns the convention of the pthread functions (they return the error) into a `Result`.
 #[inline]
 pub(crate) fn check_returned(result: libc::c_int) -> io::Result<()> {
     if result == 0 {
@@ -47,7 +47,7 @@ pub(crate) fn check_returned(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Out of the way of loops that meet no error.
+/// A separate function, to keep it out of loops that meet no error.
 #[cold]
 fn refused(errno: libc::c_int) -> io::Error {
     io::Error::from_raw_os_error(errno)
@@ -55,11 +55,11 @@ fn refused(errno: libc::c_int) -> io::Error {
 
 /// A boxed value of all-zero bytes, for the C library's structs.
 pub(crate) fn zeroed_boxed<T: PlainC>() -> Box<T> {
-    // SAFETY: `PlainC` promises that all-zero bytes are a valid value.
+    // SAFETY: all-zero bytes are a valid value of every `PlainC` type.
     Box::new(unsafe { std::mem::zeroed() })
 }
 
-/// C structs of which all-zero bytes are a valid value.
+/// C structs for which all-zero bytes are a valid value.
 ///
 /// # Safety
 /// All-zero bytes must be a valid value of the type.
@@ -67,5 +67,5 @@ pub(crate) unsafe trait PlainC {}
 
 // SAFETY: plain C data without references; zero is valid for each.
 unsafe impl PlainC for libc::pthread_mutexattr_t {}
-// SAFETY: a mutex of C in a cell; it is plain data, and zero is valid for it.
+// SAFETY: a plain C union of integers; all-zero bytes are a valid value.
 unsafe impl PlainC for std::cell::UnsafeCell<libc::pthread_mutex_t> {}

@@ -1,5 +1,4 @@
-//! Hardware breakpoints, counters of a CPU and probes in programs, as `perf_event_open` offers
-//! them.
+//! Hardware breakpoints, counters of a CPU and probes in programs, by `perf_event_open`.
 
 use std::ffi::CStr;
 use std::io;
@@ -7,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::check;
 
-/// The kernel's `struct perf_event_attr`, in the size that has `sig_data` (128 bytes).
+/// The kernel's `struct perf_event_attr`, in the version with `sig_data` (128 bytes).
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -44,37 +43,38 @@ const REMOVE_ON_EXEC: u64 = 1 << 36;
 const SIGTRAP: u64 = 1 << 37;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
-/// A breakpoint to be set.
+/// The parameters of a breakpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breakpoint {
-    /// The first byte that is watched, aligned to `length`.
+    /// The first watched byte, aligned to `length`.
     pub address: usize,
     /// 1, 2, 4 or 8 bytes.
     pub length: usize,
-    /// Reads too, not writes alone.
+    /// Whether reads count too, and not only writes.
     pub reads: bool,
-    /// Each hit ends in SIGTRAP on the thread that hit, at once; else hits are counted.
+    /// Whether each hit immediately sends SIGTRAP to the thread that hit; otherwise hits are
+    /// counted.
     pub signal: bool,
-    /// What the signal carries, beside the address.
+    /// The value that the signal carries, besides the address.
     pub data: u64,
 }
 
-/// Sets a breakpoint for one thread of this process (0: the caller), and those that it
-/// starts from then on. What the kernel does on the thread's behalf isn't seen.
+/// Sets a breakpoint for one thread of this process (0: the caller) and for threads that it
+/// starts later. Accesses that the kernel makes on the thread's behalf aren't seen.
 ///
 /// Not real-time safe: it allocates in the kernel and may interrupt other CPUs.
 ///
 /// # Errors
 /// ENOSPC when the slots are used up, EINVAL for a length or an alignment that the hardware
-/// hasn't or a kernel without signals (before 5.13), ENOENT, ENODEV or EOPNOTSUPP without
-/// such hardware, ESRCH for a dead thread, EACCES or EPERM when `perf_event_paranoid` or a
-/// security policy forbids it.
+/// doesn't support or a kernel without signals (before 5.13), ENOENT, ENODEV or EOPNOTSUPP
+/// without such hardware, ESRCH for a dead thread, EACCES or EPERM when `perf_event_paranoid` or
+/// a security policy forbids it.
 pub fn set_breakpoint(tid: libc::pid_t, breakpoint: &Breakpoint) -> io::Result<OwnedFd> {
     const HW_BREAKPOINT_R: u32 = 1;
     const HW_BREAKPOINT_W: u32 = 2;
     let mut flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
     if breakpoint.signal {
-        // The kernel accepts signals for threads of one process alone, and no others.
+        // The kernel supports signals only for threads of one process.
         flags |= SIGTRAP | REMOVE_ON_EXEC | INHERIT | INHERIT_THREAD;
     }
     let attributes = Attributes {
@@ -91,9 +91,9 @@ pub fn set_breakpoint(tid: libc::pid_t, breakpoint: &Breakpoint) -> io::Result<O
     open(&attributes, tid, -1)
 }
 
-/// A counter of a CPU's own, whichever thread runs there. `kind` is the number that the kernel gave
-/// the counters of that sort (`/sys/bus/event_source/devices/*/type`), `config` which of them it
-/// is. [`hits`] reads it.
+/// Opens a counter of a CPU, whichever thread runs there. `kind` is the kernel's type number of
+/// the counters (`/sys/bus/event_source/devices/*/type`), `config` selects one of them. [`hits`]
+/// reads it.
 ///
 /// Not real-time safe: it allocates in the kernel.
 ///
@@ -110,29 +110,30 @@ pub fn count_on_cpu(kind: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
     open(&attributes, -1, cpu as libc::c_int)
 }
 
-/// A place in a program's file at which the kernel is to be told.
+/// A location in a program's file that the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe<'a> {
     /// The file.
     pub path: &'a CStr,
-    /// Bytes from the file's beginning to the instruction.
+    /// Offset of the instruction in the file.
     pub offset: u64,
-    /// Where the function returns to instead, each time that it was entered there.
+    /// Whether to report the return of the function instead, for each entry at that place.
     pub returns: bool,
-    /// Bytes from the file's beginning to a 16-bit count that is to be above 0 meanwhile; 0 for
+    /// Offset in the file of a 16-bit counter that the kernel keeps above 0 meanwhile; 0 for
     /// none.
     pub semaphore: u32,
 }
 
-/// Sets a probe in the program that `tid` is a thread of: all its threads pass it, for as long
-/// as that thread lives. `kind` is the number that the kernel gave its probes
-/// (`/sys/bus/event_source/devices/uprobe/type`). Where no instruction begins at the place, the
-/// program is destroyed.
+/// Sets a probe in the program of the thread `tid`: it fires for all threads of the program, as
+/// long as `tid` lives. `kind` is the kernel's type number of probes
+/// (`/sys/bus/event_source/devices/uprobe/type`). If no instruction begins at the place, the
+/// program's code is corrupted.
 ///
 /// Not real-time safe: it allocates in the kernel and stops the program for a moment.
 ///
 /// # Errors
-/// ENOENT when the file is gone, EINVAL when it can't be probed there, ESRCH for a dead thread,
+/// ENOENT when the file no longer exists, EINVAL when it can't be probed there, ESRCH for a dead
+/// thread,
 /// EACCES or EPERM without CAP_PERFMON or CAP_SYS_ADMIN.
 pub fn set_probe(tid: libc::pid_t, kind: u32, probe: &Probe<'_>) -> io::Result<OwnedFd> {
     let attributes = Attributes {
@@ -148,9 +149,9 @@ pub fn set_probe(tid: libc::pid_t, kind: u32, probe: &Probe<'_>) -> io::Result<O
 
 fn open(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads `size` bytes of a live struct of that size, and a path, which
-    // `Probe` borrows, up to its zero. A breakpoint that isn't the kernel's changes nothing but
-    // the thread's debug registers, a counter nothing at all, and a probe code that the caller
-    // answers for, of another program.
+    // `Probe` borrows, up to its zero. A user-space breakpoint changes only the thread's debug
+    // registers, a counter changes nothing, and a probe changes code of another program, for
+    // which the caller is responsible.
     let descriptor = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -162,12 +163,12 @@ fn open(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_int) -> io::Resu
         )
     };
     let descriptor = check(descriptor as libc::c_int)?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// How often a breakpoint was hit, one that sends no signals; or what a counter has come to.
-/// One system call.
+/// The number of hits of a breakpoint that sends no signals, or the value of a counter. One
+/// system call.
 ///
 /// # Errors
 /// None in practice.

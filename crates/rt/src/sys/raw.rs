@@ -1,11 +1,11 @@
-//! The system call that a periodic loop makes, without the C library in between.
+//! The system call of a periodic loop, without the C library.
 //!
-//! For the C library `clock_nanosleep` is a cancellation point: each call takes
-//! some 60 instructions of preparation, as many as all else in a loop. One seam
-//! per architecture; where there is none, the C library's `syscall` makes the call, which is no
-//! cancellation point either.
+//! In the C library `clock_nanosleep` is a cancellation point: each call needs some 60
+//! instructions of preparation, as many as the rest of a loop. There is one implementation per
+//! architecture; on others the C library's `syscall` makes the call, which is no cancellation
+//! point either.
 
-/// Sleeps until an absolute time on a clock; the kernel's answer, an errno or 0.
+/// Sleeps until an absolute time on a clock; returns the kernel's result, an errno or 0.
 #[inline]
 pub(super) fn clock_nanosleep_until(clock: libc::clockid_t, at: &libc::timespec) -> libc::c_int {
     arch::clock_nanosleep_until(clock, at)
@@ -21,9 +21,9 @@ mod arch {
         at: &libc::timespec,
     ) -> libc::c_int {
         let result: libc::c_long;
-        // SAFETY: clock_nanosleep reads the timespec, which outlives the call, and
-        // writes no remainder for a null pointer. The kernel keeps all registers
-        // but rax, rcx and r11, leaves the stack alone, and its flags are assumed lost.
+        // SAFETY: clock_nanosleep reads the timespec, which outlives the call, and writes no
+        // remainder to a null pointer. The kernel preserves all registers except rax, rcx and
+        // r11, and the stack; the flags are declared clobbered.
         unsafe {
             asm!(
                 "syscall",
@@ -51,10 +51,9 @@ mod arch {
         at: &libc::timespec,
     ) -> libc::c_int {
         let result: libc::c_long;
-        // SAFETY: clock_nanosleep reads the timespec, which outlives the call, and
-        // writes no remainder for a null pointer. The kernel keeps all registers
-        // but x0 and leaves the stack alone; what it may drop of SVE's is not
-        // kept over calls either.
+        // SAFETY: clock_nanosleep reads the timespec, which outlives the call, and writes no
+        // remainder to a null pointer. The kernel preserves all registers except x0, and the
+        // stack; SVE state that it may discard isn't preserved over function calls either.
         unsafe {
             asm!(
                 "svc 0",
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_answers_as_it_does_to_the_c_library() {
+    fn the_raw_call_and_the_c_library_return_the_same() {
         for (clock, nanoseconds) in [
             (libc::CLOCK_MONOTONIC, 1),
             (libc::CLOCK_MONOTONIC, -1),

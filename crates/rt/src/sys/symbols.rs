@@ -1,19 +1,18 @@
-//! Names of functions, as an ELF file's symbol tables tell them.
+//! Function names from an ELF file's symbol tables.
 //!
-//! The file is read piece by piece into memory of the caller's: nothing is allocated, nothing is
-//! mapped that another process could cut short, and whatever the file holds, what is read of it
-//! is bounded. 64 bits, in the byte order of this machine. Nothing here is for a real-time thread.
-//!
-//! Hence not the crate `object`: it lends slices of what it reads for as long as the file, which
-//! takes the whole file in memory or a cache that allocates.
+//! The file is read piece by piece into memory of the caller: nothing is allocated, nothing is
+//! mapped that another process could truncate, and reading is bounded whatever the file contains.
+//! Supports 64-bit files in the byte order of this machine. Nothing here is for a real-time
+//! thread.
 
 use std::ffi::{CStr, c_int};
 
 use super::map::errno;
 
-/// What bytes are read from, at any place.
+/// Random-access bytes.
 pub trait Source {
-    /// Reads into `bytes` from `at` on; how many there were. Not for a real-time thread.
+    /// Reads into `bytes` from offset `at`; returns how many were read. Not for a real-time
+    /// thread.
     fn read(&self, at: u64, bytes: &mut [u8]) -> usize;
 }
 
@@ -32,8 +31,8 @@ impl Source for [u8] {
 pub struct File(c_int);
 
 impl File {
-    /// Opens the file at `path` if it is the one with the number `inode`: not one that took its
-    /// place since. Async-signal-safe, and not for a real-time thread.
+    /// Opens the file at `path` if it has the number `inode`, not a file that has replaced it.
+    /// Async-signal-safe, and not for a real-time thread.
     #[must_use]
     pub fn open(path: &CStr, inode: u64) -> Option<Self> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -71,7 +70,7 @@ impl Source for File {
         while count < bytes.len() {
             let rest = &mut bytes[count..];
             let from = at.saturating_add(count as libc::off_t);
-            // SAFETY: `rest` is that many bytes of the caller's.
+            // SAFETY: `rest` is a writable slice of that many bytes.
             let got = unsafe { libc::pread(self.0, rest.as_mut_ptr().cast(), rest.len(), from) };
             match usize::try_from(got) {
                 Ok(0) => break,
@@ -87,9 +86,9 @@ impl Source for File {
 /// A function of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its first instruction, as the file counts addresses.
+    /// Its first instruction, as an address of the file.
     pub start: u64,
-    /// Bytes of its name, at the beginning of what was given for it.
+    /// The length of its name, at the beginning of the caller's buffer.
     pub name: usize,
 }
 
@@ -98,7 +97,7 @@ const DYNSYM: u32 = 11;
 const LOAD: u32 = 1;
 /// Bytes of one symbol.
 const SYMBOL: usize = 24;
-/// Symbols of one table that are looked at: some 100 MB of them.
+/// The limit of symbols read from one table: some 100 MB of them.
 const MOST_SYMBOLS: u64 = 1 << 22;
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -122,7 +121,7 @@ fn exactly<const N: usize>(file: &(impl Source + ?Sized), at: u64) -> Option<[u8
     (file.read(at, &mut bytes) == N).then_some(bytes)
 }
 
-/// The first bytes of a file that is one of ours to read.
+/// The ELF header, if the file is in the supported format.
 fn head(file: &(impl Source + ?Sized)) -> Option<[u8; 64]> {
     const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
     let head = exactly::<64>(file, 0)?;
@@ -130,7 +129,7 @@ fn head(file: &(impl Source + ?Sized)) -> Option<[u8; 64]> {
         .then_some(head)
 }
 
-/// The entries of a table of the file, each at its place; entries are at least `N` bytes.
+/// The entries of a table in the file, each with its offset; entries are at least `N` bytes.
 fn entries<const N: usize>(
     file: &(impl Source + ?Sized),
     start: Option<u64>,
@@ -149,8 +148,8 @@ fn entries<const N: usize>(
     })
 }
 
-/// The address, as the file counts them, of what lies at `offset` of it.
-/// Not for a real-time thread: it reads a file.
+/// Converts a file offset into an address of the file. Not for a real-time thread: it reads a
+/// file.
 #[must_use]
 pub fn address_of(file: &(impl Source + ?Sized), offset: u64) -> Option<u64> {
     let head = head(file)?;
@@ -165,10 +164,10 @@ pub fn address_of(file: &(impl Source + ?Sized), offset: u64) -> Option<u64> {
     })
 }
 
-/// The function of `file` that the instruction at `address` is part of. Its name goes to `name`,
-/// cut where that ends, with a `?` for what can't be printed; `room` is for what is read meanwhile.
-/// The full table is asked first, and then the one that strip leaves.
-/// Not for a real-time thread: it reads a file.
+/// Finds the function of `file` that contains the instruction at `address`. Its name is written
+/// to `name`, cut at the end, with a `?` for each unprintable character; `room` is a read buffer.
+/// The full symbol table is searched first, and then the dynamic one, which strip leaves. Not for
+/// a real-time thread: it reads a file.
 #[must_use]
 pub fn function_at(
     file: &(impl Source + ?Sized),
@@ -206,7 +205,7 @@ pub fn function_at(
 struct Best {
     start: u64,
     name: u32,
-    /// Of several names the one that others see.
+    /// Among several names the global one is preferred.
     is_global: bool,
 }
 
@@ -234,7 +233,7 @@ fn best_of(
                 best = Some(found);
             }
         }
-        // The file ends before its table does, or there is no room.
+        // The file ends before its table does, or the buffer is too small.
         if symbols < whole || symbols == 0 {
             break;
         }
@@ -296,7 +295,7 @@ mod tests {
                 .concat(),
         );
         made.resize(64, 0);
-        // It is loaded 0x1000 above where it lies in the file.
+        // It is loaded 0x1000 above its offset in the file.
         made.extend([LOAD, 5].map(u32::to_ne_bytes).concat());
         made.extend(words(&[0x100, 0x1100, 0, 0x400, 0x400, 0x1000]));
         let at = 120 + 3 * 64;
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_function_is_found_and_what_others_see_wins() {
+    fn the_innermost_function_is_found_and_global_names_are_preferred() {
         const FUNCTION: u8 = 2;
         const GLOBAL: u8 = 1 << 4;
         let symbols = [
@@ -328,7 +327,7 @@ mod tests {
         ];
         for kind in [SYMTAB, DYNSYM] {
             let bytes = image(kind, &symbols);
-            // Whole symbols at a time, some of them, and no room at all.
+            // Buffers for many symbols, for a few, and too small for one.
             for room in [24, 100, 4096] {
                 let found = |address| name_at(&bytes, address, room);
                 assert_eq!(found(0x1100), Some((0x1100, "outer".to_owned())));
@@ -349,7 +348,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn our_own_file_names_our_own_function() {
+    fn a_function_of_this_test_program_is_found_by_address() {
         let own = std::fs::metadata("/proc/self/exe").unwrap();
         let inode = std::os::unix::fs::MetadataExt::ino(&own);
         assert!(File::open(c"/proc/self/exe", inode + 1).is_none());
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_does_no_harm() {
+    fn a_truncated_file_does_no_harm() {
         let whole = image(SYMTAB, &[("name", 2, 0x1100, 0x100)]);
         for end in 0..whole.len() {
             let found = name_at(&whole[..end], 0x1100, 4096);
@@ -379,7 +378,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_file_says_the_answer_is_bounded(
+        fn an_arbitrary_file_gives_a_bounded_result(
             changes in proptest::collection::vec((0..320_usize, any::<u64>(), 0..9_usize), 1..6),
             address in any::<u64>(),
         ) {

@@ -1,4 +1,4 @@
-//! Threads as the kernel sees them: identity, scheduling, CPUs, memory, usage.
+//! Thread attributes in the kernel: identity, scheduling, CPUs, memory, usage.
 
 use std::io;
 
@@ -33,12 +33,12 @@ pub fn current_tid() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// Sets the scheduling of a thread (0: the caller). One system call.
+/// Sets the scheduling policy and parameters of a thread (0: the caller). One system call.
 ///
 /// # Errors
-/// EPERM without the right (CAP_SYS_NICE, RLIMIT_RTPRIO, a real-time group
-/// without runtime), EINVAL for parameters out of range, EBUSY when
-/// SCHED_DEADLINE's admission refuses, ESRCH for a dead thread.
+/// EPERM without permission (CAP_SYS_NICE, RLIMIT_RTPRIO, a real-time group without runtime),
+/// EINVAL for parameters out of range, EBUSY when SCHED_DEADLINE's admission test refuses, ESRCH
+/// for a dead thread.
 pub fn set_scheduling(tid: libc::pid_t, attr: &SchedAttr) -> io::Result<()> {
     // SAFETY: the kernel reads `size` bytes of a live struct, and size is set to its own.
     let result = unsafe {
@@ -52,7 +52,7 @@ pub fn set_scheduling(tid: libc::pid_t, attr: &SchedAttr) -> io::Result<()> {
     check(result as libc::c_int).map(drop)
 }
 
-/// Reads the scheduling of a thread (0: the caller) back. One system call.
+/// Returns the scheduling policy and parameters of a thread (0: the caller). One system call.
 ///
 /// # Errors
 /// ESRCH for a dead thread.
@@ -73,16 +73,16 @@ pub fn scheduling(tid: libc::pid_t) -> io::Result<SchedAttr> {
     Ok(attr)
 }
 
-/// Words of a CPU mask, enough for 8,192 CPUs, the kernel's own largest.
+/// Words of a CPU mask for 8,192 CPUs, the kernel's maximum.
 pub const CPU_MASK_WORDS: usize = 128;
 
-/// A CPU mask as the kernel takes it.
+/// A CPU mask in the kernel's format.
 pub type CpuMask = [u64; CPU_MASK_WORDS];
 
 /// Sets the CPUs of a thread (0: the caller). One system call.
 ///
 /// # Errors
-/// EINVAL when no CPU of the mask may be used, ESRCH for a dead thread.
+/// EINVAL when the thread may use no CPU of the mask, ESRCH for a dead thread.
 pub fn set_affinity(tid: libc::pid_t, mask: &CpuMask) -> io::Result<()> {
     // SAFETY: the kernel reads `size_of_val(mask)` bytes of a live array.
     let result = unsafe {
@@ -96,7 +96,7 @@ pub fn set_affinity(tid: libc::pid_t, mask: &CpuMask) -> io::Result<()> {
     check(result as libc::c_int).map(drop)
 }
 
-/// Reads the CPUs of a thread (0: the caller). One system call.
+/// Returns the CPUs of a thread (0: the caller). One system call.
 ///
 /// # Errors
 /// ESRCH for a dead thread.
@@ -123,7 +123,7 @@ pub fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// Locks memory, `flags` of MCL_*. Not real-time safe: faults in everything.
+/// Locks memory; `flags` are MCL_*. Not real-time safe: faults in everything.
 ///
 /// # Errors
 /// EPERM without CAP_IPC_LOCK and with a limit of 0, ENOMEM above RLIMIT_MEMLOCK.
@@ -165,7 +165,7 @@ fn usage(who: libc::c_int) -> io::Result<libc::rusage> {
     Ok(usage)
 }
 
-/// RLIMIT_RTTIME in µs, soft and hard; absent is unlimited. One system call.
+/// RLIMIT_RTTIME in µs, soft and hard; `None` is unlimited. One system call.
 ///
 /// # Errors
 /// None in practice.
@@ -180,11 +180,11 @@ pub fn rt_time_limit() -> io::Result<(Option<u64>, Option<u64>)> {
     Ok((bound(limit.rlim_cur), bound(limit.rlim_max)))
 }
 
-/// Sets RLIMIT_RTTIME in µs, soft and hard; absent is unlimited. One system call.
+/// Sets RLIMIT_RTTIME in µs, soft and hard; `None` is unlimited. One system call.
 ///
 /// # Errors
-/// EPERM above the hard limit without CAP_SYS_RESOURCE, EINVAL where the soft limit is above the
-/// hard one.
+/// EPERM above the hard limit without CAP_SYS_RESOURCE, EINVAL when the soft limit is above the
+/// hard limit.
 pub fn set_rt_time_limit(soft_us: Option<u64>, hard_us: Option<u64>) -> io::Result<()> {
     let limit = libc::rlimit {
         rlim_cur: soft_us.unwrap_or(libc::RLIM_INFINITY),
@@ -194,7 +194,7 @@ pub fn set_rt_time_limit(soft_us: Option<u64>, hard_us: Option<u64>) -> io::Resu
     check(unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &limit) }).map(drop)
 }
 
-/// What the kernel keeps of a thread's name: 15 bytes and a 0.
+/// The part of a thread's name that the kernel keeps: 15 bytes and a 0.
 #[must_use]
 pub fn kept_name(name: &[u8]) -> [u8; 16] {
     let mut kept = [0; 16];
@@ -221,18 +221,18 @@ pub fn give_name(name: &[u8; 16]) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }).map(drop)
 }
 
-/// Sets the nice value of the calling thread, −20 to 19 (on Linux it belongs to
-/// the thread, not to the process).
+/// Sets the nice value of the calling thread, −20 to 19 (on Linux it is per thread, not per
+/// process).
 ///
 /// # Errors
-/// EACCES when it is lowered without the right to.
+/// EACCES when it is lowered without permission.
 pub fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: takes no pointers; 0 is the calling thread.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, nice) }).map(drop)
 }
 
-/// Sets the timer slack of the calling thread; 1 ns is the least.
-/// SCHED_FIFO, RR and DEADLINE have none whatever is set here.
+/// Sets the timer slack of the calling thread; 1 ns is the minimum. SCHED_FIFO, RR and DEADLINE
+/// have none, whatever is set here.
 ///
 /// # Errors
 /// None in practice.
@@ -241,7 +241,7 @@ pub fn set_timer_slack(ns: u64) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns as libc::c_ulong) }).map(drop)
 }
 
-/// Name of a scheduling policy number, in the words of this project.
+/// The name of a scheduling policy number in this project.
 #[must_use]
 pub fn policy_name(policy: u32) -> &'static str {
     match policy as libc::c_int {
@@ -255,14 +255,15 @@ pub fn policy_name(policy: u32) -> &'static str {
     }
 }
 
-/// Makes a thread SCHED_OTHER. Real-time safe; one system call.
+/// Sets the policy of a thread to SCHED_OTHER. Real-time safe; one system call.
 ///
 /// # Errors
 /// EPERM, ESRCH.
 pub fn make_other(tid: libc::pid_t) -> io::Result<()> {
-    // The older call keeps the nice value, which `sched_getattr` doesn't tell of a real-time thread.
+    // The older call keeps the nice value, which `sched_getattr` doesn't return for a real-time
+    // thread.
     let priority: libc::c_int = 0;
-    // SAFETY: the kernel reads the one number of a `struct sched_param`, which lives.
+    // SAFETY: the kernel reads the one number of a live `struct sched_param`.
     let done = unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
@@ -277,17 +278,16 @@ pub fn make_other(tid: libc::pid_t) -> io::Result<()> {
     }
 }
 
-/// The kernel's number of a thread of this process. No system call.
+/// The kernel's thread id of a thread of this process. No system call.
 ///
 /// # Safety
-/// The thread was not joined yet.
+/// The thread was not yet joined.
 #[must_use]
 pub unsafe fn tid_of(thread: libc::pthread_t) -> libc::pid_t {
     let mut clock = 0;
-    // The thread itself need not have run for that: the C library knows its number from the
-    // creation, and its clock has it in it: ~tid << 3, and 3 bits of kind
-    // (include/linux/posix-timers.h).
-    // SAFETY: the thread was not joined yet, so its number is valid; the place is live.
+    // The thread needn't have run: the C library knows its id from the creation, and the id of its CPU
+    // clock contains it: ~tid << 3, and 3 bits of kind (include/linux/posix-timers.h).
+    // SAFETY: by contract the thread was not yet joined; the pointer is to a live local.
     unsafe { libc::pthread_getcpuclockid(thread, &mut clock) };
     !(clock >> 3)
 }
@@ -295,27 +295,27 @@ pub unsafe fn tid_of(thread: libc::pthread_t) -> libc::pid_t {
 /// Joins a thread made with `pthread_create` and returns what its function returned.
 ///
 /// # Safety
-/// `thread` was made joinable by this process and is joined once.
+/// This process created `thread` joinable, and joins it once.
 ///
 /// # Errors
 /// EDEADLK when a thread joins itself.
 pub unsafe fn join(thread: libc::pthread_t) -> io::Result<*mut libc::c_void> {
     let mut result = std::ptr::null_mut();
-    // SAFETY: passed on to the caller; the result is written to a live local.
+    // SAFETY: by contract joinable and joined once; the result is written to a live local.
     check_returned(unsafe { libc::pthread_join(thread, &mut result) })?;
     Ok(result)
 }
 
-/// As [`join`], and doesn't wait.
+/// Like [`join`], without waiting.
 ///
 /// # Safety
-/// As [`join`].
+/// Those of [`join`].
 ///
 /// # Errors
 /// EBUSY when the thread has not ended.
 pub unsafe fn try_join(thread: libc::pthread_t) -> io::Result<*mut libc::c_void> {
     let mut result = std::ptr::null_mut();
-    // SAFETY: joinable and joined once, by contract; the result is written to a live local.
+    // SAFETY: by contract joinable and joined once; the result is written to a live local.
     check_returned(unsafe { libc::pthread_tryjoin_np(thread, &mut result) })?;
     Ok(result)
 }
@@ -330,33 +330,33 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// As [`join`], and waits until an instant of CLOCK_MONOTONIC at most, in ns.
+/// Like [`join`], but waits until an instant of CLOCK_MONOTONIC at most, in ns.
 ///
 /// # Safety
-/// As [`join`].
+/// Those of [`join`].
 ///
 /// # Errors
 /// ETIMEDOUT when the thread has not ended by then; EDEADLK when a thread joins itself.
 pub unsafe fn join_until(thread: libc::pthread_t, at_ns: u64) -> io::Result<*mut libc::c_void> {
     if tsan::watches() {
-        // SAFETY: joinable and joined once, by contract.
+        // SAFETY: by contract joinable and joined once.
         return unsafe { join_by_looking(thread, at_ns) };
     }
     let until = super::time::timespec(at_ns);
     let mut result = std::ptr::null_mut();
-    // SAFETY: joinable and joined once, by contract; the result and the time are live locals.
+    // SAFETY: by contract joinable and joined once; the result and the time are live locals.
     let joined =
         unsafe { pthread_clockjoin_np(thread, &mut result, libc::CLOCK_MONOTONIC, &until) };
     check_returned(joined)?;
     Ok(result)
 }
 
-/// [`join_until`] by calls that ThreadSanitizer knows: gcc 12's and clang 14's don't know
-/// `pthread_clockjoin_np`, so the thread stays one for them, and they end the program at the next
-/// thread that has its number.
+/// Implements [`join_until`] by polling with calls that ThreadSanitizer knows: gcc 12 and clang
+/// 14 don't know `pthread_clockjoin_np`, so they don't see the join, and end the program at the
+/// next thread with the same id.
 ///
 /// # Safety
-/// As [`join`].
+/// Those of [`join`].
 #[cold]
 unsafe fn join_by_looking(thread: libc::pthread_t, at_ns: u64) -> io::Result<*mut libc::c_void> {
     // SAFETY: takes nothing.
@@ -364,7 +364,7 @@ unsafe fn join_by_looking(thread: libc::pthread_t, at_ns: u64) -> io::Result<*mu
         return Err(io::Error::from_raw_os_error(libc::EDEADLK));
     }
     loop {
-        // SAFETY: joinable and joined once, by contract.
+        // SAFETY: by contract joinable and joined once.
         let tried = unsafe { try_join(thread) };
         if !matches!(&tried, Err(error) if error.raw_os_error() == Some(libc::EBUSY)) {
             return tried;

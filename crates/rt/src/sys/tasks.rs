@@ -1,25 +1,25 @@
-//! The threads of this process, and where each blocks, as `/proc/self/task` has them.
+//! The threads of this process, and where each blocks, from `/proc/self/task`.
 //!
-//! Read without an allocation, for reports from wherever an error is found. Nothing here is for a
-//! real-time thread.
+//! Read without an allocation, for reports from any context. Nothing here is for a real-time
+//! thread.
 
 use std::ffi::{CStr, c_int};
 
 use super::map::errno;
 
-/// Shows each thread of the process to `see`: its number, and the line that the kernel has of it
-/// (`/proc/PID/task/TID/syscall`: `running`, or the call that it blocks in, its arguments, its stack pointer
-/// and its instruction). Those that can't be read are left out. Async-signal-safe, and not for a
-/// real-time thread: it reads files.
+/// Calls `see` for each thread of the process with its id and the kernel's line about it
+/// (`/proc/PID/task/TID/syscall`: `running`, or the system call that it blocks in, its arguments,
+/// its stack pointer and its instruction pointer). Threads that can't be read are omitted.
+/// Async-signal-safe, and not for a real-time thread: it reads files.
 pub fn each(mut see: impl FnMut(usize, &str)) {
     let Some(folder) = File::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY) else {
         return;
     };
-    // Of words: what the kernel puts there is aligned so.
+    // An array of words, for the alignment of the kernel's entries.
     let mut entries = [0_u64; 64];
     loop {
         let room = size_of_val(&entries);
-        // SAFETY: the kernel writes `room` bytes at most.
+        // SAFETY: the kernel writes at most `room` bytes.
         let got = unsafe {
             libc::syscall(
                 libc::SYS_getdents64,
@@ -32,7 +32,8 @@ pub fn each(mut see: impl FnMut(usize, &str)) {
         if got == 0 {
             return;
         }
-        // SAFETY: as many bytes of the array, which words align and initialise.
+        // SAFETY: the kernel wrote that many bytes of the array, which is initialised and
+        // aligned.
         let bytes = unsafe { std::slice::from_raw_parts(entries.as_ptr().cast::<u8>(), got) };
         for thread in Entries(bytes) {
             let mut line = [0; 256];
@@ -60,7 +61,7 @@ impl Drop for File {
     }
 }
 
-/// The names in what `getdents64` returns that are numbers.
+/// The numeric names in the result of `getdents64`.
 struct Entries<'a>(&'a [u8]);
 
 impl Iterator for Entries<'_> {
@@ -102,7 +103,7 @@ fn syscall_of(thread: usize, line: &mut [u8; 256]) -> Option<&str> {
     }
     let file = File::open(CStr::from_bytes_until_nul(&path).ok()?, libc::O_RDONLY)?;
     loop {
-        // SAFETY: the line has as many bytes.
+        // SAFETY: the kernel writes at most the size of `line`.
         let got = unsafe { libc::read(file.0, line.as_mut_ptr().cast(), line.len()) };
         match usize::try_from(got) {
             Ok(got) => return std::str::from_utf8(&line[..got]).ok(),
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_ends_the_list() {
+    fn a_truncated_entry_ends_the_list() {
         let entry = |name: &str| {
             let mut bytes = vec![0; 16];
             bytes.extend(32_u16.to_ne_bytes());
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn every_thread_is_shown_the_caller_too() {
+    fn every_thread_is_listed_including_the_caller() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
             sender.send(crate::sys::task::current_tid()).unwrap();

@@ -37,13 +37,13 @@ pub fn clock_now(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a live, writable timespec, the only pointer handed over.
+    // SAFETY: `time` is a live, writable timespec, the only pointer passed.
     unsafe { libc::clock_gettime(clock, &mut time) };
     nanoseconds(&time)
 }
 
-/// Reads CLOCK_MONOTONIC, in ns. Real-time safe. Nothing is prepared for an error, for
-/// there can be none: a loop reads it in every cycle.
+/// Reads CLOCK_MONOTONIC, in ns. Real-time safe. It has no error path, because no error is
+/// possible and a loop reads the clock in every cycle.
 #[inline]
 #[must_use]
 pub fn monotonic_now() -> u64 {
@@ -59,7 +59,7 @@ pub fn clock_resolution(clock: libc::clockid_t) -> io::Result<u64> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a live, writable timespec, the only pointer handed over.
+    // SAFETY: `time` is a live, writable timespec, the only pointer passed.
     check(unsafe { libc::clock_getres(clock, &mut time) })?;
     Ok(nanoseconds(&time))
 }
@@ -76,8 +76,8 @@ pub fn sleep_until(at_ns: u64) -> io::Result<()> {
     ))
 }
 
-/// Sleeps until one instant of CLOCK_MONOTONIC after another, and reads that clock: for a loop.
-/// It divides only when the second changes, and has found out before how the clock is read.
+/// Sleeps until successive instants of CLOCK_MONOTONIC, and reads that clock: for a loop. It
+/// divides only when the second changes, and looks up the clock function in advance.
 #[derive(Debug, Clone)]
 pub struct Sleeper {
     clock: vdso::Reader,
@@ -133,25 +133,25 @@ impl Sleeper {
 #[inline]
 pub fn sleep_for(length_ns: u64) -> io::Result<()> {
     let length = timespec(length_ns);
-    // SAFETY: `length` outlives the call; the remainder is not asked for.
+    // SAFETY: `length` outlives the call; no remainder is requested.
     check_returned(unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &length, std::ptr::null_mut())
     })
 }
 
-/// A timer that is read as a file, on CLOCK_MONOTONIC.
+/// A timer on CLOCK_MONOTONIC that is read as a file.
 #[derive(Debug)]
 pub struct TimerFd(OwnedFd);
 
 impl TimerFd {
-    /// Makes a disarmed timer. Not real-time safe (allocates in the kernel).
+    /// Creates a disarmed timer. Not real-time safe (allocates in the kernel).
     ///
     /// # Errors
-    /// EMFILE or ENFILE when descriptors have run out.
+    /// EMFILE or ENFILE when no descriptors are left.
     pub fn new() -> io::Result<Self> {
         // SAFETY: takes no pointers.
         let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
-        // SAFETY: the kernel has just handed this descriptor to us alone.
+        // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -166,7 +166,7 @@ impl TimerFd {
             it_interval: timespec(period_ns),
             it_value: timespec(at_ns),
         };
-        // SAFETY: `setting` outlives the call; the old setting is not asked for.
+        // SAFETY: `setting` outlives the call; the old setting is not requested.
         check(unsafe {
             libc::timerfd_settime(
                 self.0.as_raw_fd(),
@@ -186,7 +186,7 @@ impl TimerFd {
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut expirations = 0u64;
-        // SAFETY: the buffer is eight writable bytes, as read(2) on a timerfd asks.
+        // SAFETY: the buffer is eight writable bytes, the size that read(2) on a timerfd needs.
         let got = unsafe {
             libc::read(
                 self.0.as_raw_fd(),
@@ -202,7 +202,7 @@ impl TimerFd {
     }
 }
 
-/// A POSIX timer on CLOCK_MONOTONIC that sends a signal to the thread that made it.
+/// A POSIX timer on CLOCK_MONOTONIC that sends a signal to the thread that created it.
 #[derive(Debug)]
 pub struct SignalTimer {
     timer: libc::timer_t,
@@ -214,7 +214,7 @@ pub struct SignalTimer {
 unsafe impl Send for SignalTimer {}
 
 impl SignalTimer {
-    /// Makes a disarmed timer whose `signal` goes to the calling thread, and
+    /// Creates a disarmed timer whose `signal` goes to the calling thread, and
     /// blocks that signal there, so that it can be waited for. Not real-time safe.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl SignalTimer {
             it_interval: timespec(period_ns),
             it_value: timespec(at_ns),
         };
-        // SAFETY: the timer is ours until drop; `setting` outlives the call.
+        // SAFETY: the timer exists until the drop; `setting` outlives the call.
         check(unsafe {
             libc::timer_settime(
                 self.timer,
@@ -264,15 +264,16 @@ impl SignalTimer {
     pub fn wait(&self) -> io::Result<u64> {
         // SAFETY: an all-zero sigset_t is a valid value of this plain C struct.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `set` is live and writable, the signal number was accepted before.
+        // SAFETY: `set` is live and writable, and the signal number is valid: the timer was
+        // created with it.
         unsafe { libc::sigaddset(&mut set, self.signal) };
         // SAFETY: an all-zero siginfo_t is a valid value of this plain C struct.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: both pointers are to live locals.
         check(unsafe { libc::sigwaitinfo(&set, &mut info) })?;
-        // The overrun count stands where si_uid does for other signals
+        // The overrun count is in the place of si_uid of other signals
         // (siginfo's _timer: tid, overrun), so no further call is needed.
-        // SAFETY: plain integers at a fixed place of a struct the kernel has filled.
+        // SAFETY: plain integers at a fixed place of a struct that the kernel has filled.
         let overrun = unsafe { info.si_uid() };
         Ok(u64::from(overrun) + 1)
     }
@@ -280,7 +281,7 @@ impl SignalTimer {
 
 impl Drop for SignalTimer {
     fn drop(&mut self) {
-        // SAFETY: the timer was made by us and is deleted once.
+        // SAFETY: `new` created the timer, and it is deleted once.
         unsafe { libc::timer_delete(self.timer) };
     }
 }
@@ -288,20 +289,21 @@ impl Drop for SignalTimer {
 /// Blocks signals in the calling thread. Real-time safe; one system call.
 ///
 /// # Errors
-/// EINVAL for a number that is no signal.
+/// EINVAL for an invalid signal number.
 pub fn block_signals(signals: &[libc::c_int]) -> io::Result<()> {
     // SAFETY: an all-zero sigset_t is a valid value of this plain C struct.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     for &signal in signals {
-        // SAFETY: `set` is live and writable; a bad number is answered with EINVAL.
+        // SAFETY: `set` is live and writable; an invalid number gives EINVAL.
         check(unsafe { libc::sigaddset(&mut set, signal) })?;
     }
-    // SAFETY: `set` outlives the call; the old mask is not asked for.
+    // SAFETY: `set` outlives the call; the old mask is not requested.
     check_returned(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) })
 }
 
-/// What an instruction of the thread itself causes, or abort(): blocked, the kernel ends the
-/// program instead of calling its handler, and a watchpoint's SIGTRAP comes late or never.
+/// Signals that an instruction of the thread causes, or abort(). If they are blocked, the kernel
+/// ends the program instead of calling the handler, and a watchpoint's SIGTRAP comes late or
+/// never.
 pub const SYNCHRONOUS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -312,8 +314,8 @@ pub const SYNCHRONOUS: [libc::c_int; 7] = [
     libc::SIGABRT,
 ];
 
-/// Blocks every signal but the [`SYNCHRONOUS`] ones in the calling thread, and returns the mask
-/// from before. Real-time safe; one system call.
+/// Blocks every signal except the [`SYNCHRONOUS`] ones in the calling thread, and returns the
+/// previous mask. Real-time safe; one system call.
 ///
 /// # Errors
 /// None in practice.
@@ -333,8 +335,8 @@ pub fn block_asynchronous_signals() -> io::Result<libc::sigset_t> {
     Ok(before)
 }
 
-/// Gives the calling thread a mask that it had before. Real-time safe; one system call.
+/// Restores a previous signal mask of the calling thread. Real-time safe; one system call.
 pub fn set_signal_mask(mask: &libc::sigset_t) {
-    // SAFETY: the mask is live; there is no error with a mask that the kernel gave.
+    // SAFETY: the mask is live; a mask that the kernel returned gives no error.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }

@@ -1,26 +1,26 @@
-//! Tells ThreadSanitizer, where a program runs under it, what happens before what.
+//! Reports happens-before relations to ThreadSanitizer, if the program runs under it.
 //!
-//! It sees what its own compiler compiled and what the C library is asked for, such as memcpy
-//! into a slot of a ring. That the slot passes from one thread to the other by an atomic of ours
-//! it can't see, and would report a race, and another one for everything behind the record.
+//! It sees code of its own compiler and calls of the C library, such as memcpy into a slot of a
+//! ring. It can't see that an atomic of ours passes the slot from one thread to the other. It
+//! would report a race on the record, and on everything that is reached through it.
 
 use std::ffi::c_void;
 
-/// What happened before is visible to the thread that calls [`acquire`] for this address later. Real-time
-/// safe; without ThreadSanitizer one load.
+/// What happened before is visible to the thread that later calls [`acquire`] for this address.
+/// Real-time safe; without ThreadSanitizer one load.
 #[inline]
 pub fn release(address: usize) {
     if let Some(release) = runtime::release() {
-        tell(release, address);
+        annotate(release, address);
     }
 }
 
-/// What happened before a [`release`] of this address has happened before what comes. Real-time
-/// safe; without ThreadSanitizer one load.
+/// What happened before a [`release`] of this address is visible to the caller. Real-time safe;
+/// without ThreadSanitizer one load.
 #[inline]
 pub fn acquire(address: usize) {
     if let Some(acquire) = runtime::acquire() {
-        tell(acquire, address);
+        annotate(acquire, address);
     }
 }
 
@@ -31,10 +31,10 @@ pub fn watches() -> bool {
     runtime::release().is_some()
 }
 
-/// Cold: without the sanitizer a caller should keep its values in registers.
+/// Cold, so that callers without the sanitizer keep their values in registers.
 #[cold]
-fn tell(annotation: unsafe extern "C" fn(*mut c_void), address: usize) {
-    // SAFETY: the sanitizer takes any address as a name.
+fn annotate(annotation: unsafe extern "C" fn(*mut c_void), address: usize) {
+    // SAFETY: the sanitizer uses the address only as an identifier.
     unsafe { annotation(address as *mut c_void) };
 }
 
@@ -44,7 +44,7 @@ type Annotation = Option<unsafe extern "C" fn(*mut c_void)>;
 mod runtime {
     use super::Annotation;
 
-    // Weak: null in a program without the sanitizer, which Rust can't say of a function.
+    // Weak symbols: null in a program without the sanitizer. Rust can't declare a weak function.
     std::arch::global_asm!(
         ".weak __tsan_acquire",
         ".weak __tsan_release",

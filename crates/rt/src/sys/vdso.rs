@@ -1,29 +1,30 @@
-//! The kernel's own code for reading CLOCK_MONOTONIC, called directly.
+//! Calls the kernel's vDSO code for reading CLOCK_MONOTONIC directly.
 //!
-//! The C library's `clock_gettime` finds the same code, and takes ten instructions to get there
-//! and back. A periodic loop reads the clock in each cycle.
+//! The C library's `clock_gettime` calls the same code, with ten instructions of overhead. A
+//! periodic loop reads the clock in each cycle.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 type ReadClock = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
 
-/// What reads the clock: at first [`find`], which puts what it finds in its own place.
+/// The function that reads the clock: initially [`find`], which replaces itself with what it
+/// finds.
 static READ_CLOCK: AtomicPtr<()> = AtomicPtr::new(find as *mut ());
 
-/// Reads CLOCK_MONOTONIC. Real-time safe from the second call of the process on; the first looks
-/// for the kernel's code.
+/// Reads CLOCK_MONOTONIC. Real-time safe from the second call in the process on; the first
+/// searches the vDSO.
 #[inline]
 pub(super) fn monotonic() -> libc::timespec {
     Reader::current().monotonic()
 }
 
-/// What reads the clock, for a loop that keeps it at hand.
+/// The function that reads the clock, for a loop that keeps it in a register.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader(ReadClock);
 
 impl Reader {
-    /// After the kernel's code was looked for. Not real-time safe the first time.
+    /// A reader after the search of the vDSO. Not real-time safe the first time.
     pub(super) fn found() -> Self {
         monotonic();
         Self::current()
@@ -32,25 +33,26 @@ impl Reader {
     #[inline]
     fn current() -> Self {
         let read = READ_CLOCK.load(Ordering::Relaxed);
-        // SAFETY: only functions of this type are ever stored.
+        // SAFETY: only functions of this type are ever stored there.
         Self(unsafe { std::mem::transmute::<*mut (), ReadClock>(read) })
     }
 
-    /// Reads CLOCK_MONOTONIC. Real-time safe of a reader that was [`Reader::found`].
+    /// Reads CLOCK_MONOTONIC. Real-time safe for a reader from [`Reader::found`].
     #[inline]
     pub(super) fn monotonic(self) -> libc::timespec {
         let mut time = MaybeUninit::<libc::timespec>::uninit();
-        // SAFETY: `time` is room for a timespec, the only pointer handed over.
+        // SAFETY: `time` has room for a timespec, the only pointer passed.
         let error = unsafe { (self.0)(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
         if error != 0 {
             by_library(&mut time);
         }
-        // SAFETY: the call has said that it wrote the time, or `by_library` has written it.
+        // SAFETY: the call reported success, so it wrote the time; else `by_library` has written
+        // it.
         unsafe { time.assume_init() }
     }
 }
 
-/// By the C library: where a sandbox refuses the call itself.
+/// Reads through the C library, when a sandbox refuses the call itself.
 #[cold]
 fn by_library(time: &mut MaybeUninit<libc::timespec>) {
     let time = time.write(libc::timespec {
@@ -61,19 +63,19 @@ fn by_library(time: &mut MaybeUninit<libc::timespec>) {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time) };
 }
 
-/// Finds the kernel's code, puts it in its place, and reads the clock by it.
+/// Searches the vDSO, stores the function that it finds, and reads the clock with it.
 #[cold]
 unsafe extern "C" fn find(clock: libc::clockid_t, to: *mut libc::timespec) -> libc::c_int {
     let read = arch::kernels().unwrap_or(libc_call as ReadClock);
     READ_CLOCK.store(read as *mut (), Ordering::Relaxed);
-    // SAFETY: the caller has room for a timespec at `to`, which is all that `read` asks for.
+    // SAFETY: by contract `to` has room for a timespec, which is all that `read` needs.
     unsafe { read(clock, to) }
 }
 
-/// By the C library: where the kernel has no such code, hides it, or keeps it in a way that isn't
-/// known here.
+/// Reads through the C library, when the kernel has no vDSO, hides it, or has one with an unknown
+/// layout.
 unsafe extern "C" fn libc_call(clock: libc::clockid_t, to: *mut libc::timespec) -> libc::c_int {
-    // SAFETY: the caller has room for a timespec at `to`.
+    // SAFETY: by contract `to` has room for a timespec.
     unsafe { libc::clock_gettime(clock, to) }
 }
 
@@ -85,7 +87,7 @@ mod arch {
 
     const NAME: &CStr = c"__vdso_clock_gettime";
 
-    /// Part of a file header of ELF, 64 bits.
+    /// The used part of the ELF file header, 64 bits.
     #[repr(C)]
     struct Header {
         magic: [u8; 16],
@@ -141,23 +143,23 @@ mod arch {
     const LOADED: u32 = 1;
     const PAGE: u64 = 4096;
 
-    /// Whether so many of a size lie within what is mapped, aligned to eight bytes where they are
-    /// structures.
+    /// Whether `count` items of a size lie within the mapped bytes, aligned to eight bytes where
+    /// they are structures.
     fn within(from: u64, count: u64, size: usize, mapped: u64) -> bool {
         let length = count.checked_mul(size as u64);
         let end = length.and_then(|length| from.checked_add(length));
         (size == 1 || from.is_multiple_of(8)) && end.is_some_and(|end| end <= mapped)
     }
 
-    /// The kernel's code in this process; none where it is hidden, or not as it is known.
+    /// The vDSO's function in this process; `None` when it is hidden, or has an unknown layout.
     pub(super) fn kernels() -> Option<ReadClock> {
         // SAFETY: takes no pointers.
         let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
         if base.is_null() {
             return None;
         }
-        // SAFETY: the kernel maps a whole ELF file there, for as long as the process lives,
-        // page-aligned.
+        // SAFETY: the kernel maps a whole ELF file there, page-aligned, for as long as the
+        // process lives.
         let header = unsafe { &*base.cast::<Header>() };
         if &header.magic[..6] != b"\x7fELF\x02\x01"
             || usize::from(header.section_size) != size_of::<Section>()
@@ -171,7 +173,7 @@ mod arch {
         {
             return None;
         }
-        // SAFETY: the first page is mapped, and these headers lie in it, aligned.
+        // SAFETY: the first page is mapped, and contains these headers, aligned.
         let segments = unsafe {
             std::slice::from_raw_parts(
                 base.wrapping_add(header.segments_at as usize)
@@ -182,7 +184,8 @@ mod arch {
         let loaded = segments
             .iter()
             .find(|it| it.kind == LOADED && it.offset == 0)?;
-        // What is mapped of the file: whole pages. Others than Linux may map no more than this.
+        // The number of mapped bytes: whole pages. Kernels other than Linux may map no more than
+        // this.
         let mapped = loaded.file_size.checked_next_multiple_of(PAGE)?;
         if !within(
             header.sections_at,
@@ -192,7 +195,7 @@ mod arch {
         ) {
             return None;
         }
-        // SAFETY: so many section headers lie within what is mapped, aligned.
+        // SAFETY: that many section headers lie within the mapped bytes, aligned: checked above.
         let sections = unsafe {
             std::slice::from_raw_parts(
                 base.wrapping_add(header.sections_at as usize)
@@ -211,14 +214,14 @@ mod arch {
         {
             return None;
         }
-        // SAFETY: the names lie within what is mapped.
+        // SAFETY: the names lie within the mapped bytes: checked above.
         let text = unsafe {
             std::slice::from_raw_parts(
                 base.wrapping_add(names.offset as usize),
                 names.size as usize,
             )
         };
-        // SAFETY: so many symbols lie within what is mapped, aligned.
+        // SAFETY: that many symbols lie within the mapped bytes, aligned: checked above.
         let symbols = unsafe {
             std::slice::from_raw_parts(
                 base.wrapping_add(table.offset as usize).cast::<Symbol>(),
@@ -228,11 +231,11 @@ mod arch {
         let is_wanted = |symbol: &&Symbol| {
             let name = text.get(symbol.name as usize..).unwrap_or_default();
             let name = CStr::from_bytes_until_nul(name);
-            // Defined, and code that is mapped.
+            // A defined symbol, in mapped code.
             symbol.section != 0 && symbol.value < mapped && name.is_ok_and(|name| name == NAME)
         };
         let found = symbols.iter().find(is_wanted)?;
-        // The kernel's file is linked to address 0: an address is an offset.
+        // The vDSO is linked to address 0, so an address is an offset.
         let code = base.wrapping_add(found.value as usize);
         // SAFETY: the kernel's `__vdso_clock_gettime` has this type.
         Some(unsafe { std::mem::transmute::<*const u8, ReadClock>(code) })
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ways_read_the_same_clock() {
+    fn the_vdso_and_the_library_read_the_same_clock() {
         let reader = Reader::found();
         let mut before = ns(&library());
         for turn in 0..1000 {
@@ -287,15 +290,16 @@ mod tests {
 
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    fn the_kernels_code_is_found_and_tells_errors() {
+    fn the_vdso_function_is_found_and_returns_errors() {
         let Some(read) = arch::kernels() else {
-            // Hidden, as valgrind does.
+            // No vDSO is visible, for example under valgrind.
             return;
         };
         let mut time = library();
         // SAFETY: `time` is a live, writable timespec.
         assert_eq!(unsafe { read(libc::CLOCK_MONOTONIC, &mut time) }, 0);
-        // SAFETY: as before; there is no such clock.
+        // SAFETY: `time` is a live, writable timespec; the clock doesn't exist, so it isn't
+        // written.
         assert_eq!(unsafe { read(9999, &mut time) }, -libc::EINVAL);
     }
 }

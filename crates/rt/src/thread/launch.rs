@@ -1,10 +1,11 @@
-//! Starting a thread that is what it is to be before it runs a line.
+//! Starts a thread that is completely set up before it runs any code of the program.
 //!
-//! The creator gives the new thread its CPUs and its policy, and the thread waits meanwhile: a
-//! thread that set itself up would begin at the creator's policy or as an ordinary one, and on a
-//! CPU where a real-time thread of lower priority spins it would never come to it. Signals are
-//! blocked in the creator for as long as the C library takes, so that no handler runs on a
-//! thread that was not to take it.
+//! The creator sets the CPUs and the policy of the new thread, while the thread waits. A thread
+//! that set itself up would begin with the creator's policy or as an ordinary thread, and would
+//! never run on a CPU where a real-time thread of lower priority than its own spins. Signals are
+//! blocked in the creator during pthread_create, so that no handler runs on a thread that should
+//! block them.
+
 #![expect(unsafe_code, reason = "pthread_create on a stack of ours")]
 
 use std::cell::UnsafeCell;
@@ -19,26 +20,27 @@ use crate::sched::{self, Policy};
 use crate::stack::{self, Class, Stack, StackError};
 use crate::sys::{check_returned, elf, futex, task, time};
 
-/// Bytes of stack that a thread has for itself where no size was asked for.
+/// The default stack size available to a thread.
 const DEFAULT_ROOM: usize = 192 << 10;
 
 const SHUT: u32 = 0;
 const OPEN: u32 = 1;
 const GIVEN_UP: u32 = 2;
 
-/// Where a new thread waits until its creator has set it up, and gets what became of that.
+/// Where a new thread waits until its creator has set it up, and receives the result of the
+/// setup.
 #[derive(Debug)]
 pub struct Gate {
     word: AtomicU32,
-    /// The creator's until the word is not SHUT any more, then the thread's.
+    /// Owned by the creator while the word is SHUT, then by the thread.
     setup: UnsafeCell<Setup>,
 }
 
-// SAFETY: the setup is the creator's or the thread's, as the word says.
+// SAFETY: the word decides whether the creator or the thread owns the setup.
 unsafe impl Sync for Gate {}
 
 impl Gate {
-    /// A shut one. Real-time safe.
+    /// A closed gate. Real-time safe.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -47,17 +49,17 @@ impl Gate {
         }
     }
 
-    /// Waits until the creator has set the calling thread up; `None` when it was given up: then
-    /// the thread ends. First thing in the thread, and called once. Real-time safe; at most one
-    /// system call where `PUNCTUAL_STACK_DEBUG=noaccess` isn't in force.
+    /// Waits until the creator has set up the calling thread; `None` when the thread was given up
+    /// and must end. Called once, first in the thread. Real-time safe; at most one system call
+    /// unless `PUNCTUAL_STACK_DEBUG=noaccess` is enabled.
     pub fn pass(&self) -> Option<Setup> {
         loop {
             match self.word.load(Ordering::Acquire) {
                 SHUT => futex::wait(&self.word, SHUT),
                 OPEN => {
-                    // An overflow of the thread's own stack is explained on another one.
+                    // So that an overflow of the thread's stack is reported on another stack.
                     stack::watching::watch();
-                    // SAFETY: the creator opened the gate, and looks at it no more.
+                    // SAFETY: the creator opened the gate, and doesn't access it any more.
                     return Some(std::mem::take(unsafe { &mut *self.setup.get() }));
                 }
                 _ => return None,
@@ -66,18 +68,18 @@ impl Gate {
     }
 
     /// # Safety
-    /// `gate` is shut, a thread waits or will wait behind it, and keeps it until it has passed.
+    /// `gate` is shut; a thread waits or will wait for it, and keeps it until it has passed.
     unsafe fn open(gate: *const Self, setup: Option<Setup>) {
-        // SAFETY: the thread has not passed yet, so the gate is there.
+        // SAFETY: the thread has not passed yet, so the gate exists.
         let gate = unsafe { &*gate };
         let address = gate.word.as_ptr() as usize;
         let word = if setup.is_some() { OPEN } else { GIVEN_UP };
         if let Some(setup) = setup {
-            // SAFETY: the gate is shut: the setup is the creator's.
+            // SAFETY: the gate is shut, so the creator owns the setup.
             unsafe { *gate.setup.get() = setup };
         }
         gate.word.store(word, Ordering::Release);
-        // From here on the thread may have passed, and the memory may be another's.
+        // From here on the thread may have passed, and the memory may be reused.
         futex::wake_at(address, 1);
     }
 }
@@ -89,8 +91,8 @@ impl Default for Gate {
 }
 
 impl Builder {
-    /// A stack as large as the builder says; where it says nothing, 256 KB, or as much more as
-    /// the program's thread-local storage takes. Real-time safe while one is free.
+    /// Allocates a stack of the builder's size; by default 256 KB, plus what the program's
+    /// thread-local storage needs. Real-time safe while one is free.
     ///
     /// # Errors
     /// Those of [`Stack::new`].
@@ -103,21 +105,20 @@ impl Builder {
         Stack::new(size)
     }
 
-    /// Starts a thread on `stack`, which is marked live (after the join comes
-    /// [`Stack::mark_idle`]), and sets it up as the builder says: what was refused is told, and
-    /// the thread runs all the same unless `all_or_nothing`. It calls `entry(argument)`, whose
-    /// first line is [`Gate::pass`] and whose second [`super::Name::give_caller`]. Not real-time
-    /// safe.
+    /// Starts a thread on `stack`, which is marked live (call [`Stack::mark_idle`] after the
+    /// join), and sets it up according to the builder. Refused steps are returned, and the thread
+    /// runs in any case unless `all_or_nothing`. It calls `entry(argument)`, which must first
+    /// call [`Gate::pass`] and then [`super::Name::give_caller`]. Not real-time safe.
     ///
-    /// The creator doesn't wait for the thread: it may be of lower priority.
+    /// The creator doesn't wait for the thread, which may have a lower priority.
     ///
     /// # Safety
     /// `entry` may be called with `argument` on another thread; `gate` lives until that thread
-    /// has passed it, and the stack until it has been joined.
+    /// has passed it, and the stack until the thread has been joined.
     ///
     /// # Errors
-    /// [`SpawnError::Thread`]: EAGAIN at a limit of threads, EBUSY when a thread runs on the stack
-    /// already, EINVAL when the thread-local storage leaves too little of it;
+    /// [`SpawnError::Thread`]: EAGAIN at a limit of threads, EBUSY when a thread already runs on
+    /// the stack, EINVAL when the thread-local storage leaves too little of it;
     /// [`SpawnError::Refused`] with `all_or_nothing`.
     pub unsafe fn create_on(
         &self,
@@ -136,7 +137,8 @@ impl Builder {
         } else {
             None
         };
-        // SAFETY: the stack outlives the thread, and the entry may run with this argument.
+        // SAFETY: by contract `entry` may be called with `argument`, and the stack lives until
+        // the join.
         let created = unsafe { create(stack, entry, argument) };
         if let Some(kept) = kept {
             time::set_signal_mask(&kept);
@@ -145,32 +147,31 @@ impl Builder {
             stack.mark_idle();
             SpawnError::Thread(error)
         })?;
-        // SAFETY: just made, and nobody joins it before this returns.
+        // SAFETY: just created, and nothing joins it before this returns.
         let tid = unsafe { task::tid_of(thread) };
         let refused = self.place(tid);
         if refused.is_empty() || !all_or_nothing {
-            // SAFETY: the gate lives until its thread has gone through, and the thread waits
-            // there.
+            // SAFETY: by contract the thread waits at the gate and keeps it.
             unsafe { Gate::open(gate, Some(Setup { tid, refused })) };
             return Ok((thread, tid));
         }
-        // It ends as what it came: at its creator's priority and on its creator's CPUs, where
-        // nobody of lower priority than the creator's keeps it from that.
+        // It ends with its creator's priority and CPUs, so no thread of lower priority than the
+        // creator's delays the end.
         if let (Ok(mask), Ok(policy)) = (task::affinity(0), task::scheduling(0)) {
             let _ = task::set_affinity(tid, &mask);
             let _ = task::set_scheduling(tid, &policy);
         }
-        // SAFETY: the thread still waits at the gate, which lives until it has gone through.
+        // SAFETY: the thread still waits at the gate, which is shut.
         unsafe { Gate::open(gate, None) };
-        // SAFETY: made above, about to end, and joined here alone.
+        // SAFETY: created above, about to end, and joined only here.
         let _ = unsafe { task::join(thread) };
         stack.mark_idle();
         Err(SpawnError::Refused(refused))
     }
 
-    /// Gives the thread `tid` its policy and its CPUs, and tells what was refused. The thread
-    /// needs none of them meanwhile, so the order is not the matter: but SCHED_DEADLINE wants its
-    /// CPUs first, and a thread that has come to wait is moved more cheaply than one that runs.
+    /// Sets the policy and the CPUs of the thread `tid`, and returns what was refused. The thread
+    /// waits meanwhile, so the order hardly matters. But SCHED_DEADLINE needs the CPUs first, and
+    /// a waiting thread is cheaper to move than a running one.
     fn place(&self, tid: libc::pid_t) -> Vec<Refusal> {
         let policy = || match self.policy {
             Policy::Other => make_ordinary(tid).err(),
@@ -205,7 +206,7 @@ impl Builder {
     }
 }
 
-/// Makes a thread an ordinary one, whatever it has from its creator, but for its nice value.
+/// Makes a thread an ordinary one whatever it inherited, except for its nice value.
 fn make_ordinary(tid: libc::pid_t) -> io::Result<()> {
     let now = task::scheduling(tid)?;
     if now.policy == libc::SCHED_OTHER as u32 {
@@ -214,10 +215,10 @@ fn make_ordinary(tid: libc::pid_t) -> io::Result<()> {
     task::make_other(tid)
 }
 
-/// Makes a thread on a stack, at its creator's policy and on its CPUs.
+/// Creates a thread on a stack, with its creator's policy and CPUs.
 ///
 /// # Safety
-/// `entry` may be called with `argument` on another thread; the stack is kept until the join.
+/// `entry` may be called with `argument` on another thread; the stack lives until the join.
 unsafe fn create(
     stack: &Stack,
     entry: extern "C" fn(*mut c_void) -> *mut c_void,
@@ -229,12 +230,12 @@ unsafe fn create(
     // SAFETY: pthread_attr_init has succeeded.
     let mut attributes = unsafe { attributes.assume_init() };
     let base = stack.base().as_ptr().cast();
-    // SAFETY: the stack is mapped and outlives the thread.
+    // SAFETY: by contract the stack is mapped and outlives the thread.
     let set =
         check_returned(unsafe { libc::pthread_attr_setstack(&mut attributes, base, stack.len()) });
     let mut thread: libc::pthread_t = 0;
     let created = set.and_then(|()| {
-        // SAFETY: the attributes are initialised, and the entry may run with this argument.
+        // SAFETY: by contract `entry` may be called with `argument` on another thread.
         check_returned(unsafe { libc::pthread_create(&mut thread, &attributes, entry, argument) })
     });
     // SAFETY: initialised above, destroyed once.
@@ -242,15 +243,15 @@ unsafe fn create(
     created.map(|()| thread)
 }
 
-/// Puts policy and priority into attributes for `pthread_create`, and
-/// PTHREAD_EXPLICIT_SCHED, without which they count for nothing. No system call.
+/// Sets policy and priority in attributes for `pthread_create`, and PTHREAD_EXPLICIT_SCHED,
+/// without which they have no effect. No system call.
 ///
 /// # Safety
-/// `attributes` points to initialised ones.
+/// `attributes` points to initialised attributes.
 ///
 /// # Errors
-/// ENOTSUP for SCHED_DEADLINE, which POSIX attributes don't know; EINVAL for a priority out
-/// of range.
+/// ENOTSUP for SCHED_DEADLINE, which POSIX attributes don't support; EINVAL for a priority out of
+/// range.
 pub unsafe fn explicit_sched(
     attributes: *mut libc::pthread_attr_t,
     policy: Policy,
@@ -261,15 +262,15 @@ pub unsafe fn explicit_sched(
         Policy::RoundRobin(_) => libc::SCHED_RR,
         Policy::Deadline { .. } => return Err(io::Error::from_raw_os_error(libc::ENOTSUP)),
     };
-    // SAFETY: the attributes are initialised.
+    // SAFETY: by contract `attributes` is initialised.
     check_returned(unsafe {
         libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED)
     })?;
-    // SAFETY: the attributes are initialised.
+    // SAFETY: by contract `attributes` is initialised.
     check_returned(unsafe { libc::pthread_attr_setschedpolicy(attributes, number) })?;
-    // SAFETY: all-zero bytes are a value of this plain C struct.
+    // SAFETY: all-zero bytes are a valid value of this plain C struct.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = policy.priority() as c_int;
-    // SAFETY: the attributes are initialised; the parameters are a live local.
+    // SAFETY: by contract `attributes` is initialised; the parameters are a live local.
     check_returned(unsafe { libc::pthread_attr_setschedparam(attributes, &parameters) })
 }

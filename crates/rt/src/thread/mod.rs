@@ -1,10 +1,9 @@
-//! A thread that does everything in the right order: stack, name, CPUs, policy,
-//! then your code.
+//! Starts a thread with the correct order of steps: stack, name, CPUs, policy, then your code.
 //!
-//! The thread is made on a prefaulted, guarded stack, and its creator sets it up before it
-//! runs a line of yours; what the kernel refused is told step by step, so nothing degrades
-//! silently. It needs no processor time before it has its priority, so no thread of lower
-//! priority can keep it from its start.
+//! The thread runs on a prefaulted, guarded stack, and its creator sets it up before it runs any
+//! of your code. What the kernel refused is reported step by step, so nothing degrades silently.
+//! The thread needs no processor time before it has its priority, so no thread of lower priority
+//! can delay its start.
 #![allow(
     unsafe_code,
     reason = "what passes through pthread_create, and the join"
@@ -29,7 +28,7 @@ use crate::stack::StackError;
 use crate::sys::{task, time};
 use crate::{affinity, sched};
 
-/// What a new thread is to be.
+/// The settings of a new thread.
 #[derive(Debug, Clone)]
 pub struct Builder {
     name: Name,
@@ -46,9 +45,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A thread at SCHED_OTHER on any CPU with a stack of 256 KB, or larger where the program's
-    /// thread-local storage leaves less than 192 KB of that.
-    /// For setting up: it allocates.
+    /// A thread with SCHED_OTHER on any CPU with a stack of 256 KB, or larger where the program's
+    /// thread-local storage leaves less than 192 KB of that. For setting up: it allocates.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -60,68 +58,71 @@ impl Builder {
         }
     }
 
-    /// Names it; the kernel keeps 15 bytes. Real-time safe.
+    /// Sets the name; the kernel keeps 15 bytes. Real-time safe.
     #[must_use]
     pub fn name(self, name: &str) -> Self {
         self.name_bytes(name.as_bytes())
     }
 
-    /// As [`Builder::name`], with a name that needn't be UTF-8. Real-time safe.
+    /// Like [`Builder::name`], with a name that needn't be UTF-8. Real-time safe.
     #[must_use]
     pub fn name_bytes(mut self, name: &[u8]) -> Self {
         self.name = Name::new(name);
         self
     }
 
-    /// The name that it gives. Real-time safe.
+    /// The name that was set. Real-time safe.
     #[must_use]
     pub fn thread_name(&self) -> Name {
         self.name
     }
 
-    /// Bytes of stack, at most 2 MB, rounded up to a class of [`crate::stack`]; 0 is the default
-    /// of [`Builder::new`]. The thread-local storage of the program is part of them. Real-time
-    /// safe.
+    /// Sets the stack size in bytes, at most 2 MB, rounded up to a class of [`crate::stack`]; 0
+    /// is the default of [`Builder::new`]. It includes the thread-local storage of the program.
+    /// Real-time safe.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
     }
 
-    /// Its scheduling policy. Real-time safe.
+    /// Sets the scheduling policy. Real-time safe.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// The CPUs it may use; an empty list leaves its creator's. For setting up: it allocates.
+    /// Sets the CPUs that the thread may use; an empty list keeps its creator's. For setting up:
+    /// it allocates.
     #[must_use]
     pub fn cpus(self, cpus: &[usize]) -> Self {
         self.cpus_vec(cpus.to_vec())
     }
 
-    /// As [`Builder::cpus`], and allocates nothing. Not real-time safe: it frees the list before.
+    /// Like [`Builder::cpus`], without allocating. Not real-time safe: it frees the previous
+    /// list.
     #[must_use]
     pub fn cpus_vec(mut self, cpus: Vec<usize>) -> Self {
         self.cpus = cpus;
         self
     }
 
-    /// Whether signals are blocked in it, which is the default: handlers then run in threads
-    /// that have no deadline. Those that an instruction causes (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-    /// SIGTRAP, SIGSYS, SIGABRT) never are: the kernel would end the program. Real-time safe.
+    /// Sets whether signals are blocked in the thread, which is the default: handlers then run in
+    /// threads that have no deadline. Signals that an instruction causes (SIGSEGV, SIGBUS,
+    /// SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT) are never blocked: the kernel would end the
+    /// program. Real-time safe.
     #[must_use]
     pub fn block_signals(mut self, block: bool) -> Self {
         self.block_signals = block;
         self
     }
 
-    /// Starts the thread. `body` gets what was refused while it was set up: an empty list
-    /// means that everything asked for is in force. Not real-time safe: it allocates.
+    /// Starts the thread. `body` gets the list of settings that were refused; if it is empty, all
+    /// requested settings are in force. Not real-time safe: it allocates.
     ///
     /// # Errors
-    /// The stack's, or pthread_create's EAGAIN at a limit of threads.
+    /// The error of the stack, or pthread_create's EAGAIN at a limit of threads.
     pub fn spawn<R: Send + 'static>(
         self,
         body: impl FnOnce(Setup) -> R + Send + 'static,
@@ -129,12 +130,12 @@ impl Builder {
         self.launch(false, body)
     }
 
-    /// Starts the thread, and gives it up if anything was refused: `body` runs with everything
-    /// asked for in force, or not at all. Its creator doesn't wait until it runs. Not real-time
-    /// safe: it allocates.
+    /// Starts the thread, or gives it up if any setting was refused: `body` runs with all
+    /// requested settings in force, or not at all. The creator doesn't wait until it runs. Not
+    /// real-time safe: it allocates.
     ///
     /// # Errors
-    /// As [`Builder::spawn`], and [`SpawnError::Refused`].
+    /// Those of [`Builder::spawn`], and [`SpawnError::Refused`].
     pub fn start<R: Send + 'static>(
         self,
         body: impl FnOnce() -> R + Send + 'static,
@@ -160,7 +161,7 @@ impl Builder {
                     attempt: Attempt::Thread,
                 });
             }
-            // The panic must not cross the C library's frames.
+            // A panic must not unwind into the C library's frames.
             let outcome = catch_unwind(AssertUnwindSafe(|| body(setup)));
             *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         });
@@ -168,14 +169,14 @@ impl Builder {
             gate: Gate::new(),
             main,
         }));
-        // SAFETY: just made, and `enter` keeps it until it has passed the gate.
+        // SAFETY: just allocated, and `enter` keeps it until it has passed the gate.
         let gate = unsafe { &raw const (*start).gate };
-        // SAFETY: `enter` takes the start over, which nobody else uses from now on, and the
+        // SAFETY: `enter` takes over the start, which nothing else uses from now on, and the
         // handle keeps the stack until it has joined.
         let created = unsafe { self.create_on(&stack, gate, all_or_nothing, enter, start.cast()) };
         match created {
             Ok((thread, tid)) => {
-                // SAFETY: just made, and the handle alone joins it.
+                // SAFETY: just created, and only the handle joins it.
                 let joinable = unsafe { Joinable::new(thread, tid, stack) };
                 Ok(Handle {
                     joinable: Some(Box::new(joinable)),
@@ -184,7 +185,7 @@ impl Builder {
             }
             Err(error) => {
                 if !matches!(error, SpawnError::Refused(_)) {
-                    // SAFETY: no thread was made, so the start is still ours.
+                    // SAFETY: no thread was created, so this function still owns the start.
                     drop(unsafe { Box::from_raw(start) });
                 }
                 Err(error)
@@ -192,8 +193,8 @@ impl Builder {
         }
     }
 
-    /// Makes the calling thread what the builder says (its stack excepted), e.g. the primary
-    /// thread, and tells what was refused. Not for a real-time thread on duty.
+    /// Applies the settings (except the stack) to the calling thread, e.g. the primary thread,
+    /// and returns what was refused. Not for a real-time thread in its real-time section.
     #[must_use]
     pub fn apply(&self) -> Setup {
         let mut refused = Vec::new();
@@ -215,15 +216,15 @@ impl Builder {
             true => Ok(()),
             false => affinity::set_current(&self.cpus),
         };
-        // An ordinary thread that isn't a real-time one keeps its nice value.
+        // An ordinary thread that stays one keeps its nice value.
         let rise = || match self.policy {
             Policy::Other if !sched::is_real_time(0).unwrap_or(true) => Ok(()),
             Policy::Other => task::make_other(0),
             policy => sched::set_current(policy),
         };
         let policy = Attempt::Policy(self.policy);
-        // On its new CPUs the thread competes at its own priority, so that comes first; one that
-        // gives its priority up does that last.
+        // On its new CPUs the thread competes with its own priority, so that is set first; a
+        // thread that lowers its priority does so last.
         match self.policy {
             Policy::Fifo(_) | Policy::RoundRobin(_) => {
                 let risen = rise();
@@ -235,7 +236,8 @@ impl Builder {
                 note("policy", policy, rise());
             }
             Policy::Deadline { .. } => {
-                // The kernel wants the CPUs first; the way there is at the highest priority.
+                // The kernel needs the CPUs first; until then the thread has the highest
+                // priority.
                 let before = task::scheduling(0);
                 let lifted = !self.cpus.is_empty() && sched::set_current(HIGHEST).is_ok();
                 note("affinity", Attempt::Affinity, place());
@@ -255,7 +257,7 @@ impl Builder {
 
 const HIGHEST: Policy = Policy::Fifo(99);
 
-/// What became of a new thread's wishes.
+/// The result of setting up a thread.
 #[derive(Debug, Default)]
 pub struct Setup {
     /// Its thread id.
@@ -264,27 +266,26 @@ pub struct Setup {
     pub refused: Vec<Refusal>,
 }
 
-/// One step that the kernel refused.
+/// One setting that the kernel refused.
 #[derive(Debug)]
 pub struct Refusal {
     /// `signals`, `name`, `affinity` or `policy`.
     pub step: &'static str,
-    /// The kernel's answer.
+    /// The kernel's error.
     pub error: io::Error,
-    /// What was tried.
+    /// The attempted operation.
     pub attempt: Attempt,
 }
 
 impl Refusal {
-    /// The number of the kernel's answer, EINVAL where it never got to the kernel.
-    /// Real-time safe.
+    /// The kernel's errno; EINVAL if the kernel was not reached. Real-time safe.
     #[must_use]
     pub fn errno(&self) -> c_int {
         self.error.raw_os_error().unwrap_or(libc::EINVAL)
     }
 
-    /// What the answer means, and how to fix it.
-    /// Real-time safe, but for EPERM under DEADLINE, where it asks the kernel.
+    /// What the error means, and how to fix it. Real-time safe, except for EPERM under
+    /// SCHED_DEADLINE, where it queries the kernel.
     #[must_use]
     pub fn advice(&self) -> &'static CStr {
         advice(self.attempt, self.errno())
@@ -301,11 +302,11 @@ impl std::fmt::Display for Refusal {
 /// Why a thread could not be started.
 #[derive(Debug)]
 pub enum SpawnError {
-    /// No stack.
+    /// The stack could not be allocated.
     Stack(StackError),
-    /// No thread.
+    /// The thread could not be created.
     Thread(io::Error),
-    /// Something it was to be was refused; never an empty list.
+    /// A setting was refused; the list is never empty.
     Refused(Vec<Refusal>),
 }
 
@@ -332,10 +333,10 @@ impl std::error::Error for SpawnError {}
 
 type Outcome<R> = Arc<Mutex<Option<std::thread::Result<R>>>>;
 
-/// A running thread. Dropping it waits for the thread's end, for the thread
-/// stands on a stack that the handle owns.
+/// A running thread. Dropping it waits for the thread's end, because the thread runs on a stack
+/// that the handle owns.
 pub struct Handle<R> {
-    /// `None` once the thread was joined or detached.
+    /// `None` after the thread was joined or detached.
     joinable: Option<Box<Joinable>>,
     result: Outcome<R>,
 }
@@ -351,21 +352,21 @@ impl<R> Handle<R> {
         self.outcome()
     }
 
-    /// As [`Handle::join`] where the thread has ended, and doesn't wait. Not real-time safe:
-    /// it frees memory.
+    /// Like [`Handle::join`] if the thread has ended, without waiting. Not real-time safe: it
+    /// frees memory.
     ///
     /// # Errors
-    /// The handle, when the thread has not ended.
+    /// The handle, if the thread has not ended.
     pub fn try_join(self) -> Result<std::thread::Result<R>, Self> {
         // SAFETY: `join_by` drops the joinable after an `Ok`.
         self.join_by(|joinable| unsafe { joinable.try_join() })
     }
 
-    /// As [`Handle::join`], and waits until an instant of CLOCK_MONOTONIC at most, in ns. Not
+    /// Like [`Handle::join`], but waits until an instant of CLOCK_MONOTONIC at most, in ns. Not
     /// real-time safe: it waits.
     ///
     /// # Errors
-    /// The handle, when the thread has not ended by then.
+    /// The handle, if the thread has not ended by then.
     pub fn join_until(self, at_ns: u64) -> Result<std::thread::Result<R>, Self> {
         // SAFETY: `join_by` drops the joinable after an `Ok`.
         self.join_by(|joinable| unsafe { joinable.join_until(at_ns) })
@@ -389,9 +390,8 @@ impl<R> Handle<R> {
         outcome.unwrap_or_else(|| Err(Box::new("the thread ended without a result")))
     }
 
-    /// Lets the thread run on without anybody who waits for it. Its stack is taken back when a
-    /// thread is started after its end, or by [`reap`]. Real-time safe but for what the drop of
-    /// the result frees.
+    /// Lets the thread run without a handle. Its stack is freed when another thread is started
+    /// after its end, or by [`reap`]. Real-time safe except for freeing the result.
     pub fn detach(mut self) {
         if let Some(joinable) = self.joinable.take() {
             joinable.detach();
@@ -405,10 +405,10 @@ impl<R> Handle<R> {
 
     fn wait(&mut self) {
         if let Some(joinable) = self.joinable.take() {
-            // SAFETY: taken out of the handle: nobody joins it again.
+            // SAFETY: the joinable was taken out of the handle, so it isn't joined again.
             let joined = unsafe { joinable.join() };
             if joined.is_err() {
-                // The thread drops its own handle: it still runs on the stack.
+                // The thread drops its own handle, and still runs on the stack.
                 joinable.detach();
             }
         }
@@ -423,14 +423,14 @@ impl<R> Drop for Handle<R> {
 
 type Body = Box<dyn FnOnce(Setup) + Send>;
 
-/// What a new thread of Rust's gets from its creator.
+/// The data that a new Rust thread gets from its creator.
 struct Launch {
     gate: Gate,
     main: Body,
 }
 
 extern "C" fn enter(start: *mut c_void) -> *mut c_void {
-    // SAFETY: `launch` made this pointer from a box and gave it to this thread alone.
+    // SAFETY: `launch` made this pointer from a box and passed it only to this thread.
     let start = unsafe { Box::from_raw(start.cast::<Launch>()) };
     if let Some(setup) = start.gate.pass() {
         (start.main)(setup);
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_told() {
+    fn settings_that_the_kernel_refuses_are_reported() {
         let handle = Builder::new()
             .cpus(&[affinity::MAX_CPUS - 1])
             .policy(Policy::Fifo(100))
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_can_not_be_what_it_is_to_be_does_not_start() {
+    fn start_fails_if_a_setting_is_refused() {
         let started = Builder::new()
             .policy(Policy::Fifo(100))
             .start(|| unreachable!("the body runs"));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_thread_of_a_real_time_one_is_ordinary() {
+    fn a_real_time_thread_can_start_an_ordinary_one() {
         let creator = Builder::new().policy(Policy::Fifo(3)).start(|| {
             let made = Builder::new().start(|| sched::of(0)).unwrap();
             (sched::of(0).unwrap(), made.join().unwrap().unwrap())
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_what_was_asked_for_and_not_what_its_creator_is() {
+    fn a_thread_has_the_requested_settings_and_not_its_creators() {
         let idle = task::SchedAttr {
             size: size_of::<task::SchedAttr>() as u32,
             policy: libc::SCHED_IDLE as u32,
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nice_value_of_a_background_program_outlives_real_time() {
+    fn the_nice_value_survives_a_real_time_policy() {
         let real_time = task::SchedAttr {
             size: size_of::<task::SchedAttr>() as u32,
             policy: libc::SCHED_FIFO as u32,
@@ -558,7 +558,7 @@ mod tests {
         let stack = handle.stack();
         let (base, class) = (stack.base().as_ptr() as usize, stack.len());
         let class = crate::stack::Class::exact(class).unwrap();
-        // SAFETY: a wrong free, which must change nothing.
+        // SAFETY: a wrong free, which must be refused and change nothing.
         let freed = unsafe { crate::stack::free(base, class) };
         assert_eq!(freed, Err(StackError::InUse(base)));
         drop(tell);
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_handed_to_the_parent() {
+    fn join_returns_the_panic_of_the_thread() {
         let handle = Builder::new()
             .spawn(|_| std::panic::resume_unwind(Box::new("as expected")))
             .unwrap();
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_beyond_the_largest_class_is_refused() {
+    fn a_stack_size_above_the_largest_class_is_refused() {
         assert!(matches!(
             Builder::new().stack_size(3 << 20).spawn(|_| ()),
             Err(SpawnError::Stack(_))

@@ -1,23 +1,23 @@
-//! What a thread is called.
+//! Thread names.
 #![forbid(unsafe_code)]
 
 use std::io;
 
 use crate::sys::task;
 
-/// The name of a thread, as much of it as the kernel keeps.
+/// The name of a thread, in the length that the kernel keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// Up to the first byte that is 0, 15 bytes at most. Real-time safe.
+    /// The name up to the first 0 byte, 15 bytes at most. Real-time safe.
     #[must_use]
     pub fn new(name: &[u8]) -> Self {
         Self(task::kept_name(name))
     }
 
-    /// Names the calling thread; an empty name leaves the one that it has. Real-time safe; one
-    /// system call.
+    /// Names the calling thread; an empty name keeps the current one. Real-time safe; one system
+    /// call.
     ///
     /// # Errors
     /// None in practice.
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_cut_to_what_the_kernel_keeps() {
+    fn a_name_is_cut_to_15_bytes() {
         assert_eq!(
             Name::new(b"sixteen-bytes-long"),
             Name::new(b"sixteen-bytes-l")

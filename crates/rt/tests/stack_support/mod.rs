@@ -1,4 +1,4 @@
-//! What the tests of stacks share.
+//! Shared functions of the tests of stacks.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(unsafe_code, reason = "getrusage, and pages that are touched")]
 
@@ -11,7 +11,7 @@ pub fn faults() -> i64 {
     // SAFETY: getrusage fills the struct it is given.
     let asked = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
     assert_eq!(asked, 0);
-    // SAFETY: all-zero is a value of rusage and the call filled it.
+    // SAFETY: all-zero bytes are a valid rusage, and the call filled it.
     let usage = unsafe { usage.assume_init() };
     usage.ru_minflt + usage.ru_majflt
 }
@@ -25,8 +25,8 @@ pub enum End {
 
 /// Runs `body` in a child process; its result is the exit status, a panic is status 101.
 ///
-/// The child has a copy of the calling thread alone, so the body keeps away from locks that
-/// other tests of the binary may hold: no printing, and as little malloc as can be.
+/// The child has a copy of only the calling thread, so the body must avoid locks that other tests
+/// of the program may hold: no printing, and as little malloc as possible.
 pub fn in_child(body: impl FnOnce() -> i32) -> End {
     // SAFETY: the child runs the body and leaves by _exit.
     let child = unsafe { libc::fork() };
@@ -37,7 +37,7 @@ pub fn in_child(body: impl FnOnce() -> i32) -> End {
         unsafe { libc::_exit(result.unwrap_or(101)) };
     }
     let mut status = 0;
-    // SAFETY: the child was made above.
+    // SAFETY: the child was created above.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     if libc::WIFSIGNALED(status) {
         End::Signal(libc::WTERMSIG(status))
@@ -46,12 +46,11 @@ pub fn in_child(body: impl FnOnce() -> i32) -> End {
     }
 }
 
-/// Lets any system call but `write`, `exit` and a few that end the process kill it.
-///
-/// The calling thread alone is confined.
+/// Makes every system call except `read`, `write`, `_exit` and `sigreturn` kill the calling
+/// thread.
 pub fn forbid_system_calls() {
-    // PR_SET_SECCOMP to strict: read, write, _exit and sigreturn are left.
-    // SAFETY: the call changes what this thread may do and touches no memory.
+    // PR_SET_SECCOMP in strict mode.
+    // SAFETY: the call restricts this thread and touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_SECCOMP, 1_u64, 0_u64, 0_u64, 0_u64) };
     assert_eq!(done, 0);
 }
@@ -63,7 +62,7 @@ pub fn exit_thread(status: i32) -> ! {
     unreachable!()
 }
 
-/// Runs `body` on a new thread that stands on `stack` and returns what it returns.
+/// Runs `body` on a new thread on `stack` and returns its result.
 pub fn run_on(
     stack: &punctual_rt::stack::Stack,
     body: extern "C" fn(*mut c_void) -> *mut c_void,
@@ -81,7 +80,7 @@ pub fn run_on(
     let made = unsafe { libc::pthread_create(&mut thread, attr.as_ptr(), body, argument) };
     assert_eq!(made, 0);
     let mut found = std::ptr::null_mut();
-    // SAFETY: the thread was made above and is joined once.
+    // SAFETY: the thread was created above and is joined once.
     assert_eq!(unsafe { libc::pthread_join(thread, &mut found) }, 0);
     found as usize
 }

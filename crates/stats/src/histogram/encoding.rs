@@ -1,7 +1,7 @@
 //! The text form: HdrHistogram V2, deflated, in base64.
 //!
-//! Any HdrHistogram reader takes what [`Histogram::encode`] writes. Decoding is
-//! total: the length of the text and of what it inflates to are bounded, every
+//! Any HdrHistogram reader accepts what [`Histogram::encode`] writes. Decoding is
+//! total: the length of the text and of the inflated data are bounded, every
 //! count is checked, and a hostile text costs at most a few MB.
 //!
 //! Big-endian. Outer: cookie `0x1c849314`, length of the zlib stream. Inner:
@@ -22,13 +22,13 @@ const COOKIE: u32 = 0x1c84_9313;
 const COOKIE_COMPRESSED: u32 = 0x1c84_9314;
 const HEADER: usize = 40;
 
-/// Longest text that [`Histogram::decode`] takes, in bytes.
+/// The longest text that [`Histogram::decode`] accepts, in bytes.
 pub const MAX_ENCODED_LENGTH: usize = 1 << 20;
-/// Most bytes that a text may inflate to. Our own worst case is 0.5 MB; the
-/// rest is room for layouts with four or five digits.
+/// The largest inflated size of a text. Our own worst case is 0.5 MB; the rest is room for
+/// layouts with four or five digits.
 const MAX_INFLATED: usize = 4 << 20;
 
-/// Why a text is not a histogram that we can read.
+/// Why a text is not a histogram that this library can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -67,7 +67,7 @@ impl std::fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// A histogram in a record: the buckets as text, and what is known exactly.
+/// A histogram in a record: the buckets as text, and the exact figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistogramRecord {
@@ -160,7 +160,7 @@ impl Histogram {
     /// and sum keep three digits; [`HistogramRecord`] carries the exact ones.
     pub fn encode(&self) -> String {
         let mut inner = Vec::new();
-        // Readers in Java hold values as i64, and size their array by this.
+        // Readers in Java store values as i64, and size their array by this.
         let highest = self
             .max()
             .map_or(2, |max| highest_of(bucket_of(max)))
@@ -197,19 +197,18 @@ impl Histogram {
         STANDARD.encode(outer)
     }
 
-    /// Reads what [`Histogram::encode`] or another HdrHistogram wrote.
+    /// Reads the output of [`Histogram::encode`] or of another HdrHistogram.
     ///
-    /// Another number of digits or another lowest value is put into our
-    /// buckets by the highest value of each foreign bucket, so that no sample
-    /// becomes faster than it was. Minimum, maximum and sum are those of the
-    /// buckets: lowest of the first, highest of the last.
+    /// Buckets of another layout (digits or lowest value) are converted by the highest value of
+    /// each, so no sample becomes faster than it was. Minimum, maximum and sum are those of the
+    /// buckets: the lowest of the first, the highest of the last.
     pub fn decode(text: &str) -> Result<Histogram, DecodeError> {
         SparseHistogram::decode(text).map(|decoded| Histogram::from(&decoded))
     }
 }
 
 impl SparseHistogram {
-    /// As [`Histogram::decode`], without room for the buckets that are empty.
+    /// Like [`Histogram::decode`], without room for empty buckets.
     pub fn decode(text: &str) -> Result<SparseHistogram, DecodeError> {
         let text = text.trim_ascii();
         if text.len() > MAX_ENCODED_LENGTH {
@@ -221,7 +220,7 @@ impl SparseHistogram {
             COOKIE_COMPRESSED => {
                 let length = be32(&outer, 4)? as usize;
                 let stream = outer[8..].get(..length).ok_or(DecodeError::Truncated)?;
-                // Varints deflate to a third or so.
+                // Varints deflate to about a third.
                 let mut inner = Vec::with_capacity(4 * length);
                 ZlibDecoder::new(stream)
                     .take(MAX_INFLATED as u64 + 1)
@@ -267,13 +266,13 @@ fn decode_inner(bytes: &[u8]) -> Result<SparseHistogram, DecodeError> {
         let (low, high) = layout.bounds(index).ok_or(DecodeError::Counts)?;
         let entry = entry.unsigned_abs();
         count = count.checked_add(entry).ok_or(DecodeError::Counts)?;
-        // `layout` is ours nearly always, and then the middle is exact enough.
+        // `layout` nearly always equals ours, and then the middle is exact enough.
         let middle = low + (high - low) / 2;
         // As many samples as a `u64` counts, none above `u64::MAX`: it fits.
         sum += u128::from(middle) * u128::from(entry);
         let bucket = bucket_of(high) as u32;
         match buckets.last_mut() {
-            // Of a finer layout several are one of ours; their sum is at most `count`.
+            // Several buckets of a finer layout become one of ours; their sum is at most `count`.
             Some((last, so_far)) if *last == bucket => *so_far += entry,
             _ => buckets.push((bucket, entry)),
         }
@@ -291,7 +290,7 @@ fn decode_inner(bytes: &[u8]) -> Result<SparseHistogram, DecodeError> {
     Ok(SparseHistogram { buckets, totals })
 }
 
-/// Where the buckets of a histogram with other parameters lie.
+/// The bucket limits of a histogram with other parameters.
 struct ForeignLayout {
     /// log2 of the buckets per doubling.
     half_bits: u32,

@@ -1,4 +1,4 @@
-//! The usual percentiles, and how far the sample supports each.
+//! The usual percentiles, and how many samples support each.
 
 use super::{Histogram, rank_of};
 use serde::{Deserialize, Serialize};

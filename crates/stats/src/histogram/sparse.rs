@@ -1,11 +1,11 @@
-//! A histogram as it comes out of a record: the buckets that hold something.
+//! A histogram as read from a record: only the non-empty buckets.
 
 use super::{BUCKETS, Histogram, Totals, first_above};
 
 const _: () = assert!(BUCKETS <= u32::MAX as usize);
 
-/// The occupied buckets of a histogram and its exact figures: to read, to check and to
-/// add to a [`Histogram`]. A record has a thousand buckets or two, of 56,320.
+/// The non-empty buckets of a histogram and its exact figures: to read, to check and to add to a
+/// [`Histogram`]. A record has one or two thousand of the 56,320 buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SparseHistogram {
     /// Index and count, the index ascending, no count zero.

@@ -1,4 +1,4 @@
-//! Seeded streams of latencies whose true miss probability is known.
+//! Seeded streams of latencies with a known miss probability.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use punctual_stats::miss::definition::misses_of;
@@ -76,7 +76,7 @@ impl Run {
         self.wake(cycle * PERIOD, latency, 0);
     }
 
-    /// A wake-up asked for at `asked`, and the periods that were skipped because it was late.
+    /// A wake-up requested at `asked`, and the number of periods skipped because it was late.
     pub fn wake(&mut self, asked: u64, latency: u64, skipped: u64) {
         let peak = Peak::new(asked / PERIOD, asked, latency).with_skipped(skipped);
         self.peaks.offer(peak);
@@ -175,8 +175,8 @@ pub fn moving_maxima(rng: &mut Rng, cycles: u64, p: f64, width: usize) -> Run {
     run
 }
 
-/// A machine that is now and then (on average for 30 cycles, a tenth of the
-/// time) in a bad state, in which latencies are three times as long.
+/// A machine that is sometimes (for 30 cycles on average, a tenth of the time) in a bad state, in
+/// which latencies are three times as long.
 pub fn markov(rng: &mut Rng, cycles: u64, p: f64) -> Run {
     let (stay, factor) = (30.0, 3.0);
     let share = 0.1;
@@ -222,7 +222,7 @@ pub fn drifting(rng: &mut Rng, cycles: u64, p: f64) -> Run {
     run
 }
 
-/// One cycle in fifty takes a slow path that is ten times as long.
+/// One cycle in fifty takes a slow path, ten times as long.
 pub fn bimodal(rng: &mut Rng, cycles: u64, p: f64) -> Run {
     let share = 0.02;
     let limit = (FLOOR - 10.0 * MEAN * (p / share).ln()) as u64;
@@ -240,9 +240,8 @@ pub fn bimodal(rng: &mut Rng, cycles: u64, p: f64) -> Run {
     run
 }
 
-/// The host takes the machine away for an exponential time of `stall` periods
-/// on average: one late wake-up, and missed periods after it. On all of
-/// `threads` CPUs at once.
+/// The host preempts the machine for an exponentially distributed time of `stall` periods on
+/// average: one late wake-up, and missed periods after it. On all of `threads` CPUs at once.
 pub fn stalls(rng: &mut Rng, cycles: u64, p: f64, stall: f64, threads: usize) -> Run {
     let missed_each = 1.0 / ((1.0 / stall).exp_m1());
     let weight = 1.0 + missed_each;
@@ -257,7 +256,7 @@ pub fn stalls(rng: &mut Rng, cycles: u64, p: f64, stall: f64, threads: usize) ->
         let passed = stalled.map_or(0, |periods| periods as u64);
         for _ in 0..threads {
             let ordinary = base(rng) as u64;
-            // A stall always makes late: it ends at least `limit` after the period.
+            // A stall always causes a late wake-up: it ends at least `limit` after the period.
             let late = stalled.map(|periods| (periods * PERIOD as f64) as u64);
             let latency = late.map_or(ordinary, |late| late.max(limit + 1));
             run.wake(cycle * PERIOD, latency, passed);
@@ -268,15 +267,15 @@ pub fn stalls(rng: &mut Rng, cycles: u64, p: f64, stall: f64, threads: usize) ->
     run
 }
 
-/// Bursts of bursts: storms at random, in each a number of short bursts
-/// within a second, each of a few late cycles.
+/// Bursts of bursts: storms at random times, each with a number of short bursts within a second,
+/// each of a few late cycles.
 pub fn storms(rng: &mut Rng, cycles: u64, p: f64) -> Run {
     let limit = 1_000_000;
     let (bursts, length) = (4.0, 3.0);
     let rate = p / (bursts * length);
     let mut run = Run::new(limit, p);
     let mut late = vec![false; cycles as usize];
-    // Storms before the start reach into the run.
+    // A storm before the start may extend into the run.
     let mut storm = -5000.0;
     let mut expected = 0.0;
     let _ = &mut expected;
@@ -309,16 +308,16 @@ pub fn storms(rng: &mut Rng, cycles: u64, p: f64) -> Run {
 /// A kind of stall in [`stalled`].
 #[derive(Clone, Copy)]
 pub struct Stall {
-    /// How many a run has on average; they come at random.
+    /// The mean number per run; they start at random times.
     pub expected: f64,
-    /// How long one is at least, in ns.
+    /// The minimum length, in ns.
     pub least: f64,
-    /// What it is longer than that on average, exponentially distributed.
+    /// The mean of the exponentially distributed length above the minimum.
     pub more: f64,
 }
 
-/// A machine that stops at random instants, never again before it has gone on; the truth comes
-/// from the definition of a miss by hand, over all phases of a stall.
+/// A machine that stops at random instants, with no stall during another; the truth is computed
+/// directly from the definition of a miss, over all phases of a stall.
 pub fn stalled(rng: &mut Rng, cycles: u64, limit: u64, kinds: &[Stall]) -> Run {
     let duration = (cycles * PERIOD) as f64;
     let expected: f64 = kinds.iter().map(|kind| kind.expected).sum();
@@ -329,7 +328,7 @@ pub fn stalled(rng: &mut Rng, cycles: u64, limit: u64, kinds: &[Stall]) -> Run {
             .sum::<f64>()
             / expected
     };
-    // Stalls per ns in which the machine goes, so that about `expected` fall into the run.
+    // Stalls per ns of running time, so that about `expected` occur in the run.
     let length = mean(&|kind| kind.least + kind.more);
     let rate = expected / (duration - expected * length);
     let truth =
@@ -368,16 +367,16 @@ pub fn stalled(rng: &mut Rng, cycles: u64, limit: u64, kinds: &[Stall]) -> Run {
     run
 }
 
-/// Misses of one stall of a kind on average over all phases: integrated over the lengths.
+/// The mean number of misses of one stall over all phases: integrated over the lengths.
 fn misses_of_one(kind: &Stall, limit: u64) -> f64 {
     let (period, limit) = (PERIOD as f64, limit as f64);
     let of = |length: f64| {
         let late = (length - limit).max(0.0) / period;
         if limit > period {
-            // Due instants more than the limit before the end of the stall.
+            // Instants due more than the limit before the end of the stall.
             return late;
         }
-        // The first wake-up is late with that probability, and all skipped periods miss.
+        // The first wake-up is late with that probability, and all skipped periods are misses.
         late.min(1.0) + (length / period - 1.0).max(0.0)
     };
     const STEPS: usize = 2_000;

@@ -1,37 +1,37 @@
-//! What the environment asks for, in `PUNCTUAL_RUN`: words separated by commas,
-//! `stack=pool`, `stack=wrap` or `stack=none`, `size=BYTES`, `lock`,
-//! `report=PROCESS`: the process that tells of itself even where it had no threads.
+//! The options in the environment variable `PUNCTUAL_RUN`, separated by commas: `stack=pool`,
+//! `stack=wrap` or `stack=none`, `size=BYTES`, `lock`, and `report=PROCESS`: the process that
+//! reports even if it had no threads.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-/// Which stacks threads get.
+/// The kind of stack that threads get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stacks {
-    /// Their own, untouched.
+    /// Their own, unchanged.
     None,
-    /// Their own, made present.
+    /// Their own, prefaulted.
     Wrap,
-    /// Ours.
+    /// A stack of the pool.
     Pool,
 }
 
-/// What is asked for.
+/// The requested options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct Options {
     pub(crate) stacks: Stacks,
-    /// Bytes for a thread that names no size, and the most that is made present of a stack
-    /// that isn't ours.
+    /// The stack size of a thread without an explicit size, and the largest part that is
+    /// prefaulted of a stack outside of the pool.
     pub(crate) size: usize,
     pub(crate) lock: bool,
-    /// The process that was run; 0 when nothing is to be told.
+    /// The process that was run; 0 when no report is requested.
     pub(crate) report: u32,
 }
 
-/// The largest size that the pool has.
+/// The largest stack size of the pool.
 pub(crate) const LARGEST: usize = 2 << 20;
 
-impl Wishes {
+impl Options {
     const DEFAULT: Self = Self {
         stacks: Stacks::Pool,
         size: LARGEST,
@@ -39,27 +39,27 @@ impl Wishes {
         report: 0,
     };
 
-    /// The first word that isn't understood is the error.
+    /// The first unknown option is the error.
     fn parse(words: &str) -> Result<Self, &str> {
-        let mut wishes = Self::DEFAULT;
+        let mut options = Self::DEFAULT;
         for word in words.split(',').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
-                None if word == "lock" => wishes.lock = true,
-                Some(("stack", "none")) => wishes.stacks = Stacks::None,
-                Some(("stack", "wrap")) => wishes.stacks = Stacks::Wrap,
-                Some(("stack", "pool")) => wishes.stacks = Stacks::Pool,
+                None if word == "lock" => options.lock = true,
+                Some(("stack", "none")) => options.stacks = Stacks::None,
+                Some(("stack", "wrap")) => options.stacks = Stacks::Wrap,
+                Some(("stack", "pool")) => options.stacks = Stacks::Pool,
                 Some(("size", bytes)) => match bytes.parse() {
-                    Ok(bytes) if bytes > 0 && bytes <= LARGEST => wishes.size = bytes,
+                    Ok(bytes) if bytes > 0 && bytes <= LARGEST => options.size = bytes,
                     _ => return Err(word),
                 },
                 Some(("report", process)) => match process.parse() {
-                    Ok(process) => wishes.report = process,
+                    Ok(process) => options.report = process,
                     Err(_) => return Err(word),
                 },
                 _ => return Err(word),
             }
         }
-        Ok(wishes)
+        Ok(options)
     }
 }
 
@@ -70,10 +70,10 @@ const POOL: u8 = 2;
 const LOCK: u8 = 4;
 static REPORT: AtomicU32 = AtomicU32::new(0);
 
-/// What [`read`] found.
-pub(crate) fn in_force() -> Wishes {
+/// The options that [`read`] found.
+pub(crate) fn in_force() -> Options {
     let flags = FLAGS.load(Ordering::Relaxed);
-    Wishes {
+    Options {
         stacks: match flags & (WRAP | POOL) {
             POOL => Stacks::Pool,
             WRAP => Stacks::Wrap,
@@ -85,29 +85,29 @@ pub(crate) fn in_force() -> Wishes {
     }
 }
 
-/// Reads the environment; what isn't understood ends the program, for it would run
-/// otherwise than was asked.
-pub(crate) fn read() -> Wishes {
+/// Reads the environment. An unknown option ends the program, because it would run with other
+/// options than requested.
+pub(crate) fn read() -> Options {
     // SAFETY: the name is a C string, and no other thread changes the environment yet.
     let value = unsafe { libc::getenv(c"PUNCTUAL_RUN".as_ptr()) };
     let words = if value.is_null() {
         ""
     } else {
-        // SAFETY: getenv returned a C string that lives as long as the environment.
+        // SAFETY: getenv returned a C string, which is valid until the environment changes.
         unsafe { CStr::from_ptr(value) }.to_str().unwrap_or("?")
     };
-    let wishes = match Wishes::parse(words) {
-        Ok(wishes) => wishes,
+    let options = match Options::parse(words) {
+        Ok(options) => options,
         Err(word) => crate::report::end("PUNCTUAL_RUN has a word that is not known: ", word),
     };
-    let stacks = match wishes.stacks {
+    let stacks = match options.stacks {
         Stacks::None => 0,
         Stacks::Wrap => WRAP,
         Stacks::Pool => POOL,
     };
-    let lock = if wishes.lock { LOCK } else { 0 };
-    SIZE.store(wishes.size, Ordering::Relaxed);
+    let lock = if options.lock { LOCK } else { 0 };
+    SIZE.store(options.size, Ordering::Relaxed);
     FLAGS.store(stacks | lock, Ordering::Relaxed);
-    REPORT.store(wishes.report, Ordering::Relaxed);
-    wishes
+    REPORT.store(options.report, Ordering::Relaxed);
+    options
 }
