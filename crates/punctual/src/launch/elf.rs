@@ -1,22 +1,22 @@
-//! What the first bytes of a program tell about how it is loaded.
+//! What a program's first bytes say about how it is loaded.
 
-/// A program as the kernel's loader sees it.
+/// The kinds of program that the kernel's loader distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Image {
     /// Something else.
     Unknown,
     /// `#!` and an interpreter.
     Script(String),
-    /// For another processor, or of another word size.
+    /// For another processor or word size.
     Foreign,
-    /// Nothing is loaded into it.
+    /// No dynamic loader.
     Static,
-    /// Loaded by this interpreter.
+    /// Loaded by this dynamic loader.
     Dynamic(String),
 }
 
 const PT_INTERP: u32 = 3;
-/// An ELF header's machine, byte 18: the one that we were built for.
+/// An ELF header's machine, at byte 18: the one this tool was built for.
 const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     62
 } else if cfg!(target_arch = "aarch64") {
@@ -25,7 +25,7 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     243
 };
 
-/// Reads the beginning of a file; total, whatever the bytes.
+/// Examines the beginning of a file; total, for any bytes.
 pub(super) fn image(bytes: &[u8]) -> Image {
     if let Some(rest) = bytes.strip_prefix(b"#!") {
         let line = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_this_machine_are_told_apart() {
+    fn static_and_dynamic_programs_are_distinguished() {
         let own = std::fs::read("/proc/self/exe").unwrap();
-        // The tests are linked as the tool is: statically.
+        // The tests are statically linked, like the tool.
         assert_eq!(image(&own), Image::Static);
         let shell = std::fs::read("/bin/sh").unwrap();
         assert!(matches!(image(&shell), Image::Dynamic(path) if path.contains("ld")));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_broken_files_are_read_without_a_panic() {
+    fn truncated_and_damaged_files_are_read_without_a_panic() {
         let mut bytes = std::fs::read("/bin/sh").unwrap();
         bytes.truncate(4096);
         for length in 0..bytes.len() {

@@ -1,9 +1,9 @@
-//! Starting a program that was not written for real time: its threads on prefaulted,
+//! Starts a program that was not written for real time: its threads on prefaulted,
 //! guarded stacks, its memory locked, scheduled and placed.
 //!
 //! Policy and CPUs are inherited through `exec`. Stacks and locks are not: a library that is
-//! loaded into the program sees to them, and for programs that nothing can be loaded into
-//! that is said before they run.
+//! preloaded into the program does these; if a program can't load it,
+//! that is reported before the program runs.
 
 mod elf;
 mod library;
@@ -21,9 +21,9 @@ use punctual_rt::sched::{self, Policy};
 pub use library::Library;
 pub use program::Program;
 
-/// Exit status where a program is there and can't be run, as shells have it.
+/// Exit status if a program exists and can't be run, as in shells.
 pub const CANNOT_RUN: u8 = 126;
-/// Exit status where there is no such program, as shells have it.
+/// Exit status if there is no such program, as in shells.
 pub const NOT_FOUND: u8 = 127;
 const SETUP: u8 = 1;
 
@@ -38,24 +38,24 @@ pub enum Stacks {
     None,
 }
 
-/// How a program is to run.
+/// How to run a program.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Its threads' stacks.
     pub stacks: Stacks,
-    /// How their uses are watched, in the words of `PUNCTUAL_STACK_DEBUG`; none leaves that as it is.
+    /// How stack use is monitored, a value of `PUNCTUAL_STACK_DEBUG`; `None` leaves the variable as it is.
     pub stack_debug: Option<String>,
-    /// Bytes of stack for a thread that names no size.
+    /// Bytes of stack for a thread that requests no size.
     pub stack_size: usize,
     /// Whether its memory is locked.
     pub lock: bool,
-    /// Whether we are in a user namespace of our own: what it grants doesn't count for locking.
+    /// Whether we are in our own user namespace: its capabilities don't count for locking.
     pub user_namespace: bool,
-    /// Its CPUs; empty leaves ours.
+    /// Its CPUs; empty keeps ours.
     pub cpus: Vec<usize>,
-    /// Its policy; none leaves ours.
+    /// Its policy; `None` keeps ours.
     pub policy: Option<Policy>,
-    /// Whether a line at its end tells what was done.
+    /// Whether it prints a line at its end that says what was done.
     pub report: bool,
 }
 
@@ -82,7 +82,7 @@ impl Launch {
         self.stacks != Stacks::None || self.lock
     }
 
-    /// Becomes the program; returns only when that can't be.
+    /// Becomes the program; returns only if that fails.
     #[must_use]
     pub fn run(&self, name: &OsString, arguments: &[OsString]) -> Refusal {
         match self.prepare(name, arguments) {
@@ -128,14 +128,14 @@ impl Launch {
             })?;
         }
         if let Some(policy) = self.policy {
-            // Last, so that what goes before doesn't compete at the program's priority.
+            // Last, so that the preceding steps don't compete at the program's priority.
             sched::set_current(policy)
                 .map_err(|error| Refusal::new(SETUP, scheduling(policy, &error)))?;
         }
         Ok(command)
     }
 
-    /// What the library is told, in its environment.
+    /// The library's settings, for its environment.
     fn words(&self) -> String {
         let stacks = match self.stacks {
             Stacks::Pool => "pool",
@@ -165,13 +165,13 @@ fn scheduling(policy: Policy, error: &io::Error) -> String {
     }
 }
 
-/// With a limit, locking would succeed and a later allocation fail: so none is accepted.
+/// With a limit, locking would succeed and a later allocation would fail: so a limit is refused.
 fn lockable(user_namespace: bool) -> Result<(), String> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the place is live.
+    // SAFETY: `limit` is a valid rlimit that outlives the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } != 0 {
         return Err(plain(&io::Error::last_os_error()));
     }
@@ -179,7 +179,7 @@ fn lockable(user_namespace: bool) -> Result<(), String> {
         return Ok(());
     }
     limit.rlim_cur = limit.rlim_max;
-    // SAFETY: the struct is live.
+    // SAFETY: `limit` is a valid rlimit that outlives the call.
     let raised = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) } == 0;
     if raised && limit.rlim_max == libc::RLIM_INFINITY {
         return Ok(());
@@ -192,9 +192,9 @@ fn lockable(user_namespace: bool) -> Result<(), String> {
     ))
 }
 
-/// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): ours of
-/// today don't count, for `exec` takes what a file gave us. It leaves ambient capabilities, and
-/// gives root those of the bounding set.
+/// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): our current
+/// capabilities don't count, because `exec` drops those of our file. It keeps ambient capabilities, and
+/// root gets those of the bounding set.
 fn has_ipc_lock() -> bool {
     const CAP_IPC_LOCK: u64 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -207,7 +207,7 @@ fn has_ipc_lock() -> bool {
     has("CapAmb:") || root && has("CapBnd:")
 }
 
-/// An error's words without the number that Rust puts behind them.
+/// An error's text without the number that Rust appends.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error")
