@@ -1,17 +1,17 @@
-//! Capabilities of a program's file, for one group and nobody else.
+//! Capabilities of a program's file, for one group only.
 
-/// The group that the advice is about.
+/// The group in the advice.
 pub const GROUP: &str = "realtime";
 
-/// The command that gives a program's file capabilities and lets only a group execute it, and
-/// what it is for: such a copy runs any program at any priority for whoever may execute it. The
-/// group comes first: a change of owner takes a file's capabilities away.
+/// The command that gives a program's file capabilities and lets only a group execute it, with
+/// its purpose: such a copy runs any program at any priority for every user who may execute it. The
+/// group comes first, because a change of owner removes a file's capabilities.
 #[must_use]
 pub fn advice(capabilities: &str, program: &str) -> String {
     format!("`{}` {}", command(capabilities, program), reason())
 }
 
-/// The command alone.
+/// Only the command.
 #[must_use]
 pub fn command(capabilities: &str, program: &str) -> String {
     format!(
@@ -21,7 +21,7 @@ pub fn command(capabilities: &str, program: &str) -> String {
     )
 }
 
-/// Why a group, in brackets.
+/// Why a group, in parentheses.
 #[must_use]
 pub fn reason() -> String {
     format!(

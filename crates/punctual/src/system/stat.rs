@@ -1,15 +1,15 @@
-//! A line of `/proc/PID/stat`, by proc_pid_stat(5)'s numbers of its fields.
+//! A line of `/proc/PID/stat`, with the field numbers of proc_pid_stat(5).
 
-/// What such a line says, not read any further yet.
+/// Such a line, split but not parsed.
 pub(super) struct Stat<'a> {
-    /// What the task calls itself.
+    /// The task's name.
     pub name: &'a str,
-    /// The fields behind the name, from the third on.
+    /// The fields after the name, from the third on.
     fields: Vec<&'a str>,
 }
 
 impl<'a> Stat<'a> {
-    /// The name stands in parentheses and may hold any character: the last one closes it.
+    /// The name is in parentheses and may contain any character: the last parenthesis closes it.
     pub fn parse(line: &'a str) -> Option<Self> {
         let open = line.find('(')?;
         let close = line.rfind(')')?;
@@ -19,12 +19,12 @@ impl<'a> Stat<'a> {
         })
     }
 
-    /// The field of this number, from 3 on.
+    /// The field with this number, from 3 on.
     pub fn field(&self, number: usize) -> Option<&'a str> {
         self.fields.get(number.checked_sub(3)?).copied()
     }
 
-    /// The field of this number, which isn't negative.
+    /// The field with this number, as a non-negative number.
     pub fn count(&self, number: usize) -> Option<u64> {
         self.field(number)?.parse().ok()
     }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_counted_behind_any_name() {
+    fn fields_are_counted_after_any_name() {
         let stat = Stat::parse("12 (a) b (c) S 7 -1\n").expect("a line");
         assert_eq!(stat.name, "a) b (c");
         assert_eq!(stat.field(3), Some("S"));
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_line_is_none() {
+    fn a_malformed_line_gives_none() {
         for line in ["", "12", "12 (a", "12 a)", ")(", "12 )a( S"] {
             assert!(Stat::parse(line).is_none(), "{line}");
         }
