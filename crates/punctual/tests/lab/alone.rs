@@ -1,6 +1,6 @@
-//! What takes one processor and exact time, on both kernels: what `punctual watch` counts of
-//! programs whose behaviour is known, a probe that is throttled, noise beside the kernel's own
-//! account of it. The parts run in the guest, as those of [`super::inside`].
+//! Parts that need one CPU and exact time, on both kernels: what `punctual watch` counts for
+//! programs with known behaviour, a throttled probe, noise compared with the kernel's own
+//! measurement. The parts run in the guest, as those of [`super::inside`].
 #![cfg(feature = "trace")]
 
 use std::fs;
@@ -14,7 +14,7 @@ use super::common::{Place, skip};
 use super::inside::{in_guest, is_rt, punctual};
 use super::{exact, known, ready, several, waits};
 
-/// The parts below.
+/// The number of the parts below.
 const PARTS: usize = 11;
 
 fn all_parts(kernel: &str) {
@@ -45,13 +45,13 @@ fn watches_throttling_and_noise_are_right_on_the_standard_kernel() {
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_what_a_program_does_is_counted_exactly() {
     let read = exact::what_it_does_is_counted(&["--no-explain"]);
-    // Of one processor the reader takes it from the writer before that one gives the lock back.
+    // With one CPU, the reader preempts the writer before that one releases the lock.
     assert_eq!(read, if is_rt() { 41 } else { 20 });
 }
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_late_waits_and_passed_instants_are_counted() {
+fn guest_late_waits_and_skipped_instants_are_counted() {
     exact::late_waits_and_passed_instants_are_counted();
 }
 
@@ -82,7 +82,7 @@ fn guest_waits_for_a_cpu_are_counted() {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_the_system_names_who_was_in_the_way() {
+fn guest_the_system_watch_names_the_thread_in_the_way() {
     exact::who_was_in_the_way_is_named(0);
 }
 
@@ -101,7 +101,7 @@ fn guest_programs_that_come_and_go_are_followed() {
     several::programs_of_a_name_are_followed();
     let (kind, place) = (c"cgroup2", c"/tmp/groups");
     fs::create_dir_all("/tmp/groups").expect("a directory");
-    // SAFETY: strings that live, and no options.
+    // SAFETY: the strings outlive the call, and there are no options.
     let mounted = unsafe {
         libc::mount(
             kind.as_ptr(),
@@ -115,7 +115,7 @@ fn guest_programs_that_come_and_go_are_followed() {
     several::who_joins_and_leaves_a_group_is_told().expect("a group");
 }
 
-/// A setting of the kernel, as it was when this is dropped.
+/// A kernel setting, restored when this is dropped.
 struct Setting(&'static str, String);
 
 impl Setting {
@@ -150,18 +150,18 @@ fn measured(name: &str, words: &[&str]) -> (std::process::Output, Run) {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_a_throttled_probe_is_invalid_by_the_accounts() {
-    // The runtime first, which may not be longer than the period.
+    // The runtime first: it must not be longer than the period.
     let _runtime = Setting::put("/proc/sys/kernel/sched_rt_runtime_us", "50000");
     let _period = Setting::put("/proc/sys/kernel/sched_rt_period_us", "100000");
     let over = AtomicBool::new(false);
     let (output, run) = std::thread::scope(|scope| {
-        // Below the probe: never in its way, and yet it takes what all of real time may.
+        // Below the probe: never in its way, and yet it uses all the time that real-time threads may use.
         scope.spawn(|| {
             set_current(Policy::Fifo(50)).expect("a guest's root may");
             while !over.load(Ordering::Relaxed) {
                 let begin = Instant::now();
                 while begin.elapsed() < Duration::from_millis(120) {}
-                // On PREEMPT_RT threads of low priority make others' timers expire.
+                // On PREEMPT_RT, timers of other threads expire in threads of low priority.
                 std::thread::sleep(Duration::from_millis(40));
             }
         });
@@ -173,14 +173,14 @@ fn guest_a_throttled_probe_is_invalid_by_the_accounts() {
     let reason = |text: &String| text.starts_with("the kernel throttled the probe of CPU 0: ");
     assert!(verdict.reasons.iter().any(reason), "{verdict:?}");
     assert_eq!(output.status.code(), Some(4), "{verdict:?}");
-    // Half of the time nothing of real time ran: the worst wake-up waited for all of that.
+    // Half of the time no real-time thread ran: the worst wake-up waited for all of that.
     let worst = run.threads[0].latency.max_ns;
     assert!((40_000_000..60_000_000).contains(&worst), "{worst}");
 }
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_noise_is_what_osnoise_says_where_there_is_one() {
+fn guest_noise_agrees_with_osnoise_if_the_kernel_has_it() {
     let words = [
         "noise",
         "-D",
@@ -201,13 +201,13 @@ fn guest_noise_is_what_osnoise_says_where_there_is_one() {
         return;
     }
     assert_eq!((check.missing, check.lost), (None, 0));
-    // One a period, and perhaps one of before the run.
+    // One each period, and perhaps one from before the run.
     assert!((4..=7).contains(&check.samples), "{}", check.samples);
     let names: Vec<&str> = check.figures.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["noise", "maximum"]);
     for figure in &check.figures {
-        // The same ticks of the kernel. It counts whole microseconds, and what its own tracing
-        // costs is noise to it.
+        // The same ticks of the kernel. It counts whole microseconds, and includes the cost of its
+        // own tracing in the noise.
         let ratio = figure.ratio.expect("a ratio");
         assert!((0.5..1.5).contains(&ratio), "{figure:?}");
     }

@@ -1,4 +1,4 @@
-//! docs/load.md says what the code does.
+//! docs/load.md agrees with the code.
 
 use punctual_load::{generator, standard};
 
