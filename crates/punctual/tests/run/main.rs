@@ -1,4 +1,4 @@
-//! Runs as users make them: how they are measured, disturbed, attacked, explained, ended and judged.
+//! Runs as users start them: how they are measured, disturbed, attacked, explained, ended and judged.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
