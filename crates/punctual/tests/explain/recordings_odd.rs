@@ -51,7 +51,7 @@ fn one_line(ended: &Ended) -> &str {
 }
 
 #[test]
-fn the_cpu_of_a_thread_whose_name_has_brackets_is_the_one_behind_its_number() {
+fn the_cpu_of_a_thread_with_brackets_in_its_name_is_the_one_after_its_number() {
     for (text, name, tid, cpu) in [
         (
             " w[1]-77 [003] d..2. 1.5: irq_handler_exit: irq=1",
@@ -196,7 +196,7 @@ fn wake_ups_beyond_the_limit_are_reported_and_the_last_are_kept() {
 }
 
 #[test]
-fn two_recordings_are_compared_by_the_minute_and_other_verbs_name_the_one_that_does() {
+fn two_recordings_are_compared_by_the_minute_and_other_verbs_name_the_right_verb() {
     // Ten wake-ups in 90 ms, five of them delayed by another thread: by 1 ms, or by 3 ms.
     let of = |late_us: u64| late((0..10).map(|n| if n % 2 == 0 { late_us } else { 10 }));
     let (first, second) = (of(1_000), of(3_000));

@@ -44,7 +44,7 @@ fn watches_throttling_and_noise_are_right_on_the_standard_kernel() {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_what_a_program_does_is_counted_exactly() {
-    let read = exact::what_it_does_is_counted(&["--no-explain"]);
+    let read = exact::its_actions_are_counted(&["--no-explain"]);
     // With one CPU, the reader preempts the writer before that one releases the lock.
     assert_eq!(read, if is_rt() { 41 } else { 20 });
 }
@@ -52,7 +52,7 @@ fn guest_what_a_program_does_is_counted_exactly() {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_late_waits_and_skipped_instants_are_counted() {
-    exact::late_waits_and_passed_instants_are_counted();
+    exact::late_waits_and_skipped_instants_are_counted();
 }
 
 #[test]
@@ -83,15 +83,15 @@ fn guest_waits_for_a_cpu_are_counted() {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_the_system_watch_names_the_thread_in_the_way() {
-    exact::who_was_in_the_way_is_named(0);
+    exact::the_thread_in_the_way_is_named(0);
 }
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_waits_for_others_are_followed() {
     waits::a_pipe_of_three_processes_is_followed_to_its_end();
-    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked();
-    waits::a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that();
+    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread();
+    waits::a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread();
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn guest_programs_that_come_and_go_are_followed() {
         )
     };
     assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
-    several::who_joins_and_leaves_a_group_is_told().expect("a group");
+    several::programs_that_join_and_leave_a_group_are_followed().expect("a group");
 }
 
 /// A kernel setting, restored when this is dropped.

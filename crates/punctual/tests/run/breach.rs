@@ -302,7 +302,7 @@ fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
 }
 
 #[test]
-fn a_breach_ends_a_watch_of_the_system_and_says_who_was_late() {
+fn a_breach_ends_a_watch_of_the_system_and_names_the_late_thread() {
     if !is_root() || !has("python3") {
         skip!("python3 or root are missing");
     }
@@ -326,7 +326,7 @@ fn a_breach_ends_a_watch_of_the_system_and_says_who_was_late() {
 }
 
 #[test]
-fn a_command_without_a_limit_is_wrong_usage_and_one_that_fails_is_told() {
+fn a_command_without_a_limit_is_wrong_usage_and_a_failing_one_is_reported() {
     let place = Place::new();
     let ended = place
         .run(&["measure", "-l", "1", "--on-breach", "true"])

@@ -282,7 +282,7 @@ fn is_there(program: u32) -> bool {
 }
 
 #[test]
-fn after_kill_nothing_is_left_in_the_kernel_and_runs_side_by_side_don_t_meet() {
+fn a_kill_leaves_nothing_in_the_kernel_and_simultaneous_runs_do_not_interfere() {
     let place = Place::new();
     let forever = ["measure", "-q", "--best-effort", "-i", "10ms"];
     let mut killed = place.start(&[&forever[..], &["-o", "killed"]].concat());

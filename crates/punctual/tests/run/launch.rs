@@ -382,7 +382,7 @@ fn a_user_without_rights_gets_a_fix() {
 
 /// Root's capabilities in a user namespace do not allow locking memory.
 #[test]
-fn root_of_a_user_namespace_is_told_that_it_cannot_lock() {
+fn root_of_a_user_namespace_cannot_lock_and_learns_why() {
     let output = Command::new("sh")
         .args(["-c", "ulimit -l 64; exec unshare -r \"$@\"", "sh"])
         .args([env!("CARGO_BIN_EXE_punctual"), "run", "--lock", "true"])
@@ -429,7 +429,7 @@ fn first_of<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn stack_debug_finds_what_a_program_does_with_stacks_of_threads_that_have_ended() {
+fn stack_debug_finds_uses_of_stacks_of_ended_threads() {
     for part in ["joined", "detached"] {
         assert_eq!(
             debugged("--stack-debug", part),

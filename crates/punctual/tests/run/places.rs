@@ -98,7 +98,7 @@ fn all_means_every_cpu_that_can_be_reached() {
 }
 
 #[test]
-fn a_load_alone_stays_in_the_affinity_at_start_and_can_be_named_out_of_it() {
+fn a_load_alone_stays_in_the_initial_affinity_unless_cpus_are_named() {
     let [first, second, ..] = cpus()[..] else {
         skip!("one CPU only");
     };

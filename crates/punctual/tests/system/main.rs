@@ -1,4 +1,4 @@
-//! The machine as it is read: from recorded trees, and this one.
+//! Reading the machine: recorded trees, and the live machine.
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 #[path = "../common/mod.rs"]

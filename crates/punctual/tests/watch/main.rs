@@ -1,8 +1,8 @@
-//! Programs of known behaviour, and what `punctual watch` says of them.
+//! Programs with known behaviour, and what `punctual watch` reports about them.
 
 #[path = "../common/mod.rs"]
 mod common;
-// Its macro first.
+// Its macro must be defined first.
 #[macro_use]
 mod known;
 mod containers;

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_without_capabilities_is_not_told_to_run_as_root() {
+    fn root_without_capabilities_is_not_advised_to_run_as_root() {
         let status = |user: &str| format!("Name:\tx\nUid:\t1000\t{user}\t0\t0\nCapEff:\t0\n");
         assert_eq!(lacking(&status("0")), Some("CAP_BPF and CAP_PERFMON"));
         let of_root = rights(&status("0"));

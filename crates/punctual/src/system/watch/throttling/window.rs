@@ -102,9 +102,9 @@ pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<S
     if !reached || !parts[within.clone()].iter().any(|part| part.real_time) {
         return None;
     }
-    let for_nobody_ns = for_nobody_ns(&parts, &lengths);
+    let unexplained_wait_ns = unexplained_wait_ns(&parts, &lengths);
     let rest_ns = budget.period_ns.saturating_sub(budget.runtime_ns);
-    if for_nobody_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
+    if unexplained_wait_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
         return None;
     }
     let whose = match budget.scope {
@@ -120,7 +120,7 @@ pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<S
         budget.by,
         ms(budget.runtime_ns),
         ms(budget.period_ns),
-        ms(for_nobody_ns)
+        ms(unexplained_wait_ns)
     ))
 }
 
@@ -151,7 +151,7 @@ pub(super) fn ms(ns: u64) -> String {
 
 /// How long the probe waited, at least, while nothing ran before it: the most that a stretch of
 /// looks proves. The first look and the last are included for what crosses their bounds.
-fn for_nobody_ns(parts: &[Part], lengths: &[u64]) -> u64 {
+fn unexplained_wait_ns(parts: &[Part], lengths: &[u64]) -> u64 {
     let mut most_ns = 0;
     for from in 1..parts.len().saturating_sub(1) {
         let (mut waited_ns, mut in_the_way_ns, mut passed_ns) = (0_u64, 0_u64, 0_u64);
