@@ -55,7 +55,7 @@ struct Late {
     window: Option<Window>,
 }
 
-/// A stop, on the host's clock: the certain and the possible begin and end.
+/// A stop, on the host's clock: the certain and the possible start and end.
 struct Stop {
     first_ns: u64,
     begin_ns: u64,

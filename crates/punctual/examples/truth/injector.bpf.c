@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /* Culprits in the kernel that record when they were there: each spins for a while at a place
- * where the CPU is delayed for that reason, and records its begin and its end. */
+ * where the CPU is delayed for that reason, and records its start and its end. */
 #include "kernel.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

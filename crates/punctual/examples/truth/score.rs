@@ -245,7 +245,7 @@ fn own(
         let (seen, over) = (length((first, last)), over(gap.0, gap.1));
         most_ns = most_ns.saturating_sub(if over * 2 < seen { seen } else { over });
     }
-    // Nor is the time before its certain begin and after its certain end its own.
+    // Nor is the time before its certain start and after its certain end its own.
     for (from, to) in [(possible.0, sure.0), (sure.1, possible.1)] {
         most_ns = most_ns.saturating_sub(over(from, to));
     }

@@ -23,7 +23,7 @@ pub(super) struct Loaded {
     pub(super) loader: PathBuf,
 }
 
-/// The number of bytes that are read of a file: headers and the interpreter's name are near its begin.
+/// The number of bytes that are read of a file: headers and the interpreter's name are near its start.
 const BEGINNING: u64 = 1 << 20;
 /// The kernel follows at most this many interpreters of scripts.
 const SCRIPTS: usize = 4;

@@ -30,7 +30,7 @@ pub struct Polling {
 
 /// Another source of gaps: the kernel, with interrupts disabled.
 pub trait GapFeed: std::fmt::Debug + Send + Sync {
-    /// Calls `each` for the gaps of a CPU since the last call, with their begin and
+    /// Calls `each` for the gaps of a CPU since the last call, with their start and
     /// length, in ns.
     fn take(&self, cpu: usize, each: &mut dyn FnMut(u64, u64));
 }
@@ -80,7 +80,7 @@ impl Account {
 }
 
 /// Polls from `start_ns` on, until the end or the first gap above `break_ns`. Each gap goes
-/// into the ring when it is found: its begin and its length.
+/// into the ring when it is found: its start and its length.
 #[inline(never)]
 pub fn run<S: WaitSource>(
     mut source: S,

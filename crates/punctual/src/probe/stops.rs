@@ -18,7 +18,7 @@ pub const LOOK_NS: u64 = 25_000_000;
 /// The process was stopped at some time within this window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopWindow {
-    /// Its earliest begin.
+    /// Its earliest start.
     pub from_ns: u64,
     /// Its latest end.
     pub to_ns: u64,

@@ -6,7 +6,7 @@ use crate::common::examples;
 use crate::common::truth::{Trouble, Wanted, hold, lines};
 
 /// Nine in ten of all injections here, because a hypervisor takes CPUs away and other users
-/// build. A culprit measures itself what interrupted it, and how precisely it knows its begin and end:
+/// build. A culprit measures itself what interrupted it, and how precisely it knows its start and end:
 /// half of the durations must be right whatever else the machine does. In the laboratory 99
 /// in 100 are required, and their durations.
 pub const HERE: Wanted = Wanted {

@@ -303,7 +303,7 @@ fn samples_within_a_stop_are_in_no_file() {
     assert!(record["stops"]["count"].as_u64() >= Some(1));
 }
 
-/// A stop during its end, and one before its begin, leave a complete record.
+/// A stop during its end, and one before its start, leave a complete record.
 #[test]
 fn stops_at_any_moment_leave_a_readable_record() {
     for moment in [0, 20, 60, 150, 400, 1400] {

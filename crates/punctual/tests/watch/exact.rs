@@ -377,7 +377,7 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
         let found = queue.threads.iter().find(|it| it.task.name == name);
         found.unwrap_or_else(|| panic!("no {name} in {queue:?}"))
     };
-    // It waits for each turn of the hog from begin to end; the kernel may not show some.
+    // It waits for each turn of the hog from start to end; the kernel may not show some.
     let held_ns = HELD.as_nanos() as u64;
     let least_ns = (TURNS - 1) * held_ns;
     let spins = of("queue-spins");
@@ -385,9 +385,9 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
     assert!(spins.preempted.lengths.count >= TURNS - 1, "{spins:?}");
     assert!(spins.preempted.total_ns >= least_ns, "{spins:?}");
     assert!(spins.preempted.lengths.max_ns >= held_ns, "{spins:?}");
-    // It never sleeps, except at its begin.
+    // It never sleeps, except at its start.
     assert!(spins.woken.lengths.count <= 4, "{spins:?}");
-    // Its timer expires within some 2 ms of the begin of the hog's turn.
+    // Its timer expires within some 2 ms of the start of the hog's turn.
     let sleeps = of("queue-sleeps");
     assert!(
         sleeps.woken.lengths.max_ns >= held_ns - 10_000_000,

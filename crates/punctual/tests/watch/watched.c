@@ -153,7 +153,7 @@ static void *sleep_by_clock(void *nothing)
 		long long left = next - now();
 		if (left > 0)
 			sleep_for(left);
-		/* Long enough that the begin of the next sleep varies. */
+		/* Long enough that the start of the next sleep varies. */
 		long long until = now() + turn * 7919 % 97 * 5000;
 		while (now() < until)
 			;

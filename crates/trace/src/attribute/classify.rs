@@ -52,7 +52,7 @@ pub(super) struct Court<'a, 'w> {
     pub remote: bool,
     /// For a gap: whether the kernel did anything in it.
     pub busy: bool,
-    /// Each thread's time between waking and switch: its begin and end.
+    /// Each thread's time between waking and switch: its start and end.
     stints: BTreeMap<u64, u64>,
     requests: Requests,
     /// The limits of the probe's control groups.

@@ -213,7 +213,7 @@ struct Builder<'w> {
     fault: bool,
     /// The number of slices at the last switch.
     switched: usize,
-    /// No begin or end was recorded yet.
+    /// No start or end was recorded yet.
     fresh: bool,
     blind_all: Vec<(usize, usize)>,
     blind_threads: Vec<(usize, usize)>,
@@ -380,7 +380,7 @@ impl<'w> Builder<'w> {
                     interrupted: None,
                 });
             }
-            // Its begin is missing: it lies after the previous event.
+            // Its start is missing: it lies after the previous event.
             None => self.blind_last(),
         }
         self.fresh = false;

@@ -17,7 +17,7 @@ pub(super) fn tracers_timers(window: &Window, frames: &[Frame<'_>]) -> Vec<(u64,
         name.is_some_and(|name| name.split('+').next() == Some(TRACERS_CALLBACK))
     };
     let mut spans = Vec::new();
-    // Frames are in the order of their begins: the contents of a frame follow it.
+    // Frames are in the order of their starts: the contents of a frame follow it.
     let mut interrupt: Option<(u64, u64, bool)> = None;
     let mut softirq: Option<(u64, u64, bool, bool)> = None;
     for frame in frames {

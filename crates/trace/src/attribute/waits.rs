@@ -19,7 +19,7 @@ const DEEPEST: u32 = 32;
 /// A softirq that begins this soon after an interrupt was deferred by it.
 const AT_ONCE_NS: u64 = 2_000;
 
-/// The begin of the wait and the switch are at most this far apart.
+/// The start of the wait and the switch are at most this far apart.
 const APART_NS: u64 = 100_000;
 
 /// What the time of a wait was spent on.

@@ -424,7 +424,7 @@ impl Capture {
         self.stacks.left(history.first_after(woken_ns, left_now)?)
     }
 
-    /// Whether the begin of a wake-up's window is no longer kept.
+    /// Whether the start of a wake-up's window is no longer kept.
     #[must_use]
     pub fn has_forgotten(&self, at: Place, due_ns: u64) -> bool {
         let mut lanes = self.options.cpus.iter().zip(&self.histories);

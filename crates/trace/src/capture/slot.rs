@@ -153,7 +153,7 @@ impl Slot {
         }
     }
 
-    /// Whether it is the begin of the CPU's timer interrupt, with the hypervisor's account.
+    /// Whether it is the start of the CPU's timer interrupt, with the hypervisor's account.
     #[must_use]
     pub fn stolen_ns(&self) -> Option<u64> {
         let timer = self.kind() == kind::VECTOR_ENTRY && self.a() as u32 as u64 == LOCAL_TIMER;

@@ -11,7 +11,7 @@ pub(super) struct Mapping<'a> {
     range: &'a str,
     /// Its addresses.
     pub addresses: Range<u64>,
-    /// The offset of their begin in the file.
+    /// The offset of their start in the file.
     pub offset: u64,
     /// The file's number.
     pub inode: u64,

@@ -29,7 +29,7 @@ const REPEATS: usize = 4;
 /// An instant near a grid is within the first of these parts of the period; most are within the second.
 const NEAR_PART: u64 = 20;
 const SPREAD_PART: u64 = 50;
-/// The begins of the waits must spread this many times as far as the instants, and at least this far.
+/// The starts of the waits must spread this many times as far as the instants, and at least this far.
 const BEGINNINGS: u64 = 3;
 const BEGINNINGS_NS: u64 = 1000;
 
@@ -254,7 +254,7 @@ mod tests {
         rhythm
     }
 
-    /// Waits whose begins are known; each this long after the previous instant.
+    /// Waits whose starts are known; each this long after the previous instant.
     fn waits(mut rhythm: Rhythm, all: impl IntoIterator<Item = (u64, u64)>) -> Rhythm {
         let mut at = 1_000_000_000;
         for (difference, begun) in all {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_that_follow_the_begins_of_their_waits_have_no_period() {
+    fn instants_that_follow_the_starts_of_their_waits_have_no_period() {
         // A length after the clock's reading, steady work, and a latency of a few µs.
         for rhythm in [Rhythm::default(), Rhythm::of_lengths()] {
             for noise in [50, 400, 4_000, 20_000] {

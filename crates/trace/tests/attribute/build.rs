@@ -116,7 +116,7 @@ impl Made {
     }
 
     /// The timer's interrupt, from `from` to `to`; the probe's callback and its
-    /// waking follow 1,000 ns and 1,300 ns after its begin.
+    /// waking follow 1,000 ns and 1,300 ns after its start.
     pub fn timer(&mut self, from: i64, to: i64, interrupted: Option<Interrupted>) -> &mut Self {
         let vector = Vector::LocalTimer;
         self.at(

@@ -185,7 +185,7 @@ fn an_interrupt_without_an_end_is_blind() {
 }
 
 #[test]
-fn an_end_without_a_begin_blinds_from_the_previous_event() {
+fn an_end_without_a_start_blinds_from_the_previous_event() {
     let mut made = asleep(&hog(), 100_000);
     made.timer(500, 3_000, USER)
         .irq_exit(50_000, Vector::IrqWork)

@@ -63,7 +63,7 @@ struct {
 	MAP_TYPE(value, struct cpu);
 } by_cpu SEC(".maps");
 
-/* Threads from the begin of their waking until they run. */
+/* Threads from the start of their waking until they run. */
 struct waking {
 	u64 from_ns;
 	u64 by_timer;

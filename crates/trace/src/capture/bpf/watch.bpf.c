@@ -18,7 +18,7 @@ enum stop {
 	BY_FREEZER,
 };
 
-/* For a stop that had begun before the watch: its begin is not known. */
+/* For a stop that had begun before the watch: its start is not known. */
 enum { BEFORE_THE_WATCH = 1 };
 enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
 /* No system call: the thread went to sleep in a page fault or an interrupt. */

@@ -199,7 +199,7 @@ impl Files {
         )))
     }
 
-    /// The file that has this function, and the place for a mark of its begin.
+    /// The file that has this function, and the place for a mark of its start.
     fn function(&mut self, file: Option<&str>, wanted: &str) -> Result<(usize, u64), NotFound> {
         let index = self.which(file)?;
         match function(self.image(index)?, wanted) {

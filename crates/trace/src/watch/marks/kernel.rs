@@ -118,7 +118,7 @@ impl Marking {
     /// The kernel identifies the program by its first thread: the watch ends with that.
     fn tie(&mut self) {
         for (index, mark) in self.marks.iter().enumerate() {
-            // The end first: an end without a begin is not counted as a length.
+            // The end first: an end without a start is not counted as a length.
             let sites = mark.sites.iter().rev();
             let links: Result<Vec<OwnedFd>, Unavailable> =
                 sites.map(|site| self.tie_site(index, site)).collect();
