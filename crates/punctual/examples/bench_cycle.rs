@@ -52,8 +52,8 @@ mod counted {
     const PEAKS: usize = 4096;
     /// Samples of one pause.
     const BATCH: u64 = 200;
-    /// Samples that are collected before instructions are counted: all of the first samples of a run are
-    /// peaks.
+    /// Samples that are collected before instructions are counted: all of the first samples of a
+    /// run are peaks.
     const BEFORE: u64 = 50_000;
     /// Samples whose collection is counted.
     const COUNTED: u64 = 50_000;
@@ -174,8 +174,8 @@ mod counted {
         unsafe { libc::raise(libc::SIGSTOP) };
     }
 
-    /// Runs `work` in a child, and counts instructions from each of its stops to the next mark, and then from mark
-    /// to mark, this many times.
+    /// Runs `work` in a child, and counts instructions from each of its stops to the next mark, and
+    /// then from mark to mark, this many times.
     fn counts_of(work: fn(), times: u64) -> Result<Vec<Count>, String> {
         let vdso = vdso().ok_or("the kernel has hidden its vDSO")?;
         // SAFETY: this process has one thread, so the child may call any function.

@@ -1,11 +1,11 @@
-//! A PID namespace of our own, as in a container: the thread that we and `/proc` call 17 has another number
-//! in the kernel's events.
+//! A PID namespace of our own, as in a container: the thread that we and `/proc` call 17 has
+//! another number in the kernel's events.
 
 use std::io;
 use std::process::ExitCode;
 
-/// Continues in one, as the child of this process, which ends when the child does. `None` in the child,
-/// which is the first process of the namespace.
+/// Continues in one, as the child of this process, which ends when the child does. `None` in the
+/// child, which is the first process of the namespace.
 pub fn enter() -> Result<Option<ExitCode>, String> {
     let failed = |doing: &str| format!("{doing}: {}", io::Error::last_os_error());
     // SAFETY: unshare takes no pointer, and this process has only one thread yet.

@@ -125,7 +125,8 @@ impl Probe {
         };
         let failed = |error| format!("the probe's policy: {error}");
         sched::set(self.pid, policy).map_err(failed)?;
-        // SAFETY: setpriority takes no pointer; the child has not been reaped, so the number is its own.
+        // SAFETY: setpriority takes no pointer; the child has not been reaped, so the number is its
+        // own.
         let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, self.pid.unsigned_abs(), nice) };
         (done == 0)
             .then_some(())

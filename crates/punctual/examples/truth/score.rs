@@ -19,8 +19,8 @@ pub struct Score {
     /// Injections.
     pub injected: usize,
     /// Injections with lost events, with a tenth of their time missing from the events (a
-    /// hypervisor's agent on some kernels), or with more gaps than it could record: nothing is said about
-    /// these.
+    /// hypervisor's agent on some kernels), or with more gaps than it could record: nothing is said
+    /// about these.
     pub blind: usize,
     /// Injections whose bill says that the host is likely but not certain: nothing is said about
     /// these either.
@@ -240,8 +240,9 @@ fn own(
         let (first, last) = here.fold((u64::MAX, 0), |(first, last), event| {
             (first.min(event.at_ns), last.max(event.at_ns))
         });
-        // A hypervisor may take the CPU without reporting it: it does so between an interrupt and its
-        // first event, and after its last. Between these the time must be others', or the bill is wrong.
+        // A hypervisor may take the CPU without reporting it: it does so between an interrupt and
+        // its first event, and after its last. Between these the time must be others', or the bill
+        // is wrong.
         let (seen, over) = (length((first, last)), over(gap.0, gap.1));
         most_ns = most_ns.saturating_sub(if over * 2 < seen { seen } else { over });
     }

@@ -146,8 +146,8 @@ pub fn spin(length_ns: u64) -> Was {
     }
 }
 
-/// Reads the clock until something else had the CPU for this long, or until an instant; returns from when to when
-/// that was.
+/// Reads the clock until something else had the CPU for this long, or until an instant; returns
+/// from when to when that was.
 pub fn spin_until_held_up(least_ns: u64, until_ns: u64) -> Option<(u64, u64)> {
     let mut last_ns = clock::now_ns();
     while last_ns < until_ns {

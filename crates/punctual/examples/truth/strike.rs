@@ -317,8 +317,8 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                 (throttled_ns >= THROTTLED_LEAST_NS && end_ns <= now_ns).then(|| Was {
                     // Its own time to leave the CPU is not counted.
                     last_ns: now_ns.min(end_ns + AWAY_NS),
-                    // The rest of the interrupt in which it begins is counted, and a part of the one in which
-                    // it ends.
+                    // The rest of the interrupt in which it begins is counted, and a part of the
+                    // one in which it ends.
                     ..Was::between(last_ns, end_ns - THROTTLING_NS)
                 })
             })

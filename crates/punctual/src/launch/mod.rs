@@ -43,7 +43,8 @@ pub enum Stacks {
 pub struct Launch {
     /// Its threads' stacks.
     pub stacks: Stacks,
-    /// How stack use is monitored, a value of `PUNCTUAL_STACK_DEBUG`; `None` leaves the variable as it is.
+    /// How stack use is monitored, a value of `PUNCTUAL_STACK_DEBUG`; `None` leaves the variable as
+    /// it is.
     pub stack_debug: Option<String>,
     /// Bytes of stack for a thread that requests no size.
     pub stack_size: usize,
@@ -193,8 +194,8 @@ fn lockable(user_namespace: bool) -> Result<(), String> {
 }
 
 /// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): our current
-/// capabilities don't count, because `exec` drops those of our file. It keeps ambient capabilities, and
-/// root gets those of the bounding set.
+/// capabilities don't count, because `exec` drops those of our file. It keeps ambient capabilities,
+/// and root gets those of the bounding set.
 fn has_ipc_lock() -> bool {
     const CAP_IPC_LOCK: u64 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -236,8 +236,8 @@ impl Collector {
         taken
     }
 
-    /// [`Collector::collect`] with stops or a sieve. Samples are taken from all rings first: the search
-    /// for stops and the preparation of the sieve must see all of them.
+    /// [`Collector::collect`] with stops or a sieve. Samples are taken from all rings first: the
+    /// search for stops and the preparation of the sieve must see all of them.
     fn collect_slowly(&mut self, settled_ns: u64, windows: &[StopWindow]) -> usize {
         let mut taken = 0;
         for lane in &mut self.lanes {

@@ -1,9 +1,9 @@
 //! Stops of this process (a stop signal, a freezer, a debugger): which samples are within them.
 //!
-//! A stopped thread does not notice the stop, and to its clock a machine that stands still looks the same.
-//! So only evidence from outside the thread counts as a stop: it reports that there was
-//! a stop within a window of time. The stop's bounds come from the samples: during a stop no thread of
-//! the process makes progress.
+//! A stopped thread does not notice the stop, and to its clock a machine that stands still looks
+//! the same. So only evidence from outside the thread counts as a stop: it reports that there was a
+//! stop within a window of time. The stop's bounds come from the samples: during a stop no thread
+//! of the process makes progress.
 
 use super::cycle::Sample;
 use punctual_record::{Stop, StopCause};

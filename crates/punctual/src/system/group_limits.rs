@@ -68,8 +68,8 @@ impl GroupLimits {
         }
     }
 
-    /// Adds a thread that has this number in `/proc`, if it is not known yet. A later thread with the same
-    /// number replaces it.
+    /// Adds a thread that has this number in `/proc`, if it is not known yet. A later thread with
+    /// the same number replaces it.
     pub fn meet(&mut self, thread: u32, here: u32) {
         let stat = self.root.text(&format!("/proc/{here}/stat"));
         let began = stat.ok().and_then(|stat| Stat::parse(&stat)?.count(22));

@@ -44,7 +44,8 @@ fn read_topology(reader: &mut Reader<'_>) -> Topology {
             (!others.is_empty()).then_some(Siblings { cpu, others })
         })
         .collect();
-    // From the boot parameter, and from partitions of version 2, which not every kernel includes there.
+    // From the boot parameter, and from partitions of version 2, which not every kernel includes
+    // there.
     let groups = super::cgroup::read(&mut Reader::new(reader.root));
     let mut isolated = reader.cpus(&format!("{CPU}/isolated")).unwrap_or_default();
     isolated.extend(groups.isolated);

@@ -223,8 +223,8 @@ fn container(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Option<String> {
     if let Some((_, name)) = by_path {
         return Some((*name).to_owned());
     }
-    // Images contain these files also when they boot as a machine's own root, and there
-    // any user may unshare a namespace: they count only together with what a container's manager mounts.
+    // Images contain these files also when they boot as a machine's own root, and there any user
+    // may unshare a namespace: they count only together with what a container's manager mounts.
     let marker = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")]
         .iter()
         .find(|(file, _)| reader.root.exists(file));

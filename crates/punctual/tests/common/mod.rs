@@ -125,7 +125,8 @@ impl Place {
         command
     }
 
-    /// Starts the program. If this user lacks the rights that a run requests, it measures without them.
+    /// Starts the program. If this user lacks the rights that a run requests, it measures without
+    /// them.
     pub fn start(&self, arguments: &[&str]) -> Going {
         let mut command = self.command(program());
         command.args(arguments);

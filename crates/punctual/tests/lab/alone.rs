@@ -155,7 +155,8 @@ fn guest_a_throttled_probe_is_invalid_by_the_accounts() {
     let _period = Setting::put("/proc/sys/kernel/sched_rt_period_us", "100000");
     let over = AtomicBool::new(false);
     let (output, run) = std::thread::scope(|scope| {
-        // Below the probe: never in its way, and yet it uses all the time that real-time threads may use.
+        // Below the probe: never in its way, and yet it uses all the time that real-time threads
+        // may use.
         scope.spawn(|| {
             set_current(Policy::Fifo(50)).expect("a guest's root may");
             while !over.load(Ordering::Relaxed) {

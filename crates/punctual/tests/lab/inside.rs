@@ -358,7 +358,8 @@ fn tell_tracing(file: &str, text: &str) {
         .unwrap_or_else(|error| panic!("{file} {text}: {error}"));
 }
 
-/// Lines that a tracer writes in some time. It pauses while they are read, because an emulator is slow.
+/// Lines that a tracer writes in some time. It pauses while they are read, because an emulator is
+/// slow.
 fn traced(tracer: &str, wanted: usize) -> usize {
     tell_tracing("current_tracer", tracer);
     let begin = std::time::Instant::now();

@@ -52,7 +52,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the pointer came from `System` with this layout; the caller guarantees a valid new size.
+        // SAFETY: the pointer came from `System` with this layout; the caller guarantees a valid
+        // new size.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

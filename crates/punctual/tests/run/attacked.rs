@@ -180,7 +180,8 @@ fn a_run_directory_that_other_users_may_change_is_refused() {
     let merge = ["merge", "theirs", "theirs", "-o", "open"];
     assert_ne!(scene.punctual(&merge).code(), 0);
     assert_eq!(fs::read_dir(scene.at("open")).unwrap().count(), 0);
-    // Root's own directory, a link of root's, and a new directory in another user's directory are allowed.
+    // Root's own directory, a link of root's, and a new directory in another user's directory are
+    // allowed.
     fs::create_dir(scene.at("own")).unwrap();
     fs::create_dir(scene.at("far")).unwrap();
     symlink(scene.at("far"), scene.at("near")).unwrap();

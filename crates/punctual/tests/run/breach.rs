@@ -1,5 +1,5 @@
-//! The result of a latency above the break value, in a run and in a watch: the kernel's trace is frozen
-//! and saved, the whole ring is kept, and the user's command is run.
+//! The result of a latency above the break value, in a run and in a watch: the kernel's trace is
+//! frozen and saved, the whole ring is kept, and the user's command is run.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -109,7 +109,8 @@ fn late_wake_ups_are_explained_and_their_windows_are_kept() {
     assert!(opened.stdout.starts_with(&format!("Bill {last}: ")));
 }
 
-/// A hog as a user starts it by hand: it has the name of the program, not of the program that started it.
+/// A hog as a user starts it by hand: it has the name of the program, not of the program that
+/// started it.
 #[test]
 fn a_program_started_by_others_has_its_own_name_in_the_bill() {
     if !is_root() || !has("chrt") || !has("taskset") {

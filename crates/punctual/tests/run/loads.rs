@@ -1,5 +1,5 @@
-//! A load that stops working is noticed and reported, and the run is not valid; and loads that do little
-//! still count as working.
+//! A load that stops working is noticed and reported, and the run is not valid; and loads that do
+//! little still count as working.
 
 use std::fs;
 use std::time::{Duration, Instant};

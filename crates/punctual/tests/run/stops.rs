@@ -26,7 +26,8 @@ fn under_way(place: &Place, flags: &[&str]) -> (Going, Vec<(i32, usize)>) {
     (going, probes)
 }
 
-/// Properties of every run that was stopped once: the stop's length, and no late wake-up because of it.
+/// Properties of every run that was stopped once: the stop's length, and no late wake-up because of
+/// it.
 #[track_caller]
 fn one_stop(run: &Run, stopped: Duration, cause: StopCause) {
     let stops = run.stops.as_ref().expect("a stop in the record");

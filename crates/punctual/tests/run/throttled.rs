@@ -93,7 +93,8 @@ fn a_throttled_probe_is_found_traced_or_not() {
     let cpu = cpu.to_string();
     let flags = ["-a", &cpu, "-p", "80", "-D", "5", "--deadline", "10ms"];
     let wanted = format!("the kernel throttled the probe of CPU {cpu}: ");
-    // If the host takes as much time right next to each gap it hides them: a quieter moment may follow.
+    // If the host takes as much time right next to each gap it hides them: a quieter moment may
+    // follow.
     for last in [false, false, true] {
         let runs = both(&flags);
         let stole = |(_, run): &(Ended, Run)| run.events.iter().any(|event| event.kind == "steal");

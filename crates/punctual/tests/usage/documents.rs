@@ -384,7 +384,8 @@ fn every_relative_link_has_a_target() {
     }
 }
 
-/// Checks the files and folders that architecture.md and CONTRIBUTING.md name, from the root or within a crate.
+/// Checks the files and folders that architecture.md and CONTRIBUTING.md name, from the root or
+/// within a crate.
 #[test]
 fn architecture_names_existing_files() {
     let mut named = 0;

@@ -1,5 +1,5 @@
-//! The crates that other projects may use, as packages: with the metadata that a registry requires, and they
-//! build without the workspace.
+//! The crates that other projects may use, as packages: with the metadata that a registry requires,
+//! and they build without the workspace.
 
 use std::fs;
 use std::path::Path;

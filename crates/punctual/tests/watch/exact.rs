@@ -162,8 +162,8 @@ pub fn late_waits_and_skipped_instants_are_counted() {
     let (counted, watched) = thread(&run, "rt-loop");
     assert_eq!(counted.lost, 0);
     assert!(did["late"] >= 15, "{did:?}");
-    // An instant may pass between its reading of the clock and the arming of the timer; a wait that began
-    // late because of the host is not the program's fault.
+    // An instant may pass between its reading of the clock and the arming of the timer; a wait that
+    // began late because of the host is not the program's fault.
     assert!(
         (5..did["late"] + 5).contains(&watched.overruns),
         "{} of {did:?}",

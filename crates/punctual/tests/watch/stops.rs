@@ -26,7 +26,8 @@ fn ns(length: Duration) -> u64 {
 
 fn signal(pid: u32, number: i32) {
     let pid = i32::try_from(pid).expect("a number of a process");
-    // SAFETY: kill takes two integers; the process is a child that has not been reaped, so the number is its own.
+    // SAFETY: kill takes two integers; the process is a child that has not been reaped, so the
+    // number is its own.
     assert_eq!(unsafe { libc::kill(pid, number) }, 0);
 }
 

@@ -40,7 +40,8 @@ fn children_that_are_not_followed_are_counted() {
     let ended = place.run(&["watch", &number, "-v", "-D", "300ms", "--deadline", "1ms"]);
     let children = fs::read_to_string(&task).unwrap_or_default();
     for pid in children.split_whitespace() {
-        // SAFETY: kill takes two integers; the shell has not reaped its child, so the number is its own.
+        // SAFETY: kill takes two integers; the shell has not reaped its child, so the number is its
+        // own.
         unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
     }
     let _ = sh.kill();

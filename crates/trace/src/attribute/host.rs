@@ -77,7 +77,8 @@ pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
         if to_ns.saturating_sub(silent_ns) < LEAST_NS {
             continue;
         }
-        // While it switches from its interrupt to the thread that this woke, an idle CPU is not at rest.
+        // While it switches from its interrupt to the thread that this woke, an idle CPU is not at
+        // rest.
         let on_its_way =
             idle && before == Sign::Leave && matches!(first, Sign::Switch { to_idle: false });
         if let Some((due_ns, held_up)) = late_timer(&seen[index + 1..], idle && open == 0) {

@@ -100,7 +100,8 @@ pub(super) fn softirq_is_timer(number: u32) -> bool {
     matches!(number, TIMER | HRTIMER)
 }
 
-/// The kernel's number for the state of a frozen thread (since 6.1); the recorder uses it for all kernels.
+/// The kernel's number for the state of a frozen thread (since 6.1); the recorder uses it for all
+/// kernels.
 pub(super) const FROZEN: u64 = 0x8000;
 
 /// How a thread sleeps, from the kernel's number for its state.

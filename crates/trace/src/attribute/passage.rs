@@ -213,8 +213,8 @@ impl<'w> Life<'w> {
         if on_cpu.is_some() {
             turns.push((0, Doing::Running));
         }
-        // It left before the first event, and was ready all the time; or it ran without a waking, and armed
-        // its timer after that.
+        // It left before the first event, and was ready all the time; or it ran without a waking,
+        // and armed its timer after that.
         let first = events.iter().find_map(|event| match &event.what {
             What::Waking { tid, .. } if *tid == probe.tid => Some(None),
             What::Switch { to, .. } if is_probe(to) => Some(Some(event.at_ns)),

@@ -1,8 +1,8 @@
 //! What a thread waited for: from its wake-up back in time, from waker to waker.
 //!
-//! Switches and wakings show what a thread did before it ran again. If it slept
-//! and another thread woke it, that thread's time counts, from the waking back to when the sleep began;
-//! and so on. Each instant of the wait has one thread and one activity of it, so the rows sum to the wait.
+//! Switches and wakings show what a thread did before it ran again. If it slept and another thread
+//! woke it, that thread's time counts, from the waking back to when the sleep began; and so on.
+//! Each instant of the wait has one thread and one activity of it, so the rows sum to the wait.
 
 mod lives;
 

@@ -124,8 +124,9 @@ impl History {
         self.lost
     }
 
-    /// The events around a wait, by time, and how many of them were lost; at least one if
-    /// the wait began before the oldest kept event. It begins with the switch to the thread that ran when the wait was due, if that is still known.
+    /// The events around a wait, by time, and how many of them were lost; at least one if the wait
+    /// began before the oldest kept event. It begins with the switch to the thread that ran when
+    /// the wait was due, if that is still known.
     #[must_use]
     pub fn cut(&self, due_ns: u64, woken_ns: u64) -> (Vec<Slot>, u64) {
         let from_ns = due_ns.saturating_sub(LEAD_NS);
@@ -224,8 +225,8 @@ impl History {
         sent.copied().collect()
     }
 
-    /// How a thread left this CPU, if that was its last switch here and nothing was lost since: when, and
-    /// in what state.
+    /// How a thread left this CPU, if that was its last switch here and nothing was lost since:
+    /// when, and in what state.
     #[must_use]
     pub fn left(&self, tid: u32, before_ns: u64) -> Option<(u64, u64)> {
         let of_it = |slot: &Slot| {

@@ -129,9 +129,9 @@ impl Capture {
         // A build without tracing reports that first.
         #[cfg(feature = "kernel")]
         unavailable::check()?;
-        // Before the recorder starts, because a flood fills its rings meanwhile; and not when the first window
-        // is cut: the kernel can't be preempted while it prints a part of its table, for 0.2 ms
-        // on some.
+        // Before the recorder starts, because a flood fills its rings meanwhile; and not when the
+        // first window is cut: the kernel can't be preempted while it prints a part of its table,
+        // for 0.2 ms on some.
         let symbols = Symbols::load().map(Arc::new);
         let recorder = Recorder::start(options)?;
         let mut smi = SmiCounts::open(&options.cpus);
@@ -215,17 +215,17 @@ impl Capture {
         self.stolen_from_ns = start_ns;
     }
 
-    /// Time stolen from a CPU since then, by the hypervisor's account, up to the last drained event: its
-    /// resolution is a tick. Absent if there is no account.
+    /// Time stolen from a CPU since then, by the hypervisor's account, up to the last drained
+    /// event: its resolution is a tick. Absent if there is no account.
     #[must_use]
     pub fn stolen_ns(&self, cpu: u32) -> Option<u64> {
         let (first, last) = self.stolen.get(&cpu)?;
         Some(last.saturating_sub(*first))
     }
 
-    /// Reads how many system management interrupts each CPU has had, if the last reading is at least this
-    /// long ago; returns whether it did. A reading interrupts each of the CPUs for some µs, so call it
-    /// only if its result is used.
+    /// Reads how many system management interrupts each CPU has had, if the last reading is at
+    /// least this long ago; returns whether it did. A reading interrupts each of the CPUs for some
+    /// µs, so call it only if its result is used.
     pub fn count_smis(&mut self, apart_ns: u64) -> bool {
         self.smi.as_mut().is_some_and(|smi| smi.read(apart_ns))
     }

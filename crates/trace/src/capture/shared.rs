@@ -76,7 +76,8 @@ struct TestRun {
     pad: u32,
 }
 
-/// Runs a BPF program of the kind that classifies packets once, on an empty packet, and returns its result.
+/// Runs a BPF program of the kind that classifies packets once, on an empty packet, and returns its
+/// result.
 ///
 /// # Errors
 /// The kernel's error.

@@ -45,8 +45,8 @@ impl SmiCounts {
         counters.map(|counters| Self { counters })
     }
 
-    /// Reads all counts, if the last reading is at least this long ago; returns whether it did. Reading one
-    /// interrupts its CPU for some µs.
+    /// Reads all counts, if the last reading is at least this long ago; returns whether it did.
+    /// Reading one interrupts its CPU for some µs.
     pub fn read(&mut self, apart_ns: u64) -> bool {
         let last = self.counters.first().and_then(|c| c.readings.back());
         if last.is_some_and(|(at, _)| clock::now_ns() < at.saturating_add(apart_ns)) {

@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(seen(kind::VECTOR_ENTRY, 8_700_000), []);
     }
 
-    /// An interrupt that continues after 8 ms, and an idle CPU that switches to the thread that it woke 8 ms
-    /// ago: no timer ends either. A CPU in an idle state is woken by others.
+    /// An interrupt that continues after 8 ms, and an idle CPU that switches to the thread that it
+    /// woke 8 ms ago: no timer ends either. A CPU in an idle state is woken by others.
     #[test]
     fn kernel_code_that_nothing_is_seen_of_is_a_standstill_in_doubt() {
         let entry = |at_ns: u64| slot(at_ns, kind::VECTOR_ENTRY, 3, 0, 0);

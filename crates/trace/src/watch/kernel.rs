@@ -35,7 +35,8 @@ const JOB: u16 = 4;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
-/// The offset of the instant at which the thread went to sleep in `struct watched`, and of what stopped it.
+/// The offset of the instant at which the thread went to sleep in `struct watched`, and of what
+/// stopped it.
 const LEFT: usize = 21;
 const STOP: usize = 40;
 /// The offset of its program.

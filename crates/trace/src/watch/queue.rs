@@ -1,4 +1,5 @@
-//! How long threads wait for a CPU: reads the maps of `bpf/runqueue.h`, in any program that includes it.
+//! How long threads wait for a CPU: reads the maps of `bpf/runqueue.h`, in any program that
+//! includes it.
 
 use aya::maps::{Array, HashMap, MapData};
 use aya::{Ebpf, EbpfLoader};

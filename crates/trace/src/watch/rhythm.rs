@@ -26,7 +26,8 @@ const SHORTEST_NS: u64 = 1000;
 /// period itself. Differences of measured lengths hardly ever repeat.
 const MULTIPLES: usize = 2;
 const REPEATS: usize = 4;
-/// An instant near a grid is within the first of these parts of the period; most are within the second.
+/// An instant near a grid is within the first of these parts of the period; most are within the
+/// second.
 const NEAR_PART: u64 = 20;
 const SPREAD_PART: u64 = 50;
 /// The starts of the waits must spread this many times as far as the instants, and at least this far.

@@ -172,8 +172,8 @@ fn an_idle_cpu_although_a_thread_is_ready_is_billed_to_its_group() {
     assert_eq!(of_group(&made, "cpu.rt_runtime_us"), 0);
 }
 
-/// A real-time probe and a thread of lower priority: the group is throttled if its runtime is replenished
-/// as the thread leaves; otherwise it may be the global limit, and the note says so.
+/// A real-time probe and a thread of lower priority: the group is throttled if its runtime is
+/// replenished as the thread leaves; otherwise it may be the global limit, and the note says so.
 #[test]
 fn a_real_time_groups_limit_is_distinguished_from_the_global_one() {
     let kthread = task(20, "migration/1", -1, 1);

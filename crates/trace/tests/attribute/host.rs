@@ -1,5 +1,5 @@
-//! CPUs that stand still at once: the time is the host's, whatever ran there. And time that the hypervisor
-//! took is drawn as its own.
+//! CPUs that stand still at once: the time is the host's, whatever ran there. And time that the
+//! hypervisor took is drawn as its own.
 
 use punctual_record::explanation::{Cause, Lane};
 use punctual_trace::attribute::event::{Stall, Task, Vector, What};
@@ -221,7 +221,8 @@ fn a_picture_with_the_hypervisors_spans_is_no_larger() {
     assert!(picture.spans.iter().any(|span| span.lane == Lane::Host));
 }
 
-/// A thread that SIGSTOP has stopped would not have run, whatever the host does: the stop has the time.
+/// A thread that SIGSTOP has stopped would not have run, whatever the host does: the stop has the
+/// time.
 #[test]
 fn a_stop_keeps_its_time_where_the_host_stands_still() {
     let made = |still: bool| {
@@ -249,7 +250,8 @@ fn a_stop_keeps_its_time_where_the_host_stands_still() {
     assert_eq!(of_host(&made(true)), 0);
 }
 
-/// System management mode stops all CPUs at once, as a host does: if the SMI count rose, it is billed instead.
+/// System management mode stops all CPUs at once, as a host does: if the SMI count rose, it is
+/// billed instead.
 #[test]
 fn a_system_management_interrupt_is_not_billed_to_the_host() {
     let mut made = in_a_callback(Some((-100_000, 9_800_000)));
@@ -305,8 +307,8 @@ fn a_cpu_on_its_way_to_the_probe_stood_still_if_another_certainly_did() {
     assert_eq!(of_host(&rests), 0);
 }
 
-/// Both CPUs were in the kernel: one may have waited for the other with interrupts disabled. No cause is
-/// blamed, and the row says what is likely.
+/// Both CPUs were in the kernel: one may have waited for the other with interrupts disabled. No
+/// cause is blamed, and the row says what is likely.
 #[test]
 fn where_both_cpus_were_in_the_kernel_no_cause_is_blamed() {
     let mut made = in_a_callback(None);

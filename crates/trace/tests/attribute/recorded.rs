@@ -56,8 +56,9 @@ fn hold(name: &str, is_culprit: fn(&Cause) -> bool) {
 }
 
 /// A thread at FIFO 50 used all of the CPU, and the kernel throttled it for some 50 ms of each
-/// second, together with the probe at FIFO 80. In one window the thread that ran meanwhile had started before
-/// the probe was ready: interrupts that found it in user mode show that the probe was throttled.
+/// second, together with the probe at FIFO 80. In one window the thread that ran meanwhile had
+/// started before the probe was ready: interrupts that found it in user mode show that the probe
+/// was throttled.
 #[test]
 fn throttling_is_distinguished_from_a_thread_that_is_not_preempted() {
     for number in 0..2 {

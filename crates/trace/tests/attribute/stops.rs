@@ -72,8 +72,8 @@ fn an_unknown_departure_is_not_guessed() {
 }
 
 /// The signal woke it 14 µs before it was due, and the virtual CPU had halted: it ran again 60 µs
-/// later, before the probe could stop. None of that time belongs to the stop, nor does the path back when it
-/// was continued.
+/// later, before the probe could stop. None of that time belongs to the stop, nor does the path
+/// back when it was continued.
 #[test]
 fn the_path_into_a_stop_and_out_of_it_is_not_billed_to_the_stop() {
     let idle = Cause::IdleExit { state: Some(1) };
@@ -214,8 +214,9 @@ fn frozen() -> Cause {
     Cause::Blocked { state }
 }
 
-/// Its control group was frozen while it slept. Since Linux 6.1 no event shows that: its timer expires,
-/// wakes no thread, and another CPU wakes it once it thaws. The thread that ran meanwhile did not delay it.
+/// Its control group was frozen while it slept. Since Linux 6.1 no event shows that: its timer
+/// expires, wakes no thread, and another CPU wakes it once it thaws. The thread that ran meanwhile
+/// did not delay it.
 #[test]
 fn a_timer_that_woke_no_thread_shows_a_freezer() {
     let above = task(300, "fifo99-hog", 0, 1);

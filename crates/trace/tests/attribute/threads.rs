@@ -5,7 +5,8 @@ use punctual_trace::attribute::event::{FUTEX, What};
 
 use super::build::{KERNEL, USER, asleep, idle, probe, task};
 
-/// A lock of the program's own: the kernel knows no holder, but the thread that released it woke the probe.
+/// A lock of the program's own: the kernel knows no holder, but the thread that released it woke
+/// the probe.
 #[test]
 fn a_futexs_holder_is_the_thread_that_wakes_the_probe() {
     let low = task(300, "logger", 120, 0);
@@ -42,8 +43,8 @@ fn a_futexs_holder_is_the_thread_that_wakes_the_probe() {
     assert_eq!(of(Cause::is_residue), 0, "{rows:#?}");
 }
 
-/// At ordinary priority when it was switched to, above the probe when it left: its priority rose before the probe was
-/// ready, otherwise it would have been preempted.
+/// At ordinary priority when it was switched to, above the probe when it left: its priority rose
+/// before the probe was ready, otherwise it would have been preempted.
 #[test]
 fn a_thread_whose_priority_rose_is_billed_with_the_higher_one() {
     let before = task(300, "riser", 120, 0);

@@ -115,7 +115,8 @@ fn a_sleep_ended_by_a_timer_is_distinguished_from_one_ended_by_a_device() {
     let mut made = waits(&idle(), 1_000 * US);
     made.on(2);
     made.leaves(-100 * US, &third, 1, &idle());
-    // A disk wakes the third at 400 µs; its work takes 100 µs, and then the second waits for its own timer.
+    // A disk wakes the third at 400 µs; its work takes 100 µs, and then the second waits for its
+    // own timer.
     made.at(
         395 * US,
         What::HandlerEntry {

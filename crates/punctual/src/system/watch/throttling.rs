@@ -52,8 +52,8 @@ struct Task {
 }
 
 impl Task {
-    /// Adds the time that it ran since the last look to the part of the probed CPU `here`, whose lowest
-    /// probe has this priority. How much of it was on the previous CPU is not known: it
+    /// Adds the time that it ran since the last look to the part of the probed CPU `here`, whose
+    /// lowest probe has this priority. How much of it was on the previous CPU is not known: it
     /// counts against the budget of neither CPU, and on both a probe may have waited for it.
     fn charge(&self, since_ns: u64, now_on: usize, here: usize, lowest: u32, part: &mut Part) {
         let came_from = self.last_cpu.filter(|last| *last != now_on);

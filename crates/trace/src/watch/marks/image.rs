@@ -146,7 +146,8 @@ impl Image {
         let Some(section) = file.section_by_name(".note.stapsdt") else {
             return;
         };
-        // In a prelinked file, addresses differ from the notes' by the distance that this section moved.
+        // In a prelinked file, addresses differ from the notes' by the distance that this section
+        // moved.
         let base = file
             .section_by_name(".stapsdt.base")
             .map(|base| base.address());
