@@ -5,7 +5,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::sys;
+use crate::sys;
 
 /// A clock tick. Linux shows user space 100 of them per second on every architecture but
 /// alpha and ia64.
@@ -199,12 +199,12 @@ pub fn kill_descendants() {
     let mut pause = Duration::from_millis(1);
     loop {
         for pid in descendants(own) {
-            let _ = sys::kill(pid, libc::SIGKILL);
+            sys::kill(pid);
         }
         // Killed parents hand their children to this process, so there are
         // none left only when waitpid says so.
         loop {
-            match sys::wait(-1, false) {
+            match sys::wait(None, false) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(_) => return,
@@ -225,7 +225,7 @@ pub fn kill_marked(marker: &str, patience: Duration) -> bool {
             return marked.is_empty();
         }
         for pid in marked {
-            let _ = sys::kill(pid, libc::SIGKILL);
+            sys::kill(pid);
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -64,6 +64,15 @@ pub enum RecordError {
         /// What is wrong there.
         reason: String,
     },
+    /// A record of an earlier version of the format.
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The version that it states.
+        version: u64,
+        /// The version that this program reads.
+        reads: u64,
+    },
     /// A record of a later version of the format.
     Newer {
         /// The file.
@@ -99,6 +108,7 @@ impl RecordError {
             | Self::NoRecord { path }
             | Self::TooLarge { path, .. }
             | Self::Malformed { path, .. }
+            | Self::Older { path, .. }
             | Self::Newer { path, .. } => path,
         }
     }
@@ -174,6 +184,16 @@ impl fmt::Display for RecordError {
             } => {
                 write!(f, "{}: {place}: {reason}", path.display())
             }
+            Self::Older {
+                path,
+                version,
+                reads,
+            } => write!(
+                f,
+                "{}: record version {version}, this program reads version {reads}: measure again, \
+                 or read it with the program that wrote it",
+                path.display()
+            ),
             Self::Newer {
                 path,
                 what,

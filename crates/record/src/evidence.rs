@@ -8,9 +8,11 @@ use punctual_stats::lengths::judge_lengths;
 use punctual_stats::miss::MissRows;
 use punctual_stats::peaks::Peaks;
 
-use super::run::{Demand, Run, Standing, Thread};
+use super::condition::{Condition, Demand, FoundScheduling, Scheduling, Standing};
+use super::run::{Run, Thread};
 use super::stops::Stops;
 use super::watch::{Subject, WatchedMark, WatchedThread};
+use super::words;
 
 /// The histograms and peaks of a record, decoded.
 #[derive(Debug)]
@@ -169,14 +171,20 @@ fn load(run: &Run) -> Option<String> {
 
 /// What a demand that was not met comes down to, in a word or two.
 fn undone(demand: &Demand) -> String {
-    match demand.name.as_str() {
-        "priority" if demand.found.starts_with("other") => "SCHED_OTHER".to_owned(),
-        "priority" => format!("not {}", demand.asked),
-        "affinity" => "not pinned".to_owned(),
-        "locked-memory" => "memory not locked".to_owned(),
-        "cpu-dma-latency" => "idle states not held off".to_owned(),
-        name => format!("no {name}"),
+    match &demand.condition {
+        Condition::Priority { found, .. } if !found.is_empty() && found.iter().all(is_ordinary) => {
+            "SCHED_OTHER".to_owned()
+        }
+        Condition::Priority { requested, .. } => format!("not {}", words::scheduling(requested)),
+        Condition::Affinity { .. } => "not pinned".to_owned(),
+        Condition::LockedMemory { .. } => "memory not locked".to_owned(),
+        Condition::CpuDmaLatency { .. } => "idle states not held off".to_owned(),
+        other => format!("no {}", other.name()),
     }
+}
+
+fn is_ordinary(found: &FoundScheduling) -> bool {
+    found.scheduling == Some(Scheduling::Other)
 }
 
 fn parts(thread: &Thread, watched: Option<&WatchedThread>) -> Result<ThreadParts, DecodeError> {
@@ -200,7 +208,9 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
     let demands = demands.map(|demand| {
         format!(
             "{}: requested {}, found {}",
-            demand.name, demand.asked, demand.found
+            demand.name(),
+            words::requested(demand),
+            words::found(demand)
         )
     });
     let events = run.events.iter().filter(|event| event.invalidates);
@@ -214,7 +224,7 @@ pub fn invalid_reasons(run: &Run) -> Vec<String> {
         .chain(never_woke(run))
         .chain(not_followed(run))
         .chain(marks.filter_map(WatchedMark::not_judged))
-        .chain(events.map(|event| event.text.clone()))
+        .chain(events.map(|event| words::event(event, &run.tool.name)))
         .chain(loads)
         .chain(threads)
         .chain(Stops::too_much(run))

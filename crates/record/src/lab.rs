@@ -27,6 +27,7 @@ const MOST_CELLS: usize = 1 << 14;
 
 /// How time passed in a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestTime {
     /// One processor; an instruction is a nanosecond. Figures repeat exactly.
@@ -37,6 +38,7 @@ pub enum GuestTime {
 
 /// Where a record was made in the laboratory, and all that it depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Laboratory {
     /// The kernel as it was asked for: a name or a path.
     pub kernel: String,
@@ -84,6 +86,7 @@ pub struct Laboratory {
 
 /// SHA-256 of all that a result depends on, and of the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fingerprint {
     /// QEMU's version.
     pub emulator: String,
@@ -128,10 +131,13 @@ impl Fingerprint {
 
 /// Runs that were made together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lab {
     /// Always [`LAB_FORMAT`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_FORMAT)))]
     pub format: String,
     /// At most [`LAB_VERSION`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_VERSION)))]
     pub version: u32,
     /// The program that wrote it.
     pub tool: Tool,
@@ -149,6 +155,7 @@ pub struct Lab {
 
 /// One machine: a kernel, a load, a seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabCell {
     /// Its column in the table: the kernel as it was asked for, or an experiment's name of it.
     pub kernel: String,
@@ -191,6 +198,7 @@ pub struct LabCell {
 
 /// One of several commands on the same machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabVariant {
     /// The machine as the experiment names it.
     pub machine: String,
@@ -202,6 +210,7 @@ pub struct LabVariant {
 
 /// What a load got done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabLoad {
     /// Its name.
     pub name: String,
@@ -215,6 +224,7 @@ pub struct LabLoad {
 
 /// The verdict of a cell's run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellVerdict {
     /// The word.
     pub outcome: Outcome,
@@ -225,6 +235,7 @@ pub struct CellVerdict {
 /// Where the time of one wake-up went: the instructions that ran from the instant asked for
 /// until the thread read the clock again, one virtual ns each, by function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabBill {
     /// The instant asked for, CLOCK_MONOTONIC in the guest. Of a program the observer doesn't know
     /// it: then it is counted from when its earliest wake-up would have come.
@@ -238,6 +249,7 @@ pub struct LabBill {
 
 /// One function of the guest's kernel, or what stands for all that has no name there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabBillRow {
     /// Its name; in brackets what is none: `(user)`, `(module)`, `(not kept)`.
     pub function: String,
@@ -247,6 +259,7 @@ pub struct LabBillRow {
 
 /// The figures of a run, all threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellFigures {
     /// Wake-ups.
     pub samples: u64,

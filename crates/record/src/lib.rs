@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+pub mod condition;
 pub mod conditions;
 pub mod cpus;
 mod cross;
 pub mod directory;
 pub mod error;
+pub mod event;
 pub mod evidence;
 pub mod explanation;
 pub mod files;
@@ -21,17 +23,22 @@ pub mod read;
 pub mod run;
 pub mod samples;
 pub mod scan;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod stops;
 pub mod system;
 pub mod time;
 mod validate;
 pub mod watch;
+pub mod words;
 
 pub use blocks::{Blocking, Blocks};
+pub use condition::{Condition, Demand, Fix, Scheduling, Standing};
 pub use cpus::cpu_list;
 pub use cross::{CrossCheck, CrossFigure};
-pub use directory::{RUN_FILE, RunDirectory, save_whole};
+pub use directory::{RUN_FILE, RunDirectory};
 pub use error::RecordError;
+pub use event::{Ending, Event, Happening, State};
 pub use evidence::{Evidence, analyse_record, invalid_reasons};
 pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
 pub use gaps::{Gaps, Method, Subject, Watched};

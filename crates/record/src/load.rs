@@ -9,6 +9,7 @@ pub const IDLE_SHARE: f64 = 0.1;
 
 /// The work of a load, looked at in stretches of at least a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkCheck {
     /// Time in the stretches that were looked at. Time in which this program itself did not
     /// run (it was stopped, or the whole machine was) is not in it.

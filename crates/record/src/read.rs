@@ -182,6 +182,13 @@ fn check_version(
             version,
             reads: u64::from(VERSION),
         }),
+        (Some(FORMAT), Some(version @ 1..)) if version < u64::from(VERSION) => {
+            Err(RecordError::Older {
+                path: path.to_owned(),
+                version,
+                reads: u64::from(VERSION),
+            })
+        }
         (Some(FORMAT), Some(1..)) => Ok(()),
         (Some(FORMAT), _) => Err(RecordError::malformed(
             path,

@@ -7,6 +7,7 @@ use super::run::Run;
 
 /// What ended or made a stop, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StopCause {
     /// A stop signal: SIGCONT ended it.
@@ -19,21 +20,9 @@ pub enum StopCause {
     Unknown,
 }
 
-impl StopCause {
-    /// In words, after "stopped".
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Signal => "by a signal (SIGSTOP or Ctrl-Z)",
-            Self::Debugger => "by a debugger",
-            Self::Freezer => "by a freezer, as for a paused container",
-            Self::Unknown => "by a freezer, as for a paused container, or by a debugger",
-        }
-    }
-}
-
 /// One stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stop {
     /// When it began, since the start of the measurement.
     pub at_ns: u64,
@@ -52,6 +41,7 @@ pub struct Stop {
 
 /// All stops of a run. Cycles within them are in no histogram and no count of the threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stops {
     /// How many.
     pub count: u64,

@@ -120,6 +120,10 @@ pub fn validate(run: &Run) -> Result<(), Broken> {
         }
     }
     let extent = Extent::of(run);
+    for (index, event) in run.events.iter().enumerate() {
+        let number = event.run.unwrap_or(0);
+        extent.has_part(number, &format!("events[{index}].run"))?;
+    }
     if let Some(watch) = &run.watch {
         super::watch::check(watch, run.threads.len(), &extent)?;
     }

@@ -2,11 +2,11 @@
 
 use super::placement::placement;
 use super::statements::{Fact, fact};
-use super::{terms, watch, words};
+use super::{facts, terms, watch, words};
 use punctual_record::lab::{GuestTime, Laboratory};
 use punctual_record::system::WatchedLatency;
 use punctual_record::watch::Subject;
-use punctual_record::{Interval, Load, Run, Standing};
+use punctual_record::{Condition, Interval, Load, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
 #[must_use]
@@ -35,9 +35,10 @@ pub fn method(run: &Run) -> String {
     if let Some(demand) = run
         .demands
         .iter()
-        .find(|demand| demand.name == "priority" && demand.standing == Standing::NotInForce)
+        .find(|demand| matches!(demand.condition, Condition::Priority { .. }))
+        .filter(|demand| demand.standing == Standing::NotInForce)
     {
-        policy = format!("requested {policy}, found {}", demand.found);
+        policy = format!("requested {policy}, found {}", facts::found(demand));
     }
     let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
     // What another tool did not state is left out, not made up.

@@ -33,3 +33,6 @@ pub mod terminal;
 pub mod terms;
 mod watch;
 pub mod words;
+
+/// Conditions, events and ends of a run in words.
+pub use punctual_record::words as facts;

@@ -6,6 +6,7 @@ use punctual_stats::requirement::Requirement;
 use punctual_stats::shares::Shares;
 use punctual_stats::verdict::Outcome;
 
+use super::facts;
 use super::figures::Figures;
 use super::terms::{cross_facts, gap_facts};
 use super::words;
@@ -107,9 +108,11 @@ pub fn beyond(figures: &Figures) -> Option<String> {
 /// That a record is not whole, where it isn't.
 #[must_use]
 pub fn standing(run: &Run) -> Option<String> {
-    if let (State::Stopped { reason }, Some(_)) = (&run.state, &run.imported) {
+    let why = |ending| facts::ending(ending, &run.tool.name);
+    if let (State::Stopped(ending), Some(_)) = (run.state, &run.imported) {
         return Some(format!(
-            "{reason}: it may not have measured all that it was to."
+            "{}: it may not have measured all that it was to.",
+            why(ending)
         ));
     }
     let measured = words::duration(run.measured_ns);
@@ -118,14 +121,15 @@ pub fn standing(run: &Run) -> Option<String> {
         .duration_ns
         .map(|ns| format!(" of {}", words::duration(ns)))
         .unwrap_or_default();
-    match &run.state {
+    match run.state {
         State::Finished => None,
         State::Unfinished => Some(format!(
             "UNFINISHED: the run was still going when this was saved, or it was killed; \
              {measured}{asked} had been measured."
         )),
-        State::Stopped { reason } => Some(format!(
-            "Stopped early ({reason}): {measured}{asked} were measured, and all of it stands."
+        State::Stopped(ending) => Some(format!(
+            "Stopped early ({}): {measured}{asked} were measured, and all of it stands.",
+            why(ending)
         )),
     }
 }

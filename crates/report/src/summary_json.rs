@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::facts;
 use super::figures::{Figures, Row};
-use punctual_record::Run;
+use punctual_record::{Run, State};
 
 /// Everything of the record but the pictures of bills, the encoded histograms, the peaks below the worst
 /// ten of each thread and the rows of the timeline; with a final newline.
@@ -28,6 +29,7 @@ pub fn summary(run: &Run) -> String {
             );
         }
     }
+    with_words(&mut value, run);
     if let Some(timeline) = value.get_mut("timeline").and_then(Value::as_object_mut) {
         timeline.remove("rows");
     }
@@ -118,8 +120,37 @@ fn imported(value: &mut Value, run: &Run) {
     record.insert("threads".to_owned(), Value::Array(rows));
     record.insert("all".to_owned(), row(&figures.merged));
     // Nobody says when these were.
-    let events: Vec<&str> = run.events.iter().map(|event| event.text.as_str()).collect();
+    let events = run.events.iter();
+    let events: Vec<_> = events
+        .map(|event| facts::event(event, &run.tool.name))
+        .collect();
     record.insert("events".to_owned(), json!(events));
+}
+
+/// Adds the words for conditions, events and the end to their figures.
+fn with_words(value: &mut Value, run: &Run) {
+    let tool = run.tool.name.as_str();
+    let entries = |value: &mut Value, name: &str| match value.get_mut(name) {
+        Some(Value::Array(entries)) => std::mem::take(entries),
+        _ => Vec::new(),
+    };
+    let mut demands = entries(value, "demands");
+    for (demand, entry) in run.demands.iter().zip(&mut demands) {
+        entry["words"] = json!({
+            "requested": facts::requested(demand),
+            "found": facts::found(demand),
+            "fix": facts::fix_of(demand),
+        });
+    }
+    let mut events = entries(value, "events");
+    for (event, entry) in run.events.iter().zip(&mut events) {
+        entry["text"] = json!(facts::event(event, tool));
+    }
+    value["demands"] = Value::Array(demands);
+    value["events"] = Value::Array(events);
+    if let State::Stopped(ending) = run.state {
+        value["state"]["text"] = json!(facts::ending(ending, tool));
+    }
 }
 
 fn explained(explanation: &mut Value) {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is asked of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
     /// Confidence within (0, 1): one-sided for the bounds on misses, two-sided
     /// for the interval of the tail.
@@ -34,6 +35,7 @@ impl Default for Settings {
 
 /// The figures of one thread, or of all together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {
     /// The CPU; `None` for all threads together.
     pub cpu: Option<u32>,
@@ -76,6 +78,7 @@ impl LatencySummary {
 
 /// The extrapolated tail, or why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Tail {
     /// Extrapolated.
@@ -105,6 +108,7 @@ impl From<Result<TailEstimate, TailRefusal>> for Tail {
 
 /// All that is said about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
     /// Duration of the measurement in ns.
     pub duration_ns: u64,

@@ -25,6 +25,7 @@ pub struct LengthEvidence<'a> {
 
 /// The verdict on how long a part of a program took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthResult {
     /// What it is called.
     pub name: String,

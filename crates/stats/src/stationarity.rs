@@ -26,6 +26,7 @@ const SIGNIFICANCE: f64 = 0.01 / 3.0;
 
 /// One half in figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Half {
     /// Samples.
     pub samples: u64,
@@ -39,6 +40,7 @@ pub struct Half {
 
 /// What the comparison of the halves says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StationarityStatement {
@@ -83,6 +85,7 @@ impl std::fmt::Display for StationarityStatement {
 
 /// The two halves of a run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stationarity {
     /// The first half.
     pub first: Half,

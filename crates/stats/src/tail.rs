@@ -39,6 +39,7 @@ const MIN_DISTINCT: f64 = 0.25;
 
 /// An extrapolated tail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TailEstimate {
     /// Threshold in ns whose excesses were fitted.
     pub threshold_ns: u64,
@@ -66,6 +67,7 @@ pub struct TailEstimate {
 
 /// Why a tail is not extrapolated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TailRefusal {

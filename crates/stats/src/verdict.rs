@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a run says about a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
     /// Met, at the stated confidence.
@@ -59,6 +60,7 @@ impl std::fmt::Display for Outcome {
 
 /// The verdict on one requirement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequirementResult {
     /// The requirement.
     pub requirement: Requirement,
@@ -80,6 +82,7 @@ pub struct RequirementResult {
 
 /// The verdict on a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The verdict on all requirements together.
     pub outcome: Outcome,

@@ -26,6 +26,10 @@ pub struct Score {
     /// these either.
     #[serde(skip_serializing_if = "is_zero")]
     pub likely: usize,
+    /// Stops of a machine whose CPUs this machine did not resume together: nothing is said about
+    /// these either.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub apart: usize,
     /// Injections whose culprit was named.
     pub named: usize,
     /// Injections whose duration was right to 2 % or 5 µs.

@@ -11,6 +11,7 @@ use super::flags::{ExportFlags, MergeFlags, ReportFlags};
 use super::foreign;
 use super::measuring::conclude;
 use super::out;
+use super::save::save_whole;
 use punctual_record::files::Folder;
 use punctual_record::lab::{is_lab, read_lab};
 use punctual_record::merge::{Decoded, Merger};
@@ -202,5 +203,5 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
         out::print(text);
         return Ok(());
     }
-    punctual_record::save_whole(file, text.as_bytes()).map_err(Failure::setup)
+    save_whole(file, text.as_bytes()).map_err(Failure::setup)
 }

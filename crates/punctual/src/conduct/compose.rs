@@ -13,13 +13,11 @@ use crate::probe::thread::Outcome;
 use crate::probe::timeline;
 use crate::system::watch::Watch;
 use punctual_load::{LoadReport, LoadSpec, LoadStatus, Pause};
+use punctual_record::event::Halted;
 use punctual_record::{
-    self, Event, FORMAT, Faults, Load, OwnCost, Placement, Request, Run, State, Stop, SystemState,
-    Thread, Timeline, Tool, VERSION, Watched,
+    self, Event, FORMAT, Faults, Happening, Load, OwnCost, Placement, Request, Run, State, Stop,
+    SystemState, Thread, Timeline, Tool, VERSION, Watched,
 };
-
-/// The kind of the event that a stop is.
-pub const STOPPED: &str = "stopped";
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
 /// is held still only for copying.
@@ -165,19 +163,14 @@ pub fn leave_out_stopped_seconds(run: &mut Run) {
         .max(timeline.seconds_with_miss);
 }
 
-/// A stop, for those who read the events; `who` with its verb.
-pub fn stop_event(stop: &Stop, who: &str) -> Event {
-    let text = format!(
-        "{who} stopped for {:.3} s {}: its cycles count neither as late nor as on time",
-        stop.length_ns as f64 / 1e9,
-        stop.cause.words()
-    );
-    Event {
-        at_ns: stop.at_ns,
-        kind: STOPPED.to_owned(),
-        text,
-        invalidates: false,
-    }
+/// A stop, for those who read the events.
+pub fn stop_event(stop: &Stop, stopped: Halted) -> Event {
+    let what = Happening::Stopped {
+        stopped,
+        length_ns: stop.length_ns,
+        cause: stop.cause,
+    };
+    Event::told(stop.at_ns, what)
 }
 
 /// Puts in what the probe threads said at their end.
@@ -283,19 +276,13 @@ pub fn load(report: LoadReport) -> Load {
 
 /// A time in which a load did no work.
 pub fn pause(pause: &Pause, start_ns: u64) -> Event {
-    let (load, seconds) = (&pause.load, pause.length_ns as f64 / 1e9);
-    let text = match pause.stopped {
-        None => format!("the load {load} did no work for {seconds:.1} s"),
-        Some((stopped, all)) => format!(
-            "{stopped} of {all} processes of the load {load} were stopped for {seconds:.1} s"
-        ),
+    let what = Happening::LoadIdle {
+        load: pause.load.clone(),
+        length_ns: pause.length_ns,
+        stopped: pause.stopped.map(|(stopped, _)| stopped as u64),
+        processes: pause.stopped.map(|(_, all)| all as u64),
     };
-    Event {
-        at_ns: pause.begin_ns.saturating_sub(start_ns),
-        kind: "load-idle".to_owned(),
-        text,
-        invalidates: false,
-    }
+    Event::told(pause.begin_ns.saturating_sub(start_ns), what)
 }
 
 /// A load that still runs, as the record keeps it.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use punctual_rt::clock;
 
 use super::blocks::Stretches;
-use super::breach::{self, BREAK_VALUE, Breach, Frozen};
+use super::breach::{self, Breach, Frozen};
 use super::error::ConductError;
 use super::explain::{Explaining, number};
 use super::gather::Gathering;
@@ -18,7 +18,7 @@ use super::plan::Plan;
 use super::prepare::{self, Held, Lined};
 use super::sampling::Sampling;
 use super::setup::{explain, go_on, halves, sieve, start_loads, stop_watch};
-use super::signals::{Signals, TIME_LIMIT};
+use super::signals::Signals;
 use super::stops::StopWatch;
 use super::time_limit::TimeLimit;
 use super::tracers::{self, Hwlat};
@@ -31,8 +31,12 @@ use crate::probe::thread::{Outcome, Probe, StartLine};
 use crate::system::watch::{self, Watch};
 use crate::system::{self, Root, SurveyRequest};
 use punctual_load::{LoadSet, Pause};
+use punctual_record::event::Halted;
 use punctual_record::samples::SAMPLES_DIRECTORY;
-use punctual_record::{RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Thread};
+use punctual_record::{
+    Ending, Event, Happening, RUN_FILE, RecordError, Run, RunDirectory, Standing, State, Thread,
+};
+use punctual_report::facts;
 
 /// How often whoever watches is told.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -44,10 +48,6 @@ pub(super) const SAVE_EVERY: Duration = Duration::from_secs(5);
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// The highest samples that are kept, over all threads.
 pub(super) const PEAKS: usize = 8192;
-
-/// The reason of a run that a stop of the process ended: longer than the break value, and no
-/// latency.
-const PROCESS_STOPPED: &str = "process-stopped";
 
 /// Makes a run in a directory that exists already, and returns its record, judged
 /// and saved.
@@ -253,18 +253,9 @@ impl Session<'_> {
         let mut next_account = Instant::now() + accounts_every;
         let mut next_save = Instant::now() + SAVE_EVERY;
         loop {
-            if let Some(reason) = self.signals.end() {
-                let text = match reason {
-                    TIME_LIMIT => "ended by SIGXCPU: a real-time thread of this run came to \
-                                   RLIMIT_RTTIME without sleeping, or the process to RLIMIT_CPU; \
-                                   `ulimit -R unlimited` raises the first"
-                        .to_owned(),
-                    reason => format!("ended by a signal ({reason})"),
-                };
-                self.kept.event("signal", text);
-                return State::Stopped {
-                    reason: reason.to_owned(),
-                };
+            if let Some(signal) = self.signals.end() {
+                self.kept.event(Happening::Signal { signal });
+                return State::Stopped(signal);
             }
             if self.lined.probes.iter().all(Probe::is_over) {
                 // The threads themselves say whether it was for a break value.
@@ -334,10 +325,10 @@ impl Session<'_> {
         let stops = self.gathering.look().stops.clone();
         for stop in stops.list.iter().skip(self.stops_told) {
             let who = match stop.cpu {
-                Some(cpu) => format!("the probe of CPU {cpu} was"),
-                None => "this process was".to_owned(),
+                Some(cpu) => Halted::Probe { cpu },
+                None => Halted::Process,
             };
-            self.kept.run.events.push(compose::stop_event(stop, &who));
+            self.kept.run.events.push(compose::stop_event(stop, who));
         }
         self.stops_told = stops.list.len();
         self.kept.run.stops = (stops.count > 0).then_some(stops);
@@ -364,19 +355,15 @@ impl Session<'_> {
             .map(|demand| {
                 format!(
                     "{}: asked {}, found {}",
-                    demand.name, demand.asked, demand.found
+                    demand.name(),
+                    facts::requested(demand),
+                    facts::found(demand)
                 )
             })
             .collect();
-        notes.extend(
-            self.kept
-                .run
-                .events
-                .iter()
-                .rev()
-                .take(1)
-                .map(|event| event.text.clone()),
-        );
+        let run = &self.kept.run;
+        let last = run.events.last();
+        notes.extend(last.map(|event| facts::event(event, &run.tool.name)));
         let elapsed_ns = self.kept.elapsed_ns();
         let view = view::of(
             self.plan,
@@ -437,12 +424,8 @@ impl Session<'_> {
         let highest_ns = self.kept.run.threads.iter().map(|t| t.latency.max_ns).max();
         let by_stop = self.kept.run.stops.is_some() && highest_ns <= self.plan.break_ns;
         self.kept.run.state = match state {
-            State::Finished if broke && by_stop => State::Stopped {
-                reason: PROCESS_STOPPED.to_owned(),
-            },
-            State::Finished if broke => State::Stopped {
-                reason: BREAK_VALUE.to_owned(),
-            },
+            State::Finished if broke && by_stop => State::Stopped(Ending::ProcessStopped),
+            State::Finished if broke => State::Stopped(Ending::BreakValue),
             other => other,
         };
         self.end_sampling();
@@ -466,15 +449,15 @@ impl Session<'_> {
     /// A load that failed was asked for and not there; that it makes the run
     /// invalid follows from the load itself.
     fn tell_failed_loads(&mut self) {
-        let failed: Vec<String> = self
-            .kept
-            .run
-            .loads
-            .iter()
-            .filter_map(|load| Some(format!("load {}: {}", load.name, load.failed.as_ref()?)))
-            .collect();
-        for text in failed {
-            self.kept.event("load-failed", text);
+        let loads = &self.kept.run.loads;
+        let failed = loads.iter().filter_map(|load| {
+            Some(Happening::LoadFailed {
+                load: load.name.clone(),
+                error: load.failed.clone()?,
+            })
+        });
+        for what in failed.collect::<Vec<_>>() {
+            self.kept.event(what);
         }
     }
 
@@ -490,8 +473,8 @@ impl Session<'_> {
                 continue;
             };
             let cpu = self.plan.cpus[index];
-            let text = format!("the probe of CPU {cpu} failed to wait: {error}");
-            self.kept.event("probe-failed", text);
+            let error = error.to_string();
+            self.kept.event(Happening::ProbeFailed { cpu, error });
         }
     }
 
@@ -545,10 +528,11 @@ impl Session<'_> {
                 .map(|thread| thread.latency.count)
                 .sum();
             let written = sampling.end();
-            if let Some(text) = written.lacks(measured) {
-                let why = text.clone();
+            if let Some(what) = written.lacks(measured) {
+                let event = Event::told(0, what);
+                let why = facts::event(&event, "");
                 self.kept.directory.note_unsaved(SAMPLES_DIRECTORY, why);
-                self.kept.event("samples", text);
+                self.kept.event(event.what);
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::probe::tally::Halves;
 use crate::probe::thread::Ready;
 use punctual_lab::job::load_seed;
 use punctual_load::{LoadSet, LoadSettings, LoadSpec};
-use punctual_record::{Event, Method, Run, Subject};
+use punctual_record::{Event, Happening, Method, Run, Subject};
 use punctual_trace::capture::Unavailable;
 
 /// How long loads may take to get going.
@@ -61,24 +61,20 @@ pub fn explain(
             Some(explaining)
         }
         Err(why) => {
-            let mut event = not_explained(&why);
-            if plan.gaps.is_some() {
-                event.text = format!("gaps are not explained: {}; {}", why.reason, why.mend);
-            }
-            run.events.push(event);
+            run.events.push(not_explained(why, plan.gaps.is_some()));
             None
         }
     }
 }
 
 /// That nothing is explained, and why.
-pub fn not_explained(why: &Unavailable) -> Event {
-    Event {
-        at_ns: 0,
-        kind: "not-explained".to_owned(),
-        text: why.to_string(),
-        invalidates: false,
-    }
+pub fn not_explained(why: Unavailable, gaps: bool) -> Event {
+    let what = Happening::NotExplained {
+        reason: why.reason,
+        fix: why.mend,
+        gaps,
+    };
+    Event::told(0, what)
 }
 
 /// What tells the platform's gaps from the kernel's, where the platform's alone are asked for

@@ -21,7 +21,6 @@ pub mod demands;
 pub mod dma_latency;
 pub mod group_limits;
 pub mod memory;
-pub mod setcap;
 pub mod stolen;
 pub mod thread;
 pub mod watch;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use punctual_record::Scheduling;
+
 /// A scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
@@ -70,6 +72,21 @@ impl Policy {
         .find(|policy| policy.name() == name)
     }
 
+    /// In the record's form, with a priority if the policy has one.
+    #[must_use]
+    pub fn with_priority(self, priority: u32) -> Scheduling {
+        match self {
+            Self::Other => Scheduling::Other,
+            Self::Fifo => Scheduling::Fifo { priority },
+            Self::RoundRobin => Scheduling::Rr { priority },
+            Self::Batch => Scheduling::Batch,
+            Self::Idle => Scheduling::Idle,
+            Self::Deadline => Scheduling::Deadline,
+            Self::Extensible => Scheduling::Ext,
+            Self::Unknown(number) => Scheduling::Unknown { number },
+        }
+    }
+
     /// Whether it precedes all ordinary tasks.
     #[must_use]
     pub fn is_real_time(self) -> bool {
@@ -89,6 +106,14 @@ pub struct ThreadScheduling {
     /// Its timer slack; absent if it can't be read. The kernel uses no slack
     /// for `fifo`, `rr` and `deadline`, whatever this value is.
     pub timer_slack_ns: Option<u64>,
+}
+
+impl ThreadScheduling {
+    /// Policy and priority, in the record's form.
+    #[must_use]
+    pub fn to_record(&self) -> Scheduling {
+        self.policy.with_priority(self.priority)
+    }
 }
 
 /// `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its

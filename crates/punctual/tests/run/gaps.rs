@@ -127,7 +127,7 @@ fn a_thread_in_the_way_is_listed_by_name_as_often_as_it_ran() {
         || run
             .demands
             .iter()
-            .any(|d| d.name == "priority" && d.mend.is_some())
+            .any(|d| d.name() == "priority" && d.fix.is_some())
     {
         skip!("no real-time priority");
     }

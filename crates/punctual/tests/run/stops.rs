@@ -44,7 +44,7 @@ fn one_stop(run: &Run, stopped: Duration, cause: StopCause) {
         // Later than any machine that is merely busy, and shorter than the stop.
         assert!(thread.latency.max_ns < stopped_ns * 3 / 4, "{stops:?}");
     }
-    let kinds: Vec<&str> = run.events.iter().map(|event| event.kind.as_str()).collect();
+    let kinds: Vec<&str> = run.events.iter().map(|event| event.kind()).collect();
     assert!(kinds.contains(&"stopped"), "{kinds:?}");
 }
 

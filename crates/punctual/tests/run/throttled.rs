@@ -97,7 +97,8 @@ fn a_throttled_probe_is_found_traced_or_not() {
     // follow.
     for last in [false, false, true] {
         let runs = both(&flags);
-        let stole = |(_, run): &(Ended, Run)| run.events.iter().any(|event| event.kind == "steal");
+        let stole =
+            |(_, run): &(Ended, Run)| run.events.iter().any(|event| event.kind() == "steal");
         let unfound = |(_, run): &&(Ended, Run)| !reasons(run).contains(&wanted);
         if runs.iter().filter(unfound).any(stole) {
             if last {
@@ -176,7 +177,7 @@ fn a_best_effort_run_without_priority_is_not_throttled() {
         assert!(!said.contains("throttled"), "{said}");
         assert_ne!(ended.code(), 4, "{said}");
         let refused = run.demands.iter().any(|it| {
-            it.name == "priority" && it.standing == punctual_record::Standing::NotInForce
+            it.name() == "priority" && it.standing == punctual_record::Standing::NotInForce
         });
         assert!(refused, "{:?}", run.demands);
     }
@@ -250,11 +251,7 @@ fn a_quota_that_throttles_ordinary_threads_is_an_event() {
     let quota = events.iter().find(|event| event["kind"] == "quota");
     let quota = quota.unwrap_or_else(|| panic!("{events:?}"));
     assert_eq!(quota["invalidates"], false);
-    assert!(
-        quota["text"]
-            .as_str()
-            .is_some_and(|text| text.contains("quota of"))
-    );
+    assert!(quota["throttled_ns"].as_u64() > Some(0), "{quota}");
 }
 
 /// A command under RLIMIT_RTTIME.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command, CommandFactory, Parser};
-use punctual_load::generator;
+use punctual_load::registry;
 use punctual_report::formats::Format;
 use punctual_stats::histogram::MIN_SAMPLES_BEYOND;
 use punctual_stats::tail::{MAX_EXTRAPOLATION, MAX_SHAPE, MIN_BURSTS};
@@ -284,7 +284,7 @@ fn sources_formats_and_shells_are_all_named() {
         assert!(architecture.contains(&row), "docs/architecture.md: {row}");
     }
     assert!(
-        generator::ALL
+        registry::ALL
             .iter()
             .all(|g| read("docs/load.md").contains(g.name))
     );

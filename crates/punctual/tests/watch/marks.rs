@@ -9,6 +9,7 @@ use crate::common::{Going, Place, has, is_root, skip, until};
 use crate::known::{Known, marked, programs_of, watch};
 use punctual_record::Run;
 use punctual_record::watch::{MarkedThread, WatchedMark};
+use punctual_report::facts;
 use punctual_stats::verdict::Outcome;
 
 const MS: u64 = 1_000_000;
@@ -380,8 +381,8 @@ fn threads_that_end_before_they_wake_up_do_not_invalidate_a_watch() {
         .filter(|it| it.0.task.name == "rt-brief");
     let brief: Vec<_> = brief.map(|it| (it.0.ended, it.1.latency.count)).collect();
     assert_eq!(brief, [(true, 0); 2]);
-    let event = run.events.iter().find(|it| it.kind == "never-woke");
-    let text = &event.expect("an event").text;
+    let event = run.events.iter().find(|it| it.kind() == "never-woke");
+    let text = facts::event(event.expect("an event"), "");
     assert!(text.starts_with("2 threads ended before"), "{text}");
     assert_eq!(text.matches("rt-brief/").count(), 2, "{text}");
     assert!(!event.expect("an event").invalidates);
@@ -534,8 +535,8 @@ fn a_mark_that_the_kernel_refuses_is_reported_and_the_watch_continues() {
     going.end();
     let run = place.run_of();
     assert!(mark(&run, "bad").refused.is_some());
-    let event = run.events.iter().find(|it| it.kind == "mark-refused");
-    let text = &event.expect("an event").text;
+    let event = run.events.iter().find(|it| it.kind() == "mark-refused");
+    let text = facts::event(event.expect("an event"), "");
     for wanted in ["the mark bad is not seen", "on that instruction"] {
         assert!(text.contains(wanted), "{text}");
     }

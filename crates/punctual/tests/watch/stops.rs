@@ -12,6 +12,7 @@ use crate::exact::thread;
 use crate::known::{Known, watch, watched};
 use punctual_record::watch::{OffCpuPlace, OffCpuWhy};
 use punctual_record::{Run, Stop, StopCause, Stops};
+use punctual_report::facts;
 use punctual_stats::verdict::Outcome;
 
 const MS: u64 = 1_000_000;
@@ -98,7 +99,7 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
     // A thread that is frozen while asleep is noticed when its next period begins.
     let bounds = ns(held.0).saturating_sub(2 * MS)..=ns(held.1);
     assert!(bounds.contains(&stop.length_ns), "{bounds:?}: {stops:?}");
-    let told = run.events.iter().filter(|event| event.kind == "stopped");
+    let told = run.events.iter().filter(|event| event.kind() == "stopped");
     assert_eq!(told.count() as u64, stops.count);
     let (counted, watched) = thread(run, "rt-loop");
     assert_eq!(counted.lost, 0);
@@ -190,8 +191,8 @@ fn a_thread_that_a_debugger_stops_is_not_late() {
     let (_, stopped) = the_stop(&run, &held);
     assert_eq!(stopped.cause, StopCause::Debugger);
     assert_eq!(stopped.tid, Some(tid.unsigned_abs()));
-    let told = run.events.iter().find(|event| event.kind == "stopped");
-    let told = &told.expect("an event").text;
+    let told = run.events.iter().find(|event| event.kind() == "stopped");
+    let told = facts::event(told.expect("an event"), "");
     assert!(told.contains(&format!("rt-loop/{tid}")), "{told}");
     no_cycle_is_lost(&run, 2000 + did["skipped"]);
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 use punctual_stats::peaks::Peak;
 
+use super::super::condition::{Demand, Standing};
+use super::super::event::{Event, Happening};
 use super::super::gaps::Watched;
 use super::super::lab::{Fingerprint, Laboratory};
-use super::super::run::{
-    Demand, Event, Faults, Imported, Load, Standing, Thread, Timeline, TimelineRow,
-};
+use super::super::run::{Faults, Imported, Load, Thread, Timeline, TimelineRow};
 
 /// Peaks kept of one thread; twice as many stand in memory for a while.
 const PEAKS: usize = 1 << 16;
@@ -280,12 +280,13 @@ impl MergedLoads {
 pub(super) struct MergedEvents {
     weighty: Vec<Event>,
     others: Vec<Event>,
-    left_out: BTreeMap<String, u64>,
+    left_out: BTreeMap<&'static str, u64>,
     invalidating_left_out: bool,
 }
 
 impl MergedEvents {
-    pub(super) fn add(&mut self, events: &[Event], run: usize, offset_ns: u64) {
+    /// Adds those of a run; `before` runs were added already.
+    pub(super) fn add(&mut self, events: &[Event], before: u64, offset_ns: u64) {
         for event in events {
             let list = if event.invalidates {
                 &mut self.weighty
@@ -293,15 +294,15 @@ impl MergedEvents {
                 &mut self.others
             };
             if list.len() >= EVENTS {
-                *self.left_out.entry(event.kind.clone()).or_default() += 1;
+                *self.left_out.entry(event.kind()).or_default() += 1;
                 self.invalidating_left_out |= event.invalidates;
                 continue;
             }
             list.push(Event {
                 at_ns: event.at_ns.saturating_add(offset_ns),
-                kind: event.kind.clone(),
-                text: format!("run {}: {}", run + 1, event.text),
-                invalidates: event.invalidates,
+                // Those of a sum are numbered from its first run on.
+                run: Some(before.saturating_add(event.run.unwrap_or(1))),
+                ..event.clone()
             });
         }
     }
@@ -311,15 +312,11 @@ impl MergedEvents {
         events.append(&mut self.others);
         events.sort_by_key(|event| event.at_ns);
         let at_ns = events.last().map_or(0, |event| event.at_ns);
-        for (kind, count) in self.left_out {
+        for (of, count) in self.left_out {
+            let of = of.to_owned();
             events.push(Event {
-                at_ns,
-                kind: "left-out".to_owned(),
-                text: format!(
-                    "{} more events of kind {kind}",
-                    punctual_stats::format::count(count)
-                ),
                 invalidates: self.invalidating_left_out,
+                ..Event::told(at_ns, Happening::LeftOut { of, count })
             });
         }
         events

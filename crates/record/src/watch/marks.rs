@@ -9,6 +9,7 @@ use super::{WatchedTask, add_histogram};
 
 /// A mark of a watched program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchedMark {
     /// What it is called.
     pub name: String,
@@ -97,6 +98,7 @@ impl WatchedMark {
 
 /// A thread at a mark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkedThread {
     /// Itself, as it passed last.
     pub task: WatchedTask,
@@ -122,6 +124,7 @@ pub struct MarkedThread {
 
 /// One of the longest, and what the thread went through within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorstLength {
     /// How long it took.
     pub length_ns: u64,

@@ -13,7 +13,7 @@ use punctual_record::*;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::requirement::Requirement;
 use punctual_stats::verdict::Outcome;
-use record_support::{latencies, run, run_of, thread};
+use record_support::{fifo_80_on, latencies, run, run_of, thread};
 
 fn exact(runs: &[Run], force: bool) -> Run {
     merge(runs, force, vec!["merge".to_owned()]).unwrap_or_else(|e| panic!("{e}"))
@@ -76,7 +76,7 @@ fn sums_and_maxima() {
     assert_eq!(merged.timeline.seconds, 30);
     assert_eq!(merged.timeline.rows.len(), 30);
     assert_eq!(merged.events.len(), 3);
-    assert_eq!(merged.events[2].text, "run 3: the host took 3 ms");
+    assert_eq!(merged.events[2].run, Some(3));
     assert_eq!(merged.loads.len(), 1);
     assert_eq!(merged.loads[0].work, 3_000_000);
     assert_eq!(merged.loads[0].rate, 100_000.0);
@@ -224,18 +224,19 @@ fn peaks_stay_complete_above_their_threshold() {
 fn a_condition_not_in_force_in_one_run_is_not_in_force() {
     let mut bad = run(2);
     bad.demands[0].standing = Standing::NotInForce;
-    bad.demands[0].found = "other 0".to_owned();
+    bad.demands[0].condition = fifo_80_on(&[]);
     let merged = exact(&[run(1), bad, run(3)], false);
-    assert_eq!(merged.demands[0].found, "other 0");
+    assert_eq!(merged.demands[0].condition, fifo_80_on(&[]));
     assert_eq!(merged.verdict.as_ref().unwrap().outcome, Outcome::Invalid);
     let mut cut_off = run(2);
     cut_off.state = State::Unfinished;
     let merged = exact(&[run(1), cut_off], false);
     assert_eq!(
         merged.state,
-        State::Stopped {
-            reason: "1 of 2 runs are unfinished".to_owned()
-        }
+        State::Stopped(Ending::UnfinishedRuns {
+            unfinished: 1,
+            runs: 2
+        })
     );
 }
 

@@ -8,7 +8,7 @@ use punctual_stats::verdict::{Outcome, RequirementResult};
 
 use super::xml::Xml;
 use crate::figures::Figures;
-use crate::{conditions, watch};
+use crate::{conditions, facts, watch};
 use punctual_record::{Demand, Event, Run, Standing, State};
 
 pub(super) fn write(run: &Run) -> String {
@@ -111,9 +111,9 @@ fn properties(xml: &mut Xml, run: &Run) {
         xml.empty("property", &[("name", name), ("value", value)]);
     }
     for stated in run.demands.iter().filter(|demand| !requested(demand)) {
-        let name = format!("stated.{}", stated.name);
-        let value = stated.found.as_str();
-        xml.empty("property", &[("name", name.as_str()), ("value", value)]);
+        let name = format!("stated.{}", stated.name());
+        let value = facts::found(stated);
+        xml.empty("property", &[("name", &name), ("value", &value)]);
     }
     xml.end();
 }
@@ -241,21 +241,19 @@ fn requested(demand: &Demand) -> bool {
 
 fn demand(demand: &Demand, best_effort: bool) -> Case {
     let text = || {
-        let mend = demand
-            .mend
-            .as_ref()
-            .map_or_else(String::new, |mend| format!("; {mend}"));
-        format!("requested {}, found {}{mend}", demand.asked, demand.found)
+        let fix = facts::fix_of(demand).map_or_else(String::new, |fix| format!("; {fix}"));
+        let (requested, found) = (facts::requested(demand), facts::found(demand));
+        format!("requested {requested}, found {found}{fix}")
     };
     Case {
         class: "condition",
-        name: demand.name.clone(),
+        name: demand.name().to_owned(),
         result: match demand.standing {
             Standing::InForce | Standing::Stated => Found::Good,
             Standing::NotInForce if best_effort => Found::Skipped(text()),
             Standing::NotInForce => Found::Error(Outcome::Invalid.word(), text()),
         },
-        output: demand.found.clone(),
+        output: facts::found(demand),
         timed: false,
     }
 }
@@ -263,13 +261,13 @@ fn demand(demand: &Demand, best_effort: bool) -> Case {
 fn event(event: &Event, run: &Run) -> Case {
     let name = match run.imported {
         // Another tool doesn't say when.
-        Some(_) => event.kind.clone(),
-        None => format!("{} at {:.3} s", event.kind, event.at_ns as f64 / 1e9),
+        Some(_) => event.kind().to_owned(),
+        None => format!("{} at {:.3} s", event.kind(), event.at_ns as f64 / 1e9),
     };
     Case {
         class: "event",
         name,
-        result: Found::Error(Outcome::Invalid.word(), event.text.clone()),
+        result: Found::Error(Outcome::Invalid.word(), facts::event(event, &run.tool.name)),
         output: String::new(),
         timed: false,
     }
@@ -277,9 +275,12 @@ fn event(event: &Event, run: &Run) -> Case {
 
 /// A record that was cut off is no success, whatever it holds so far.
 fn completeness(run: &Run) -> Case {
-    let (result, output) = match &run.state {
+    let (result, output) = match run.state {
         State::Finished => (Found::Good, String::new()),
-        State::Stopped { reason } => (Found::Good, format!("stopped: {reason}")),
+        State::Stopped(ending) => {
+            let why = facts::ending(ending, &run.tool.name);
+            (Found::Good, format!("stopped: {why}"))
+        }
         State::Unfinished => {
             let text = "the record is unfinished: the run is still going or was killed";
             (Found::Error("unfinished", text.to_owned()), String::new())

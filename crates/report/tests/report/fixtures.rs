@@ -7,7 +7,8 @@ mod build;
 pub use build::*;
 use punctual_record::explanation::{Cause, Ledger};
 use punctual_record::{
-    Demand, Event, Gaps, Method, Run, Standing, State, Subject, Thread, Watched, analyse_record,
+    Condition, Demand, Event, Fix, Gaps, Happening, Method, Run, Scheduling, State, Subject,
+    Thread, Watched, analyse_record,
 };
 use punctual_stats::requirement::Requirement;
 
@@ -82,8 +83,8 @@ pub fn virtual_machine() -> Run {
         }
     };
     let reasons = [
-        "priority: requested fifo 80, found other 0",
-        "CPU 1 went offline",
+        "priority: requested fifo 80, found other on CPU 0-1",
+        "CPU 1, which is probed, was taken offline",
     ];
     let mut run = make(&Spec {
         cpus: 2,
@@ -98,32 +99,32 @@ pub fn virtual_machine() -> Run {
     run.system.virtualisation.stolen_ns = Some(1_734_000_000);
     run.system.virtualisation.stolen_share = Some(0.01445);
     run.system.virtualisation.container = Some("docker".into());
-    run.demands[0] = Demand {
-        name: "priority".into(),
-        asked: "fifo 80".into(),
-        found: "other 0 (EPERM)".into(),
-        standing: Standing::NotInForce,
-        mend: Some("run as root, or `setcap cap_sys_nice+ep punctual`, or raise RLIMIT_RTPRIO to 80 in /etc/security/limits.conf".into()),
-    };
-    run.demands.push(Demand {
-        name: "virtual machine".into(),
-        asked: "nothing".into(),
-        found: "kvm".into(),
-        standing: Standing::Stated,
-        mend: None,
+    run.demands[0] = Demand::requested(priority(2, Scheduling::Other), false, || {
+        Fix::HigherPriority
     });
-    run.events.push(Event {
-        at_ns: 31_204_000_000,
-        kind: "steal".into(),
-        text: "the host stole 24 ms from CPU 0".into(),
-        invalidates: false,
-    });
-    run.events.push(Event {
-        at_ns: 48_900_000_000,
-        kind: "cpu-offline".into(),
-        text: "CPU 1 went offline".into(),
-        invalidates: true,
-    });
+    run.demands.push(Demand::stated(
+        Condition::VirtualMachine {
+            hypervisor: Some("kvm".into()),
+            stolen_ns: Some(1_734_000_000),
+            stolen_share: Some(0.01445),
+        },
+        None,
+    ));
+    run.events.push(Event::told(
+        31_204_000_000,
+        Happening::Steal {
+            cpu: 0,
+            stolen_ns: 24_000_000,
+            between_ns: 1_000_000_000,
+        },
+    ));
+    run.events.push(Event::invalidating(
+        48_900_000_000,
+        Happening::CpuOffline {
+            cpu: 1,
+            probed: true,
+        },
+    ));
     run.loads[1].failed = Some("fork: Resource temporarily unavailable".into());
     run.loads[1].rate = 0.0;
     run
@@ -247,13 +248,10 @@ pub fn hostile() -> Run {
     run.system.kernel.command_line = evil.into();
     run.loads[0].name = evil.into();
     run.system.processor.model = "M".repeat(400);
-    run.demands[0].found = evil.into();
-    run.events.push(Event {
-        at_ns: 1,
-        kind: evil.into(),
-        text: evil.into(),
-        invalidates: false,
-    });
+    run.demands[0].condition = Condition::Conditions { tool: evil.into() };
+    let error = evil.into();
+    run.events
+        .push(Event::told(1, Happening::SaveFailed { error }));
     run
 }
 

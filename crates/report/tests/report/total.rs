@@ -3,7 +3,7 @@
 use super::fixtures as report_fixtures;
 
 use proptest::prelude::*;
-use punctual_record::{Event, Interval, Load, Run, State, TimelineRow};
+use punctual_record::{Ending, Event, Happening, Interval, Load, Run, State, TimelineRow};
 use punctual_report::live::{self, LiveLoad, LiveThread, LiveView};
 use punctual_report::style::Style;
 use punctual_report::{gnuplot, html, svg, terminal};
@@ -106,11 +106,12 @@ prop_compose! {
         run.system.virtualisation.stolen_ns = Some(counts.1);
         run.system.virtualisation.stolen_share = Some(share);
         run.loads.push(Load { name: text.clone(), rate, work: counts.2, unit: text.clone(), ..run.loads[0].clone() });
-        run.events.push(Event { at_ns: counts.3, kind: text.clone(), text: text.clone(), invalidates: state == 1 });
+        let what = Happening::SaveFailed { error: text.clone() };
+        run.events.push(Event { invalidates: state == 1, ..Event::told(counts.3, what) });
         run.state = match state {
             0 => State::Finished,
             1 => State::Unfinished,
-            _ => State::Stopped { reason: text },
+            _ => State::Stopped(Ending::ExitStatus { status: counts.0 as i64 }),
         };
         run
     }

@@ -19,6 +19,7 @@ const LONGEST_NS: f64 = 1000.0 * 365.25 * 86_400e9;
 
 /// Why more time would not show the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TimeUnknown {
@@ -54,6 +55,7 @@ impl std::fmt::Display for TimeUnknown {
 
 /// How much longer a run has to be to show that misses are rare enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeNeeded {
     /// In ns, if no further miss comes.
     pub without_miss_ns: u64,

@@ -10,7 +10,7 @@ use super::super::units;
 use super::gaps::Probe;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
-use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, generator};
+use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, UnknownClass, registry};
 use punctual_record::Subject;
 use punctual_report::formats::Format;
 
@@ -96,20 +96,23 @@ pub fn text(names: fn() -> Vec<&'static str>) -> Listed<String> {
 /// `--load` and the LOAD of `load`.
 pub fn load() -> Listed<LoadSpec> {
     Listed {
-        read: Reader::Word(LoadSpec::parse),
+        read: Reader::Word(|text| LoadSpec::parse(text).map_err(|error| error.to_string())),
         names: || [&["standard", "none", KERNEL_PATHS_NAME], &generators()[..]].concat(),
     }
 }
 
 /// The loads that run by themselves.
 pub fn generators() -> Vec<&'static str> {
-    generator::ALL.iter().map(|load| load.name).collect()
+    registry::ALL.iter().map(|load| load.name).collect()
 }
 
 /// `--load-class`.
 pub fn load_class() -> Listed<LoadClass> {
     Listed {
-        read: Reader::Word(str::parse),
+        read: Reader::Word(|text| {
+            text.parse()
+                .map_err(|error: UnknownClass| error.to_string())
+        }),
         names: || vec!["other", "batch", "idle"],
     }
 }

@@ -18,6 +18,7 @@ pub use flags::{LAB_EXAMPLES, LabFlags};
 
 use super::failure::{Failure, SETUP};
 use super::out;
+use super::save::save_whole;
 use crate::conduct::Signals;
 use cells::{Cell, News, Outcome};
 use flags::{GuestFlags, HostFlags, LabAction};
@@ -27,7 +28,7 @@ use punctual_lab::kernel::{self, Cache, Kernel};
 use punctual_lab::observer::Observer;
 use punctual_lab::{CellPlan, LabError, Qemu};
 use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_PAGE, LAB_VERSION, Lab, LabCell, LabVariant};
-use punctual_record::{RecordError, RunDirectory, Tool, save_whole, time};
+use punctual_record::{RecordError, RunDirectory, Tool, time};
 use punctual_report::lab as report;
 
 /// Makes the cells, or looks at those that were made.

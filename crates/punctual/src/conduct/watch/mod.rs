@@ -20,7 +20,7 @@ use punctual_rt::sys::task;
 use punctual_rt::sys::time::clock_now;
 use punctual_stats::requirement::Requirement;
 
-use super::breach::{self, BREAK_VALUE, Breach};
+use super::breach::{self, Breach};
 use super::error::ConductError;
 use super::housekeeper::NICE;
 use super::keeping::Keeping;
@@ -32,7 +32,8 @@ use crate::system::process::Process;
 use crate::system::watch::{self, Watch};
 use crate::system::{self as machine, Root, SurveyRequest};
 use program::Program;
-use punctual_record::{Demand, RecordError, Run, RunDirectory, State, time};
+use punctual_record::event::Gone;
+use punctual_record::{Demand, Ending, Happening, RecordError, Run, RunDirectory, State, time};
 use punctual_report::live::LiveWatch;
 use punctual_trace::attribute::event::Window;
 use punctual_trace::watch::Other;
@@ -151,7 +152,7 @@ trait Watched {
     fn count(&mut self, elapsed_ns: u64);
 
     /// Why there is nothing left to watch, if so.
-    fn is_over(&self) -> Option<String> {
+    fn is_over(&self) -> Option<Gone> {
         None
     }
 
@@ -270,13 +271,10 @@ impl<W: Watched> Session<'_, W> {
             }
             match (self.signals.end(), self.plan.duration_ns) {
                 // That is how one without a length ends.
-                (Some("interrupt"), None) => return State::Finished,
-                (Some(reason), _) => {
-                    self.kept
-                        .event("signal", format!("ended by a signal ({reason})"));
-                    return State::Stopped {
-                        reason: reason.to_owned(),
-                    };
+                (Some(Ending::Interrupt), None) => return State::Finished,
+                (Some(signal), _) => {
+                    self.kept.event(Happening::Signal { signal });
+                    return State::Stopped(signal);
                 }
                 (None, Some(length_ns)) if elapsed_ns >= length_ns => return State::Finished,
                 _ => {}
@@ -289,8 +287,8 @@ impl<W: Watched> Session<'_, W> {
                     let view = self.watched.view(&self.kept.run, elapsed_ns);
                     self.observer.watched(&view);
                 }
-                if let Some(why) = self.watched.is_over() {
-                    self.kept.event("program-ended", why);
+                if let Some(gone) = self.watched.is_over() {
+                    self.kept.event(Happening::ProgramEnded { gone });
                     return State::Finished;
                 }
             }
@@ -341,19 +339,17 @@ impl<W: Watched> Session<'_, W> {
         self.watched.finish(elapsed_ns);
         super::compose::last_conditions(&mut self.kept.run, &mut self.conditions, elapsed_ns);
         self.compose();
-        if let Some(text) = compose::never_woken(&self.kept.run) {
-            self.kept.event("never-woke", text);
+        if let Some(what) = compose::never_woken(&self.kept.run) {
+            self.kept.event(what);
         }
         self.kept.run.demands =
             compose::demands(self.watched.demand(&self.kept.run), &self.kept.run);
         self.kept.run.state = match self.watched.breach() {
             Some(_) if ended_itself => {
-                if let Some(text) = compose::breached(&self.kept.run) {
-                    self.kept.event("breach", text);
+                if let Some(what) = compose::breached(&self.kept.run) {
+                    self.kept.event(what);
                 }
-                State::Stopped {
-                    reason: BREAK_VALUE.to_owned(),
-                }
+                State::Stopped(Ending::BreakValue)
             }
             _ => state,
         };

@@ -3,12 +3,15 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 
-use super::super::generator::{Amount, Generator, Parameter, Values};
-use super::super::sys;
-use super::super::worker::Context;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(in super::super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "truncate",
     unit: "truncations",
     also: &["bytes"],
@@ -33,11 +36,13 @@ pub(in super::super) const GENERATOR: Generator = Generator {
 
 const BLOCK: usize = 64 << 10;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
-    let failed = |error: io::Error| format!("a file in memory failed: {error}: give fewer bytes");
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
+    let failed =
+        |error: io::Error| WorkError::advised("a file in memory failed", "give fewer bytes")(error);
     context.crew(context.size("workers"), 1, |index| {
         // The kernel's own tmpfs: no name, and nothing that could stay behind.
-        let mut file = File::from(sys::memfd("punctual-truncate").map_err(failed)?);
+        let memory = memfd_create("punctual-truncate", MemfdFlags::CLOEXEC);
+        let mut file = File::from(memory.map_err(|error| failed(error.into()))?);
         let block = vec![b'.'; BLOCK];
         let slot = context.slot(index);
         context.board().arrive();

@@ -3,12 +3,16 @@
 
 use std::io;
 
-use super::area::{Area, page_size};
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::Context;
+use rustix::mm::MprotectFlags;
+
+use crate::area::{Area, page_size};
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "mmap",
     unit: "pages",
     also: &["mappings"],
@@ -41,7 +45,7 @@ pub(super) const GENERATOR: Generator = Generator {
 /// Work is counted this often while an area is touched.
 const PAGES_AT_ONCE: usize = 256;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let page = page_size();
     let threads = context.size("threads");
     let each = context.size("bytes") / threads;
@@ -51,7 +55,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
             let slot = context.slot(worker * threads + thread);
             context.board().arrive();
             loop {
-                let mut area = Area::map(bytes).map_err(|error| failed("mmap", &error))?;
+                let mut area = Area::map(bytes).map_err(failed("mmap failed"))?;
                 for start in (0..bytes).step_by(PAGES_AT_ONCE * page) {
                     let end = (start + PAGES_AT_ONCE * page).min(bytes);
                     slot.add(area.touch(start, end, page));
@@ -59,18 +63,21 @@ fn run(context: &Context<'_>) -> Result<(), String> {
                 // The second quarter becomes read-only and writable again:
                 // mappings split and merge; the third is given back at once.
                 let quarter = (bytes / 4) & !(page - 1);
-                for protection in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+                for protection in [
+                    MprotectFlags::READ,
+                    MprotectFlags::READ | MprotectFlags::WRITE,
+                ] {
                     area.protect(quarter, quarter, protection)
-                        .map_err(|error| failed("mprotect", &error))?;
+                        .map_err(failed("mprotect failed"))?;
                 }
                 area.give_back(2 * quarter, quarter)
-                    .map_err(|error| failed("madvise", &error))?;
+                    .map_err(failed("madvise failed"))?;
                 slot.add_also(0, 1);
             }
         })
     })
 }
 
-fn failed(call: &str, error: &io::Error) -> String {
-    format!("{call} failed: {error}: give fewer bytes, or raise the limits of memory")
+fn failed(what: &'static str) -> impl FnOnce(io::Error) -> WorkError {
+    WorkError::advised(what, "give fewer bytes, or raise the limits of memory")
 }

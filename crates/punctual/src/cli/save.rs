@@ -3,13 +3,23 @@
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use punctual_rt::sys::file as sys;
+use punctual_record::RecordError;
+use punctual_record::files::{Folder, wait_again};
+use punctual_rt::sys::file::{effective_user, inherited};
 
-use super::Folder;
+/// Writes a file of any name: see [`write`].
+///
+/// # Errors
+/// [`RecordError::Save`] with the path.
+pub fn save_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    write(path, bytes).map_err(|source| RecordError::Save {
+        path: path.to_owned(),
+        source,
+    })
+}
 
 /// Writes a file whole or not at all. A link that has the name is replaced, not followed;
 /// `/dev/stdout`, `/dev/fd/N` and the like are what this process was started with; to a device
@@ -17,9 +27,9 @@ use super::Folder;
 ///
 /// # Errors
 /// The system's, or why this is no place to write to.
-pub fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(number) = descriptor(path) {
-        return File::from(sys::inherited(number)?).write_all(bytes);
+        return File::from(inherited(number)?).write_all(bytes);
     }
     let Some(name) = path.file_name() else {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -41,7 +51,7 @@ fn special(folder: &Folder, name: &OsStr, seen: &Metadata) -> io::Result<File> {
     let usable = |found: &Metadata| {
         let kind = found.file_type();
         let owner = found.uid();
-        if kind.is_fifo() && owner != 0 && owner != sys::effective_user() {
+        if kind.is_fifo() && owner != 0 && owner != effective_user() {
             let what = format!("a FIFO of user {owner}, who may read or block what is written");
             return Err(refused(&what));
         }
@@ -64,7 +74,7 @@ fn special(folder: &Folder, name: &OsStr, seen: &Metadata) -> io::Result<File> {
     })?;
     // Another may have come in its place.
     usable(&file.metadata()?)?;
-    sys::wait_again(file.as_fd())?;
+    wait_again(&file)?;
     Ok(file)
 }
 

@@ -8,15 +8,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use super::board::Slot;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::set::LoadReport;
-use super::spec::LoadItem;
-use super::sys;
-use super::worker::Context;
+use crate::board::Slot;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "hackbench",
     unit: "messages",
     also: &[],
@@ -75,65 +75,7 @@ pub(super) const GENERATOR: Generator = Generator {
     run,
 };
 
-/// The item that the classic arguments mean: `-g groups -l loops -s datasize
-/// -f fds -p|--pipe -T|--threads -P|--process`, with the classic defaults.
-/// Finite, unlike `--load hackbench`.
-pub fn classic_item(arguments: &[String]) -> Result<LoadItem, String> {
-    let mut set: Values = [("groups", 10), ("loops", 100), ("fds", 20)]
-        .map(|(key, value)| (key.to_owned(), value))
-        .into();
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let (letter, attached) = split(argument);
-        let key = match letter {
-            "-g" | "--groups" => "groups",
-            "-l" | "--loops" => "loops",
-            "-s" | "--datasize" => "datasize",
-            "-f" | "--fds" => "fds",
-            "-p" | "--pipe" => "pipe",
-            "-T" | "--threads" | "-P" | "--process" => "threads",
-            _ => {
-                return Err(format!(
-                    "hackbench: unknown argument '{argument}': \
-                     known are -g -l -s -f with a number, and -p -T -P"
-                ));
-            }
-        };
-        let value = match letter {
-            "-P" | "--process" => "0",
-            _ if key == "pipe" || key == "threads" => "1",
-            _ => {
-                let value = attached.or_else(|| arguments.next().map(String::as_str));
-                value.ok_or_else(|| format!("hackbench: {letter} needs a number"))?
-            }
-        };
-        if (letter, value) == ("-l", "0") || (letter, value) == ("--loops", "0") {
-            return Err("hackbench: -l 0 would do nothing: give a number from 1".into());
-        }
-        set.insert(key.to_owned(), GENERATOR.check(key, value)?);
-    }
-    let name = GENERATOR.name.to_owned();
-    Ok(LoadItem { name, set })
-}
-
-/// `-g10` and `--groups=10` in two.
-fn split(argument: &str) -> (&str, Option<&str>) {
-    match argument.split_once('=') {
-        Some((name, value)) if name.starts_with("--") => (name, Some(value)),
-        _ if argument.starts_with("--") || argument.len() <= 2 => (argument, None),
-        _ => match argument.split_at_checked(2) {
-            Some((letter, value)) => (letter, Some(value)),
-            None => (argument, None),
-        },
-    }
-}
-
-/// The one line that hackbench prints: `Time: 1.234`.
-pub fn classic_line(report: &LoadReport) -> String {
-    format!("Time: {:.3}", report.seconds)
-}
-
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let plan = Plan {
         fds: context.size("fds"),
         loops: context.value("loops"),
@@ -144,20 +86,20 @@ fn run(context: &Context<'_>) -> Result<(), String> {
     let threads = context.is_on("threads");
     context.board().expect(2 * plan.fds * groups);
     let channel = || {
-        channel(pipes).map_err(|error| {
-            let hint = "raise the limit of open files (ulimit -n) or give fewer groups";
-            format!("opening a channel failed: {error}: {hint}")
-        })
+        channel(pipes).map_err(WorkError::advised(
+            "opening a channel failed",
+            "raise the limit of open files (ulimit -n) or give fewer groups",
+        ))
     };
     let channels = |_| (0..plan.fds).map(|_| channel()).collect();
     if threads {
-        let groups: Result<Vec<Vec<_>>, String> = (0..groups).map(channels).collect();
+        let groups: Result<Vec<Vec<_>>, WorkError> = (0..groups).map(channels).collect();
         run_threads(context, &plan, &groups?)
     } else {
         for group in 0..groups {
             // Only this group's ends are open at a time: its members inherit
             // them, and they are closed before the next group's are made.
-            let channels: Result<Vec<_>, String> = channels(group);
+            let channels: Result<Vec<_>, WorkError> = channels(group);
             start_group(context, &plan, group, &channels?)?;
         }
         reap(context, &plan, 2 * plan.fds * groups)
@@ -188,30 +130,31 @@ fn start_group(
     plan: &Plan,
     group: usize,
     channels: &[Channel],
-) -> Result<(), String> {
+) -> Result<(), WorkError> {
     for (index, (reader, _)) in channels.iter().enumerate() {
         let slot = context.slot(group * plan.fds + index);
         context.fork(|| {
             context.board().arrive();
-            receive(plan, reader, slot).map_err(|error| format!("reading failed: {error}"))
+            receive(plan, reader, slot).map_err(WorkError::system("reading failed"))
         })?;
     }
     for _ in channels {
         context.fork(|| {
             context.board().arrive();
-            send(plan, channels).map_err(|error| format!("writing failed: {error}"))
+            send(plan, channels).map_err(WorkError::system("writing failed"))
         })?;
     }
     Ok(())
 }
 
-fn reap(context: &Context<'_>, plan: &Plan, members: usize) -> Result<(), String> {
+fn reap(context: &Context<'_>, plan: &Plan, members: usize) -> Result<(), WorkError> {
     for _ in 0..members {
-        let ended = sys::wait(-1, true).map_err(|error| format!("waiting failed: {error}"))?;
+        let ended = sys::wait(None, true).map_err(WorkError::system("waiting failed"))?;
         context.board().left();
         match ended {
             Some(ended) if !ended.success() || plan.loops == 0 => {
-                return Err(format!("process {} ended: {}", ended.pid, ended.describe()));
+                let who = format!("process {}", ended.pid);
+                return Err(WorkError::ended(who, ended));
             }
             _ => {}
         }
@@ -220,9 +163,13 @@ fn reap(context: &Context<'_>, plan: &Plan, members: usize) -> Result<(), String
     Ok(())
 }
 
-fn run_threads(context: &Context<'_>, plan: &Plan, groups: &[Vec<Channel>]) -> Result<(), String> {
+fn run_threads(
+    context: &Context<'_>,
+    plan: &Plan,
+    groups: &[Vec<Channel>],
+) -> Result<(), WorkError> {
     let board = context.board();
-    let broken = |error: String| {
+    let broken = |error: WorkError| {
         board.fail(&error);
         // The others wait for messages that will never come.
         sys::exit_now(1);
@@ -236,7 +183,7 @@ fn run_threads(context: &Context<'_>, plan: &Plan, groups: &[Vec<Channel>]) -> R
             None => send(plan, channels),
         };
         if let Err(error) = done {
-            broken(format!("a thread's message failed: {error}"));
+            broken(WorkError::system("a thread's message failed")(error));
         }
         board.left();
     };
@@ -248,7 +195,7 @@ fn run_threads(context: &Context<'_>, plan: &Plan, groups: &[Vec<Channel>]) -> R
                 let spawned = builder.spawn_scoped(scope, move || member(group, index));
                 if let Err(error) = spawned {
                     let hint = "raise the limit of processes (ulimit -u, pids.max)";
-                    broken(format!("starting a thread failed: {error}: {hint}"));
+                    broken(WorkError::advised("starting a thread failed", hint)(error));
                 }
             }
         }
@@ -293,40 +240,4 @@ fn read_whole(mut from: &File, data: &mut [u8]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn classic(line: &str) -> Result<Values, String> {
-        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        classic_item(&arguments).map(|item| item.set)
-    }
-
-    #[test]
-    fn the_classic_letters() {
-        let set = classic("-g 3 -l1000 --datasize=512 -f 5 -p -T").expect("all known");
-        let expected = [
-            ("datasize", 512),
-            ("fds", 5),
-            ("groups", 3),
-            ("loops", 1000),
-            ("pipe", 1),
-            ("threads", 1),
-        ];
-        assert_eq!(set, expected.map(|(k, v)| (k.to_owned(), v)).into());
-        let defaults = classic("-P").expect("defaults");
-        assert_eq!((defaults["groups"], defaults["loops"]), (10, 100));
-    }
-
-    #[test]
-    fn what_is_refused() {
-        for line in [
-            "-g 0", "-g", "-g -1", "-l 0", "-s 0", "-x", "10", "-f 1001", "-é",
-        ] {
-            let error = classic(line).expect_err(line);
-            assert!(!error.contains('\n'), "{error}");
-        }
-    }
 }

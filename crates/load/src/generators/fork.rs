@@ -3,12 +3,16 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::{Context, NOTHING, VERB};
-use super::{area, sys};
+use crate::area;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::job::{NOTHING, VERB};
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "fork",
     unit: "forks",
     also: &["execs"],
@@ -40,7 +44,7 @@ pub(super) const GENERATOR: Generator = Generator {
 /// The exit status of a child that could not exec, as in the shell.
 const NO_EXEC: i32 = 127;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let page = area::page_size();
     let bytes = context.size("pages").saturating_mul(page);
     context.crew(context.size("workers"), 1, |index| {
@@ -59,7 +63,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
     })
 }
 
-fn one(context: &Context<'_>, memory: &mut [u8], page: usize, exec: bool) -> Result<(), String> {
+fn one(context: &Context<'_>, memory: &mut [u8], page: usize, exec: bool) -> Result<(), WorkError> {
     let child = context.fork(|| {
         for byte in memory.iter_mut().step_by(page) {
             *byte = byte.wrapping_add(1);
@@ -67,15 +71,21 @@ fn one(context: &Context<'_>, memory: &mut [u8], page: usize, exec: bool) -> Res
         if exec {
             let mut this = Command::new("/proc/self/exe");
             let error = this.args([VERB, NOTHING]).exec();
-            context.board().fail(&format!("exec failed: {error}"));
+            context
+                .board()
+                .fail(&WorkError::system("exec failed")(error));
             sys::exit_now(NO_EXEC);
         }
         Ok(())
     })?;
-    match sys::wait(child, true) {
+    match sys::wait(Some(child), true) {
         Ok(Some(ended)) if ended.success() => Ok(()),
-        Ok(Some(ended)) => Err(format!("a forked child ended: {}", ended.describe())),
-        Ok(None) => Err("a forked child is lost".into()),
-        Err(error) => Err(format!("waiting for a forked child failed: {error}")),
+        Ok(Some(ended)) => Err(WorkError::ended("a forked child", ended)),
+        Ok(None) => Err(WorkError::Lost {
+            who: "a forked child",
+        }),
+        Err(error) => Err(WorkError::system("waiting for a forked child failed")(
+            error,
+        )),
     }
 }

@@ -1,17 +1,24 @@
 //! Many timers of different periods, and many short sleeps.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-use super::board::Slot;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::sys;
-use super::worker::Context;
+use rustix::event::epoll;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+use crate::board::Slot;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "timers",
     unit: "timer expiries",
     also: &["sleeps"],
@@ -45,16 +52,17 @@ pub(super) const GENERATOR: Generator = Generator {
     run,
 };
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let tasks = 1 + context.size("sleepers");
     let shortest = Duration::from_micros(context.value("period_us"));
     context.crew(context.size("workers"), tasks, |worker| {
         context.threads(tasks, |task| {
             let slot = context.slot(worker * tasks + task);
             if task == 0 {
-                expire(context, shortest, slot).map_err(|error| {
-                    format!("a timer failed: {error}: give fewer timers, or raise ulimit -n")
-                })
+                expire(context, shortest, slot).map_err(WorkError::advised(
+                    "a timer failed",
+                    "give fewer timers, or raise ulimit -n",
+                ))
             } else {
                 sleep(context, shortest, context.board().seed(task as u64), slot)
             }
@@ -75,7 +83,12 @@ fn expire(context: &Context<'_>, shortest: Duration, slot: &Slot) -> io::Result<
 }
 
 /// Sleeps of one 16th to one half of the shortest period, in no order.
-fn sleep(context: &Context<'_>, shortest: Duration, seed: u64, slot: &Slot) -> Result<(), String> {
+fn sleep(
+    context: &Context<'_>,
+    shortest: Duration,
+    seed: u64,
+    slot: &Slot,
+) -> Result<(), WorkError> {
     let mut state = seed;
     context.board().arrive();
     loop {
@@ -96,35 +109,23 @@ struct TimerSet {
 impl TimerSet {
     /// No timers yet.
     fn new() -> io::Result<Self> {
-        // SAFETY: epoll_create1 takes an integer.
-        let epoll = sys::owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timers = Vec::new();
         Ok(TimerSet { epoll, timers })
     }
 
     /// Adds a timer and starts it.
     fn add(&mut self, period: Duration) -> io::Result<()> {
-        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-        // SAFETY: timerfd_create takes integers.
-        let timer = sys::owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        let period = libc::timespec {
-            tv_sec: period.as_secs() as libc::time_t,
-            tv_nsec: period.subsec_nanos() as libc::c_long,
-        };
-        let setting = libc::itimerspec {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let period = sys::timespec(period);
+        let setting = Itimerspec {
             it_interval: period,
             it_value: period,
         };
-        let old = std::ptr::null_mut();
-        // SAFETY: the setting is live and only read; no old one is wanted.
-        sys::check(unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &setting, old) })?;
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: self.timers.len() as u64,
-        };
-        let (epoll, fd) = (self.epoll.as_raw_fd(), timer.as_raw_fd());
-        // SAFETY: the event is live and only read.
-        sys::check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) })?;
+        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
+        let number = epoll::EventData::new_u64(self.timers.len() as u64);
+        epoll::add(&self.epoll, &timer, number, epoll::EventFlags::IN)?;
         self.timers.push(timer);
         Ok(())
     }
@@ -132,22 +133,14 @@ impl TimerSet {
     /// Waits until at least one timer expires; how many expiries there were.
     fn wait(&mut self) -> io::Result<u64> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 32];
-        let (epoll, most) = (self.epoll.as_raw_fd(), events.len() as libc::c_int);
-        // SAFETY: the pointer is to `most` live entries that the kernel fills.
-        let ready =
-            match sys::check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), most, -1) }) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                ready => ready?,
-            };
+        let ready = sys::epoll_wait(&self.epoll, &mut events)?;
         let mut expiries = 0;
-        for event in &events[..ready as usize] {
+        for event in &events[..ready] {
             let timer = &self.timers[event.u64 as usize];
-            let mut count = 0_u64;
-            let size = size_of::<u64>();
-            // SAFETY: the pointer is to a live integer of `size` bytes.
-            let read = unsafe { libc::read(timer.as_raw_fd(), (&raw mut count).cast(), size) };
-            if read == size as isize {
-                expiries += count;
+            let mut count = [0; size_of::<u64>()];
+            // Where it has not expired after all, there is nothing to read.
+            if rustix::io::read(timer, &mut count) == Ok(count.len()) {
+                expiries += u64::from_ne_bytes(count);
             }
         }
         Ok(expiries)

@@ -4,12 +4,14 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
-use super::board::Slot;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::Context;
+use crate::board::Slot;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "net",
     unit: "round trips",
     also: &["stream bytes"],
@@ -55,14 +57,15 @@ pub(super) const GENERATOR: Generator = Generator {
     run,
 };
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let pairs = context.size("pairs");
     let connections = pairs + context.size("streams");
     context.crew(connections, 2, |index| {
         let is_pair = index < pairs;
-        let (server, client) = connect().map_err(|error| {
-            format!("connecting over 127.0.0.1 failed: {error}: is the loopback interface up?")
-        })?;
+        let (server, client) = connect().map_err(WorkError::advised(
+            "connecting over 127.0.0.1 failed",
+            "is the loopback interface up?",
+        ))?;
         let slot = context.slot(index);
         context.threads(2, |side| {
             context.board().arrive();
@@ -72,7 +75,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
                 (false, 0) => drink(&server, context.size("block"), slot),
                 (false, _) => pour(&client, context.size("block")),
             };
-            done.map_err(|error| format!("a loopback connection broke: {error}"))
+            done.map_err(WorkError::system("a loopback connection broke"))
         })
     })
 }

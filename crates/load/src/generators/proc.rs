@@ -5,12 +5,14 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::super::board::Slot;
-use super::super::generator::{Amount, Generator, Parameter, Values};
-use super::super::worker::Context;
+use crate::board::Slot;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(in super::super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "proc",
     unit: "files",
     also: &["walks"],
@@ -35,14 +37,14 @@ const BLOCKS: usize = 20;
 /// memory or contain what no reader of figures looks at.
 const PASSED: &[&str] = &["kmsg", "kcore", "kallsyms", "mem", "pagemap"];
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     context.crew(context.size("workers"), 1, |index| {
         let slot = context.slot(index);
         let mut block = vec![0; BLOCK];
         context.board().arrive();
         loop {
             walk(slot, &mut block)
-                .map_err(|error| format!("/proc can't be read: {error}: mount it"))?;
+                .map_err(WorkError::advised("/proc can't be read", "mount it"))?;
             slot.add_also(0, 1);
         }
     })

@@ -3,17 +3,19 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::board::Slot;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::sys;
-use super::worker::Context;
+use rustix::fs::{Advice, fadvise};
+
+use crate::board::Slot;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "files",
     unit: "bytes",
     also: &["files"],
@@ -77,13 +79,13 @@ pub(super) const GENERATOR: Generator = Generator {
 const SMALL_BYTES: usize = 4096;
 const LARGE_BYTES: usize = 1 << 20;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let readers = context.size("readers");
     let tasks = readers + context.size("churners");
     let scratch = context.scratch()?;
     let failed = |error: io::Error| {
-        let scratch = scratch.display();
-        format!("in {scratch}: {error}: is there space, and may it be written?")
+        let what = format!("in {}", scratch.display());
+        WorkError::advised(what, "is there space, and may it be written?")(error)
     };
     context.crew(1, tasks, |_| {
         context.threads(tasks, |index| {
@@ -138,7 +140,7 @@ fn read(context: &Context<'_>, slot: &Slot, directory: &Path) -> io::Result<()> 
             }
         }
         if cold {
-            sys::drop_cached(file.as_fd())?;
+            fadvise(&file, 0, None, Advice::DontNeed)?;
         }
     }
 }

@@ -4,12 +4,15 @@
 use std::io;
 use std::mem::forget;
 
-use super::super::area::{Area, page_size};
-use super::super::board::Slot;
-use super::super::generator::{Amount, Generator, Parameter, Values};
-use super::super::sys;
-use super::super::worker::Context;
-use super::sys as calls;
+use rustix::mm::MprotectFlags;
+
+use crate::area::{Area, page_size};
+use crate::board::Slot;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The parameters of all of them.
 const PARAMETERS: &[Parameter] = &[
@@ -28,7 +31,7 @@ const fn generator(
     unit: &'static str,
     also: &'static [&'static str],
     description: &'static str,
-    run: fn(&Context<'_>) -> Result<(), String>,
+    run: fn(&Context<'_>) -> Result<(), WorkError>,
 ) -> Generator {
     Generator {
         name,
@@ -46,35 +49,35 @@ const fn generator(
 }
 
 /// The registry's entries.
-pub(in super::super) const EXIT: Generator = generator(
+pub const EXIT: Generator = generator(
     "exit",
     "exits",
     &["pages"],
     "exits of processes with much memory",
     exit,
 );
-pub(in super::super) const MUNMAP: Generator = generator(
+pub const MUNMAP: Generator = generator(
     "munmap",
     "unmappings",
     &["pages"],
     "much memory touched, and unmapped in one call",
     munmap,
 );
-pub(in super::super) const MPROTECT: Generator = generator(
+pub const MPROTECT: Generator = generator(
     "mprotect",
     "changes",
     &[],
     "protection of much memory changed in one call, to and fro",
     mprotect,
 );
-pub(in super::super) const HUGEPAGES: Generator = generator(
+pub const HUGEPAGES: Generator = generator(
     "hugepages",
     "unmappings",
     &["pages", "page faults"],
     "much memory touched in huge pages, where the kernel has them, and unmapped",
     hugepages,
 );
-pub(in super::super) const VMREAD: Generator = generator(
+pub const VMREAD: Generator = generator(
     "vmread",
     "bytes",
     &[],
@@ -82,15 +85,16 @@ pub(in super::super) const VMREAD: Generator = generator(
     vmread,
 );
 
-fn failed(error: &io::Error) -> String {
-    format!("memory failed: {error}: give fewer bytes, or raise the limits of memory")
+fn failed(error: io::Error) -> WorkError {
+    let advice = "give fewer bytes, or raise the limits of memory";
+    WorkError::advised("memory failed", advice)(error)
 }
 
 /// Runs `round` on each worker for ever.
 fn rounds(
     context: &Context<'_>,
-    round: impl Fn(&Slot, usize, usize) -> Result<(), String>,
-) -> Result<(), String> {
+    round: impl Fn(&Slot, usize, usize) -> Result<(), WorkError>,
+) -> Result<(), WorkError> {
     let page = page_size();
     let bytes = context.size("bytes").next_multiple_of(page);
     context.crew(context.size("workers"), 1, |index| {
@@ -102,30 +106,32 @@ fn rounds(
     })
 }
 
-fn exit(context: &Context<'_>) -> Result<(), String> {
+fn exit(context: &Context<'_>) -> Result<(), WorkError> {
     rounds(context, |slot, bytes, page| {
         let child = context.fork(|| {
-            let mut area = Area::map_with(bytes, false).map_err(|error| failed(&error))?;
+            let mut area = Area::map_with(bytes, false).map_err(failed)?;
             slot.add_also(0, area.touch(0, bytes, page));
             // The exit is to give it back.
             forget(area);
             Ok(())
         })?;
-        match sys::wait(child, true) {
+        match sys::wait(Some(child), true) {
             Ok(Some(ended)) if ended.success() => {
                 slot.add(1);
                 Ok(())
             }
-            Ok(Some(ended)) => Err(format!("a large child ended: {}", ended.describe())),
-            Ok(None) => Err("a large child is lost".into()),
-            Err(error) => Err(format!("waiting for a large child failed: {error}")),
+            Ok(Some(ended)) => Err(WorkError::ended("a large child", ended)),
+            Ok(None) => Err(WorkError::Lost {
+                who: "a large child",
+            }),
+            Err(error) => Err(WorkError::system("waiting for a large child failed")(error)),
         }
     })
 }
 
-fn munmap(context: &Context<'_>) -> Result<(), String> {
+fn munmap(context: &Context<'_>) -> Result<(), WorkError> {
     rounds(context, |slot, bytes, page| {
-        let mut area = Area::map_with(bytes, false).map_err(|error| failed(&error))?;
+        let mut area = Area::map_with(bytes, false).map_err(failed)?;
         slot.add_also(0, area.touch(0, bytes, page));
         drop(area);
         slot.add(1);
@@ -133,13 +139,13 @@ fn munmap(context: &Context<'_>) -> Result<(), String> {
     })
 }
 
-fn hugepages(context: &Context<'_>) -> Result<(), String> {
+fn hugepages(context: &Context<'_>) -> Result<(), WorkError> {
     rounds(context, |slot, bytes, page| {
-        let mut area = Area::map_with(bytes, true).map_err(|error| failed(&error))?;
-        let before = calls::faults();
+        let mut area = Area::map_with(bytes, true).map_err(failed)?;
+        let before = sys::faults();
         slot.add_also(0, area.touch(0, bytes, page));
         // Pages for each fault: how huge the pages were.
-        slot.add_also(1, calls::faults().saturating_sub(before));
+        slot.add_also(1, sys::faults().saturating_sub(before));
         drop(area);
         slot.add(1);
         Ok(())
@@ -150,23 +156,26 @@ fn hugepages(context: &Context<'_>) -> Result<(), String> {
 fn standing(
     context: &Context<'_>,
     round: impl Fn(&Slot, &mut Area, usize) -> io::Result<()>,
-) -> Result<(), String> {
+) -> Result<(), WorkError> {
     let page = page_size();
     let bytes = context.size("bytes").next_multiple_of(2 * page);
     context.crew(context.size("workers"), 1, |index| {
-        let mut area = Area::map_with(bytes, false).map_err(|error| failed(&error))?;
+        let mut area = Area::map_with(bytes, false).map_err(failed)?;
         area.touch(0, bytes, page);
         let slot = context.slot(index);
         context.board().arrive();
         loop {
-            round(slot, &mut area, bytes).map_err(|error| failed(&error))?;
+            round(slot, &mut area, bytes).map_err(failed)?;
         }
     })
 }
 
-fn mprotect(context: &Context<'_>) -> Result<(), String> {
+fn mprotect(context: &Context<'_>) -> Result<(), WorkError> {
     standing(context, |slot, area, bytes| {
-        for protection in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+        for protection in [
+            MprotectFlags::READ,
+            MprotectFlags::READ | MprotectFlags::WRITE,
+        ] {
             area.protect(0, bytes, protection)?;
             slot.add(1);
         }
@@ -174,7 +183,7 @@ fn mprotect(context: &Context<'_>) -> Result<(), String> {
     })
 }
 
-fn vmread(context: &Context<'_>) -> Result<(), String> {
+fn vmread(context: &Context<'_>) -> Result<(), WorkError> {
     standing(context, |slot, area, _| {
         slot.add(area.copy_half()?);
         Ok(())

@@ -2,12 +2,15 @@
 
 use std::io;
 
-use super::super::generator::{Amount, Generator, Parameter, Values};
-use super::super::worker::Context;
-use super::sys as calls;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::limits::{self, OTHER_FILES};
+use crate::parameter::{Amount, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(in super::super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "poll",
     unit: "polls",
     also: &[],
@@ -37,38 +40,30 @@ pub(in super::super) const GENERATOR: Generator = Generator {
     run,
 };
 
-/// Files that a worker has open besides: the standard ones and the board.
-const OTHERS: u64 = 64;
-
-/// How many descriptors a worker may have to poll, if it wants so many: none are taken.
-pub(in super::super) fn allowed(wanted: u64) -> u64 {
-    let limit = calls::possible_files(wanted.saturating_add(OTHERS));
-    limit.saturating_sub(OTHERS).min(wanted)
-}
-
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let descriptors = context.value("descriptors");
-    let limit = calls::want_files(descriptors + OTHERS);
-    if limit < descriptors + OTHERS {
-        return Err(format!(
-            "{descriptors} descriptors are wanted, and the limit of open files (ulimit -Hn) is \
-             {limit}: give fewer with poll:descriptors={}, or raise the limit",
-            limit.saturating_sub(OTHERS).max(1)
-        ));
+    let limit = limits::want_files(descriptors + OTHER_FILES);
+    if limit < descriptors + OTHER_FILES {
+        return Err(WorkError::OpenFiles {
+            wanted: descriptors,
+            limit,
+            possible: limit.saturating_sub(OTHER_FILES).max(1),
+        });
     }
     context.crew(context.size("workers"), 1, |index| {
         let failed = |error: io::Error| {
-            format!("polling {descriptors} descriptors failed: {error}: give fewer")
+            let what = format!("polling {descriptors} descriptors failed");
+            WorkError::advised(what, "give fewer")(error)
         };
         // A pipe that nobody writes to, by so many names.
         let (reader, _writer) = io::pipe().map_err(failed)?;
         let names: Result<Vec<_>, _> = (0..descriptors).map(|_| reader.try_clone()).collect();
         let names = names.map_err(failed)?;
-        let mut polled: Vec<_> = names.iter().map(calls::watched).collect();
+        let mut polled: Vec<_> = names.iter().map(sys::watched).collect();
         let slot = context.slot(index);
         context.board().arrive();
         loop {
-            calls::poll_many(&mut polled).map_err(failed)?;
+            sys::poll_many(&mut polled).map_err(failed)?;
             slot.add(1);
         }
     })

@@ -3,12 +3,14 @@
 
 use std::hint::black_box;
 
-use super::board::scatter;
-use super::generator::{Amount, Generator, Parameter, Values};
-use super::worker::Context;
+use crate::board::scatter;
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, Parameter, Values};
 
 /// The registry's entry.
-pub(super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "cpu",
     unit: "rounds",
     also: &[],
@@ -40,7 +42,7 @@ const FLOAT_STEPS: u32 = 25_000;
 const STREAM_WORDS: usize = 64 << 10;
 const CHASE_STEPS: usize = 2_000;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
     let words = context.size("bytes") / size_of::<u64>();
     context.crew(context.size("workers"), 1, |index| {
         let mut memory: Vec<u64> = (0..words as u64).map(scatter).collect();

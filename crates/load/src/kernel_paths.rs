@@ -1,18 +1,8 @@
-//! Loads that tell kernels apart: each takes one path through the kernel whose length grows with
-//! what it is given, and during which some kernels let no other thread run.
+//! The set of loads that distinguish kernels: each takes one path through the kernel whose
+//! length grows with what it is given, and during which some kernels let no other thread run.
 
-pub mod kill;
-pub mod memory;
-pub mod poll;
-pub mod proc;
-pub mod truncate;
-
-mod sys;
-
-pub(super) use poll::allowed as files_allowed;
-
-use super::generator::Values;
-use super::spec::LoadItem;
+use crate::item::LoadItem;
+use crate::parameter::Values;
 
 /// What the set of them is called in `--load`.
 pub const KERNEL_PATHS_NAME: &str = "kernel-paths";
@@ -32,7 +22,7 @@ pub const KERNEL_PATHS: &[&str] = &[
 ];
 
 /// The set as items of a list.
-pub(super) fn items() -> Vec<LoadItem> {
+pub(crate) fn items() -> Vec<LoadItem> {
     let item = |name: &&str| LoadItem {
         name: (*name).to_owned(),
         set: Values::new(),
@@ -42,14 +32,14 @@ pub(super) fn items() -> Vec<LoadItem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generator;
     use super::*;
+    use crate::registry;
 
     #[test]
     fn the_set_fits_into_half_of_a_small_guest() {
         for (cpus, available) in [(1, 860_u64 << 20), (2, 1 << 30), (64, 16 << 30)] {
             let memory = |item: LoadItem| {
-                let generator = generator::find(&item.name).expect("a generator of this name");
+                let generator = registry::find(&item.name).expect("a generator of this name");
                 let loads = KERNEL_PATHS.len();
                 (generator.memory)(&generator.resolve(&item.set, cpus, available, loads))
             };
@@ -61,7 +51,7 @@ mod tests {
     #[test]
     fn alone_each_has_its_whole_size_in_a_small_guest() {
         for name in KERNEL_PATHS {
-            let generator = generator::find(name).expect("a generator of this name");
+            let generator = registry::find(name).expect("a generator of this name");
             let [small, large] = [860_u64 << 20, 1 << 40]
                 .map(|available| generator.resolve(&Values::new(), 1, available, 1));
             assert_eq!(small, large, "{name}");

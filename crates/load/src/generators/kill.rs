@@ -2,13 +2,17 @@
 
 use std::io;
 
-use super::super::generator::{Amount, Generator, PROCESS_BYTES, Parameter, Values};
-use super::super::sys;
-use super::super::worker::Context;
-use super::sys as calls;
+use rustix::event::pause;
+use rustix::process::{Signal, kill_current_process_group};
+
+use crate::context::Context;
+use crate::error::WorkError;
+use crate::generator::Generator;
+use crate::parameter::{Amount, PROCESS_BYTES, Parameter, Values};
+use crate::sys;
 
 /// The registry's entry.
-pub(in super::super) const GENERATOR: Generator = Generator {
+pub const GENERATOR: Generator = Generator {
     name: "kill",
     unit: "kills",
     also: &[],
@@ -25,12 +29,12 @@ pub(in super::super) const GENERATOR: Generator = Generator {
     run,
 };
 
-const SIGNAL: i32 = libc::SIGUSR1;
+const SIGNAL: Signal = Signal::USR1;
 
-fn run(context: &Context<'_>) -> Result<(), String> {
-    let failed = |error: io::Error| format!("kill of the group failed: {error}");
+fn run(context: &Context<'_>) -> Result<(), WorkError> {
+    let failed = |error: io::Error| WorkError::system("kill of the group failed")(error);
     // This process and all that it forks are a group of their own.
-    calls::ignore_signal(SIGNAL).map_err(failed)?;
+    sys::ignore_signal(SIGNAL).map_err(failed)?;
     let board = context.board();
     let processes = context.size("processes");
     board.expect(1 + processes);
@@ -38,7 +42,7 @@ fn run(context: &Context<'_>) -> Result<(), String> {
         context.fork(|| {
             board.arrive();
             loop {
-                calls::pause();
+                pause();
             }
         })?;
     }
@@ -46,17 +50,18 @@ fn run(context: &Context<'_>) -> Result<(), String> {
         let slot = context.slot(0);
         board.arrive();
         loop {
-            sys::kill(0, SIGNAL).map_err(failed)?;
+            kill_current_process_group(SIGNAL).map_err(|error| failed(error.into()))?;
             slot.add(1);
         }
     })?;
-    match sys::wait(-1, true) {
-        Ok(Some(ended)) => Err(format!(
-            "process {} of the group ended: {}",
-            ended.pid,
-            ended.describe()
-        )),
-        Ok(None) => Err("a process of the group is lost".into()),
-        Err(error) => Err(format!("waiting for the group failed: {error}")),
+    match sys::wait(None, true) {
+        Ok(Some(ended)) => {
+            let who = format!("process {} of the group", ended.pid);
+            Err(WorkError::ended(who, ended))
+        }
+        Ok(None) => Err(WorkError::Lost {
+            who: "a process of the group",
+        }),
+        Err(error) => Err(WorkError::system("waiting for the group failed")(error)),
     }
 }
