@@ -65,7 +65,7 @@ struct Stop {
     begin_ns: u64,
     end_ns: u64,
     last_ns: u64,
-    /// How the machine's CPUs went on.
+    /// How the machine's CPUs resumed.
     resumed: Return,
 }
 
@@ -175,7 +175,7 @@ impl Guest {
         command
             .args(["-accel", "tcg,thread=multi", "-m", "1024"])
             .args(["-smp", &CPUS.to_string()])
-            // The threads of its processors have names.
+            // So that the threads of its CPUs have names.
             .args(["-name", "truth,debug-threads=on"])
             .args([
                 "-nodefaults",

@@ -43,7 +43,7 @@ impl fmt::Display for HoldError {
 }
 
 impl HoldError {
-    /// As the record has it.
+    /// In the record's form.
     #[must_use]
     pub fn to_record(&self) -> IdleBoundError {
         match self {

@@ -134,7 +134,7 @@ fn steps(readings: &[Reading]) -> impl Iterator<Item = (u32, u64, u64, u64)> + '
 /// One row for each cause in each stage, the largest of a stage first. Rows that exceed the
 /// limit of a record are summed as [`Cause::Other`].
 pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
-    // With each row how long the amount is that its note is of.
+    // Each row, with the length of the amount that its note belongs to.
     let mut rows: BTreeMap<(Stage, Cause), (BillRow, u64)> = BTreeMap::new();
     for amount in amounts.into_iter().filter(|amount| amount.ns > 0) {
         let (row, noted_ns) = rows
@@ -162,7 +162,7 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
         if row.stack.is_empty() {
             row.stack = amount.stack;
         }
-        // What is said of most of it: of several notes the first is that of a few microseconds, or not.
+        // The note of the largest amount: otherwise it might be that of a few microseconds.
         if amount.note.is_some() && amount.ns > *noted_ns {
             (row.note, *noted_ns) = (amount.note, amount.ns);
         }

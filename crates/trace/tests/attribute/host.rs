@@ -330,9 +330,9 @@ fn where_both_cpus_were_in_the_kernel_no_cause_is_blamed() {
     assert_eq!(callback(&other), 9_847_500);
 }
 
-/// The emulated CPUs of a machine that its host stopped for 30 ms, both in the kernel: the timer's interrupt
-/// on the probe's CPU had run for 8 us. Before the stop the other CPU had rested for 3 ms. The row is of
-/// several stretches, and its note that of the longest.
+/// The emulated CPUs of a machine that its host stopped for 30 ms, both in the kernel: the timer's
+/// interrupt on the probe's CPU had run for 8 us. Before the stop the other CPU was idle for 3 ms. The
+/// row consists of several stretches, and its note is that of the longest.
 #[test]
 fn a_row_has_the_note_of_its_longest_stretch() {
     let bill = attribute::plain_bill(&window("host-0"));
