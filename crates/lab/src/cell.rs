@@ -20,7 +20,8 @@ use super::qemu::Qemu;
 use super::room::Room;
 use super::rootfs::{self, RootfsError};
 use super::work::WorkFolder;
-use punctual_record::lab::{Fingerprint, GuestTime, LabBill, LabLoad, Laboratory};
+use punctual_record::lab::{LabBill, LabLoad};
+use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
 use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
 
 /// Words of the kernel's command line that are ours.

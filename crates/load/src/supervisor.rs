@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, process};
 
+use punctual_record::text::clean;
+
 use crate::board::{Board, state};
 use crate::context::Context;
 use crate::error::WorkError;
@@ -230,7 +232,7 @@ fn drain(from: &mut PipeReader, tail: &mut Vec<u8>) {
 fn last_line(tail: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(tail);
     let line = text.lines().rev().map(str::trim).find(|l| !l.is_empty())?;
-    Some(line.chars().filter(|c| !c.is_control()).collect())
+    Some(clean(line))
 }
 
 /// Reads all that wait; true when one of them is not about a child.

@@ -5,6 +5,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use punctual_record::proc_stat;
+
 use crate::sys;
 
 /// A clock tick. Linux shows user space 100 of them per second on every architecture but
@@ -82,18 +84,15 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name may hold spaces and parentheses: it ends at the last one.
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        // Numbered from 3 in proc_pid_stat(5).
-        let field = |number: usize| fields.get(number - 3).copied();
-        let ticks = |number| field(number)?.parse::<u64>().ok();
+        let stat = proc_stat::Stat::parse(text)?;
+        let ticks = |number| stat.count(number);
         Some(Stat {
-            state: field(3)?.chars().next()?,
-            parent: field(4)?.parse().ok()?,
+            state: stat.state()?,
+            parent: stat.field(4)?.parse().ok()?,
             ticks: ticks(14)? + ticks(15)? + ticks(16)? + ticks(17)?,
             reaped_ticks: ticks(16)? + ticks(17)?,
             start: ticks(22)?,
-            policy: field(41)?.parse().ok()?,
+            policy: stat.field(41)?.parse().ok()?,
         })
     }
 }

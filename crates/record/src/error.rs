@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, Fault};
+use crate::text::one_line;
 
 /// Why a record could not be made, saved or read.
 #[derive(Debug)]
@@ -121,20 +122,6 @@ impl RecordError {
             reason: one_line(&reason.into()),
         }
     }
-}
-
-/// Foreign text inside a message: one line, no control characters, not endless.
-pub fn one_line(text: &str) -> String {
-    const MOST: usize = 300;
-    let mut line: String = text
-        .chars()
-        .take(MOST)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if text.chars().nth(MOST).is_some() {
-        line.push('…');
-    }
-    line
 }
 
 impl fmt::Display for RecordError {

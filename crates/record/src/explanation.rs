@@ -7,7 +7,6 @@
 mod cause;
 mod check;
 mod culprit;
-mod ledger;
 mod limit;
 mod picture;
 mod wait;
@@ -18,9 +17,9 @@ use serde::{Deserialize, Serialize};
 pub use cause::{Cause, EARLIER_TIMER, general_name, softirq_name};
 pub(super) use check::check;
 pub use culprit::Culprit;
-pub use ledger::{Ledger, MORE_WAITS};
 pub use limit::{GroupLimit, GroupThrottling, RT_RUNTIME};
 pub use picture::{Lane, Mark, Picture, Span};
+pub(crate) use wait::add_up as add_waits;
 pub use wait::{Doing, Wait, WaitRow};
 
 /// Who stole the time of a run.

@@ -19,7 +19,7 @@ use super::cross::CrossCheck;
 use super::event::{Event, State};
 use super::explanation::Explanation;
 use super::gaps::Gaps;
-use super::lab::{GuestTime, Laboratory};
+use super::laboratory::{GuestTime, Laboratory};
 use super::load::WorkCheck;
 use super::placement::Placement;
 use super::stops::Stops;
@@ -492,6 +492,10 @@ pub struct Load {
     /// Whether it went on working; absent where it was not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<WorkCheck>,
+    /// Of a merged record: what was seen in the first of its runs in which the load was without
+    /// work for too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_run: Option<WorkCheck>,
 }
 
 /// What the tool itself used during the run.

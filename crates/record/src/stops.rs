@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::run::Run;
-
 /// What ended or made a stop, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -91,23 +89,9 @@ impl Stops {
         }
     }
 
-    /// Why a run with these stops is not valid, if it isn't.
+    /// Whether a run that measured so long and has these stops is not valid.
     #[must_use]
-    pub(super) fn too_much(run: &Run) -> Option<String> {
-        let stops = run.stops.as_ref()?;
-        let share = stops.share(run.measured_ns);
-        let who = match run.watch {
-            Some(_) => "threads of the watched program were",
-            None => "the measuring process was",
-        };
-        (share > Self::MOST_SHARE).then(|| {
-            format!(
-                "{who} stopped for {:.2} s, {:.1} % of the run, where {:.0} % \
-                 are allowed",
-                stops.total_ns as f64 / 1e9,
-                share * 100.0,
-                Self::MOST_SHARE * 100.0
-            )
-        })
+    pub fn are_too_many(&self, measured_ns: u64) -> bool {
+        self.share(measured_ns) > Self::MOST_SHARE
     }
 }

@@ -8,8 +8,7 @@ use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::skips::{Skip, Skips};
 use serde::{Deserialize, Serialize};
 
-use super::read::Bounds;
-use super::validate::{Broken, Extent, at_most, ensure, histogram};
+use super::bounds::{Bounds, Broken, Extent, at_most, ensure, histogram};
 pub use budget::{Budget, BudgetWindow};
 pub use marks::{MarkedThread, WatchedMark, WorstLength};
 pub use waits::{OffCpu, OffCpuPlace, OffCpuWhy, QueueTimes, RunQueue, RunQueueThread, TimesSum};

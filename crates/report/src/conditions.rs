@@ -2,8 +2,8 @@
 
 use super::placement::placement;
 use super::statements::{Fact, fact};
-use super::{facts, terms, watch, words};
-use punctual_record::lab::{GuestTime, Laboratory};
+use super::{facts, terms, verdict, watch, words};
+use punctual_record::laboratory::{GuestTime, Laboratory};
 use punctual_record::system::WatchedLatency;
 use punctual_record::watch::Subject;
 use punctual_record::{Condition, Interval, Load, Run, Standing};
@@ -155,7 +155,7 @@ pub fn load(run: &Run) -> String {
     let each: Vec<String> = run
         .loads
         .iter()
-        .map(|load| match &load.failed {
+        .map(|load| match failed(load) {
             Some(why) => format!("{} FAILED: {why}", load.name),
             None => format!(
                 "{} {}{}",
@@ -166,6 +166,14 @@ pub fn load(run: &Run) -> String {
         })
         .collect();
     format!("{label}: {}", each.join(", "))
+}
+
+/// Why a load failed, if it did: its error, or that one of the runs of a merge had it without work.
+#[must_use]
+pub fn failed(load: &Load) -> Option<String> {
+    let idle = load.idle_run.as_ref();
+    let error = load.failed.clone();
+    error.or_else(|| idle.map(|check| verdict::in_one_run(check, &load.unit)))
 }
 
 /// How long a load was without work, if it was.
@@ -218,7 +226,7 @@ pub fn load_in_brief(run: &Run) -> String {
         "" => "none",
         label => label,
     };
-    let failed = run.loads.iter().filter_map(|load| match &load.failed {
+    let failed = run.loads.iter().filter_map(|load| match failed(load) {
         Some(why) => Some(format!("{} FAILED: {why}", load.name)),
         None if load.work == 0 => Some(format!("{} did no work", load.name)),
         None => idle(load).map(|idle| format!("{}: {idle}", load.name)),

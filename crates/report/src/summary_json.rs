@@ -1,10 +1,13 @@
-//! The summary of a run as JSON, for `--json`: the record without what is large.
+//! The summary of a run as JSON, for `--json`: the record without what is large, and its verdict in
+//! words.
 
 use serde_json::{Value, json};
 
 use super::facts;
 use super::figures::{Figures, Row};
-use punctual_record::{Run, State};
+use super::verdict;
+use punctual_record::lab::Lab;
+use punctual_record::{Judgement, Run, State};
 
 /// Everything of the record but the pictures of bills, the encoded histograms, the peaks below the worst
 /// ten of each thread and the rows of the timeline; with a final newline.
@@ -42,8 +45,41 @@ pub fn summary(run: &Run) -> String {
     if run.imported.is_some() {
         imported(&mut value, run);
     }
-    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+    if let (Some(judgement), Some(said)) = (Judgement::of(run), value.get_mut("verdict")) {
+        say(said, &judgement);
+    }
+    text(&value)
+}
+
+/// A lab's record with its verdicts in words.
+#[must_use]
+pub fn of_lab(lab: &Lab) -> String {
+    let mut value = serde_json::to_value(lab).unwrap_or(Value::Null);
+    let cells = value.get_mut("cells").and_then(Value::as_array_mut);
+    for (said, cell) in cells.into_iter().flatten().zip(&lab.cells) {
+        if let (Some(judgement), Some(said)) = (&cell.verdict, said.get_mut("verdict")) {
+            say(said, judgement);
+        }
+    }
+    text(&value)
+}
+
+fn text(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
     text + "\n"
+}
+
+/// Puts the words of a verdict beside its data.
+fn say(said: &mut Value, judgement: &Judgement) {
+    let verdict = &judgement.verdict;
+    said["sentence"] = json!(verdict::sentence(judgement));
+    said["reasons"] = json!(verdict::reasons(judgement));
+    for (at, result) in verdict.requirements.iter().enumerate() {
+        said["requirements"][at]["sentence"] = json!(verdict::requirement(result, judgement));
+    }
+    for (at, result) in verdict.lengths.iter().enumerate() {
+        said["lengths"][at]["sentence"] = json!(verdict::length(result));
+    }
 }
 
 /// Of another tool's figures what it states alone: null is what it does not.

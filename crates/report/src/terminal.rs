@@ -15,6 +15,7 @@ use super::table::{self, Cell};
 use super::terms::Terms;
 use super::words;
 use super::{conditions, explain, facts, watch};
+use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
 /// CPUs in the table; of more, the worst are shown. The brief summary shows fewer.
@@ -254,7 +255,7 @@ impl<'a> Page<'a> {
         for reason in statements::reasons(run) {
             self.item(Tone::Plain, &reason);
         }
-        let demands: Vec<_> = statements::not_in_force(run).collect();
+        let demands: Vec<_> = not_in_force(run).collect();
         if !demands.is_empty() {
             self.section("Not in force");
         }

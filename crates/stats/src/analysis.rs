@@ -19,8 +19,6 @@ pub struct Settings {
     pub confidence: f64,
     /// The requirements to judge by.
     pub requirements: Vec<Requirement>,
-    /// Conditions that were not in force.
-    pub invalid_reasons: Vec<String>,
 }
 
 impl Default for Settings {
@@ -28,7 +26,6 @@ impl Default for Settings {
         Settings {
             confidence: 0.95,
             requirements: Vec::new(),
-            invalid_reasons: Vec::new(),
         }
     }
 }
@@ -181,11 +178,6 @@ pub fn analyse(evidence: &RunEvidence<'_>, settings: &Settings) -> Analysis {
         extremal_index: index,
         stationarity,
         tail: tail.into(),
-        verdict: judge(
-            &settings.requirements,
-            evidence,
-            &settings.invalid_reasons,
-            settings.confidence,
-        ),
+        verdict: judge(&settings.requirements, evidence, settings.confidence),
     }
 }

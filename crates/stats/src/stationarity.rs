@@ -42,7 +42,6 @@ pub struct Half {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum StationarityStatement {
     /// No change that is both large and beyond chance.
     Steady,
@@ -65,21 +64,6 @@ impl StationarityStatement {
             self,
             StationarityStatement::Steady | StationarityStatement::TooFewSamples
         )
-    }
-}
-
-impl std::fmt::Display for StationarityStatement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            StationarityStatement::Steady => "no significant change between the halves of the run",
-            StationarityStatement::TooFewSamples => {
-                "too few samples to compare the halves of the run"
-            }
-            StationarityStatement::Slower => "the second half of the run was slower",
-            StationarityStatement::Faster => "the second half of the run was faster",
-            StationarityStatement::MoreMisses => "the second half of the run had more misses",
-            StationarityStatement::FewerMisses => "the second half of the run had fewer misses",
-        })
     }
 }
 

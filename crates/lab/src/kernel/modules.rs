@@ -5,10 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use object::elf::{self, FileHeader64, SectionHeader64};
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+use object::{LittleEndian, ReadRef as _};
+
 use super::Kernel;
 use super::error::{Error, ModuleError, ModuleFileError};
-use super::image::{u16_at, u32_at, u64_at};
 use super::unpack::Packing;
+
+type Header = FileHeader64<LittleEndian>;
 
 /// A module unpacked, in bytes. Debian's longest has 20 million.
 pub(super) const LONGEST: u64 = 256 << 20;
@@ -250,18 +255,18 @@ fn check(bytes: &[u8]) -> Result<(), ModuleFileError> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err(ModuleFileError::NotElf);
     }
-    let is_64 = bytes.get(4..6) == Some(&[2, 1]);
-    match (u16_at(bytes, 16), u16_at(bytes, 18)) {
-        (Some(1), Some(62)) if is_64 => {}
-        (Some(1), Some(_)) => return Err(ModuleFileError::Processor),
-        (Some(_), Some(_)) => return Err(ModuleFileError::Program),
-        _ => return Err(ModuleFileError::Short { bytes: bytes.len() }),
-    }
-    let table = || {
-        let (offset, size) = (u64_at(bytes, 40)?, u64::from(u16_at(bytes, 58)?));
-        offset.checked_add(size * u64::from(u16_at(bytes, 60)?))
+    let Ok(header) = bytes.read_at::<Header>(0) else {
+        return Err(ModuleFileError::Short { bytes: bytes.len() });
     };
-    match table() {
+    let is_64 = header.is_class_64() && header.is_little_endian();
+    match (header.e_type(LittleEndian), header.e_machine(LittleEndian)) {
+        (elf::ET_REL, elf::EM_X86_64) if is_64 => {}
+        (elf::ET_REL, _) => return Err(ModuleFileError::Processor),
+        _ => return Err(ModuleFileError::Program),
+    }
+    let length =
+        u64::from(header.e_shentsize(LittleEndian)) * u64::from(header.e_shnum(LittleEndian));
+    match header.e_shoff(LittleEndian).checked_add(length) {
         Some(end) if end <= bytes.len() as u64 => {}
         end => {
             return Err(ModuleFileError::Cut {
@@ -299,27 +304,19 @@ pub fn depends(bytes: &[u8]) -> Option<Vec<String>> {
 
 /// A section of an ELF file of 64 bits.
 fn section<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
-    if bytes.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let place = |offset: u64, size: u64| {
-        let begin = usize::try_from(offset).ok()?;
-        bytes.get(begin..begin.checked_add(usize::try_from(size).ok()?)?)
+    let header = Header::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.section_headers(endian, bytes).ok()?;
+    let names = header.section_strings_index(endian, bytes).ok()?;
+    let names = sections.get(names.0)?.data(endian, bytes).ok()?;
+    // By the wanted name's length rather than up to a name's end, which a file may put so far
+    // off for each section that the search would never end.
+    let is_it = |section: &&SectionHeader64<LittleEndian>| {
+        let name = usize::try_from(section.sh_name(endian)).ok();
+        let name = name.and_then(|at| names.get(at..));
+        name.and_then(|name| name.strip_prefix(wanted)?.first()) == Some(&0)
     };
-    let headers = u64_at(bytes, 40)?;
-    let size = u64::from(u16_at(bytes, 58)?);
-    let count = u64::from(u16_at(bytes, 60)?);
-    let header = |number: u64| place(headers.checked_add(number.checked_mul(size)?)?, 64);
-    let contents = |header: &[u8]| place(u64_at(header, 24)?, u64_at(header, 32)?);
-    let names = contents(header(u64::from(u16_at(bytes, 62)?))?)?;
-    for number in 0..count {
-        let header = header(number)?;
-        let name = names.get(usize::try_from(u32_at(header, 0)?).ok()?..)?;
-        if name.strip_prefix(wanted).and_then(|rest| rest.first()) == Some(&0) {
-            return contents(header);
-        }
-    }
-    None
+    sections.iter().find(is_it)?.data(endian, bytes).ok()
 }
 
 /// Where each module lies.

@@ -80,8 +80,7 @@ fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
             &punctual_report::lab::page(&lab, &base(file, &directory)?),
         )?;
     } else if flags.json {
-        let text = serde_json::to_string_pretty(&lab).map_err(Failure::setup)?;
-        out::print(&(text + "\n"));
+        out::print(&summary_json::of_lab(&lab));
     } else {
         out::print(&punctual_report::lab::tables(&lab, &out::style()));
     }

@@ -15,8 +15,8 @@ use crate::system::watch::Watch;
 use punctual_load::{LoadReport, LoadSpec, LoadStatus, Pause};
 use punctual_record::event::Halted;
 use punctual_record::{
-    self, Event, FORMAT, Faults, Happening, Load, OwnCost, Placement, Request, Run, State, Stop,
-    SystemState, Thread, Timeline, Tool, VERSION, Watched,
+    self, Event, Faults, Happening, Load, OwnCost, Placement, Request, Run, State, Stop,
+    SystemState, Thread, Timeline, Tool, Watched,
 };
 
 /// What is kept of a lane while the record is made: a copy, so that the collector
@@ -86,45 +86,21 @@ pub fn empty(
     started: String,
     system: SystemState,
 ) -> Run {
+    let tool = Tool {
+        name: "punctual".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
     Run {
-        format: FORMAT.to_owned(),
-        version: VERSION,
-        tool: Tool {
-            name: "punctual".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        verb: verb.to_owned(),
         command,
-        started,
-        start_ns: None,
-        state: State::Unfinished,
-        request,
-        placement: None,
-        system,
-        demands: Vec::new(),
-        measured_ns: 0,
-        threads: Vec::new(),
         timeline: Timeline {
             row_ns: 100_000_000,
             ..Timeline::default()
         },
-        loads: Vec::new(),
-        events: Vec::new(),
         own_cost: OwnCost {
             clock_read_ns: punctual_rt::clock::read_cost_ns(),
             ..OwnCost::default()
         },
-        analysis: None,
-        verdict: None,
-        explanation: None,
-        imported: None,
-        merged: None,
-        blocks: None,
-        laboratory: None,
-        gaps: None,
-        cross_check: None,
-        watch: None,
-        stops: None,
+        ..Run::begun(tool, verb, started, request, system)
     }
 }
 
@@ -271,6 +247,7 @@ pub fn load(report: LoadReport) -> Load {
         rate: report.rate,
         failed: report.failed,
         check: report.check,
+        idle_run: None,
     }
 }
 
@@ -296,6 +273,7 @@ pub fn load_under_way(status: &LoadStatus) -> Load {
         rate: status.rate,
         failed: status.error.clone(),
         check: (status.check.looked_ns > 0).then_some(status.check),
+        idle_run: None,
     }
 }
 

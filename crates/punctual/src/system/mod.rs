@@ -36,7 +36,6 @@ pub mod process;
 mod processor;
 mod root;
 mod scheduler;
-mod stat;
 mod survey;
 mod tasks;
 mod virtualisation;

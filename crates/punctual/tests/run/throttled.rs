@@ -10,7 +10,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use crate::common::groups::{Group, in_group};
-use crate::common::{Ended, Going, Place, cpus, event_kinds, has, is_root, skip};
+use crate::common::{Ended, Going, Place, cpus, event_kinds, has, is_root, skip, why_invalid};
 use punctual_record::Run;
 use punctual_rt::sched::{Policy, set_current};
 
@@ -66,8 +66,8 @@ fn is_armed() -> bool {
 }
 
 fn reasons(run: &Run) -> String {
-    let verdict = run.verdict.as_ref().expect("a verdict");
-    verdict.reasons.join("; ")
+    assert!(run.verdict.is_some(), "a verdict");
+    why_invalid(run)
 }
 
 /// The same run, without tracing and with it.

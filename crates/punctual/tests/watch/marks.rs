@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::process::Command;
 
-use crate::common::{Going, Place, has, is_root, skip, until};
+use crate::common::{Going, Place, has, is_root, said, skip, until};
 use crate::known::{Known, marked, programs_of, watch};
 use punctual_record::Run;
 use punctual_record::watch::{MarkedThread, WatchedMark};
@@ -319,7 +319,7 @@ fn a_mark_above_its_limit_is_a_fail_and_each_such_pass_is_counted() {
     ];
     let (code, run, place) = judged(&["rounds", "20"], &flags);
     let verdict = run.verdict.as_ref().expect("a verdict");
-    assert_eq!(code, Some(2), "{}", verdict.sentence);
+    assert_eq!(code, Some(2), "{}", said(&run));
     let [cycle, work] = &verdict.lengths[..] else {
         panic!("two are limited: {:?}", verdict.lengths)
     };
@@ -332,7 +332,7 @@ fn a_mark_above_its_limit_is_a_fail_and_each_such_pass_is_counted() {
         assert_eq!(work.longer, work.lengths.count);
     }
     for part in ["90 of 90 work() took longer than 50", "none may"] {
-        assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
+        assert!(said(&run).contains(part), "{}", said(&run));
     }
     let directory = place.run_directory().display().to_string();
     let shown = place.run(&["report", &directory]).expect(0).stdout;
@@ -346,8 +346,8 @@ fn a_mark_above_its_limit_is_a_fail_and_each_such_pass_is_counted() {
     // By itself, a limit that was kept is a PASS.
     let flags = ["--mark", "tick", "--mark-max", "tick=1h"];
     let (code, run, _) = judged(&["rounds", "4"], &flags);
+    assert_eq!(code, Some(0), "{}", said(&run));
     let verdict = run.verdict.expect("a verdict");
-    assert_eq!(code, Some(0), "{}", verdict.sentence);
     assert_eq!(verdict.lengths[0].count, 4, "from one to the next");
 }
 
@@ -363,7 +363,7 @@ fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
         let limit = format!("{name}=1ms");
         let flags = ["--mark", place, "--mark-max", &limit];
         let (code, run, _) = judged(&["rounds", "4"], &flags);
-        let sentence = run.verdict.expect("a verdict").sentence;
+        let sentence = said(&run);
         assert_eq!(code, Some(4), "{sentence}");
         assert!(sentence.contains(why), "{sentence}");
     }
@@ -373,8 +373,8 @@ fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
 fn threads_that_end_before_they_wake_up_do_not_invalidate_a_watch() {
     needed!();
     let (code, run, _) = judged(&["rounds", "20", "brief", "2"], &["--max", "10s"]);
-    let verdict = run.verdict.as_ref().expect("a verdict");
-    assert_eq!(code, Some(0), "{}", verdict.sentence);
+    assert!(run.verdict.is_some(), "a verdict");
+    assert_eq!(code, Some(0), "{}", said(&run));
     let brief = run.watch.iter().flat_map(|watch| &watch.threads);
     let brief = brief
         .zip(&run.threads)

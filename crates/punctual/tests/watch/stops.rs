@@ -7,7 +7,7 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use crate::common::stops::{FREEZERS, Freezer, trace};
-use crate::common::{Place, skip, until};
+use crate::common::{Place, said, skip, until, why_invalid};
 use crate::exact::thread;
 use crate::known::{Known, watch, watched};
 use punctual_record::watch::{OffCpuPlace, OffCpuWhy};
@@ -144,9 +144,9 @@ fn a_program_that_is_stopped_and_continued_is_not_late() {
     // Two real-time threads, one stop.
     assert_eq!((stopped.cause, stopped.tid), (StopCause::Signal, None));
     no_cycle_is_lost(&run, 6500 + did["skipped"]);
-    let verdict = run.verdict.expect("a verdict");
+    let verdict = run.verdict.as_ref().expect("a verdict");
     let stands = matches!(verdict.outcome, Outcome::Pass | Outcome::Inconclusive);
-    assert!(stands, "{:?}: {:?}", verdict.outcome, verdict.reasons);
+    assert!(stands, "{}", said(&run));
 }
 
 #[test]
@@ -162,9 +162,9 @@ fn a_program_that_catches_up_after_a_stop_skips_nothing_of_it() {
     the_stop(&run, &held);
     no_cycle_is_lost(&run, 3000);
     // 300 ms of 3 s are too much, and a stop is not a missed deadline.
-    let verdict = run.verdict.expect("a verdict");
-    assert_eq!(verdict.outcome, Outcome::Invalid, "{:?}", verdict.reasons);
-    let reasons = verdict.reasons.join("; ");
+    let verdict = run.verdict.as_ref().expect("a verdict");
+    assert_eq!(verdict.outcome, Outcome::Invalid, "{}", said(&run));
+    let reasons = why_invalid(&run);
     assert!(
         reasons.contains("threads of the watched program were stopped for 0.3"),
         "{reasons}"

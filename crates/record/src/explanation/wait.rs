@@ -75,7 +75,7 @@ impl Wait {
 /// Adds the waits of a run to those of the `before` runs before it, and says whether there was room
 /// for all. Waits of one kind are one: the longest of them, and how many there were. Numbers of
 /// threads are others in each run: a kind is known by the names.
-pub(super) fn add_up(sum: &mut Vec<Wait>, waits: &[Wait], before: u64) -> bool {
+pub(crate) fn add_up(sum: &mut Vec<Wait>, waits: &[Wait], before: u64) -> bool {
     let mut all = true;
     let mut taken: Vec<usize> = Vec::new();
     for wait in waits {

@@ -8,7 +8,8 @@ use punctual_stats::peaks::Peak;
 use super::super::condition::{Demand, Standing};
 use super::super::event::{Event, Happening};
 use super::super::gaps::Watched;
-use super::super::lab::{Fingerprint, Laboratory};
+use super::super::laboratory::{Fingerprint, Laboratory};
+use super::super::load::WorkCheck;
 use super::super::run::{Faults, Imported, Load, Thread, Timeline, TimelineRow};
 
 /// Peaks kept of one thread; twice as many stand in memory for a while.
@@ -257,11 +258,7 @@ impl MergedLoads {
                         known.failed.clone_from(&load.failed);
                     }
                     // Good runs beside it don't make a run valid.
-                    let of_one_run = |what| format!("in one of the runs it {what}");
-                    let idle = [&*known, load]
-                        .into_iter()
-                        .find_map(super::super::load::idle);
-                    known.failed = known.failed.take().or_else(|| idle.map(of_one_run));
+                    known.idle_run = idle_run(known).or_else(|| idle_run(load));
                     match (&mut known.check, &load.check) {
                         (Some(check), Some(more)) => check.merge(more),
                         (check, more) => *check = check.or(*more),
@@ -274,6 +271,12 @@ impl MergedLoads {
     pub(super) fn finish(self) -> Vec<Load> {
         self.loads.into_iter().map(|(load, _)| load).collect()
     }
+}
+
+/// What was seen of a load in a run in which it was without work for too long.
+fn idle_run(load: &Load) -> Option<WorkCheck> {
+    load.idle_run
+        .or_else(|| load.check.filter(WorkCheck::is_idle))
 }
 
 #[derive(Debug, Default)]

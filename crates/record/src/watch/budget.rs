@@ -4,7 +4,7 @@ use punctual_stats::histogram::HistogramRecord;
 use serde::{Deserialize, Serialize};
 
 use super::{add_histogram, is_zero};
-use crate::validate::{Broken, Extent, at_most, broken, ensure, histogram};
+use crate::bounds::{Broken, Extent, at_most, broken, ensure, histogram};
 
 /// A budget (`sched_runtime` in each `sched_period`), and what the jobs that had it used of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

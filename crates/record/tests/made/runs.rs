@@ -219,6 +219,7 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             rate: 100_000.0,
             failed: None,
             check: None,
+            idle_run: None,
         }],
         events: vec![Event::told(
             5_000_000_000,

@@ -6,8 +6,8 @@ use std::path::Path;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use punctual_record::{
-    Condition, Demand, Ending, Event, FORMAT, Happening, Imported, ImportedThread, Interval,
-    OwnCost, RecordError, Request, Run, State, SystemState, Thread, Timeline, Tool, VERSION,
+    Condition, Demand, Ending, Event, Happening, Imported, ImportedThread, Interval, RecordError,
+    Request, Run, State, SystemState, Thread, Tool,
 };
 
 /// A thread as another tool states it, in that tool's unit.
@@ -104,36 +104,32 @@ impl Foreign {
             stated.push(summary);
         }
         let unknown = self.unknown();
+        let request = Request {
+            source: "unknown".to_owned(),
+            interval: Interval::Fixed {
+                interval_ns: self.interval_ns.unwrap_or(0),
+            },
+            cpus: threads.iter().map(|thread| thread.cpu).collect(),
+            policy: self.policy.unwrap_or_else(|| "unknown".to_owned()),
+            priority: self.priority.unwrap_or(0),
+            duration_ns: None,
+            loops: None,
+            break_ns: None,
+            load: "unknown".to_owned(),
+            load_class: "unknown".to_owned(),
+            requirements: Vec::new(),
+            confidence: 0.95,
+            as_deployed: false,
+            best_effort: false,
+        };
+        let started = self.started.unwrap_or_default();
+        let system = self.system.unwrap_or_default();
         let run = Run {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            verb: "import".to_owned(),
-            started: self.started.unwrap_or_default(),
-            start_ns: None,
+            command: self.command,
             state: match self.failed {
                 None => State::Finished,
                 Some(status) => State::Stopped(Ending::ExitStatus { status }),
             },
-            request: Request {
-                source: "unknown".to_owned(),
-                interval: Interval::Fixed {
-                    interval_ns: self.interval_ns.unwrap_or(0),
-                },
-                cpus: threads.iter().map(|thread| thread.cpu).collect(),
-                policy: self.policy.unwrap_or_else(|| "unknown".to_owned()),
-                priority: self.priority.unwrap_or(0),
-                duration_ns: None,
-                loops: None,
-                break_ns: None,
-                load: "unknown".to_owned(),
-                load_class: "unknown".to_owned(),
-                requirements: Vec::new(),
-                confidence: 0.95,
-                as_deployed: false,
-                best_effort: false,
-            },
-            placement: None,
-            system: self.system.unwrap_or_default(),
             demands: vec![Demand::stated(
                 Condition::Conditions {
                     tool: self.tool.name.clone(),
@@ -142,13 +138,7 @@ impl Foreign {
             )],
             measured_ns: self.measured_ns.unwrap_or(0),
             threads,
-            timeline: Timeline::default(),
-            loads: Vec::new(),
             events,
-            own_cost: OwnCost::default(),
-            analysis: None,
-            verdict: None,
-            explanation: None,
             imported: Some(Imported {
                 format: self.format.to_owned(),
                 resolution_ns: self.unit_ns,
@@ -159,15 +149,7 @@ impl Foreign {
                     .min(),
                 threads: stated,
             }),
-            merged: None,
-            blocks: None,
-            laboratory: None,
-            gaps: None,
-            cross_check: None,
-            watch: None,
-            stops: None,
-            command: self.command,
-            tool: self.tool,
+            ..Run::begun(self.tool, "import", started, request, system)
         };
         let mut run = punctual_record::validated(path, run)?;
         // The statistics take a histogram as whole.

@@ -8,11 +8,12 @@ use punctual_stats::verdict::{Outcome, RequirementResult};
 
 use super::xml::Xml;
 use crate::figures::Figures;
-use crate::{conditions, facts, watch};
-use punctual_record::{Demand, Event, Run, Standing, State};
+use crate::{conditions, facts, verdict, watch};
+use punctual_record::{Demand, Event, Judgement, Run, Standing, State};
 
 pub(super) fn write(run: &Run) -> String {
-    let cases = cases(run);
+    let judgement = Judgement::of(run);
+    let cases = cases(run, judgement.as_ref());
     let failures = cases
         .iter()
         .filter(|case| matches!(case.result, Found::Failure(..)))
@@ -73,8 +74,8 @@ pub(super) fn write(run: &Run) -> String {
     for case in &cases {
         case.write(&mut xml, &name, if case.timed { &time } else { "0" });
     }
-    if let Some(verdict) = &run.verdict {
-        xml.text("system-out", &[], &verdict.sentence);
+    if let Some(judgement) = &judgement {
+        xml.text("system-out", &[], &verdict::sentence(judgement));
     }
     xml.finish()
 }
@@ -159,17 +160,15 @@ impl Case {
     }
 }
 
-fn cases(run: &Run) -> Vec<Case> {
+fn cases(run: &Run, judgement: Option<&Judgement>) -> Vec<Case> {
     let mut cases = Vec::new();
-    match &run.verdict {
-        Some(verdict) => {
-            cases.extend(
-                verdict
-                    .requirements
-                    .iter()
-                    .map(|result| requirement(result, run)),
-            );
-            cases.extend(verdict.lengths.iter().map(|result| length(result, run)));
+    match judgement {
+        Some(judgement) => {
+            let verdict = &judgement.verdict;
+            let waking = verdict.requirements.iter();
+            cases.extend(waking.map(|result| requirement(result, judgement)));
+            let taking = verdict.lengths.iter();
+            cases.extend(taking.map(|result| length(result, judgement)));
         }
         None => cases.extend(run.request.requirements.iter().map(|requirement| Case {
             class: "requirement",
@@ -199,34 +198,33 @@ fn cases(run: &Run) -> Vec<Case> {
     cases
 }
 
-fn requirement(result: &RequirementResult, run: &Run) -> Case {
+fn requirement(result: &RequirementResult, judgement: &Judgement) -> Case {
     judged(
         result.requirement.to_string(),
         result.outcome,
-        &result.sentence,
-        run,
+        verdict::requirement(result, judgement),
+        judgement,
     )
 }
 
-fn length(result: &LengthResult, run: &Run) -> Case {
-    judged(result.required(), result.outcome, &result.sentence, run)
+fn length(result: &LengthResult, judgement: &Judgement) -> Case {
+    judged(
+        verdict::limit(result),
+        result.outcome,
+        verdict::length(result),
+        judgement,
+    )
 }
 
-fn judged(name: String, outcome: Outcome, sentence: &str, run: &Run) -> Case {
+fn judged(name: String, outcome: Outcome, sentence: String, judgement: &Judgement) -> Case {
     let word = outcome.word();
-    let sentence = sentence.to_owned();
-    let reasons = || {
-        run.verdict
-            .as_ref()
-            .map_or_else(String::new, |v| v.reasons.join("; "))
-    };
     Case {
         class: "requirement",
         name,
         result: match outcome {
             Outcome::Pass => Found::Good,
             Outcome::Fail | Outcome::Inconclusive => Found::Failure(word, sentence.clone()),
-            Outcome::Invalid => Found::Error(word, reasons()),
+            Outcome::Invalid => Found::Error(word, verdict::reasons(judgement).join("; ")),
         },
         output: sentence,
         timed: true,

@@ -180,7 +180,7 @@ pub(super) fn load(html: &mut Html, run: &Run) {
                 .iter()
                 .map(|(k, v)| format!("{k}={v}"))
                 .collect();
-            let state = match &load.failed {
+            let state = match conditions::failed(load) {
                 Some(why) => td_in("lost", format!("FAILED: {why}")),
                 None if load.work == 0 => td_in("lost", "did no work"),
                 None => match conditions::idle(load) {

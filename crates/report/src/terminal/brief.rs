@@ -12,6 +12,7 @@ use crate::figures::Figures;
 use crate::placement::placement;
 use crate::style::{Style, Tone, cut};
 use crate::{conditions, facts, statements, watch, words};
+use punctual_record::invalid::not_in_force;
 use punctual_record::{Event, Run};
 
 /// Lines of the summary.
@@ -160,7 +161,7 @@ fn short_facts(facts: &[statements::Fact], style: &Style, most: usize) -> Vec<St
 /// What a reader must know before any figure, the most severe first.
 fn problems(run: &Run, style: &Style) -> Vec<String> {
     let mut items: Vec<(Tone, String)> = Vec::new();
-    let demands: Vec<_> = statements::not_in_force(run).collect();
+    let demands: Vec<_> = not_in_force(run).collect();
     for (at, demand) in demands.iter().enumerate() {
         // One fix for several stands with the last of them.
         let again = demands[at + 1..].iter().any(|it| it.fix == demand.fix);

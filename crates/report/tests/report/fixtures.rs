@@ -5,12 +5,14 @@
 mod build;
 
 pub use build::*;
-use punctual_record::explanation::{Cause, Ledger};
+use punctual_record::Ledger;
+use punctual_record::explanation::Cause;
 use punctual_record::{
     Condition, Demand, Event, Fix, Gaps, Happening, Method, Run, Scheduling, State, Subject,
     Thread, Watched, analyse_record,
 };
 use punctual_stats::requirement::Requirement;
+use punctual_stats::verdict::Verdict;
 
 /// A well-tuned machine: 3.6 million samples on 4 CPUs within 100 µs.
 pub fn good() -> Run {
@@ -27,7 +29,6 @@ pub fn good() -> Run {
         samples: 900_000,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: vec![],
         latency: &latency,
     })
 }
@@ -59,7 +60,6 @@ pub fn laptop() -> Run {
                 limit_ns: 250_000,
             },
         ],
-        invalid: vec![],
         latency: &latency,
     });
     run.system.hostname = "laptop".into();
@@ -82,16 +82,11 @@ pub fn virtual_machine() -> Run {
             _ => base,
         }
     };
-    let reasons = [
-        "priority: requested fifo 80, found other on CPU 0-1",
-        "CPU 1, which is probed, was taken offline",
-    ];
     let mut run = make(&Spec {
         cpus: 2,
         samples: 60_000,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: reasons.map(str::to_owned).to_vec(),
         latency: &latency,
     });
     run.system.hostname = "ci-runner-3".into();
@@ -127,6 +122,7 @@ pub fn virtual_machine() -> Run {
     ));
     run.loads[1].failed = Some("fork: Resource temporarily unavailable".into());
     run.loads[1].rate = 0.0;
+    run.verdict = run.verdict.map(Verdict::invalidated);
     run
 }
 
@@ -137,7 +133,6 @@ pub fn no_samples() -> Run {
         samples: 0,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: vec![],
         latency: &|_, _, _| 0.0,
     });
     run.threads[1].error = Some("sched_setattr: Operation not permitted".into());
@@ -152,7 +147,6 @@ pub fn unfinished() -> Run {
         samples: 20_000,
         interval_ns: 1_000_000,
         requirements: vec![miss(100_000, 1e-4)],
-        invalid: vec![],
         latency: &latency,
     });
     run.state = State::Unfinished;
@@ -184,7 +178,6 @@ pub fn many(cpus: usize, samples: u64) -> Run {
         samples,
         interval_ns: 1_000_000,
         requirements: vec![miss(150_000, 1e-3)],
-        invalid: vec![],
         latency: &latency,
     });
     run.system.processor.online = (0..cpus).collect();
@@ -206,7 +199,6 @@ pub fn outlier() -> Run {
         samples: 300_000,
         interval_ns: 1_000_000,
         requirements: vec![Requirement::Max { limit_ns: 50_000 }],
-        invalid: vec![],
         latency: &latency,
     })
 }
@@ -219,7 +211,6 @@ pub fn milliseconds() -> Run {
         samples: 3_000,
         interval_ns: 100_000_000,
         requirements: vec![miss(50_000_000, 1e-2)],
-        invalid: vec![],
         latency: &latency,
     });
     run.request.source = "condvar".into();
@@ -234,7 +225,6 @@ pub fn hostile() -> Run {
         samples: 100_000,
         interval_ns: 50_000,
         requirements: vec![],
-        invalid: vec![],
         latency: &latency,
     });
     let evil = "<script>alert(1)</script>\"'`reboot`\u{1b}[31m&amp;";
@@ -325,7 +315,6 @@ pub fn gaps() -> Run {
         samples: 20_000,
         interval_ns: 1_000_000,
         requirements: vec![Requirement::Max { limit_ns: 500_000 }],
-        invalid: vec![],
         latency: &latency,
     });
     run.request.source = "hardware".to_owned();

@@ -1,5 +1,6 @@
 //! Values that are one of a few names.
 
+use std::error::Error;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -8,6 +9,7 @@ use clap::{Arg, Command};
 
 use super::super::units;
 use super::gaps::Probe;
+use super::values::ValueError;
 use super::{IntervalKind, IntervalWord};
 use crate::probe::kinds::{KINDS, Kind};
 use punctual_load::{KERNEL_PATHS_NAME, LoadClass, LoadSpec, UnknownClass, registry};
@@ -22,11 +24,14 @@ pub struct Listed<T> {
     names: fn() -> Vec<&'static str>,
 }
 
+/// What a parser says of a word.
+type Refused = Box<dyn Error + Send + Sync>;
+
 /// How a word is read.
 #[derive(Clone)]
 enum Reader<T> {
     /// By a parser that says itself what is expected.
-    Word(fn(&str) -> Result<T, String>),
+    Word(fn(&str) -> Result<T, Refused>),
     /// As one of the names, which are what is expected.
     Name(fn(&str) -> Option<T>),
 }
@@ -96,7 +101,7 @@ pub fn text(names: fn() -> Vec<&'static str>) -> Listed<String> {
 /// `--load` and the LOAD of `load`.
 pub fn load() -> Listed<LoadSpec> {
     Listed {
-        read: Reader::Word(|text| LoadSpec::parse(text).map_err(|error| error.to_string())),
+        read: Reader::Word(|text| Ok(LoadSpec::parse(text)?)),
         names: || [&["standard", "none", KERNEL_PATHS_NAME], &generators()[..]].concat(),
     }
 }
@@ -109,10 +114,7 @@ pub fn generators() -> Vec<&'static str> {
 /// `--load-class`.
 pub fn load_class() -> Listed<LoadClass> {
     Listed {
-        read: Reader::Word(|text| {
-            text.parse()
-                .map_err(|error: UnknownClass| error.to_string())
-        }),
+        read: Reader::Word(|text| Ok(text.parse()?)),
         names: || vec!["other", "batch", "idle"],
     }
 }
@@ -132,9 +134,9 @@ pub fn interval() -> Listed<IntervalWord> {
             "fixed" => Ok(IntervalWord::Kind(IntervalKind::Fixed)),
             "primes" => Ok(IntervalWord::Kind(IntervalKind::Primes)),
             _ if text.starts_with(|c: char| c.is_ascii_digit()) => {
-                units::interval(text).map(IntervalWord::Every)
+                Ok(IntervalWord::Every(units::interval(text)?))
             }
-            _ => Err("expected fixed, primes, or an interval such as 1000 or 250us".to_owned()),
+            _ => Err(ValueError::Interval.into()),
         }),
         names: || vec!["fixed", "primes"],
     }

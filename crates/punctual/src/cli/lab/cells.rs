@@ -16,7 +16,9 @@ use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
 use punctual_lab::observer::Observer;
 use punctual_lab::{CellPlan, LabError, Made};
-use punctual_record::lab::{CellFigures, CellVerdict, GuestTime, LabCell, LabVariant};
+use punctual_record::Judgement;
+use punctual_record::lab::{CellFigures, LabCell, LabVariant};
+use punctual_record::laboratory::GuestTime;
 use punctual_record::{Run, RunDirectory};
 use punctual_report::lab::label_of;
 use punctual_report::{formats, gnuplot, html, svg};
@@ -281,11 +283,7 @@ pub fn entry(cell: &Cell<'_>, outcome: &Outcome) -> LabCell {
         figures: made.and_then(figures),
         verdict: made
             .and_then(|made| made.run.as_ref())
-            .and_then(|run| run.verdict.as_ref())
-            .map(|verdict| CellVerdict {
-                outcome: verdict.outcome,
-                sentence: verdict.sentence.clone(),
-            }),
+            .and_then(Judgement::of),
         bills: made.map_or_else(Vec::new, |made| made.bills.clone()),
         no_bill: made.and_then(|made| made.no_bill.clone()),
         laboratory: made.map(|made| made.laboratory.clone()),

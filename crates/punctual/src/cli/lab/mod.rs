@@ -295,8 +295,7 @@ fn save(directory: &RunDirectory, lab: &Lab) -> Result<(), Failure> {
 
 fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {
     if flags.json {
-        let text = serde_json::to_string_pretty(lab).unwrap_or_default();
-        out::print(&(text + "\n"));
+        out::print(&punctual_report::summary_json::of_lab(lab));
         return;
     }
     if program {

@@ -17,7 +17,8 @@ use punctual_lab::cell::Work;
 use punctual_lab::kernel::Kernel;
 use punctual_lab::{CellPlan, Made, Qemu};
 use punctual_record::Run;
-use punctual_record::lab::{GuestTime, Laboratory, is_lab, read_lab};
+use punctual_record::lab::{is_lab, read_lab};
+use punctual_record::laboratory::{GuestTime, Laboratory};
 use punctual_report::lab::{self as report, label_of};
 
 /// The host's time that one machine may take.
@@ -171,7 +172,8 @@ fn again<'a>(record: &Before, qemu: &'a Qemu, kernels: &'a [Kernel]) -> Result<C
 /// Whether both are the same, and what to say.
 fn judge(record: &Before, made: &Made) -> (bool, String) {
     let (old, new) = (&record.laboratory.fingerprint, &made.laboratory.fingerprint);
-    let others = old.differs_in(new);
+    let others = old.differs_in(new).into_iter().map(report::dependency);
+    let others: Vec<&str> = others.collect();
     let origin = if others.is_empty() {
         String::new()
     } else {

@@ -9,7 +9,7 @@ use crate::conduct::compose::{empty, thread_of};
 use crate::probe::tally::Tally;
 use crate::system::Policy;
 use crate::system::demands::{rt_throttling, stated_of_machine};
-use punctual_record::evidence::unwoken;
+use punctual_record::invalid::unwoken;
 use punctual_record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
 use punctual_record::{Demand, Faults, Happening, Interval, Request, Run, SystemState, Thread};
 use punctual_report::live::LiveRow;

@@ -12,10 +12,10 @@ use punctual_rt::sys::task::scheduling;
 use super::Probe;
 use crate::system::cgroup;
 use crate::system::root::{Reader, Root, decimal};
-use crate::system::stat::Stat;
 use crate::system::thread::{Policy, affinity};
 use crate::system::{online, stolen};
 use punctual_record::event::{Event, Happening, RealTimeBound};
+use punctual_record::proc_stat::Stat;
 
 mod quota;
 mod window;

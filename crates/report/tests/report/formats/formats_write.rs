@@ -26,7 +26,7 @@ fn names_are_words_of_the_command_line() {
     }
     let error = "hdf5".parse::<Format>().unwrap_err();
     assert_eq!(
-        error,
+        error.to_string(),
         "accepted are cyclictest, rt-tests-json, jitterdebugger, junit, openmetrics, prometheus, csv"
     );
 }
@@ -188,7 +188,7 @@ fn check_text(text: &str) {
     for piece in text.split('&').skip(1) {
         let entity = piece.split(';').next().unwrap();
         assert!(
-            ["amp", "lt", "gt", "quot", "#9", "#10", "#13"].contains(&entity),
+            ["amp", "lt", "gt", "quot", "#39", "#9", "#10", "#13"].contains(&entity),
             "&{entity}"
         );
     }
@@ -384,7 +384,7 @@ fn openmetrics_keeps_its_rules() {
     assert_eq!(ending("punctual_verdict=\"PASS\"}"), [1.0]);
     assert_eq!(ending("punctual_verdict=\"FAIL\"}"), [0.0]);
     assert!(
-        text.contains("host=\"bench <&\\\"'> \\\\   host\""),
+        text.contains("host=\"bench <&\\\"'> \\\\ ? host\""),
         "{text}"
     );
     let sum: f64 = samples

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord, SparseHistogram};
 
-use super::{
-    Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes, wait,
+use super::explanation::{
+    Bill, Cause, Explanation, GroupLimit, Ranked, Stage, StageHistogram, StageTimes, add_waits,
 };
 
-/// Waits beyond [`wait::Wait::KINDS`].
+/// Waits beyond [`Wait::KINDS`](super::explanation::Wait::KINDS).
 pub const MORE_WAITS: &str = "waits of more kinds (thread, system call, waker) than are kept";
 
 /// The account of a run, kept while it goes. Its memory is bounded whatever comes.
@@ -164,7 +164,7 @@ impl Ledger {
         for bill in &other.bills {
             self.keep(bill);
         }
-        if !wait::add_up(&mut self.totals.waits, &other.waits, before) {
+        if !add_waits(&mut self.totals.waits, &other.waits, before) {
             self.add_missing(MORE_WAITS);
         }
     }
@@ -253,8 +253,8 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::BillRow;
+    use crate::bounds::Extent;
     use crate::explanation::check;
-    use crate::validate::Extent;
 
     fn bill(latency_ns: u64, parts: &[(Cause, u64)]) -> Bill {
         let rows = parts.iter().map(|(cause, ns)| BillRow {

@@ -2,9 +2,9 @@
 
 use punctual_stats::format::{count, duration};
 
-use crate::cpus::cpu_list;
-use crate::event::{Ending, Event, Gone, Halted, Happening, RealTimeBound, Throttling};
-use crate::stops::StopCause;
+use punctual_record::StopCause;
+use punctual_record::cpus::cpu_list;
+use punctual_record::event::{Ending, Event, Gone, Halted, Happening, RealTimeBound, Throttling};
 
 use super::scheduling;
 

@@ -2,11 +2,11 @@
 
 use punctual_stats::format::duration;
 
-use crate::condition::{
+use punctual_record::condition::{
     Astray, Competitor, Condition, Demand, FoundScheduling, IdleBoundError, Scheduling, Standing,
     Target,
 };
-use crate::cpus::cpu_list;
+use punctual_record::cpus::cpu_list;
 
 /// Threads that are named one by one.
 const NAMED: usize = 8;

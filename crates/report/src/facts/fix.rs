@@ -1,7 +1,7 @@
 //! What a person can do about a condition: commands that can be run as they stand.
 
-use crate::condition::Fix;
-use crate::cpus::cpu_list;
+use punctual_record::condition::Fix;
+use punctual_record::cpus::cpu_list;
 
 /// The file that the advice about limits writes, always whole: advice that was followed before
 /// is not undone by the next.
