@@ -1,4 +1,4 @@
-# Sourced by the other scripts: words for the user, administrator's rights, and
+# Sourced by the other scripts: messages, administrator's rights, and
 # the Rust toolchain.
 # shellcheck shell=bash disable=SC2034
 
@@ -6,24 +6,24 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() { printf '%s\n' "$*" >&2; }
 
-# One line that says what to do, and the end.
+# Prints one line that says what to do, and exits.
 give_up() {
     say "make: $*"
     exit 1
 }
 
-# How a command is run as root: nothing to add, sudo, or not at all.
+# How to run a command as root: with nothing, with sudo, or not at all.
 as_root=()
 may_be_root() {
     as_root=()
     [ "$(id -u)" -eq 0 ] && return 0
     command -v sudo >/dev/null || return 1
     as_root=(sudo)
-    # A password can be asked for on a terminal only.
+    # A password can be entered on a terminal only.
     sudo -n true 2>/dev/null || { [ -t 0 ] && [ -t 2 ]; }
 }
 
-# The user whose checkout this is, where it isn't who runs us: `sudo make`.
+# The owner of the checkout, if another user runs us: `sudo make`.
 owner() {
     if [ "$(id -u)" -eq 0 ] && [ "${SUDO_UID:-0}" -ne 0 ] &&
         [ "$(stat -c %u "$root")" -eq "$SUDO_UID" ]; then
@@ -31,7 +31,7 @@ owner() {
     fi
 }
 
-# Runs a command as that user, so that no file of root's is left in the tree.
+# Runs a command as that user, so that no file of root is left in the tree.
 as_owner() {
     local user home
     user=$(owner)
@@ -43,7 +43,7 @@ as_owner() {
     runuser -u "$user" -- env -u SUDO_UID -u CARGO -u CARGO_HOME -u RUSTUP_HOME HOME="$home" "$@"
 }
 
-# Where cargo puts things.
+# Cargo's target directory.
 target=${CARGO_TARGET_DIR:-target}
 
 # The oldest Rust that Cargo.toml accepts.
@@ -52,7 +52,7 @@ rust_version() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml"; }
 # at_least WANTED FOUND: compares dotted versions.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
-# The version that a cargo or rustc tells of itself; nothing where it can't run.
+# The version that a cargo or rustc reports; empty if it can't run.
 version_of() { (cd "$root" && "$1" --version 2>/dev/null) | awk 'NR == 1 { print $2 }'; }
 
 # Every cargo that this machine may have, with its compiler, best first. Ubuntu's
@@ -73,7 +73,7 @@ cargo_candidates() {
 }
 
 # Sets `cargo` to one that is new enough, and exports what it needs. Otherwise
-# `rust_found` tells what was there.
+# `rust_found` lists what was found.
 rust_found=
 find_cargo() {
     local path compiler wanted version compiled
@@ -90,7 +90,7 @@ find_cargo() {
             rust_found=${rust_found:-"cargo $version ($path) has no rustc"}
         elif at_least "$wanted" "$version" && at_least "$wanted" "$compiled"; then
             cargo=$path
-            # Its rustc and its other parts are beside it.
+            # Its rustc and its other parts are in the same directory.
             [[ $path == /usr/bin/* ]] || export PATH="${path%/*}:$PATH"
             if [ "$compiler" != rustc ]; then export RUSTC=$compiler; fi
             return 0

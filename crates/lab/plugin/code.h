@@ -1,6 +1,6 @@
 /*
- * What an instruction of x86-64 can do, as far as the observer has to know: by its bytes alone.
- * Of what it doesn't know it supposes the most.
+ * What an instruction of x86-64 can do, as far as the observer needs it, from its bytes.
+ * An unknown instruction counts as able to do everything.
  */
 #ifndef CODE_H
 #define CODE_H
@@ -18,8 +18,8 @@ static inline int reads_clock(const uint8_t *code, size_t size)
            (size == 3 && !memcmp(code, "\x0f\x01\xf9", 3));
 }
 
-/* Whether it is one of the usual instructions that work on registers alone: what comes after it in its
-   block is sure to be reached. Of those that it doesn't know it says no. */
+/* Whether it is a common instruction that only uses registers, so that the next one in its
+   block is always reached. False for unknown instructions. */
 static inline int stays(const uint8_t *code, size_t size)
 {
     const uint8_t *end = code + size;
@@ -33,7 +33,7 @@ static inline int stays(const uint8_t *code, size_t size)
     if (code >= end)
         return 0;
     uint8_t op = *code;
-    /* The operand byte, where there is one. */
+    /* The operand byte, if there is one. */
     int registers = code + 1 < end && code[1] >= 0xc0;
     int group = code + 1 < end ? code[1] >> 3 & 7 : 0;
     if (two_bytes)
@@ -54,7 +54,7 @@ static inline int stays(const uint8_t *code, size_t size)
         default:
             return 0;
         }
-    if (op < 0x40) /* add, or, adc, sbb, and, sub, xor, cmp: with an operand, or of the accumulator */
+    if (op < 0x40) /* add, or, adc, sbb, and, sub, xor, cmp: with an operand, or on the accumulator */
         return (op & 7) < 4 ? registers : (op & 7) < 6;
     switch (op) {
     case 0x70 ... 0x7f: /* jcc */
@@ -64,14 +64,14 @@ static inline int stays(const uint8_t *code, size_t size)
     case 0x99:          /* cdq */
     case 0xa8:          /* test */
     case 0xa9:
-    case 0xb0 ... 0xbf: /* mov of a number */
+    case 0xb0 ... 0xbf: /* mov of an immediate */
     case 0xe9:          /* jmp */
     case 0xeb:
         return 1;
     case 0x63: /* movsxd */
     case 0x69: /* imul */
     case 0x6b:
-    case 0x80: /* add and so on, of a number */
+    case 0x80: /* add and so on, with an immediate */
     case 0x81:
     case 0x83:
     case 0x84: /* test */
@@ -84,7 +84,7 @@ static inline int stays(const uint8_t *code, size_t size)
     case 0xc1:
     case 0xd0 ... 0xd3:
         return registers;
-    case 0xc6: /* mov of a number; transactions have the others */
+    case 0xc6: /* mov of an immediate; the others are transactions */
     case 0xc7:
         return registers && group == 0;
     case 0xf6: /* test, not, neg, mul; divisions fault */
@@ -98,10 +98,10 @@ static inline int stays(const uint8_t *code, size_t size)
     }
 }
 
-/* How an instruction may end otherwise than by going on to the one behind it. */
+/* How an instruction may end other than by continuing with the next one. */
 struct way {
-    unsigned accesses; /* to memory, for its data: any of them may fault */
-    int leads_away;    /* the instruction after it is elsewhere, on a page that may be missing */
+    unsigned accesses; /* to memory, for its data: each of them may fault */
+    int leads_away;    /* the next instruction is elsewhere, on a page that may be missing */
 };
 
 static inline struct way way_of(const uint8_t *code, size_t size)
@@ -120,7 +120,7 @@ static inline struct way way_of(const uint8_t *code, size_t size)
     case 0xe0 ... 0xe3: /* loop, jrcxz */
     case 0xe9:          /* jmp */
     case 0xeb:
-    case 0xcf: /* iret: where it goes to is missing, not where it comes from */
+    case 0xcf: /* iret: its target may be missing, not its own page */
         return away;
     case 0xc2: /* ret */
     case 0xc3:
@@ -131,7 +131,7 @@ static inline struct way way_of(const uint8_t *code, size_t size)
             return away;
         break;
     case 0xff:
-        if ((next >> 3 & 7) == 2) /* call: where to, and where from */
+        if ((next >> 3 & 7) == 2) /* call: the target and the return address */
             return registers ? away_by_memory : (struct way){ 2, 1 };
         if ((next >> 3 & 7) == 4) /* jmp */
             return registers ? away : away_by_memory;

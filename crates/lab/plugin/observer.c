@@ -1,23 +1,23 @@
 /*
- * The laboratory's observer: a plugin of QEMU's translator that sees each block of guest code
- * as it is executed, and says afterwards what ran before the latest wake-ups.
+ * The laboratory's observer: a plugin for QEMU's TCG that records each block of guest code
+ * that is executed, and reports afterwards what ran before the latest wake-ups.
  *
- * The guest can't notice it: it reads no guest state and writes none, and virtual time counts
- * the guest's instructions alone. What it costs is host time.
+ * The guest can't detect it: it reads and writes no guest state, and virtual time counts
+ * only the guest's instructions. Its cost is host time.
  *
  * A program in the guest marks each wake-up with one instruction that does nothing (MARK, below).
  * From the first mark on, the executed blocks are kept in order, each with the number of instructions
- * executed before it: these are counted within a block too, wherever it may be left in its middle, by a
- * fault or a device. At a mark that ends one of the latest wake-ups so far, the blocks since the mark
- * before are copied. All is written when QEMU ends.
+ * executed before it: these are counted within a block too, so that it is right when a fault or a device
+ * leaves a block in its middle. At a mark that ends one of the latest wake-ups so far, the blocks since the
+ * previous mark are copied. Everything is written when QEMU ends.
  *
- * Arguments: out=FILE; keep=COUNT of the latest wake-ups, with period=INSTRUCTIONS to tell which those
- * are; or at=MARK, once for each wake-up that is wanted; fault=ADDRESS of the kernel's entry for page
+ * Arguments: out=FILE; keep=COUNT of the latest wake-ups, with period=INSTRUCTIONS to determine which these
+ * are; or at=MARK, once for each requested wake-up; fault=ADDRESS of the kernel's entry for page
  * faults.
  *
- * QEMU's interface for plugins is declared here as its documentation has it (docs/devel/tcg-plugins,
+ * QEMU's interface for plugins is declared here according to its documentation (docs/devel/tcg-plugins,
  * "API"): distributions don't install the header. Only functions that are the same from interface
- * version 1 (QEMU 6.0) to version 7 are used, but for those that say below how they differ.
+ * version 1 (QEMU 6.0) to version 7 are used, except where noted below.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -27,13 +27,13 @@
 
 #include "code.h"
 
-/* --- What QEMU gives ------------------------------------------------------------------------ */
+/* --- QEMU's interface ------------------------------------------------------------------------ */
 
 typedef uint64_t plugin_id;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 
-/* The part of qemu_info_t that has never moved. */
+/* The part of qemu_info_t that is the same in all versions. */
 struct info {
     const char *target_name;
     struct {
@@ -56,15 +56,15 @@ uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
-/* Up to version 2 it takes the instruction alone and gives a pointer to its bytes; from 3 on it
-   copies them to where it is told. Called in this way it does the one or the other. */
+/* Up to version 2 it takes only the instruction and returns a pointer to its bytes; from 3 on it
+   copies them to the given buffer. This call works with both. */
 uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
-/* Clears what the plugin asked for and throws all translations away, then calls back: up to version 6
-   with the plugin's id and without a third argument, from 7 on with that argument alone. Given the id
-   there too, the callback gets it either way. */
+/* Removes the plugin's callbacks and discards all translations, then calls back: up to version 6
+   with the plugin's id and without a third argument, from 7 on with only that argument. With the id
+   as the argument, the callback gets the id in both cases. */
 void qemu_plugin_reset(plugin_id, void (*)(plugin_id), void *);
 
-/* Adding without a call: the first until version 2, the others from then on. */
+/* Adding without a call: the first up to version 2, the others from 3 on. */
 struct qemu_plugin_scoreboard;
 struct counter {
     struct qemu_plugin_scoreboard *score;
@@ -84,8 +84,8 @@ OPTIONAL void qemu_plugin_register_vcpu_mem_inline_per_vcpu(struct qemu_plugin_i
 OPTIONAL struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t);
 OPTIONAL void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned);
 
-/* QEMU refuses a version that it doesn't know. Who writes this file out for a QEMU that wants another
-   one changes the number, which stands behind a word that is nowhere else. */
+/* QEMU refuses an unknown version. The program that writes this file for a QEMU with another version
+   changes the number, which follows a word that occurs nowhere else. */
 __attribute__((used)) static struct {
     char word[12];
     int version;
@@ -93,20 +93,20 @@ __attribute__((used)) static struct {
 __asm__(".globl qemu_plugin_version\n"
         ".set qemu_plugin_version, observer_version + 12\n");
 
-/* --- What is kept --------------------------------------------------------------------------- */
+/* --- State ---------------------------------------------------------------------------------- */
 
-/* nopl 0x746b7570(%rax,%rax,1): no compiler makes it. crates/rt has the same bytes. */
+/* nopl 0x746b7570(%rax,%rax,1): no compiler generates it. crates/rt has the same bytes. */
 static const uint8_t MARK[8] = { 0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74 };
 
-/* Of a block; who reads the file knows the first alone. */
+/* Flags of a block; a reader of the file knows only the first. */
 enum {
-    READS_CLOCK = 1, /* its last instruction does */
-    FAULT = 2,       /* the kernel takes page faults there */
-    EDGE = 4,        /* its last instruction may be none of it: see on_new_block */
+    READS_CLOCK = 1, /* its last instruction reads the clock */
+    FAULT = 2,       /* it is the kernel's entry for page faults */
+    EDGE = 4,        /* its last instruction may not belong to it: see on_new_block */
     TOUCHES = 8,     /* its last instruction has an access to memory that may fault, ... */
     TWICE = 16,      /* ... or two, ... */
-    ASK = 32,        /* ... and so may what comes after it: the accesses tell which it was */
-    ASK_BEFORE = 64, /* the same of the instruction before the last */
+    ASK = 32,        /* ... and so may what follows it: the accesses show which it was */
+    ASK_BEFORE = 64, /* the same for the second-to-last instruction */
 };
 
 struct block {
@@ -115,9 +115,9 @@ struct block {
     uint32_t flags;
 };
 
-#define KERNEL (UINT64_C(1) << 63) /* its addresses lie above */
+#define KERNEL (UINT64_C(1) << 63) /* its addresses are above */
 
-/* One block on its way: which, and the lower half of the count before it. */
+/* An executed block: which, and the lower half of the count before it. */
 struct step {
     uint32_t block;
     uint32_t before;
@@ -135,34 +135,34 @@ struct kept {
 #define RING (UINT64_C(1) << 22) /* 32 MiB */
 #define MOST_MARKS (UINT64_C(1) << 22)
 #define MOST_KEPT 16
-#define RECENT 16 /* wake-ups that one is held against */
+#define RECENT 16 /* wake-ups that a wake-up is compared with */
 
 static int api;
 static const char *out;
 static uint64_t period;
 static uint64_t keep = 8;
 
-static uint64_t fault; /* where the kernel takes page faults */
+static uint64_t fault; /* the kernel's entry for page faults */
 
 static struct block *blocks;
 static uint64_t block_count, block_room;
 
 static struct step *ring;
 static uint64_t executed;      /* blocks, since the first mark */
-/* Executed since the first mark, this one included; and behind it the accesses to memory by last
-   instructions of blocks, those of the one before it in the upper half. */
+/* Executed since the first mark, including this one; next to it the memory accesses of the last
+   instructions of blocks, those of the second-to-last in the upper half. */
 static uint64_t *instructions;
-static uint64_t touched_before; /* the block that was last entered, if it is one to ask of */
+static uint64_t touched_before; /* the block that was last entered, if its accesses matter */
 static struct qemu_plugin_scoreboard *score;
 static int begun;
 
 static uint64_t *marks;
 static uint64_t mark_count, mark_room;
 static uint64_t executed_at_mark;
-/* The first wake-up of those that follow each other without a longer pause. */
+/* The first of the wake-ups that follow each other without a longer pause. */
 static uint64_t since;
 
-static uint64_t wanted[MOST_KEPT]; /* in these marks alone, if there are any */
+static uint64_t wanted[MOST_KEPT]; /* only these marks, if there are any */
 static uint64_t wanted_count;
 
 static struct kept kept[MOST_KEPT];
@@ -182,9 +182,9 @@ static void *grown(void *old, uint64_t *room, size_t each)
 
 /* --- While the guest runs ------------------------------------------------------------------- */
 
-/* Whether the page fault after this step was one of its last instruction and not of what comes next.
-   That instruction has been counted, and is again when it is tried once more: in virtual time the
-   first time is none. */
+/* Whether the page fault after this step was caused by its last instruction, not by what follows.
+   That instruction has been counted, and is counted again when it is retried: in virtual time the
+   first attempt does not count. */
 static int faulted_within(const struct step *step)
 {
     const struct block *block = &blocks[step->block];
@@ -212,9 +212,9 @@ static void on_block(unsigned vcpu, void *data)
         (struct step){ index, (uint32_t)*instructions };
 }
 
-/* How late the wake-up at this mark was: later in its period than the earliest of the latest ones, or
-   since the mark before it where that is longer ago than a period. Where no period is known, how long
-   after the mark before. */
+/* How late the wake-up at this mark was: compared with the earliest of the recent ones in its period, or
+   since the previous mark if that is longer ago than a period. If no period is known, how long
+   after the previous mark. */
 static uint64_t lateness_of(uint64_t mark)
 {
     uint64_t now = marks[mark], apart = now - marks[mark - 1];
@@ -231,7 +231,7 @@ static uint64_t lateness_of(uint64_t mark)
     return latest;
 }
 
-/* The slot for a mark so late, or none. */
+/* The slot for a mark that is this late, or null. */
 static struct kept *slot_for(uint64_t mark, uint64_t lateness)
 {
     if (wanted_count) {
@@ -279,9 +279,9 @@ static void on_mark(unsigned vcpu, void *data)
     if (mark_count == mark_room)
         marks = grown(marks, &mark_room, sizeof *marks);
     if (!begun) {
-        /* Boot and loads until here went at full speed; from here on all is counted. */
+        /* Boot and loads ran at full speed until here; from here on everything is counted. */
         begun = 1;
-        /* Not before: while plugins are installed there is no processor yet, and QEMU says so by dying. */
+        /* Not earlier: while plugins are installed there is no processor yet, and QEMU aborts. */
         if (score)
             instructions = qemu_plugin_scoreboard_find(score, 0);
         marks[mark_count++] = 0;
@@ -330,12 +330,12 @@ static struct way way_at(const struct qemu_plugin_tb *tb, size_t place)
     return way_of(code, bytes_of(insn, code, sizeof code));
 }
 
-/* What tells, after a page fault, whether it was this block's. */
+/* The flags that show, after a page fault, whether this block caused it. */
 static uint32_t tells(const struct qemu_plugin_tb *tb, size_t length, int edge)
 {
     struct way last = way_at(tb, length - 1);
     uint32_t flags = last.accesses > 1 ? TOUCHES | TWICE : last.accesses ? TOUCHES : 0;
-    /* The kernel's own code is always there. */
+    /* The kernel's own code is always present. */
     if (qemu_plugin_tb_vaddr(tb) & KERNEL)
         return flags;
     if (edge)
@@ -351,9 +351,9 @@ static uint32_t tells(const struct qemu_plugin_tb *tb, size_t length, int edge)
     return flags;
 }
 
-/* Up to QEMU 8.1 a block is told to have one instruction more than it has where that one didn't end
-   on the block's page: it is begun, and taken out again together with whatever a plugin asked for
-   at it. So nothing may hang on an instruction that may be such a one, but its own count. */
+/* Up to QEMU 8.1 a block is reported with one instruction too many if that one didn't end
+   on the block's page: its translation is begun, and removed again together with a plugin's requests
+   for it. So nothing but its own count may be attached to an instruction that may be such a one. */
 static int at_edge(const struct qemu_plugin_tb *tb, size_t length)
 {
     uint64_t last = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, length - 1));
@@ -382,7 +382,7 @@ static void on_new_block(plugin_id id, struct qemu_plugin_tb *tb)
         if (mark)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, NO_REGISTERS,
                                                    (void *)(uintptr_t)id);
-        /* With virtual time each ends its block. */
+        /* With virtual time each of these ends its block. */
         if (i == length - 1 && reads_clock(code, size))
             flags |= READS_CLOCK;
     }
@@ -407,7 +407,7 @@ static int put(FILE *to, const void *what, size_t each, uint64_t count)
     return count == 0 || fwrite(what, each, count, to) == count;
 }
 
-/* From version 7 on it gets the data alone: it needs neither. */
+/* From version 7 on it gets only the data, and needs neither. */
 static void at_exit(plugin_id id, void *data)
 {
     (void)id;

@@ -1,4 +1,4 @@
-//! Feeds synthetic samples through rings and collector, and says what that took.
+//! Feeds synthetic samples through rings and collector, and prints the cost.
 //! `cargo xtask bench` runs it: `bench_collector SAMPLES CPUS`.
 #![allow(
     clippy::print_stdout,
@@ -28,11 +28,11 @@ struct Probe {
 }
 
 impl Probe {
-    /// As many cycles as the collector finds after one of its naps at 1 kHz.
+    /// Pushes as many cycles as the collector finds after one of its pauses at 1 kHz.
     fn go_on(&mut self, cycles: u64, drawn: &[u64]) {
         for _ in 0..cycles {
             self.state = self.state.wrapping_mul(6_364_136_223_846_793_005) | 1;
-            // A slow drift keeps new peaks coming, however long the run.
+            // A slow drift keeps causing new peaks, however long the run is.
             let drift = self.asked_ns >> 38;
             let latency_ns = drawn[(self.state >> 48) as usize] + drift;
             let missed = latency_ns / INTERVAL_NS;
@@ -92,7 +92,7 @@ fn main() {
 }
 
 /// Most wake-ups about 5 us, some of tens, one in 2,000 beyond the deadline, and
-/// now and then one that misses a period.
+/// now and then one that skips a period.
 fn latencies() -> Vec<u64> {
     let mut state = 1u64;
     let mut next = || {

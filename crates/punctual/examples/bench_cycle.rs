@@ -1,7 +1,7 @@
-//! Counts the user-space instructions of a cycle, one by one: the processor stops after each of
-//! them (ptrace), in a child that runs the probe's loop, and in one that runs the collector.
+//! Counts the user-space instructions of a cycle, one by one: with ptrace, the processor stops after
+//! each of them, in a child that runs the probe's loop, and in one that runs the collector.
 //!
-//! What is counted depends on nothing else that the machine does. `cargo xtask bench` runs it.
+//! The counts do not depend on anything else on the machine. `cargo xtask bench` runs it.
 #![allow(unsafe_code, reason = "an example calls the C library")]
 #![allow(
     clippy::print_stdout,
@@ -45,22 +45,22 @@ mod counted {
 
     /// Cycles of the probe that are counted.
     const CYCLES: u64 = 24;
-    /// Long enough for a cycle that stops after each instruction, also on a busy machine.
+    /// Long enough for a cycle that stops after each instruction, even on a busy machine.
     const SLOW_NS: u64 = 20_000_000;
-    /// The collector's samples are as far apart: those of two naps of it are counted at once.
+    /// The interval of the collector's samples: those of two pauses of it are counted at once.
     const INTERVAL_NS: u64 = 500_000;
     const DEADLINE_NS: u64 = 100_000;
     const PEAKS: usize = 4096;
-    /// Samples of one nap.
+    /// Samples of one pause.
     const BATCH: u64 = 200;
-    /// Samples that are collected before any instruction is counted: the first of a run are
-    /// peaks, all of them.
+    /// Samples that are collected before instructions are counted: all of the first samples of a
+    /// run are peaks.
     const BEFORE: u64 = 50_000;
     /// Samples whose collection is counted.
     const COUNTED: u64 = 50_000;
-    /// What the stops' watch hasn't looked at yet.
+    /// How far back the stops' watch hasn't checked yet.
     const UNSETTLED_NS: u64 = 12_500_000;
-    /// The bytes of `mark_woken`: they end a cycle, and a collection.
+    /// The bytes of `mark_woken`, which ends a cycle, and a collection.
     const MARK: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x70, 0x75, 0x6b, 0x74];
 
     /// Instructions of the program itself, and of the kernel's code in its memory (vDSO).
@@ -73,7 +73,7 @@ mod counted {
     pub fn print() -> Result<(), String> {
         let of_cycles = counts_of(probe, CYCLES)?;
         let mut frequent: BTreeMap<Count, u64> = BTreeMap::new();
-        // The first begins before the loop.
+        // The first one begins before the loop.
         for count in of_cycles.iter().skip(1) {
             *frequent.entry(*count).or_default() += 1;
         }
@@ -88,7 +88,7 @@ mod counted {
         Ok(())
     }
 
-    /// The loop as a run has it, but for its interval.
+    /// The loop as in a run, except for its interval.
     fn probe() {
         let (mut producer, _consumer) = ring(1024);
         let schedule = Schedule::new(now_ns(), Fixed(SLOW_NS));
@@ -117,10 +117,10 @@ mod counted {
         }
     }
 
-    /// Samples as they come from one CPU, collected after each nap.
+    /// Samples as they arrive from one CPU, collected after each pause.
     fn collector() {
         let (mut producer, consumer) = ring(Collector::ring_capacity(INTERVAL_NS));
-        // In the past, so that nobody seems to be silent.
+        // In the past, so that no thread counts as silent.
         let start_ns = now_ns();
         let tally = Tally::new(
             start_ns,
@@ -154,7 +154,7 @@ mod counted {
         }
     }
 
-    /// Most of 5 us, some of tens, a few beyond the deadline.
+    /// Most about 5 us, some of tens, a few beyond the deadline.
     fn latency_ns(state: &mut u64) -> i64 {
         let mut next = || {
             *state ^= *state << 13;
@@ -169,30 +169,30 @@ mod counted {
         }
     }
 
-    /// From here on the parent counts.
+    /// The parent counts from here on.
     fn stop() {
-        // SAFETY: takes no pointers.
+        // SAFETY: raise takes an integer and no pointer.
         unsafe { libc::raise(libc::SIGSTOP) };
     }
 
-    /// Has a child do this, and counts from each of its stops to the next mark, and on from mark
-    /// to mark, so many times.
+    /// Runs `work` in a child, and counts instructions from each of its stops to the next mark, and
+    /// then from mark to mark, this many times.
     fn counts_of(work: fn(), times: u64) -> Result<Vec<Count>, String> {
         let vdso = vdso().ok_or("the kernel has hidden its vDSO")?;
-        // SAFETY: this process has one thread, so the child may do whatever it may.
+        // SAFETY: this process has one thread, so the child may call any function.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: takes no pointers that the kernel would follow.
+            // SAFETY: PTRACE_TRACEME ignores its pointers.
             unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
             work();
-            // SAFETY: ends the child without what the parent has to do at its end.
+            // SAFETY: _exit ends the child without running the parent's exit handlers.
             unsafe { libc::_exit(0) };
         }
         if child < 0 {
             return Err(format!("no process: {}", io::Error::last_os_error()));
         }
         let counts = follow(child, &vdso, times);
-        // SAFETY: takes no pointers; the child is ours and not waited for unless it has ended.
+        // SAFETY: kill takes two integers; our child is not reaped before it has ended.
         unsafe { libc::kill(child, libc::SIGKILL) };
         counts
     }
@@ -200,11 +200,11 @@ mod counted {
     fn follow(child: libc::pid_t, vdso: &Range<u64>, times: u64) -> Result<Vec<Count>, String> {
         let mut counts = Vec::new();
         let mut count = Count::default();
-        // Marks to come until the child goes on at full speed.
+        // Remaining marks until the child continues at full speed.
         let mut left = 0;
         loop {
             let mut status = 0;
-            // SAFETY: `status` is live and writable.
+            // SAFETY: `status` is a valid int that outlives the call.
             if unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
                 return Err(format!("waitpid: {}", io::Error::last_os_error()));
             }
@@ -237,17 +237,17 @@ mod counted {
                 0 => libc::PTRACE_CONT,
                 _ => libc::PTRACE_SINGLESTEP,
             };
-            // SAFETY: the child is stopped; no signal is handed on.
+            // SAFETY: the child is stopped; the request passes no signal and no pointer.
             if unsafe { libc::ptrace(go_on, child, 0, 0) } != 0 {
                 return Err(format!("ptrace: {}", io::Error::last_os_error()));
             }
         }
     }
 
-    /// The instruction that a stopped process executes next.
+    /// The next instruction of a stopped process.
     fn instruction_of(child: libc::pid_t) -> Result<u64, String> {
         let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
-        // SAFETY: the kernel writes the whole structure, which is live.
+        // SAFETY: the kernel writes the whole structure, which outlives the call.
         let done = unsafe { libc::ptrace(libc::PTRACE_GETREGS, child, 0, registers.as_mut_ptr()) };
         if done != 0 {
             return Err(format!("ptrace: {}", io::Error::last_os_error()));
@@ -256,7 +256,7 @@ mod counted {
         Ok(unsafe { registers.assume_init() }.rip)
     }
 
-    /// Where the kernel's code lies in the memory of this process.
+    /// The address range of the vDSO in this process.
     fn vdso() -> Option<Range<u64>> {
         let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
         let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;

@@ -1,4 +1,4 @@
-//! Makes many runs out of one, each with figures of its own: as many histograms as
+//! Makes many runs from one, each with different figures: as many histograms as
 //! runs, and peaks as full as a long run's. `cargo xtask bench` times their merge:
 //! `bench_runs RUN DIRECTORY COUNT`.
 #![allow(
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let run = varied(&model, number, &mut state);
         let place = Path::new(directory).join(format!("run-{number:04}"));
         std::fs::create_dir(&place)?;
-        // Not brought to the disk one by one: what is timed is reading.
+        // Not synced one by one: only reading is timed.
         std::fs::write(place.join("run.json"), serde_json::to_vec(&run)?)?;
     }
     Ok(())
@@ -63,7 +63,7 @@ fn varied(model: &Run, number: u64, state: &mut u64) -> Run {
         thread.measured_ns = CYCLES * INTERVAL_NS;
         (thread.late, thread.missed, thread.lost, thread.early) = (0, 0, 0, 0);
     }
-    // A run is known by when it was begun, and is not added twice.
+    // A run is identified by its start time, and is not added twice.
     let (hour, minute, second) = (number / 3600 % 24, number / 60 % 60, number % 60);
     run.started = format!("2026-01-01T{hour:02}:{minute:02}:{second:02}Z");
     run.measured_ns = CYCLES * INTERVAL_NS;

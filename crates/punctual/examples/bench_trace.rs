@@ -1,4 +1,4 @@
-//! What tracing costs the probe: one loop, tracing on and off in turns, and the paired
+//! The cost of tracing for the probe: one loop, tracing on and off in turns, and the paired
 //! differences. `bench_trace [PAIRS [CPU]]`
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -84,7 +84,7 @@ fn main() {
     let mut differences: Vec<[i64; 4]> = Vec::new();
     let (mut events, mut used, mut samples) = (0, 0, 0);
     for pair in 0..pairs {
-        // Which comes first changes, so that a drift counts for neither.
+        // The order alternates, so that a drift does not favour either.
         let (off, on) = if pair % 2 == 0 {
             let off = part(false);
             (off, part(true))

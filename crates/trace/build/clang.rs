@@ -1,4 +1,4 @@
-//! The compiler of what runs in the kernel.
+//! Compiles the programs that run in the kernel.
 
 #![allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
 
@@ -6,8 +6,8 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// Compiles what runs in the kernel: C to an object. It fits any kernel: the loader
-/// adapts it.
+/// Compiles a BPF program: C to an object. It fits any kernel: the loader
+/// relocates it (CO-RE).
 #[allow(clippy::print_stderr, reason = "what cargo shows when a build fails")]
 pub fn in_kernel(headers: &Path, source: &Path, object: &Path, defined: &[&str]) {
     println!("cargo::rerun-if-env-changed=CLANG");
@@ -16,7 +16,7 @@ pub fn in_kernel(headers: &Path, source: &Path, object: &Path, defined: &[&str])
         .args([
             "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c",
         ])
-        // What is built is the same wherever it is built.
+        // The object doesn't depend on the directory that it is built in.
         .arg("-ffile-compilation-dir=.")
         .args(defined)
         .arg("-I")

@@ -1,4 +1,4 @@
-//! Builds the programs that the kernel runs while it is traced.
+//! Builds the BPF programs that trace the kernel.
 
 #![allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
 
@@ -21,7 +21,7 @@ fn main() {
         let source = folder.join(format!("{program}.bpf.c"));
         in_kernel(folder, &source, &out.join(format!("{program}.bpf.o")), &[]);
     }
-    // The depth of stacks is a part of a map's type: watch/away.rs chooses.
+    // The depth of stacks is part of a map's type: watch/away.rs chooses an object.
     for frames in [0, 16, 64] {
         let object = out.join(format!("watch_{frames}.bpf.o"));
         let defined = format!("-DAWAY_FRAMES={frames}");

@@ -1,4 +1,4 @@
-//! Names of what a thread can sleep in.
+//! Names of the system calls that a thread can sleep in.
 
 /// No system call: a page fault, or an interrupt's work.
 pub const NO_CALL: u32 = 0xffff;
@@ -9,7 +9,7 @@ macro_rules! named {
     };
 }
 
-/// Those that sleep, or may; any other has its number for a name.
+/// System calls that sleep, or may; any other is named by its number.
 const CALLS: &[(libc::c_long, &str)] = &named![
     SYS_read,
     SYS_write,
@@ -153,8 +153,8 @@ pub fn name(call: u32) -> String {
     }
 }
 
-/// Calls whose timeout is a length of time, though the kernel makes an instant of it. A call that
-/// a signal interrupted and that goes on is one of them: those with an instant are made anew.
+/// Calls whose timeout is a length of time, although the kernel converts it to an instant.
+/// `restart_syscall` belongs to them: after a signal, calls with an instant are called again instead.
 const LENGTHS: &[libc::c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_restart_syscall,
@@ -178,7 +178,7 @@ pub fn takes_a_length(call: u32) -> bool {
     LENGTHS.contains(&number) || number == libc::SYS_futex && call >> 16 == FUTEX_WAIT
 }
 
-/// Whether it is a wait for a lock that knows its holder.
+/// Whether it waits for a lock whose holder the kernel knows.
 #[must_use]
 pub fn is_futex(call: u32) -> bool {
     libc::c_long::from(call & 0xffff) == libc::SYS_futex
@@ -201,12 +201,12 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_that_are_lengths_are_told_from_instants() {
+    fn timeouts_that_are_lengths_are_distinguished_from_instants() {
         let futex = libc::SYS_futex as u32;
         for call in [libc::SYS_poll as u32, libc::SYS_nanosleep as u32, futex] {
             assert!(takes_a_length(call), "{}", name(call));
         }
-        // `FUTEX_WAIT_BITSET` is what glibc and the JVM wait with, for an instant.
+        // glibc and the JVM wait with `FUTEX_WAIT_BITSET`, for an instant.
         for call in [libc::SYS_clock_nanosleep as u32, 9 << 16 | futex, NO_CALL] {
             assert!(!takes_a_length(call), "{}", name(call));
         }

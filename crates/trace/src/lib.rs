@@ -1,4 +1,4 @@
-//! Why a wake-up was late: what the kernel did meanwhile, and what it means.
+//! Explains why a wake-up was late: records what the kernel did meanwhile, and attributes the time.
 
 pub mod attribute;
 pub mod calls;

@@ -1,8 +1,8 @@
-//! The windows that are kept beside a record, so that they can be attributed again:
+//! The windows that are saved beside a record, so that they can be attributed again:
 //! `windows.jsonl`, one [`Window`] as JSON on each line, of the worst wake-ups; and
-//! `outliers.jsonl.gz`, the same compressed, of all other outliers.
+//! `outliers.jsonl.gz`, the same compressed, for all other outliers.
 //!
-//! The file may come from anywhere. What is read is bounded in size before memory is taken.
+//! The file may come from anywhere. Sizes are bounded before memory is allocated.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -14,10 +14,10 @@ use serde::Deserialize;
 use super::attribute::event::{What, Window};
 use punctual_record::{RecordError, scan};
 
-/// The file's name in a run directory.
+/// The file name in a run directory.
 pub const WINDOWS_FILE: &str = "windows.jsonl";
 
-/// The name of the one with the other outliers.
+/// The name of the file with the other outliers.
 pub const OUTLIERS_FILE: &str = "outliers.jsonl.gz";
 
 /// Windows that one file may hold.
@@ -31,7 +31,7 @@ const FRAMES: usize = 1 << 10;
 /// Names of one window.
 const SYMBOLS: usize = 1 << 16;
 
-/// What a line may hold.
+/// Limits of a line.
 const LIMITS: scan::Limits = scan::Limits {
     depth: 12,
     entries: EVENTS as u32,
@@ -39,7 +39,7 @@ const LIMITS: scan::Limits = scan::Limits {
     string: 1 << 12,
 };
 
-/// Reads one window from a line; `place` is named in errors alone.
+/// Parses one window from a line; `place` is used only in errors.
 ///
 /// # Errors
 /// [`RecordError::Malformed`] with the line and what is wrong.
@@ -59,19 +59,19 @@ pub fn parse(path: &Path, number: usize, line: &[u8]) -> Result<Window, RecordEr
     Ok(window)
 }
 
-/// What tells an outlier from others, and how bad it is.
+/// What identifies an outlier, and how bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Head {
     /// The CPU.
     pub cpu: u32,
-    /// The instant asked for.
+    /// The requested instant.
     pub due_ns: u64,
     /// When the thread ran again.
     woken_ns: u64,
 }
 
 impl Head {
-    /// That of a wake-up.
+    /// The head of a wake-up's window.
     #[must_use]
     pub fn new(cpu: u32, due_ns: u64, woken_ns: u64) -> Self {
         Self {
@@ -87,14 +87,14 @@ impl Head {
         self.woken_ns.saturating_sub(self.due_ns)
     }
 
-    /// The worst first, and of equal ones the earlier.
+    /// Orders the worst first; of equal ones the earlier first.
     #[must_use]
     pub fn rank(&self) -> (std::cmp::Reverse<u64>, u64, u32) {
         (std::cmp::Reverse(self.latency_ns()), self.due_ns, self.cpu)
     }
 }
 
-/// The windows beside a record, one at a time: a long run's need not fit into memory.
+/// The windows beside a record, read one at a time: those of a long run need not fit into memory.
 pub struct Windows {
     path: PathBuf,
     lines: Box<dyn BufRead>,
@@ -105,8 +105,8 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Opens the windows of a run directory, or of the directory that a `run.json` lies in.
-    /// `None` where there are none.
+    /// Opens the windows of a run directory, or of the directory that contains a `run.json`.
+    /// `None` if there are none.
     ///
     /// # Errors
     /// [`RecordError::Read`].
@@ -114,7 +114,7 @@ impl Windows {
         Self::open_file(run, WINDOWS_FILE)
     }
 
-    /// The same of the other outliers, the worst first; of a run that was killed in no order.
+    /// The same for the other outliers, the worst first; in a killed run, in no order.
     ///
     /// # Errors
     /// [`RecordError::Read`].
@@ -146,7 +146,7 @@ impl Windows {
         }
     }
 
-    /// A line without its end; `None` at the end of the file.
+    /// A line without its newline; `None` at the end of the file.
     fn line(&mut self) -> Result<Option<Vec<u8>>, RecordError> {
         let mut line = Vec::new();
         let read = (&mut self.lines)
@@ -171,10 +171,10 @@ impl Windows {
 }
 
 impl Windows {
-    /// The heads of all windows, the worst first. Nothing else of them is kept.
+    /// The heads of all windows, the worst first. Nothing else is kept in memory.
     ///
     /// # Errors
-    /// As by [`parse`], and what can't be read.
+    /// The errors of [`parse`], and read errors.
     pub fn heads(mut self) -> Result<Vec<Head>, RecordError> {
         let mut heads = Vec::new();
         while let Some(line) = self.line()? {
@@ -201,7 +201,7 @@ impl Iterator for Windows {
             match self.line() {
                 Ok(None) => self.ended = true,
                 Ok(Some(line)) if line.trim_ascii().is_empty() => {}
-                // The last line of a run that was killed may be cut short.
+                // The last line of a run that was killed may be truncated.
                 Ok(Some(line)) if !line.ends_with(b"\n") => {
                     self.ended = true;
                     return parse(&self.path, self.number, &line).ok().map(Ok);

@@ -1,4 +1,4 @@
-//! Culprits of known length, put in the way of a probe at known instants. Each notes by the
+//! Culprits of known length, put in the way of a probe at known instants. Each records with the
 //! clock when it was really there.
 
 use std::fs;
@@ -18,9 +18,9 @@ use super::probe::{Beat, Habit, Lock};
 use super::stint::Was;
 use super::strike::{be, set_out};
 
-/// How long before a wake-up is due its culprit comes.
+/// How long before a wake-up is due its culprit begins.
 pub const LEAD_NS: u64 = 100_000;
-/// How long before the probe's the sleepers' timers are due.
+/// How long before the probe's timer the sleepers' timers are due.
 const SLEEPERS_AHEAD_NS: u64 = 10_000;
 /// Sleepers of the storm.
 const SLEEPERS: u64 = 12;
@@ -30,37 +30,37 @@ const SLEEPERS: u64 = 12;
 pub enum Culprit {
     /// A thread of SCHED_FIFO 99.
     Hog,
-    /// One that has its priority only since it runs.
+    /// A thread that gets its priority only after it has begun to run.
     Riser,
     /// A thread of SCHED_DEADLINE.
     Deadline,
-    /// The kernel on the CPU itself, where nothing can preempt it.
+    /// The kernel on the CPU itself, with preemption disabled.
     PreemptOff,
-    /// The kernel with interrupts off.
+    /// The kernel with interrupts disabled.
     IrqsOff,
-    /// The kernel in an interrupt that another CPU asked for.
+    /// The kernel in an interrupt that another CPU requested.
     Call,
     /// A packet that takes long.
     Packet,
     /// A device's interrupt.
     Interrupt,
-    /// Many timers of others, due just before.
+    /// Many timers of other threads, due just before.
     Timers,
-    /// Memory of the probe's that isn't there.
+    /// Memory of the probe that isn't present.
     Fault,
     /// A lock that a thread of lower priority holds.
     Inversion,
-    /// Somebody stops the probe.
+    /// A signal stops the probe.
     Stop,
-    /// A debugger does.
+    /// A debugger stops the probe.
     Traced,
     /// Its control group is frozen.
     Frozen,
-    /// An ordinary thread beside the probe, which is one as well for that time.
+    /// An ordinary thread; the probe is ordinary too for that time.
     Fair,
     /// The probe's control group has used up its quota.
     Throttled,
-    /// A thread of SCHED_FIFO 99 that has become another program, and has its name.
+    /// A thread of SCHED_FIFO 99 that has executed another program, and has its name.
     Renamed,
 }
 
@@ -107,7 +107,7 @@ impl Culprit {
         }
     }
 
-    /// Whether it sees itself what runs over it.
+    /// Whether it detects itself what interrupts it.
     pub fn reads_the_clock(self) -> bool {
         !matches!(
             self,
@@ -120,7 +120,7 @@ impl Culprit {
         )
     }
 
-    /// Whether interrupts come while it is there.
+    /// Whether interrupts are enabled while it runs.
     pub fn lets_interrupts_in(self) -> bool {
         matches!(
             self,
@@ -134,12 +134,12 @@ impl Culprit {
         )
     }
 
-    /// Whether the probe has to be an ordinary thread for it.
+    /// Whether the probe must be an ordinary thread for it.
     pub fn is_ordinary(self) -> bool {
         matches!(self, Self::Fair | Self::Throttled)
     }
 
-    /// How many times longer than others it takes to come and go.
+    /// How many times longer than others it takes to begin and end.
     pub fn slower(self) -> u64 {
         match self {
             Self::Throttled | Self::Renamed => 5,
@@ -148,16 +148,16 @@ impl Culprit {
         }
     }
 
-    /// Less of it in a wake-up's time is none.
+    /// A shorter time within a wake-up does not count.
     pub fn least_ns(self) -> u64 {
         match self {
-            // When it ends is known to some 10 µs.
+            // Its end is known to some 10 µs.
             Self::Throttled => 500_000,
             _ => 60_000,
         }
     }
 
-    /// Whether a bill says the number of its thread.
+    /// Whether a bill has the number of its thread.
     pub fn has_number(self) -> bool {
         matches!(
             self,
@@ -172,12 +172,12 @@ impl Culprit {
         )
     }
 
-    /// Whether others may be called the same, or it comes several times to one wake-up.
+    /// Whether other threads have the same name, or it runs several times in one wake-up.
     pub fn has_namesakes(self) -> bool {
         matches!(self, Self::Timers | Self::Interrupt | Self::Throttled)
     }
 
-    /// What the probe itself has to do for it.
+    /// What the probe itself must do for it.
     pub fn habit(self) -> Habit {
         match self {
             Self::Fault => Habit::Faults,
@@ -187,31 +187,31 @@ impl Culprit {
     }
 }
 
-/// When one was really there.
+/// When a culprit was really there.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth {
     pub culprit: Culprit,
     pub was: Was,
 }
 
-/// What a culprit needs to know.
+/// The culprit's surroundings.
 #[derive(Clone)]
 pub struct Scene {
     pub beat: Beat,
     pub probe: i32,
-    /// The probe's control group, where it has one of its own.
+    /// The probe's control group, if it has one of its own.
     pub group: Option<Arc<Group>>,
-    /// Its lock, where it has one.
+    /// Its lock, if it has one.
     pub lock: Option<Lock>,
     /// Another CPU, if there is one.
     pub other: Option<usize>,
-    /// What interrupts the CPU.
+    /// The device that interrupts the CPU.
     pub device: Option<Arc<Device>>,
     /// Whether softirqs can be preempted.
     pub preempt_rt: bool,
 }
 
-/// A culprit at work.
+/// A running culprit.
 pub struct Injection {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -219,10 +219,10 @@ pub struct Injection {
 }
 
 impl Injection {
-    /// Lets the culprit loose.
+    /// Starts the culprit.
     pub fn start(culprit: Culprit, scene: Scene) -> Result<Self, String> {
         let over = Arc::new(AtomicBool::new(false));
-        // Room for all: a culprit that had to find more would be there for longer.
+        // Space for all: a culprit that had to allocate would be there for longer.
         let truths = Arc::new(Mutex::new(Vec::with_capacity(1 << 12)));
         let mut injection = Self {
             over: Arc::clone(&over),
@@ -263,8 +263,8 @@ impl Injection {
         Ok(injection)
     }
 
-    /// Many threads whose timers are all due just before the probe's, and one that tells the
-    /// kernel to be slow with them.
+    /// Many threads whose timers are all due just before the probe's, and one that makes
+    /// the kernel process them slowly.
     fn sleepers(
         &mut self,
         scene: &Scene,
@@ -310,7 +310,7 @@ impl Injection {
         Ok(())
     }
 
-    /// Calls it off and says when it was there.
+    /// Stops it and returns when it was there.
     pub fn end(self) -> Vec<Truth> {
         self.over.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -320,13 +320,13 @@ impl Injection {
     }
 }
 
-/// The number that the kernel's events have for the calling thread.
+/// The kernel's number for the calling thread.
 fn kernels_number() -> u32 {
     let here = task::current_tid().unsigned_abs();
     Numbers::of_proc().map_or(0, |numbers| numbers.kernels(here))
 }
 
-/// Whether this kernel is a PREEMPT_RT one.
+/// Whether this kernel is PREEMPT_RT.
 pub fn is_preempt_rt() -> bool {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     read("/sys/kernel/realtime").trim() == "1"

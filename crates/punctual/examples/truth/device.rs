@@ -1,4 +1,4 @@
-//! A device whose interrupt can be asked for, and the CPUs there are.
+//! A device whose interrupt can be triggered, and the available CPUs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -8,17 +8,17 @@ use std::sync::OnceLock;
 
 const BLOCK: usize = 4096;
 
-/// CPUs that may be used, as it was before any thread was pinned.
+/// CPUs that may be used, read before any thread was pinned.
 pub fn cpus() -> &'static [usize] {
     static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
     CPUS.get_or_init(|| punctual_tool::system::allowed(&punctual_tool::system::Root::live()))
 }
 
-/// How it is made to interrupt.
+/// The way to trigger the interrupt.
 enum Means {
-    /// A file is read past the cache.
+    /// Reading a file without the page cache.
     Disk(File),
-    /// The serial line says that it has sent what it was given.
+    /// The serial line interrupts when it has sent its data.
     Serial(File),
 }
 
@@ -26,12 +26,12 @@ enum Means {
 pub struct Device {
     pub irq: u32,
     means: Means,
-    /// Where it interrupts.
+    /// The CPU that it interrupts.
     pub cpu: usize,
 }
 
 impl Device {
-    /// One whose interrupt always goes to the same CPU.
+    /// A device whose interrupt always goes to the same CPU.
     pub fn find() -> Result<Self, String> {
         let means = Self::disk()
             .or_else(Self::serial)
@@ -79,7 +79,7 @@ impl Device {
         Some(Means::Serial(file))
     }
 
-    /// Asks for an interrupt.
+    /// Triggers an interrupt.
     pub fn trigger(&self) {
         match &self.means {
             Means::Disk(file) => {
@@ -98,12 +98,12 @@ fn read_block(file: &File) -> bool {
     struct Block([u8; BLOCK]);
     let mut block = Block([0; BLOCK]);
     let to = block.0.as_mut_ptr().cast();
-    // SAFETY: the buffer is as long as is said.
+    // SAFETY: the buffer has at least BLOCK bytes.
     let read = unsafe { libc::pread(file.as_raw_fd(), to, BLOCK, 0) };
     read == BLOCK as isize
 }
 
-/// Interrupts with a number, and how often each came.
+/// Interrupts with a number, and how often each occurred.
 fn interrupts() -> Vec<(u32, u64)> {
     let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
     text.lines()

@@ -1,25 +1,25 @@
-//! Control groups that the probe is put into: one with a quota, one that is frozen.
+//! Control groups for the probe: one with a quota, one that is frozen.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The kernel takes a while to freeze a group, and to let the last of its members go.
+/// The kernel takes a while to freeze a group, and to release its last member.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A group of our own, in version 1 or 2; gone when dropped, its members back where they were.
+/// A group of our own, in version 1 or 2; when it is dropped it is removed, and its members return.
 pub struct Group {
     place: PathBuf,
     home: PathBuf,
-    /// The file that takes a single thread.
+    /// The file to which a single thread's number is written.
     threads: &'static str,
     is_second: bool,
     members: Mutex<Vec<i32>>,
 }
 
 impl Group {
-    /// One below our own, for a controller of version 1 or, where that has none, in version 2.
+    /// A group below our own, for a controller of version 1 or, without that, in version 2.
     pub fn new(controller: &str) -> Result<Self, String> {
         let read = |path: &str| fs::read_to_string(path).map_err(|why| format!("{path}: {why}"));
         let (mounts, own) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
@@ -62,16 +62,16 @@ impl Group {
             members: Mutex::default(),
         };
         if is_second && controller == "cpu" {
-            // So that it takes single threads.
+            // So that it accepts single threads.
             set(&group.place.join("cgroup.type"), "threaded")?;
         }
         Ok(group)
     }
 
-    /// What its threads may run of each period, in µs.
+    /// Sets the runtime of its threads in each period, in µs.
     pub fn bound(&self, runtime_us: u64, period_us: u64) -> Result<(), String> {
         if self.is_second {
-            // Before all others, as far as the quota goes.
+            // Preferred to all others, until the quota is used up.
             set(&self.place.join("cpu.weight"), "10000")?;
             return set(
                 &self.place.join("cpu.max"),
@@ -89,14 +89,14 @@ impl Group {
         )
     }
 
-    /// Takes a thread in.
+    /// Adds a thread.
     pub fn join(&self, tid: i32) -> Result<(), String> {
         set(&self.place.join(self.threads), &tid.to_string())?;
         self.members.lock().expect("nobody panics").push(tid);
         Ok(())
     }
 
-    /// For how long the kernel has kept its threads from running, by its own account.
+    /// How long the kernel has throttled its threads, by its own account.
     pub fn throttled_ns(&self) -> Option<u64> {
         let text = fs::read_to_string(self.place.join("cpu.stat")).ok()?;
         let of = |name: &str| -> Option<u64> {
@@ -106,7 +106,7 @@ impl Group {
         of("throttled_time ").or_else(|| Some(of("throttled_usec ")? * 1000))
     }
 
-    /// Freezes its threads, or lets them go on; true once that is so.
+    /// Freezes or thaws its threads; returns true once that is done.
     pub fn freeze(&self, frozen: bool) -> bool {
         let (order, words, state, done) = match (self.is_second, frozen) {
             (true, true) => ("cgroup.freeze", "1", "cgroup.events", "frozen 1"),

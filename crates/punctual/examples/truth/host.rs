@@ -1,5 +1,5 @@
-//! A host that stops a whole virtual machine: QEMU is stopped by a signal, with all its processors, and
-//! the probe, its recording and its bills are within.
+//! A host that stops a whole virtual machine: a signal stops QEMU, with all its CPUs; the
+//! probe, its recording and its bills are in the guest.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -25,18 +25,18 @@ use super::scene::{PERIOD_NS, Play, Stage};
 use super::score::Score;
 use super::strike::be;
 
-/// The flag by which this program is the first process of the guest; how many ms it is to record
+/// The flag with which this program is the first process of the guest; the ms to record
 /// follows.
 pub const FLAG: &str = "--in-guest";
-/// The emulated machine's.
+/// The CPUs of the emulated machine.
 const CPUS: usize = 2;
-/// How long each stop is: longer than this machine's own host mostly takes a processor away.
+/// How long each stop is: longer than this machine's own host usually takes a CPU away.
 const STOP_NS: u64 = 30_000_000;
-/// And from one to the next.
+/// The time between two stops.
 const EACH_NS: u64 = 100_000_000;
-/// What the clocks of host and guest may differ by where they are compared by lines on a console.
+/// The greatest error of comparing the clocks of host and guest by lines on a console.
 const APART_NS: u64 = 2_000_000;
-/// A boot, emulated, beside other work.
+/// For an emulated boot on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A late wake-up in the guest.
@@ -44,32 +44,32 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Late {
     due_ns: u64,
     woken_ns: u64,
-    /// All rows together.
+    /// The sum of all rows.
     rows_ns: u64,
     residue_ns: u64,
     is_explained: bool,
-    /// What the host has of it, and with all CPUs.
+    /// The host's share of it, with all CPUs stopped.
     host_ns: u64,
     cpus: Vec<u32>,
-    /// What is likely the host's, and can't be known: all CPUs were in the kernel.
+    /// The share that is likely the host's, but not certain: all CPUs were in the kernel.
     likely_ns: u64,
-    /// The longest row, in words.
+    /// The longest row's text.
     most: String,
-    /// All that was seen, where the host hasn't most of it.
+    /// All events, if most of it is not the host's.
     window: Option<Window>,
 }
 
-/// A stop, by the host's clock: from and to when at least, and at most.
+/// A stop, on the host's clock: the certain and the possible start and end.
 struct Stop {
     first_ns: u64,
     begin_ns: u64,
     end_ns: u64,
     last_ns: u64,
-    /// How the machine's CPUs went on.
+    /// How the machine's CPUs resumed.
     resumed: Return,
 }
 
-/// Plays it: with this kernel, so many stops.
+/// Runs the scene with this kernel and this many stops.
 pub fn play(kernel: &str, count: u64) -> Result<(Score, Vec<Window>), String> {
     let mut guest = Guest::boot(kernel, count * EACH_NS / 1_000_000)?;
     guest.wait_for("playing")?;
@@ -141,12 +141,12 @@ pub fn play(kernel: &str, count: u64) -> Result<(Score, Vec<Window>), String> {
     Ok((score, wrong))
 }
 
-/// The virtual machine; ended when dropped.
+/// The virtual machine; killed when dropped.
 struct Guest {
     process: Child,
     folder: PathBuf,
     lines: Receiver<(u64, String)>,
-    /// The host's clock less the guest's, by when the host read it.
+    /// The host's clock minus the guest's, with the time when the host read it.
     clocks: Vec<(u64, i64)>,
     lates: Vec<Late>,
     said: String,
@@ -175,7 +175,7 @@ impl Guest {
         command
             .args(["-accel", "tcg,thread=multi", "-m", "1024"])
             .args(["-smp", &CPUS.to_string()])
-            // The threads of its processors have names.
+            // So that the threads of its CPUs have names.
             .args(["-name", "truth,debug-threads=on"])
             .args([
                 "-nodefaults",
@@ -221,7 +221,7 @@ impl Guest {
         })
     }
 
-    /// Reads what it says up to this word.
+    /// Reads its output up to this word.
     fn wait_for(&mut self, word: &str) -> Result<(), String> {
         loop {
             let Ok((at_ns, line)) = self.lines.recv_timeout(PATIENCE) else {
@@ -245,13 +245,13 @@ impl Guest {
     fn stop(&self, threads: &Threads) -> Result<Stop, String> {
         let pid = self.process.id().cast_signed();
         let signal = |signal| {
-            // SAFETY: it sends a signal to a child of ours.
+            // SAFETY: kill takes two integers; our child has not been reaped.
             unsafe { libc::kill(pid, signal) };
         };
         let first_ns = clock::now_ns();
         signal(libc::SIGSTOP);
         let mut status = 0;
-        // SAFETY: it writes one word that is there.
+        // SAFETY: waitpid writes to `status`, which outlives the call.
         unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) };
         let begin_ns = clock::now_ns();
         let _ = time::sleep_for(STOP_NS);
@@ -261,13 +261,13 @@ impl Guest {
             first_ns,
             begin_ns,
             end_ns,
-            // Its processors come back one after the other.
+            // Its CPUs resume one after the other.
             last_ns: end_ns + APART_NS,
             resumed,
         })
     }
 
-    /// How far the host's clock is ahead of the guest's around an instant: a line may be late, and
+    /// How far the host's clock is ahead of the guest's around an instant: a line may be late, but
     /// never early.
     fn apart_ns(&self, at_ns: u64) -> i64 {
         let near = |(read_ns, _): &&(u64, i64)| read_ns.abs_diff(at_ns) < 1_000_000_000;
@@ -284,7 +284,7 @@ impl Drop for Guest {
     }
 }
 
-/// What the guest's first process does.
+/// The guest's first process.
 pub fn guest(record_ms: u64) {
     for (kind, place) in [
         (c"proc", c"/proc"),
@@ -293,7 +293,7 @@ pub fn guest(record_ms: u64) {
         (c"tracefs", c"/sys/kernel/tracing"),
     ] {
         let (none, kind, place) = (std::ptr::null(), kind.as_ptr(), place.as_ptr());
-        // SAFETY: the words are literals, and nothing else is read.
+        // SAFETY: mount only reads the C string literals.
         unsafe { libc::mount(kind, place, kind, 0, none) };
     }
     let said = recorded(record_ms);
@@ -302,7 +302,7 @@ pub fn guest(record_ms: u64) {
         Err(why) => println!("{why}"),
     }
     println!("end");
-    // SAFETY: it takes no pointer; the guest ends here.
+    // SAFETY: reboot takes no pointer; the guest ends here.
     unsafe { libc::reboot(libc::LINUX_REBOOT_CMD_RESTART) };
 }
 
@@ -323,7 +323,7 @@ fn recorded(record_ms: u64) -> Result<Vec<String>, String> {
             std::thread::sleep(Duration::from_millis(200));
         }
     });
-    // As with a probe on each CPU: one that is idle and waits for nothing does not show that it stood
+    // As with a probe on each CPU: an idle CPU that waits for nothing does not show that it stood
     // still.
     for cpu in all.iter().copied().filter(|other| *other != cpu) {
         std::thread::spawn(move || {
@@ -333,7 +333,7 @@ fn recorded(record_ms: u64) -> Result<Vec<String>, String> {
             }
         });
     }
-    // It has gone to its work by then.
+    // It has started its work by then.
     std::thread::sleep(Duration::from_millis(500));
     println!("playing");
     let seen = stage.play(&[], None, play.count)?;

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Culprits in the kernel that know when they were there: each spins for a while at a place
- * where the CPU is held up for that reason, and notes its beginning and its end. */
+/* Culprits in the kernel that record when they were there: each spins for a while at a place
+ * where the CPU is delayed for that reason, and records its start and its end. */
 #include "kernel.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 static long (*const bpf_loop)(u32 times, void *step, void *context, u64 flags) = (void *)181;
 
-/* Between two readings of the clock nothing else came if less passed. */
+/* A shorter time between two readings of the clock is not a gap. */
 #define GAP_NS 1000
 /* Gaps that are kept; a power of two. */
 #define GAPS 32
 
-/* What is to be done; the culprit takes it, and leaves when it was there. */
+/* What to do; the culprit takes the order, and writes when it was there. */
 struct order {
-	u64 length_ns; /* of each time */
-	u64 until_ns;  /* or this is the end of it, if it is given */
-	u64 times;     /* so often still */
+	u64 length_ns; /* of each spin */
+	u64 until_ns;  /* or the end, if it is given */
+	u64 times;     /* remaining spins */
 	u64 who;       /* an interrupt's number, a timer's instant, a thread's number */
 	u64 begin_ns;  /* of the first time */
 	u64 end_ns;    /* of the last */
 	u64 left;      /* of a timer: whose callback still runs; of a softirq: it is over */
-	u64 cpu;       /* of interrupts that are off: where */
-	u64 last_ns;   /* they were on again by then */
-	u64 gaps;      /* so often something ran over it */
+	u64 cpu;       /* for interrupts disabled: on which CPU */
+	u64 last_ns;   /* they were enabled again by then */
+	u64 gaps;      /* how often something interrupted it */
 	u64 gap[GAPS][2];
 };
 
-/* By what holds the CPU up. */
+/* By what delays the CPU. */
 enum { HERE_OR_THERE, IRQS_OFF, INTERRUPT, TIMERS, PACKET, KINDS };
 
 struct spinning {
@@ -85,7 +85,7 @@ static ALWAYS_INLINE void spin(struct order *order, u32 kind)
 	order->end_ns = bpf_ktime_get_ns();
 }
 
-/* Run on the CPU itself: nothing can preempt it. From another one: in its interrupt. */
+/* Run on the CPU itself, it can't be preempted. From another one, it runs in its interrupt. */
 SEC("raw_tp/sched_switch") int here_or_there(void *ctx)
 {
 	struct order *order = order_of(HERE_OR_THERE);
@@ -94,8 +94,8 @@ SEC("raw_tp/sched_switch") int here_or_there(void *ctx)
 	return 0;
 }
 
-/* Whether a timer is to expire at an instant. Its own number for that is one of the words
- * behind those that hang it into its tree, on any kernel. */
+/* Whether a timer expires at an instant. Its own copy of that is one of the words
+ * after those that link it into its tree, on any kernel. */
 static ALWAYS_INLINE int is_due(u64 timer, u64 at_ns)
 {
 	u64 words[3] = {};
@@ -104,7 +104,7 @@ static ALWAYS_INLINE int is_due(u64 timer, u64 at_ns)
 	return words[0] == at_ns || words[1] == at_ns || words[2] == at_ns;
 }
 
-/* The kernel arms a timer with interrupts off. The tick, that may come upon the same thread,
+/* The kernel arms a timer with interrupts disabled. The tick, which may interrupt the same thread,
  * arms another one. */
 SEC("raw_tp/hrtimer_start") int at_arming(u64 *args)
 {
@@ -114,7 +114,7 @@ SEC("raw_tp/hrtimer_start") int at_arming(u64 *args)
 	return 0;
 }
 
-/* The first interrupt of that CPU after interrupts were off. */
+/* The first interrupt of that CPU after interrupts were disabled. */
 SEC("raw_tp/local_timer_entry") int at_timer(void *ctx)
 {
 	u32 kind = IRQS_OFF;
@@ -134,7 +134,7 @@ SEC("raw_tp/hrtimer_expire_entry") int at_expiry(u64 *args)
 	return 0;
 }
 
-/* What the kernel itself does for it is its too. */
+/* The kernel's own work for it belongs to it, too. */
 SEC("raw_tp/hrtimer_expire_exit") int after_expiry(u64 *args)
 {
 	u32 kind = TIMERS;
@@ -174,7 +174,7 @@ SEC("socket") int at_packet(void *ctx)
 	return 0;
 }
 
-/* What the softirq does before and after is the packet's too. */
+/* The softirq's work before and after belongs to the packet, too. */
 static ALWAYS_INLINE struct order *packets(u64 *args)
 {
 	u32 kind = PACKET;

@@ -1,4 +1,4 @@
-//! The culprits' part in the kernel: programs that spin at a place and note when.
+//! The culprits' kernel side: programs that spin at a place and record when.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -10,7 +10,7 @@ use super::stint::{GAPS, Gaps, Was};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/injector.bpf.o"));
 
-/// By what the CPU is held up: the place of its order in the map.
+/// What delays the CPU: the index of its order in the map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     HereOrThere,
@@ -36,7 +36,7 @@ pub struct Order {
     pub gaps: u64,
     pub gap: [[u64; 2]; GAPS],
 }
-// SAFETY: words without padding, of which every pattern is a value.
+// SAFETY: it consists of integers without padding, so every bit pattern is valid.
 unsafe impl Pod for Order {}
 
 pub struct Kernel {
@@ -45,7 +45,7 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn new() -> Result<Self, String> {
-        // It fits any kernel as it is: nothing has to be known of this one's types.
+        // It fits any kernel as it is: it needs no type information.
         let mut loader = EbpfLoader::new();
         let programs = loader.btf(None).load(OBJECT);
         let programs = programs.map_err(|error| error.to_string())?;
@@ -57,25 +57,25 @@ impl Kernel {
         let program: &mut RawTracePoint = program
             .try_into()
             .map_err(|error: aya::programs::ProgramError| error.to_string())?;
-        // Before 5.17 there is no loop in the kernel that lasts long enough.
+        // Before 5.17 no loop in a BPF program can last long enough.
         let refused = |error| format!("the kernel refuses the injector: {error}");
         program.load().map_err(refused)?;
         Ok(program)
     }
 
-    /// Puts a program at its tracepoint, until this is dropped.
+    /// Attaches a program to its tracepoint, until this is dropped.
     pub fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), String> {
         let program = self.tracer(name)?;
         let attached = program.attach(tracepoint);
         attached.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// Makes a program ready to be run by hand.
+    /// Loads a program that is run by hand.
     pub fn load(&mut self, name: &str) -> Result<(), String> {
         self.tracer(name).map(|_| ())
     }
 
-    /// Makes the filter that holds up packets a socket's.
+    /// Attaches the filter that delays packets to a socket.
     pub fn filter(&mut self, socket: BorrowedFd<'_>) -> Result<(), String> {
         let text = |error: aya::programs::ProgramError| error.to_string();
         let program = self.programs.program_mut("at_packet").ok_or("no filter")?;
@@ -90,7 +90,7 @@ impl Kernel {
         orders.set(place as u32, order, 0).expect("its entry");
     }
 
-    /// When the culprit was there, if it was; it is called off.
+    /// When the culprit was there, if it was; cancels it.
     pub fn take(&mut self, place: Place) -> Option<Was> {
         let map = self.programs.map("orders").expect("it has the map");
         let orders: Array<&MapData, Order> = Array::try_from(map).expect("an array");
@@ -116,7 +116,7 @@ impl Kernel {
         }
         const BPF_PROG_TEST_RUN: libc::c_int = 10;
         let (text, size) = (arguments.as_mut_ptr(), size_of_val(&arguments));
-        // SAFETY: the structure is as long as is told, and holds no pointer.
+        // SAFETY: the structure has the given length, and contains no pointer.
         let done = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, text, size) };
         let error = std::io::Error::last_os_error();
         assert_eq!(done, 0, "BPF_PROG_TEST_RUN: {error}");

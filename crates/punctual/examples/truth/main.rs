@@ -1,14 +1,14 @@
-//! Bills against the truth: culprits that know when they were there are put in the way of a probe,
-//! and what the bills say is held against that.
+//! Checks bills against the truth: culprits that record when they were there are put in the way of a
+//! probe, and the bills are compared with that.
 //!
 //!     truth [--only NAME,NAME] [--count N] [--length US] [--every N] [--keep DIR] [--rtla FILE]
 //!           [--in pid-namespace] [--host KERNEL]
 //!
-//! Prints a line of JSON for each kind of culprit. `--keep` creates a directory and writes the windows of
-//! wrong bills into it, or one where all are right: recorded data for tests. With `--rtla` the culprits are put
-//! in the way of the kernel's own probe, and what rtla's auto-analysis says is printed. `--in pid-namespace` plays
-//! it all in a PID namespace of its own. `--host` boots that kernel in an emulated machine of two
-//! CPUs and stops it as a host does.
+//! Prints a line of JSON for each kind of culprit. `--keep` creates a directory and writes the
+//! windows of wrong bills into it, or one if all are right: recorded data for tests. With `--rtla`
+//! the culprits are put in the way of the kernel's own probe, and the output of rtla's auto-analysis
+//! is printed. `--in pid-namespace` runs everything in a PID namespace of its own. `--host` boots
+//! that kernel in an emulated machine of two CPUs and stops it as a host does.
 #![allow(unsafe_code, reason = "an example calls the C library")]
 #![allow(
     clippy::print_stdout,
@@ -77,7 +77,7 @@ mod played {
         host: Option<String>,
     }
 
-    /// What is played: culprits that strike at the same time, under one name.
+    /// The scenes: culprits that act at the same time, under one name.
     fn plays() -> Vec<(&'static str, Vec<Culprit>)> {
         let mut plays = vec![("quiet", Vec::new())];
         plays.extend(Culprit::ALL.map(|culprit| (culprit.name(), vec![culprit])));
@@ -132,7 +132,7 @@ mod played {
             println!("{}", said.unwrap_or_default());
             return ExitCode::SUCCESS;
         }
-        // The kernel hands on words of its own command line too.
+        // The kernel passes words of its own command line too.
         let mut words = std::env::args().skip(1);
         if words.any(|word| word == super::host::FLAG) {
             let record_ms = words.next().and_then(|word| word.parse().ok());
@@ -170,7 +170,7 @@ mod played {
                 }
             }
         }
-        // Seen before any thread is pinned.
+        // Read before any thread is pinned.
         let _ = cpus();
         let before = programs();
         let mut stage: Option<Stage> = None;
@@ -217,7 +217,7 @@ mod played {
         ExitCode::SUCCESS
     }
 
-    /// What rtla says of a culprit, beside what was true.
+    /// rtla's output for a culprit, and the truth.
     fn of_rtla(file: &Path, culprit: Culprit, play: Play) -> serde_json::Value {
         match super::rtla::play(file, culprit, play) {
             Ok(played) => serde_json::to_value(&played).expect("plain data"),
@@ -225,7 +225,7 @@ mod played {
         }
     }
 
-    /// On the stage that there is, if the culprits can come to it.
+    /// On the existing stage, if the culprits can run on it.
     fn perform(
         stage: &mut Option<Stage>,
         culprits: &[Culprit],
@@ -243,7 +243,7 @@ mod played {
         stage.play(culprits, device, play.count)
     }
 
-    /// Of undisturbed wake-ups all stages should be known.
+    /// All stages of undisturbed wake-ups should be known.
     fn quiet(seen: &Seen, left: usize) -> serde_json::Value {
         use punctual_record::explanation::StageTimes;
         let whole = seen.chains.iter().filter(|chain| {

@@ -1,5 +1,5 @@
-//! The probe: a process of its own, so that it can be stopped, whose samples lie in memory that
-//! it shares. In every so many-th cycle it does to itself what a program in need of advice does.
+//! The probe: a process of its own, so that it can be stopped, whose samples are in shared
+//! memory. In every so many-th cycle it disturbs itself like a badly written program.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,35 +9,35 @@ use punctual_rt::sys::{task, time};
 use punctual_rt::{affinity, clock};
 
 pub const PRIORITY: u32 = 80;
-/// Bytes of fresh memory that it touches, a page at a time.
+/// Bytes of fresh memory that it touches, page by page.
 const FRESH: usize = 4 << 20;
 const PAGE: usize = 4096;
 const SAMPLES: usize = 1 << 17;
 
-/// What the probe does to itself.
+/// How the probe disturbs itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Habit {
     None = 0,
-    /// It touches memory that isn't there.
+    /// It touches memory that isn't present.
     Faults = 1,
     /// It takes the lock.
     Locks = 2,
 }
 
-/// When it wakes, and when a culprit is to be in its way.
+/// When it wakes up, and when a culprit is in its way.
 #[derive(Debug, Clone, Copy)]
 pub struct Beat {
     pub cpu: usize,
     pub start_ns: u64,
     pub period_ns: u64,
-    /// In the way of every so many-th wake-up.
+    /// Every so many-th wake-up is disturbed.
     pub every: u64,
     /// For how long.
     pub length_ns: u64,
 }
 
 impl Beat {
-    /// The next wake-up to be disturbed, from an instant on.
+    /// The next wake-up to disturb, from an instant on.
     pub fn next(&self, from_ns: u64) -> u64 {
         let each = self.every * self.period_ns;
         let passed = from_ns.saturating_sub(self.start_ns) / each;
@@ -50,7 +50,7 @@ impl Beat {
     }
 }
 
-/// One wake-up; the two last are when the probe began and ended to hold itself up.
+/// One wake-up; the last two are when the probe began and ended to delay itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
     pub due_ns: u64,
@@ -59,7 +59,7 @@ pub struct Sample {
     pub to_ns: u64,
 }
 
-/// What both processes see.
+/// Memory that both processes share.
 #[repr(C)]
 pub struct Shared {
     ready: AtomicU32,
@@ -77,14 +77,14 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Sets it going.
+    /// Starts it.
     pub fn start(beat: Beat) -> Result<Self, String> {
         let (read_write, flags) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
         );
         let size = size_of::<Shared>();
-        // SAFETY: a new mapping touches nothing that exists.
+        // SAFETY: a new mapping overlaps no existing one.
         let place = unsafe { libc::mmap(null_mut(), size, read_write, flags, -1, 0) };
         if place == libc::MAP_FAILED {
             return Err("no memory".to_owned());
@@ -93,7 +93,7 @@ impl Probe {
         // zeroes are a value of each of its parts.
         let shared: &'static Shared = unsafe { &*place.cast::<Shared>() };
         make_lock(shared);
-        // SAFETY: this process has one thread yet; the child does what one may after a fork.
+        // SAFETY: this process has only one thread yet, so the child may call any function.
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => return Err("no process".to_owned()),
@@ -107,7 +107,7 @@ impl Probe {
         };
         while shared.ready.load(Ordering::Acquire) == 0 {
             let mut status = 0;
-            // SAFETY: it writes one word that is there.
+            // SAFETY: waitpid writes to `status`, which outlives the call.
             if unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } != 0 {
                 return Err("no real-time priority".to_owned());
             }
@@ -116,7 +116,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Makes it an ordinary thread with this nice value, or one of real time again.
+    /// Makes it an ordinary thread with this nice value, or a real-time thread again.
     pub fn be_ordinary(&self, ordinary: bool, nice: i32) -> Result<(), String> {
         let policy = if ordinary {
             Policy::Other
@@ -125,19 +125,20 @@ impl Probe {
         };
         let failed = |error| format!("the probe's policy: {error}");
         sched::set(self.pid, policy).map_err(failed)?;
-        // SAFETY: it takes no pointers; the number is a child's of ours.
+        // SAFETY: setpriority takes no pointer; the child has not been reaped, so the number is its
+        // own.
         let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, self.pid.unsigned_abs(), nice) };
         (done == 0)
             .then_some(())
             .ok_or_else(|| failed(std::io::Error::last_os_error()))
     }
 
-    /// What it does to itself from now on.
+    /// Sets how it disturbs itself from now on.
     pub fn take_up(&self, habit: Habit) {
         self.shared.habit.store(habit as u32, Ordering::Relaxed);
     }
 
-    /// The samples since the last time.
+    /// The samples since the last call.
     pub fn samples(&mut self) -> Vec<Sample> {
         let count = self.shared.count.load(Ordering::Acquire) as usize;
         let fresh = self.shared.samples[self.read..count].iter().map(|words| {
@@ -154,7 +155,7 @@ impl Probe {
         fresh
     }
 
-    /// The lock that the probe takes.
+    /// The probe's lock.
     pub fn lock(&self) -> Lock {
         Lock(self.shared)
     }
@@ -164,9 +165,9 @@ impl Drop for Probe {
     fn drop(&mut self) {
         self.shared.over.store(1, Ordering::Relaxed);
         let mut status = 0;
-        // SAFETY: it is our child, whoever stopped it.
+        // SAFETY: kill takes two integers; our child has not been reaped.
         unsafe { libc::kill(self.pid, libc::SIGCONT) };
-        // SAFETY: it writes one word that is there.
+        // SAFETY: waitpid writes to `status`, which outlives the call.
         unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
     }
 }
@@ -178,10 +179,10 @@ pub struct Lock(&'static Shared);
 impl Lock {
     pub fn with<T>(self, work: impl FnOnce() -> T) -> T {
         let lock = (&raw const self.0.lock).cast_mut();
-        // SAFETY: it was made before there were two of us, and lives for ever.
+        // SAFETY: the lock was initialised before the fork, and is never unmapped.
         unsafe { libc::pthread_mutex_lock(lock) };
         let done = work();
-        // SAFETY: it is ours.
+        // SAFETY: this thread has locked it.
         unsafe { libc::pthread_mutex_unlock(lock) };
         done
     }
@@ -191,27 +192,27 @@ fn make_lock(shared: &Shared) {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
     let lock = (&raw const shared.lock).cast_mut();
     let attributes = attributes.as_mut_ptr();
-    // SAFETY: it makes what is not made yet.
+    // SAFETY: the attributes are not initialised yet.
     unsafe { libc::pthread_mutexattr_init(attributes) };
-    // SAFETY: they are made.
+    // SAFETY: the attributes are initialised.
     unsafe { libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED) };
-    // SAFETY: nobody else knows the lock yet.
+    // SAFETY: no other thread uses the lock yet.
     unsafe { libc::pthread_mutex_init(lock, attributes) };
 }
 
 fn child(shared: &'static Shared, beat: Beat) -> ! {
     let set = || -> std::io::Result<()> {
-        // SAFETY: it asks for a signal when the parent is gone.
+        // SAFETY: prctl takes integers here.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         task::name_current_thread("probe")?;
         affinity::set_current(&[beat.cpu])?;
-        // Where it is an ordinary thread for a time.
+        // For the time in which it is an ordinary thread.
         task::set_timer_slack(1)?;
         task::lock_all_memory(libc::MCL_CURRENT)?;
         sched::set_current(Policy::Fifo(PRIORITY))
     };
     if set().is_err() {
-        // SAFETY: it ends this process and touches nothing.
+        // SAFETY: _exit only ends this process.
         unsafe { libc::_exit(1) };
     }
     shared.ready.store(1, Ordering::Release);
@@ -252,31 +253,31 @@ fn child(shared: &'static Shared, beat: Beat) -> ! {
             due_ns += beat.period_ns;
         }
     }
-    // SAFETY: it ends this process and touches nothing.
+    // SAFETY: _exit only ends this process.
     unsafe { libc::_exit(0) };
 }
 
-/// Memory that isn't there until it is touched.
+/// Memory that isn't present until it is touched.
 struct Fresh(*mut libc::c_void);
 
 impl Fresh {
     fn new() -> Self {
         let read_write = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping touches nothing that exists.
+        // SAFETY: a new mapping overlaps no existing one.
         let place = unsafe { libc::mmap(null_mut(), FRESH, read_write, flags, -1, 0) };
         assert!(place != libc::MAP_FAILED, "no memory");
-        // A page at a time, not a huge one at once.
-        // SAFETY: it says something of the mapping, no more.
+        // Page by page, not a huge page at once.
+        // SAFETY: the mapping exists, and the advice changes no contents.
         unsafe { libc::madvise(place, FRESH, libc::MADV_NOHUGEPAGE) };
         Self(place)
     }
 
     fn touch(&self, until_ns: u64) {
         for at in (0..FRESH).step_by(PAGE) {
-            // SAFETY: it lies within the mapping.
+            // SAFETY: the offset is within the mapping.
             let byte = unsafe { self.0.cast::<u8>().add(at) };
-            // SAFETY: the mapping can be written to.
+            // SAFETY: the mapping is writable.
             unsafe { byte.write_volatile(1) };
             if clock::now_ns() >= until_ns {
                 return;
@@ -287,7 +288,7 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        // SAFETY: nobody refers to it.
+        // SAFETY: no reference into the mapping exists.
         unsafe { libc::munmap(self.0, FRESH) };
     }
 }

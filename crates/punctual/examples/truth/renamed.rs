@@ -1,5 +1,5 @@
-//! A program that becomes another one (exec) while it keeps the CPU: its thread has another name from
-//! then on, and no switch tells of it.
+//! A program that executes another one (exec) while it keeps the CPU: its thread has another name from
+//! then on, and no switch shows that.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +13,7 @@ use punctual_rt::sys::time;
 use super::stint::{Gaps, Was, spin_until};
 use super::strike::be;
 
-/// The flag by which this program is that other one.
+/// The flag with which this program is that other one.
 pub const FLAG: &str = "--spin-until";
 
 /// The other program: this one, under the culprit's name.
@@ -33,7 +33,7 @@ impl Renamed {
         Ok(Self { link })
     }
 
-    /// Becomes it at an instant and stays until another one; the first instant, and when it was there.
+    /// Executes it at an instant until another one; returns the first instant, and when it was there.
     pub fn spin(&self, cpu: usize, from_ns: u64, until_ns: u64) -> Option<Was> {
         let mut command = Command::new(&self.link);
         command.args([FLAG, &until_ns.to_string()]);
@@ -41,7 +41,7 @@ impl Renamed {
             be(&[cpu], Policy::Fifo(99)).map_err(|_| std::io::ErrorKind::PermissionDenied)?;
             time::sleep_until(from_ns)
         };
-        // SAFETY: the closure makes system calls alone; it allocates nothing unless one is refused.
+        // SAFETY: the closure only makes system calls; it allocates nothing unless one is refused.
         unsafe { command.pre_exec(wait) };
         let child = command.stdout(std::process::Stdio::piped()).spawn().ok()?;
         let by = child.id();
@@ -73,7 +73,7 @@ impl Drop for Renamed {
     }
 }
 
-/// What the other program does: it says from when to when it was there, and its gaps.
+/// The other program: it returns when it was there, and its gaps.
 pub fn main(until_ns: &str) -> Option<String> {
     let was = spin_until(until_ns.parse().ok()?);
     let gaps = was.gaps.all()?.iter();

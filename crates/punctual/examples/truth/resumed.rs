@@ -1,5 +1,5 @@
-//! What became of a stopped machine's threads once they were let go on: how long each waited for a CPU
-//! of this machine, by the kernel's account of them and not by what the guest saw.
+//! What happened to a stopped machine's threads after they were resumed: how long each waited for a
+//! CPU of this machine, by the kernel's account and not by what the guest recorded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use punctual_rt::clock;
 use punctual_rt::sched::{self, Policy};
 use punctual_rt::sys::time;
 
-/// Between two looks.
+/// The time between two looks.
 const EACH_NS: u64 = 250_000;
-/// For as long after SIGCONT a thread's waiting delays what its CPU does first.
+/// For this long after SIGCONT, a thread's wait delays the first work of its CPU.
 const FIRST_NS: u64 = 4_000_000;
-/// A thread that waits then is watched until it ran, at most this long.
+/// A thread that still waits then is watched until it runs, at most for this long.
 const PATIENCE_NS: u64 = 20_000_000;
-/// Below the thread that looks; the timers' thread runs shortly, and before the processors, which may be
-/// as many as this machine's.
+/// Below the thread that looks; the timers' thread runs shortly, and before the CPUs' threads, which
+/// may be as many as this machine has CPUs.
 const TIMERS_PRIORITY: u32 = 98;
 const CPU_PRIORITY: u32 = 97;
-/// A CPU that waited longer did not come back with the other one.
+/// A CPU that waited longer did not resume together with the other one.
 pub const APART_NS: u64 = 1_000_000;
 
-/// What keeps a machine's CPUs from going on: its processors' threads, and the thread that serves their
-/// timers.
+/// The threads without which a machine's CPUs can't run: those of its CPUs, and the one that serves
+/// their timers.
 pub struct Threads {
     each: Vec<Thread>,
 }
@@ -30,21 +30,21 @@ pub struct Threads {
 struct Thread {
     tid: i32,
     place: PathBuf,
-    /// While it goes on: nothing else that runs on this machine comes before it.
+    /// While it resumes: no other thread of this machine precedes it.
     priority: u32,
 }
 
-/// How they went on.
+/// How they resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Return {
-    /// What the thread that waited longest waited for a CPU; as long as it was looked at, if it never ran.
+    /// How long the longest waiting thread waited for a CPU; the time it was watched, if it never ran.
     pub waited_ns: u64,
-    /// What this machine's own host took in that time: as counted, or as a look was late.
+    /// The time that this machine's own host took meanwhile: as counted, or from a late look.
     pub stolen_ns: u64,
 }
 
 impl Return {
-    /// Whether the machine's CPUs were back together.
+    /// Whether the machine's CPUs resumed together.
     pub fn is_together(self) -> bool {
         self.waited_ns <= APART_NS && self.stolen_ns <= APART_NS
     }
@@ -55,14 +55,14 @@ impl Return {
 struct Account {
     ran_ns: u64,
     waited_ns: u64,
-    /// How often it came to a CPU.
+    /// How often it was switched to.
     times: u64,
-    /// Whether it sleeps: it waits for no CPU, and all its waiting is counted.
+    /// Whether it sleeps: then it waits for no CPU, and all its waiting is counted.
     sleeps: bool,
 }
 
 impl Threads {
-    /// Those of QEMU, whose processors' threads are named "CPU 0/TCG".
+    /// The threads of QEMU, whose CPU threads are named "CPU 0/TCG".
     pub fn of_qemu(pid: u32, cpus: usize) -> Result<Self, String> {
         let folder = format!("/proc/{pid}/task");
         let entries = fs::read_dir(&folder).map_err(|why| format!("{folder}: {why}"))?;
@@ -109,8 +109,8 @@ impl Threads {
         self.each.iter().try_for_each(set)
     }
 
-    /// Lets them go on, before all else on this machine, and looks at them until what they waited for a
-    /// CPU at first is known.
+    /// Resumes them with priority over everything else on this machine, and watches them until their
+    /// first wait for a CPU is known.
     pub fn go_on(&self, let_go: impl FnOnce()) -> Result<Return, String> {
         self.be(|it| Policy::Fifo(it.priority))?;
         let resumed = self.watched(let_go);
@@ -151,17 +151,17 @@ impl Threads {
     }
 }
 
-/// What a thread waited for a CPU from before to the first look; nothing while it may wait still. The
-/// kernel counts a wait when it ends.
+/// How long a thread waited for a CPU from before to the first look; `None` while it may still wait.
+/// The kernel counts a wait when it ends.
 fn waited_ns(before: Account, first: Account, now: Account) -> Option<u64> {
     if first.sleeps {
-        // One that slept through it all was not stopped on its way.
+        // A thread that slept all the time was not stopped in its work.
         return Some(first.waited_ns - before.waited_ns);
     }
     if now.times > first.times {
         return Some(now.waited_ns - before.waited_ns);
     }
-    // On the CPU all the time, or it has gone to sleep from there.
+    // It was on the CPU all the time, or went to sleep from there.
     let ran = first.times > before.times && (now.ran_ns > first.ran_ns || now.sleeps);
     ran.then(|| first.waited_ns - before.waited_ns)
 }
@@ -171,7 +171,7 @@ fn account(place: &Path) -> Result<Account, String> {
         let path = place.join(name);
         fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))
     };
-    // Its state first: what is counted is then at least what was when it slept.
+    // Its state first: the counters are then at least those at the time when it slept.
     let (stat, counted) = (text("stat")?, text("schedstat")?);
     parsed(&stat, &counted).ok_or_else(|| format!("{}: no account of it", place.display()))
 }
@@ -187,7 +187,7 @@ fn parsed(stat: &str, counted: &str) -> Option<Account> {
     })
 }
 
-/// What this machine's own host took, of all CPUs; 0 where it counts nothing.
+/// The time that this machine's own host took from all CPUs; 0 if it counts none.
 fn stolen_ns() -> u64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = text

@@ -1,5 +1,5 @@
-//! The same culprits in the way of the kernel's own probe, and what rtla says of them: its
-//! auto-analysis stops at the first late wake-up and takes it to pieces.
+//! The same culprits in the way of the kernel's own probe, and rtla's output for them: its
+//! auto-analysis stops at the first late wake-up and analyses it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use super::probe::{Beat, PRIORITY};
 use super::scene::{PERIOD_NS, Play};
 
 const TRACING: &str = "/sys/kernel/tracing";
-/// From when on a wake-up is one to be taken to pieces.
+/// A wake-up that is later than this is analysed.
 const ABOVE_US: u64 = 100;
-/// So long it may wait for one, in seconds.
+/// How long it may wait for one, in seconds.
 const PATIENCE: &str = "3s";
-/// Wake-ups after which one knows when the others are due.
+/// The number of wake-ups after which the phase of the others is known.
 const KNOWN: usize = 20;
-/// Tries that may go wrong for each that goes well.
+/// Failed tries that are allowed for each successful one.
 const TRIES: u64 = 3;
 
-/// What rtla said of one kind of culprit.
+/// rtla's results for one kind of culprit.
 #[derive(Debug, Serialize)]
 pub struct Played {
     pub culprit: String,
     pub cases: Vec<Case>,
-    /// Times that it was late before the culprit was there, or not at all.
+    /// Times that it stopped before the culprit was there, or not at all.
     pub missed: u64,
 }
 
@@ -39,11 +39,11 @@ pub struct Played {
 pub struct Case {
     /// The culprit's time within the wake-up.
     pub within_ns: u64,
-    /// All that rtla said.
+    /// All of rtla's output.
     pub text: String,
 }
 
-/// Why a culprit can't be put in the way of a thread of the kernel.
+/// Why a culprit can't delay a kernel thread.
 pub fn cant(culprit: Culprit) -> Option<&'static str> {
     match culprit {
         Culprit::Fault
@@ -57,7 +57,7 @@ pub fn cant(culprit: Culprit) -> Option<&'static str> {
     }
 }
 
-/// Puts a culprit in its way again and again.
+/// Delays it with a culprit again and again.
 pub fn play(rtla: &Path, culprit: Culprit, play: Play) -> Result<Played, String> {
     if let Some(why) = cant(culprit) {
         return Err(why.to_owned());
@@ -116,7 +116,7 @@ fn once(
     let _ = affinity::set_current(cpus());
     let injection = injection?;
     let text = running.text();
-    // It says when it was there only the time after.
+    // It records when it was there only in the next cycle.
     std::thread::sleep(Duration::from_nanos(3 * play.every * PERIOD_NS));
     let truths = injection.end();
     let text = text?;
@@ -128,12 +128,12 @@ fn once(
         truth.was.end_ns.min(hit.end_ns).saturating_sub(begin)
     };
     let within_ns = truths.iter().map(within).max().unwrap_or(0);
-    // Less of a culprit is none.
+    // A shorter time of a culprit does not count.
     let there = within_ns >= ABOVE_US * 600 && text.contains("analyzing it");
     Ok(there.then_some(Case { within_ns, text }))
 }
 
-/// rtla at work; ended when dropped.
+/// A running rtla; killed when dropped.
 struct Running {
     child: Child,
     said: PathBuf,
@@ -150,7 +150,7 @@ impl Running {
             .args(["-c", &cpu.to_string()])
             .args(["-p", &(PERIOD_NS / 1_000).to_string()])
             .args(["-P", &format!("f:{PRIORITY}")])
-            // Where it stopped in the timer's interrupt (-a), it would know the least.
+            // If it stopped in the timer's interrupt (-a), it would have the least information.
             .args(["-T", &ABOVE_US.to_string()])
             .stdin(Stdio::null())
             .stderr(out.try_clone().map_err(failed)?)
@@ -163,7 +163,7 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        // It has more to set up than that.
+        // Its setup takes longer than that.
         std::thread::sleep(Duration::from_millis(100));
         Ok(running)
     }
@@ -185,7 +185,7 @@ impl Running {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
 
-    /// All that it says until its end.
+    /// All of its output until its end.
     fn text(&mut self) -> Result<String, String> {
         self.child.wait().map_err(|error| error.to_string())?;
         Ok(self.words())
@@ -200,7 +200,7 @@ impl Drop for Running {
     }
 }
 
-/// The same wake-ups as the kernel tells them to us, by our clock.
+/// The kernel's report of the same wake-ups, on our clock.
 struct Watch(PathBuf);
 
 /// The last wake-up, at which rtla stopped.
@@ -227,13 +227,13 @@ impl Watch {
         text.lines().filter_map(line).collect()
     }
 
-    /// When one wake-up was due; nothing where it was late already.
+    /// When one wake-up was due; `None` if it was already late.
     fn phase(&self, running: &mut Running) -> Result<Option<u64>, String> {
         loop {
             let lines = self.lines();
             let irqs = lines.iter().filter(|(thread, ..)| !thread);
             if irqs.clone().count() >= KNOWN {
-                // The least late tells it best.
+                // The one with the least latency is the most precise.
                 let best = irqs.min_by_key(|(_, _, latency_ns)| *latency_ns);
                 return Ok(best.map(|(_, at_ns, latency_ns)| at_ns - latency_ns));
             }

@@ -17,20 +17,20 @@ use super::group::Group;
 use super::probe::{Beat, Habit, Probe, Sample};
 use super::stint::Was;
 
-/// Of no common measure with the tick: in turn it comes before, within and after what is injected.
+/// Coprime with the tick, so that the tick comes before, within and after the injected delay in turn.
 pub const PERIOD_NS: u64 = 1_019_000;
-/// How late a wake-up is for the stack of its culprit to be taken, and to be looked at.
+/// How late a wake-up must be for the stack of its culprit to be taken, and to be examined.
 pub const THRESHOLD_NS: u64 = 60_000;
-/// What the probe's group may run where it has a quota: any tick takes more.
+/// The runtime of the probe's group if it has a quota: any tick uses more.
 const QUOTA_US: u64 = 1_000;
 const QUOTA_PERIOD_US: u64 = 4_000;
 const NAP: Duration = Duration::from_millis(20);
 
-/// What was seen.
+/// The recorded wake-ups.
 pub struct Seen {
     pub samples: Vec<Sample>,
     pub chains: Vec<Instants>,
-    /// Those later than the threshold.
+    /// The windows of those later than the threshold.
     pub windows: Vec<Window>,
     pub truths: Vec<Truth>,
     pub events: u64,
@@ -38,37 +38,37 @@ pub struct Seen {
     pub preempt_rt: bool,
 }
 
-/// How it is played.
+/// How a scene is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Play {
-    /// Disturbed wake-ups that are wanted.
+    /// The requested number of disturbed wake-ups.
     pub count: u64,
-    /// In the way of every so many-th.
+    /// Every so many-th wake-up is disturbed.
     pub every: u64,
     pub length_ns: u64,
 }
 
-/// A probe on a CPU, and the recording of it.
+/// A probe on a CPU, and its recording.
 pub struct Stage {
     probe: Probe,
     /// Its number in the kernel's events.
     tid: u32,
     capture: Capture,
-    /// What its control groups may run.
+    /// The limits of its control groups.
     limits: GroupLimits,
     beat: Beat,
     every: u64,
-    /// How late a wake-up is for its window to be kept.
+    /// How late a wake-up must be for its window to be kept.
     above_ns: u64,
 }
 
 impl Stage {
-    /// Sets one up; the reason where that can't be done here.
+    /// Creates one; returns the reason if that is not possible here.
     pub fn new(cpu: usize, play: Play) -> Result<Self, String> {
         Self::over(&[cpu], cpu, play)
     }
 
-    /// One on which more CPUs are recorded than the probe's.
+    /// Creates one that records more CPUs than the probe's.
     pub fn over(recorded: &[usize], cpu: usize, play: Play) -> Result<Self, String> {
         let beat = Beat {
             cpu,
@@ -100,7 +100,7 @@ impl Stage {
         })
     }
 
-    /// Keeps windows of wake-ups later than this alone.
+    /// Keeps only windows of wake-ups later than this.
     pub fn only_above(&mut self, above_ns: u64) {
         self.above_ns = above_ns;
     }
@@ -110,7 +110,7 @@ impl Stage {
         self.beat.cpu
     }
 
-    /// Records culprits at work.
+    /// Records running culprits.
     pub fn play(
         &mut self,
         culprits: &[Culprit],
@@ -120,11 +120,11 @@ impl Stage {
         let other = cpus().iter().copied().find(|other| *other != self.cpu());
         let _ = affinity::set_current(&[other.unwrap_or(self.cpu())]);
         let ordinary = culprits.iter().any(|culprit| culprit.is_ordinary());
-        // On PREEMPT_RT its timer is served by a thread, after which the scheduler would prefer the probe.
+        // On PREEMPT_RT a thread serves its timer, after which the scheduler would prefer the probe.
         let fair = culprits.contains(&Culprit::Fair) && is_preempt_rt();
         let nice = if fair { 19 } else { 0 };
         self.probe.be_ordinary(ordinary, nice)?;
-        // Gone before the probe is of real time again: such a group takes none.
+        // Removed before the probe is a real-time thread again: such a group accepts none.
         let group = self.group(culprits);
         if group.is_err() {
             self.probe.be_ordinary(false, 0)?;
@@ -168,7 +168,7 @@ impl Stage {
         Ok(seen)
     }
 
-    /// The control group that the probe has to be in for a culprit.
+    /// The control group that a culprit requires for the probe.
     fn group(&mut self, culprits: &[Culprit]) -> Result<Option<Group>, String> {
         let pid = self.probe.pid;
         if culprits.contains(&Culprit::Frozen) {
@@ -198,7 +198,7 @@ impl Stage {
             lost: 0,
             preempt_rt: is_preempt_rt(),
         };
-        // What came before all was in place is not looked at.
+        // Wake-ups before the setup was complete are ignored.
         let begun_ns = clock::now_ns().max(self.beat.start_ns);
         let until_ns = begun_ns + (count + 1) * self.every * PERIOD_NS;
         let mut late: Vec<Sample> = Vec::new();

@@ -1,4 +1,4 @@
-//! Bills against the truth: who was in the way, and for how long.
+//! Compares bills with the truth: which culprit was there, and for how long.
 
 use punctual_record::explanation::{BillRow, Cause, Culprit as Thread, Stage};
 use punctual_trace::attribute::event::Window;
@@ -8,43 +8,43 @@ use serde::Serialize;
 use super::culprit::{Culprit, Truth};
 use super::scene::Seen;
 
-/// How far a duration may be off.
+/// The allowed error of a duration.
 const OFF_BY_NS: u64 = 5_000;
 
 /// How well one kind of culprit was found.
 #[derive(Debug, Default, Serialize)]
 pub struct Score {
-    /// Which.
+    /// Its name.
     pub culprit: String,
-    /// Times that one was in the way.
+    /// Injections.
     pub injected: usize,
-    /// Times that events were lost there, that the kernel showed none of a tenth of its time (a
-    /// hypervisor's agent on some), or that more ran over it than it could note: nothing is said of
-    /// these.
+    /// Injections with lost events, with a tenth of their time missing from the events (a
+    /// hypervisor's agent on some kernels), or with more gaps than it could record: nothing is said
+    /// about these.
     pub blind: usize,
-    /// Times that the bill says that the host is likely and that it can't be known: nothing is said
-    /// of these either.
+    /// Injections whose bill says that the host is likely but not certain: nothing is said about
+    /// these either.
     #[serde(skip_serializing_if = "is_zero")]
     pub likely: usize,
-    /// Stops of a machine whose CPUs this machine did not let go on together: nothing is said of these
-    /// either.
+    /// Stops of a machine whose CPUs this machine did not resume together: nothing is said about
+    /// these either.
     #[serde(skip_serializing_if = "is_zero")]
     pub apart: usize,
-    /// Times that it was named.
+    /// Injections whose culprit was named.
     pub named: usize,
-    /// Times that its duration was right by 2 % or 5 µs.
+    /// Injections whose duration was right to 2 % or 5 µs.
     pub timed: usize,
-    /// Of those named, how many say where in the kernel the culprit was: in the system call by
-    /// which it is injected, `bpf`; of a call from another CPU, how many name the thread that sent it.
+    /// Of the named ones, how many have the culprit's place in the kernel: the system call that
+    /// injects it, `bpf`; for a call from another CPU, how many name the thread that sent it.
     pub placed: usize,
-    /// Of those named, how many say the number of the culprit's thread. Absent where a bill says none.
+    /// Of the named ones, how many have the number of the culprit's thread. Absent if a bill has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numbered: Option<usize>,
     /// Bills whose rows sum to the latency, to the nanosecond.
     pub summed: usize,
     /// Bills in which tracing itself has a row.
     pub traced: usize,
-    /// By how much the bill says less than was at least true, or more than was at most, in ns: the
+    /// The error of the bills in ns, below the certain or above the possible duration: the
     /// median and the worst.
     pub off_by_ns: i64,
     pub worst_ns: i64,
@@ -52,10 +52,10 @@ pub struct Score {
     pub offs: Vec<i64>,
     /// Bills of which at most a tenth is unexplained or blind.
     pub explained: usize,
-    /// Time of all these bills, and what of it is unexplained or blind.
+    /// Time of all these bills, and its unexplained or blind share.
     pub total_ns: u64,
     pub residue_ns: u64,
-    /// What was billed in its place, in words; the first of them.
+    /// What was billed instead, in words; the first of them.
     pub instead: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Score {
-    /// Counts one more time that the culprit was in the way.
+    /// Counts one more injection.
     pub fn count(&mut self, off_ns: i64, named: bool) {
         self.injected += 1;
         self.named += usize::from(named);
@@ -76,11 +76,11 @@ impl Score {
     }
 }
 
-/// A window with what was true.
+/// A window with its truth.
 pub type Kept<'a> = (&'a Window, Truth);
 
-/// Holds every bill against what was true, and hands out the windows of the wrong ones; if all
-/// are right one of these.
+/// Compares every bill with the truth, and returns the windows of the wrong ones; if all
+/// are right, one of these.
 pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Kept<'a>>) {
     let mut score = Score {
         culprit: name.to_owned(),
@@ -117,7 +117,7 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
         if own.least_ns < culprit.least_ns() {
             continue;
         }
-        // Where another one has the same name, what it did at another time is not meant.
+        // If another thread has the same name, its time elsewhere does not count.
         let (first_ns, last_ns) = if culprit.has_namesakes() {
             (truth.was.first_ns, truth.was.last_ns)
         } else {
@@ -163,7 +163,7 @@ pub fn score<'a>(culprit: Culprit, name: &str, seen: &'a Seen) -> (Score, Vec<Ke
     (score, if wrong.is_empty() { right } else { wrong })
 }
 
-/// A culprit's own time in a wake-up: so much at least, so much at most.
+/// A culprit's own time in a wake-up: the certain and the possible duration.
 struct Own {
     least_ns: u64,
     most_ns: u64,
@@ -186,7 +186,7 @@ fn clip(from_ns: u64, to_ns: u64, window: &Window) -> (u64, u64) {
     (from_ns.max(window.due_ns), to_ns.min(window.woken_ns))
 }
 
-/// What of the wake-up was the culprit's own; nothing where it can't tell.
+/// The culprit's own share of the wake-up; `None` if it can't say.
 fn own(
     truth: &Truth,
     window: &Window,
@@ -206,7 +206,7 @@ fn own(
     );
     let length = |(from, to): (u64, u64)| to.saturating_sub(from);
     if !truth.culprit.reads_the_clock() {
-        // A thread that has the CPU by its priority is in its way in any case.
+        // A thread that has the CPU by its priority delays it in any case.
         let above = |held: &&Held| {
             truth.culprit == Culprit::Throttled && matches!(held.cause, Cause::Thread { .. })
         };
@@ -214,7 +214,7 @@ fn own(
             let above = account.iter().filter(above);
             above.map(|held| overlap(held, from, to)).sum()
         };
-        // Where most of its time is said to be others', it is not believed.
+        // If most of its time is billed to others, the bill is not believed.
         let over = over(sure.0, sure.1) + above(sure);
         let over = if over * 2 > length(sure) { 0 } else { over };
         return Some(Own {
@@ -223,8 +223,8 @@ fn own(
         });
     }
     if truth.culprit.lets_interrupts_in() {
-        // What holds nothing up before the timer's interrupt comes is in nobody's way until then.
-        // It saw the interrupt itself.
+        // Before the timer's interrupt, a culprit that does not delay that interrupt delays nothing.
+        // It detected the interrupt itself.
         let of_stage = account.iter().filter(|held| held.stage == Stage::Interrupt);
         let came = of_stage.map(|held| held.to_ns).max().unwrap_or(0);
         let saw = gaps.iter().any(|(from, to)| (*from..=*to).contains(&came));
@@ -244,12 +244,13 @@ fn own(
         let (first, last) = here.fold((u64::MAX, 0), |(first, last), event| {
             (first.min(event.at_ns), last.max(event.at_ns))
         });
-        // A hypervisor may take the CPU and say nothing; so it does on an interrupt's way to its
-        // first event and from its last. Between these it must be others', or the bill is wrong.
+        // A hypervisor may take the CPU without reporting it: it does so between an interrupt and
+        // its first event, and after its last. Between these the time must be others', or the bill
+        // is wrong.
         let (seen, over) = (length((first, last)), over(gap.0, gap.1));
         most_ns = most_ns.saturating_sub(if over * 2 < seen { seen } else { over });
     }
-    // Nor is it its own before it surely came, and after.
+    // Nor is the time before its certain start and after its certain end its own.
     for (from, to) in [(possible.0, sure.0), (sure.1, possible.1)] {
         most_ns = most_ns.saturating_sub(over(from, to));
     }
@@ -263,7 +264,7 @@ fn overlap(held: &Held, from: u64, to: u64) -> u64 {
         .min(held.ns)
 }
 
-/// What has rows of its own while a culprit is at work.
+/// What has rows of its own while a culprit runs.
 fn lies_over(cause: &Cause) -> bool {
     matches!(
         cause,

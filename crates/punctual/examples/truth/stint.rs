@@ -1,19 +1,19 @@
-//! When a culprit was there, and when something else ran over it.
+//! When a culprit was there, and when something interrupted it.
 
 use punctual_rt::clock;
 use punctual_rt::sys::time;
 use serde::Serialize;
 
-/// Gaps that are kept of one time.
+/// Gaps that are kept of one stint.
 pub const GAPS: usize = 32;
-/// Between two readings of the clock nothing else came if less passed.
+/// A shorter time between two readings of the clock is not a gap.
 const GAP_NS: u64 = 1_000;
-/// The way from the CPU is no longer. The probe, which comes next, reads the clock and bounds it.
+/// Leaving the CPU takes no longer. The probe, which runs next, reads the clock and bounds it.
 pub const AWAY_NS: u64 = 50_000;
-/// Who shall have the CPU for a while gives up after so many times as long.
+/// A thread that needs the CPU for a while gives up after this multiple of it.
 const PATIENCE: u64 = 5;
 
-/// When something ran over a culprit, by the clock that it read all the time: the gaps between
+/// When something interrupted a culprit, by the clock that it read all the time: the gaps between
 /// two readings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gaps {
@@ -33,28 +33,28 @@ impl Gaps {
         self.count += 1;
     }
 
-    /// All of them; nothing if there were more than could be kept.
+    /// All of them; `None` if there were more than could be kept.
     pub fn all(&self) -> Option<&[(u64, u64)]> {
         self.spans.get(..self.count)
     }
 }
 
-/// When a culprit was there. From `begin_ns` to `end_ns` for sure; it may have been from
-/// `first_ns` on, and to `last_ns`.
+/// When a culprit was there. Certainly from `begin_ns` to `end_ns`; possibly from
+/// `first_ns` to `last_ns`.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Was {
     pub first_ns: u64,
     pub begin_ns: u64,
     pub end_ns: u64,
     pub last_ns: u64,
-    /// The thread that it was, by the kernel's number; 0 where that isn't known.
+    /// The thread that it was, by the kernel's number; 0 if that isn't known.
     pub by: u32,
     #[serde(skip)]
     pub gaps: Gaps,
 }
 
 impl Was {
-    /// Exactly so.
+    /// With exact bounds.
     pub fn between(begin_ns: u64, end_ns: u64) -> Self {
         Self {
             first_ns: begin_ns,
@@ -67,12 +67,12 @@ impl Was {
     }
 }
 
-/// A thread's time on the CPU. Of its way there and away, which no clock that it reads itself can
-/// tell, the scheduler's account of its time says how long both are together.
+/// A thread's time on the CPU. The time to get there and away can't be measured with a clock that it
+/// reads itself; the scheduler's account says how long both are together.
 pub struct Stint {
-    /// Half of that, mostly.
+    /// Usually half of that.
     way_ns: u64,
-    /// The time before, and the account at its end.
+    /// The previous stint, and the account at its end.
     before: Option<(Was, u64)>,
 }
 
@@ -81,7 +81,7 @@ fn used_ns() -> u64 {
 }
 
 impl Stint {
-    /// Learns how long the way is.
+    /// Learns how long that takes.
     pub fn new() -> Self {
         let mut ways: Vec<u64> = (0..21)
             .map(|_| {
@@ -92,22 +92,22 @@ impl Stint {
             .collect();
         ways.sort_unstable();
         Self {
-            // Another culprit, already at work, may be in the way of every other one.
+            // Another culprit may already delay every other one.
             way_ns: ways[ways.len() / 4],
             before: None,
         }
     }
 
-    /// Has the CPU for so long, and says when it was there the time before.
+    /// Uses the CPU for this long, and returns when it was there the previous time.
     pub fn spin(&mut self, length_ns: u64) -> Option<Was> {
         self.work(|| spin(length_ns))
     }
 
-    /// Works, and says when it was there the time before.
+    /// Works, and returns when it was there the previous time.
     pub fn work(&mut self, work: impl FnOnce() -> Was) -> Option<Was> {
         let was = self.before.map(|(was, before_ns)| {
             let way_ns = (used_ns() - before_ns) / 2;
-            // The kernel may count it from when the thread was woken, and not from when it came:
+            // The kernel may count from when the thread was woken, not from when it ran:
             // then it is too long.
             let way_ns = if way_ns > 2 * self.way_ns {
                 self.way_ns
@@ -126,7 +126,7 @@ impl Stint {
     }
 }
 
-/// Keeps the CPU until it had it for so long, without what ran over it.
+/// Keeps the CPU until it had it for this long, not counting interruptions.
 pub fn spin(length_ns: u64) -> Was {
     let begin_ns = clock::now_ns();
     let (mut last_ns, mut left_ns) = (begin_ns, length_ns);
@@ -146,8 +146,8 @@ pub fn spin(length_ns: u64) -> Was {
     }
 }
 
-/// Reads the clock until something else had the CPU for so long, or an instant: from when to when
-/// that was.
+/// Reads the clock until something else had the CPU for this long, or until an instant; returns
+/// from when to when that was.
 pub fn spin_until_held_up(least_ns: u64, until_ns: u64) -> Option<(u64, u64)> {
     let mut last_ns = clock::now_ns();
     while last_ns < until_ns {

@@ -1,4 +1,4 @@
-//! What each culprit does when its time has come.
+//! What each culprit does when it is due.
 
 use std::collections::VecDeque;
 use std::net::UdpSocket;
@@ -14,29 +14,29 @@ use super::kernel::{Kernel, Order, Place};
 use super::renamed::Renamed;
 use super::stint::{AWAY_NS, Stint, Was, spin, spin_until, spin_until_held_up};
 
-/// One that is below the probe has to be there before others come, however long its CPU takes to
-/// come back from an idle state.
+/// A culprit below the probe must run before others begin, however long its CPU takes to
+/// leave an idle state.
 const AHEAD_NS: u64 = 4 * LEAD_NS;
-/// A stop has to be in force by then: its signal first wakes the probe.
+/// A stop must be in force by then: its signal first wakes the probe.
 const STOP_AHEAD_NS: u64 = 6 * LEAD_NS;
-/// How long a timer is to run that is never to expire.
+/// The length of a timer that never expires.
 const NEVER_NS: u64 = 1_000_000_000_000;
 
 /// A device that takes longer to interrupt is not waited for.
 const SLOWEST_NS: u64 = 4 * LEAD_NS;
 
-/// An ordinary thread comes when it is its turn.
+/// An ordinary thread runs only when it is its turn.
 const ORDINARY_AHEAD_NS: u64 = 1_500_000;
-/// A program may take as long to begin.
+/// A program may take this long to start.
 const SLOWEST_PROGRAM_NS: u64 = 10_000_000;
-/// Less is an interrupt, and no throttling.
+/// A shorter gap is an interrupt, not throttling.
 const THROTTLED_LEAST_NS: u64 = 500_000;
-/// The kernel's own way into throttling and out of it.
+/// The kernel's own path into throttling and out of it.
 const THROTTLING_NS: u64 = 10_000;
 /// A quota is used up in a few ms.
 const USED_UP_NS: u64 = 20_000_000;
 
-/// How long a device takes to interrupt: the last times.
+/// How long a device takes to interrupt: the last measurements.
 #[derive(Default)]
 struct Slow(VecDeque<u64>);
 
@@ -72,11 +72,11 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
     let beat = scene.beat;
     let (here, length_ns) = (beat.cpu, beat.length_ns);
     let elsewhere = scene.other.unwrap_or(here);
-    // Below the probe, and above all else, so that it comes in time.
+    // Below the probe, and above everything else, so that it runs in time.
     let below = Policy::Fifo(50);
     let name = culprit.name();
     let _ = task::name_current_thread(name);
-    // Until then it is in the way, whenever it came.
+    // Until then it is in the way, whenever it began.
     let until = move |due_ns: u64| due_ns + length_ns - LEAD_NS;
     let once = move |due_ns: u64| Order {
         until_ns: until(due_ns),
@@ -97,7 +97,7 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             Box::new(move |due_ns| {
                 sched::set_current(Policy::Fifo(99)).expect("it was allowed before");
                 let was = stint.work(|| spin_until(until(due_ns)));
-                // Lowered while the probe waits, it would end before the clock is read.
+                // If it were lowered while the probe waits, it would end before the clock is read.
                 let _ = time::sleep_for(1_000_000);
                 sched::set_current(below).expect("it was allowed before");
                 was
@@ -105,7 +105,7 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
         }
         Culprit::Deadline => {
             let policy = Policy::Deadline {
-                // What runs over it is counted as its own.
+                // Interruptions count as its own time.
                 runtime_ns: 5 * length_ns,
                 deadline_ns: 4_000_000,
                 period_ns: 4_000_000,
@@ -143,12 +143,12 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             lead_ns = AHEAD_NS;
             let mut kernel = Kernel::new()?;
             kernel.attach("at_arming", "hrtimer_start")?;
-            // Elsewhere than on x86 it has no such name.
+            // On other architectures than x86 it has no such name.
             let _ = kernel.attach("at_timer", "local_timer_entry");
             let timer = time::TimerFd::new().map_err(|error| error.to_string())?;
             Box::new(move |due_ns| {
-                // The timer is far off, so that interrupts are on as soon as it is armed: for the
-                // next one the kernel would set the CPU's own first.
+                // The timer is far off, so that interrupts are enabled as soon as it is armed: for the
+                // next one the kernel would first program the CPU's own.
                 let order = Order {
                     who: due_ns + NEVER_NS,
                     cpu: here as u64,
@@ -169,8 +169,8 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             kernel.attach("at_softirq", "softirq_entry")?;
             kernel.attach("after_softirq", "softirq_exit")?;
             lead_ns = AHEAD_NS;
-            // Where softirqs can be preempted, those of a lower thread are in nobody's way. Only
-            // now, for what it does before is long.
+            // If softirqs can be preempted, those of a lower thread delay nothing. Only
+            // now, because the preceding steps take long.
             be(
                 &[here],
                 if scene.preempt_rt {
@@ -184,7 +184,7 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
             Box::new(move |due_ns| {
                 let _ = &to;
                 let mut was = None;
-                // What it does beside is the thread's, where the packet is too.
+                // Its other work belongs to the thread, if the packet does too.
                 let its = stint.work(|| {
                     let begin_ns = clock::now_ns();
                     let order = Order {
@@ -218,7 +218,7 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                     times: 1,
                     ..Order::default()
                 };
-                // Before others come that are above, where there is one CPU.
+                // Before others begin that are above, if there is only one CPU.
                 let ahead_ns = LEAD_NS + slow.mostly_ns().clamp(LEAD_NS, SLOWEST_NS);
                 let _ = time::sleep_until(due_ns - ahead_ns);
                 kernel.order(Place::Interrupt, order);
@@ -295,9 +295,9 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
         }
         Culprit::Fair => {
             affinity::set_current(&[here]).map_err(|error| error.to_string())?;
-            // Before the others that there may be.
+            // Before any others.
             task::set_nice(-20).map_err(|error| format!("nice -20: {error}"))?;
-            // Others have to end their turn first; its own is not over by then.
+            // Others must end their turn first; its own is not over by then.
             lead_ns = ORDINARY_AHEAD_NS;
             let mut stint = Stint::new();
             Box::new(move |due_ns| stint.work(|| spin_until(until(due_ns))))
@@ -311,14 +311,14 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
                 let before_ns = account()?;
                 let until_ns = due_ns + USED_UP_NS;
                 let (last_ns, now_ns) = spin_until_held_up(THROTTLED_LEAST_NS, until_ns)?;
-                // Others may have had the CPU before and after it.
+                // Other threads may have had the CPU before and after it.
                 let throttled_ns = account()? - before_ns;
                 let end_ns = last_ns + throttled_ns;
                 (throttled_ns >= THROTTLED_LEAST_NS && end_ns <= now_ns).then(|| Was {
-                    // Its own way from the CPU is not counted.
+                    // Its own time to leave the CPU is not counted.
                     last_ns: now_ns.min(end_ns + AWAY_NS),
-                    // The rest of the interrupt in which it begins is, and a part of the one in which
-                    // it ends.
+                    // The rest of the interrupt in which it begins is counted, and a part of the
+                    // one in which it ends.
                     ..Was::between(last_ns, end_ns - THROTTLING_NS)
                 })
             })
@@ -342,8 +342,8 @@ pub fn set_out(culprit: Culprit, scene: Scene) -> Result<Striker, String> {
     Ok(Striker { lead_ns, strike })
 }
 
-/// A thread of SCHED_DEADLINE may not be pinned, and stays where it was: it comes to a CPU while it
-/// still may be. Until it is one others may push it away.
+/// A thread of SCHED_DEADLINE can't be pinned, and stays where it was: it moves to a CPU while it
+/// still can. Before it has that policy, others may push it away.
 fn unpinned(here: usize, policy: Policy) -> Result<(), String> {
     for _ in 0..100 {
         be(&[here], Policy::Fifo(99))?;
@@ -356,7 +356,7 @@ fn unpinned(here: usize, policy: Policy) -> Result<(), String> {
     Err(format!("a deadline thread does not come to CPU {here}"))
 }
 
-/// A debugger of the probe: the thread that asks for it.
+/// A debugger of the probe: the thread that requests it.
 struct Debugger(i32);
 
 impl Debugger {
@@ -366,7 +366,7 @@ impl Debugger {
     }
 
     fn ask(&self, request: libc::c_uint) -> Result<(), String> {
-        // SAFETY: neither request reads or writes memory of ours.
+        // SAFETY: neither request accesses our memory.
         let done = unsafe { libc::ptrace(request, self.0, 0, 0) };
         let error = std::io::Error::last_os_error();
         (done == 0).then_some(()).ok_or(format!("ptrace: {error}"))
@@ -383,14 +383,14 @@ impl Debugger {
     }
 }
 
-/// Until the signal has done its work: it wakes the probe first.
+/// Waits until the signal has taken effect: it wakes the probe first.
 fn wait_for_stop(pid: i32) {
     let mut status = 0;
-    // SAFETY: it writes one word that is there.
+    // SAFETY: waitpid writes to `status`, which outlives the call.
     unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) };
 }
 
 fn signal(pid: i32, signal: i32) {
-    // SAFETY: it sends a signal to a child of ours.
+    // SAFETY: kill takes two integers; our child has not been reaped.
     unsafe { libc::kill(pid, signal) };
 }

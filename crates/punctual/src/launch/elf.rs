@@ -1,4 +1,4 @@
-//! What the first bytes of a program tell about how it is loaded.
+//! What a program's first bytes say about how it is loaded.
 
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
@@ -11,11 +11,11 @@ pub(super) enum Image {
     Unknown,
     /// `#!` and an interpreter.
     Script(String),
-    /// For another processor, or of another word size.
+    /// For another processor or word size.
     Foreign,
-    /// Nothing is loaded into it.
+    /// No dynamic loader.
     Static,
-    /// Loaded by this interpreter.
+    /// Loaded by this dynamic loader.
     Dynamic(String),
 }
 
@@ -30,7 +30,7 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     elf::EM_RISCV
 };
 
-/// Reads the beginning of a file; total, whatever the bytes.
+/// Examines the beginning of a file; total, for any bytes.
 pub(super) fn image(bytes: &[u8]) -> Image {
     if let Some(rest) = bytes.strip_prefix(b"#!") {
         let line = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -66,9 +66,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_this_machine_are_told_apart() {
+    fn static_and_dynamic_programs_are_distinguished() {
         let own = std::fs::read("/proc/self/exe").unwrap();
-        // The tests are linked as the tool is: statically.
+        // The tests are statically linked, like the tool.
         assert_eq!(image(&own), Image::Static);
         let shell = std::fs::read("/bin/sh").unwrap();
         assert!(matches!(image(&shell), Image::Dynamic(path) if path.contains("ld")));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_broken_files_are_read_without_a_panic() {
+    fn truncated_and_damaged_files_are_read_without_a_panic() {
         let mut bytes = std::fs::read("/bin/sh").unwrap();
         bytes.truncate(4096);
         for length in 0..bytes.len() {

@@ -1,4 +1,5 @@
-//! The library that is loaded into programs: where it is, and whether it can be loaded.
+//! The library that is preloaded into programs: where it is, and whether it can be loaded.
+
 #![expect(unsafe_code, reason = "a file in memory that a program can load")]
 
 use std::ffi::{CString, OsString};
@@ -11,30 +12,30 @@ use std::process::{Command, Stdio};
 use super::Refusal;
 use super::program::Loaded;
 
-/// As it was built with this tool; empty where it wasn't.
+/// The library as built with this tool; empty if it wasn't.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
 /// What the library is called where it is installed.
 pub(super) const NAME: &str = "libpunctual_preload.so";
 
-/// The library, as a file that a loader can open.
+/// The library, as a file that a dynamic loader can open.
 #[derive(Debug)]
 pub struct Library {
     path: PathBuf,
-    /// It lives in memory, as long as somebody has it open.
+    /// A file in memory, which exists as long as a process has it open.
     memory: Option<File>,
 }
 
 impl Library {
     /// `PUNCTUAL_PRELOAD`, or else the file that is installed with this tool, or else the
-    /// copy that the tool carries.
+    /// copy that is embedded in the tool.
     ///
     /// # Errors
     /// When there is none.
     pub fn find() -> Result<Self, Refusal> {
         if let Some(path) = std::env::var_os("PUNCTUAL_PRELOAD").filter(|path| !path.is_empty()) {
             let path = PathBuf::from(path);
-            // A name without a folder would be looked for among the system's libraries.
+            // A name without a folder would be searched for among the system's libraries.
             return match path.canonicalize() {
                 Ok(path) => Ok(Self { path, memory: None }),
                 Err(source) => Err(Refusal::LibraryNamed { path, source }),
@@ -56,7 +57,7 @@ impl Library {
         })
     }
 
-    /// What `LD_PRELOAD` has to say: ours first, then what was asked for already.
+    /// The value of `LD_PRELOAD`: ours first, then the previous value.
     pub(super) fn beside_others(&self) -> OsString {
         let mut value = self.path.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -73,10 +74,10 @@ impl Library {
         }
     }
 
-    /// The path by which a child of ours opens the library. Where our own file has
-    /// capabilities, the kernel closes our directory in `/proc` to it; the descriptor that it
-    /// inherits is open to it all the same. The program itself has none of our capabilities,
-    /// and its directory is open to its children.
+    /// The path by which our own child opens the library. If our executable has file
+    /// capabilities, the kernel denies the child our directory in `/proc`; the descriptor that it
+    /// inherits is accessible all the same. The program itself has none of our capabilities,
+    /// so its children can access its directory.
     fn own_path(&self) -> PathBuf {
         self.memory.as_ref().map_or_else(
             || self.path.clone(),
@@ -129,19 +130,19 @@ fn installed() -> Option<PathBuf> {
     .find_map(|path| path.canonicalize().ok())
 }
 
-/// A file without a name, that stays open through `exec` and can't be changed any more.
+/// A file without a name, which stays open across `exec` and is sealed against changes.
 fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
     let name = CString::new(NAME).unwrap_or_default();
-    // SAFETY: the name is a C string.
+    // SAFETY: `name` is a C string that outlives the call.
     let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_ALLOW_SEALING) };
     if descriptor == -1 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     let mut file = unsafe { File::from_raw_fd(descriptor) };
     file.write_all(bytes)?;
     let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
-    // SAFETY: a command that takes a number.
+    // SAFETY: F_ADD_SEALS takes a number and no pointer.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } == -1 {
         return Err(std::io::Error::last_os_error());
     }

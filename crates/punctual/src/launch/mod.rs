@@ -1,9 +1,10 @@
-//! Starting a program that was not written for real time: its threads on prefaulted,
+//! Starts a program that was not written for real time: its threads on prefaulted,
 //! guarded stacks, its memory locked, scheduled and placed.
 //!
 //! Policy and CPUs are inherited through `exec`. Stacks and locks are not: a library that is
-//! loaded into the program sees to them, and for programs that nothing can be loaded into
-//! that is said before they run.
+//! preloaded into the program does these; if a program can't load it,
+//! that is reported before the program runs.
+
 mod elf;
 mod error;
 mod library;
@@ -32,24 +33,25 @@ pub enum Stacks {
     None,
 }
 
-/// How a program is to run.
+/// How to run a program.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Its threads' stacks.
     pub stacks: Stacks,
-    /// How their uses are watched, in the words of `PUNCTUAL_STACK_DEBUG`; none leaves that as it is.
+    /// How stack use is monitored, a value of `PUNCTUAL_STACK_DEBUG`; `None` leaves the variable as
+    /// it is.
     pub stack_debug: Option<String>,
-    /// Bytes of stack for a thread that names no size.
+    /// Bytes of stack for a thread that requests no size.
     pub stack_size: usize,
     /// Whether its memory is locked.
     pub lock: bool,
-    /// Whether we are in a user namespace of our own: what it grants doesn't count for locking.
+    /// Whether we are in our own user namespace: its capabilities don't count for locking.
     pub user_namespace: bool,
-    /// Its CPUs; empty leaves ours.
+    /// Its CPUs; empty keeps ours.
     pub cpus: Vec<usize>,
-    /// Its policy; none leaves ours.
+    /// Its policy; `None` keeps ours.
     pub policy: Option<Policy>,
-    /// Whether a line at its end tells what was done.
+    /// Whether it prints a line at its end that says what was done.
     pub report: bool,
 }
 
@@ -58,7 +60,7 @@ impl Launch {
         self.stacks != Stacks::None || self.lock
     }
 
-    /// Becomes the program; returns only when that can't be.
+    /// Becomes the program; returns only if that fails.
     #[must_use]
     pub fn run(&self, name: &OsString, arguments: &[OsString]) -> Refusal {
         match self.prepare(name, arguments) {
@@ -98,7 +100,7 @@ impl Launch {
         Ok(command)
     }
 
-    /// What the library is told, in its environment.
+    /// The library's settings, for its environment.
     fn words(&self) -> String {
         let stacks = match self.stacks {
             Stacks::Pool => "pool",
@@ -123,7 +125,7 @@ fn lockable(user_namespace: bool) -> Result<(), Refusal> {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the place is live.
+    // SAFETY: `limit` is a valid rlimit that outlives the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } != 0 {
         return Err(Refusal::LockLimitUnread(io::Error::last_os_error()));
     }
@@ -131,7 +133,7 @@ fn lockable(user_namespace: bool) -> Result<(), Refusal> {
         return Ok(());
     }
     limit.rlim_cur = limit.rlim_max;
-    // SAFETY: the struct is live.
+    // SAFETY: `limit` is a valid rlimit that outlives the call.
     let raised = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) } == 0;
     if raised && limit.rlim_max == libc::RLIM_INFINITY {
         return Ok(());
@@ -141,9 +143,9 @@ fn lockable(user_namespace: bool) -> Result<(), Refusal> {
     })
 }
 
-/// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): ours of
-/// today don't count, for `exec` takes what a file gave us. It leaves ambient capabilities, and
-/// gives root those of the bounding set.
+/// Whether the kernel lets the program lock without a limit (CAP_IPC_LOCK, bit 14): our current
+/// capabilities don't count, because `exec` drops those of our file. It keeps ambient capabilities,
+/// and root gets those of the bounding set.
 fn has_ipc_lock() -> bool {
     const CAP_IPC_LOCK: u64 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

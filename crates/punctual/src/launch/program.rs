@@ -1,4 +1,5 @@
-//! Finding a program, and whether a library can be loaded into it.
+//! Finds a program, and whether a library can be preloaded into it.
+
 #![expect(unsafe_code, reason = "access(), for the answer that the kernel gives")]
 
 use std::ffi::{CString, OsStr, OsString};
@@ -18,23 +19,23 @@ pub struct Program {
     path: PathBuf,
 }
 
-/// The file that the loader gets to see, and the loader.
+/// The file that the loader opens, and the loader.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) path: PathBuf,
     pub(super) loader: PathBuf,
 }
 
-/// So much of a file is read: headers and the interpreter's name come early.
+/// The number of bytes that are read of a file: headers and the interpreter's name are near its start.
 const BEGINNING: u64 = 1 << 20;
-/// The kernel follows so many interpreters of scripts.
+/// The kernel follows at most this many interpreters of scripts.
 const SCRIPTS: usize = 4;
 
 impl Program {
-    /// Looks for a program as a shell does.
+    /// Searches for a program as a shell does.
     ///
     /// # Errors
-    /// When there is none, with status 127, or it can't be run, with 126.
+    /// If there is none, with status 127; if it can't be run, with 126.
     pub fn find(name: &OsStr) -> Result<Self, Refusal> {
         let mut found = None;
         if name.as_bytes().contains(&b'/') {
@@ -59,7 +60,7 @@ impl Program {
         }
     }
 
-    /// Its file.
+    /// The program's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -73,7 +74,7 @@ impl Program {
                 Ok(Found::Interpreter(interpreter)) => path = interpreter,
                 Ok(Found::Loader(loader)) => {
                     return Ok(Loaded {
-                        // A program looks for its libraries from where it really is.
+                        // A program searches for its libraries from its real location.
                         path: path.canonicalize().unwrap_or(path),
                         loader,
                     });
@@ -114,7 +115,7 @@ fn beginning(path: &Path) -> io::Result<Vec<u8>> {
 
 fn executable(path: &Path) -> bool {
     CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
-        // SAFETY: the path is a C string.
+        // SAFETY: `path` is a C string that outlives the call.
         unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
     })
 }
@@ -136,7 +137,7 @@ fn unprivileged(path: &Path) -> Result<(), Fault> {
 
 fn has_capabilities(path: &Path) -> bool {
     CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
-        // SAFETY: both names are C strings; a size of 0 asks for the size alone.
+        // SAFETY: both names are C strings that outlive the call; with a size of 0 nothing is written.
         let size = unsafe {
             libc::getxattr(
                 path.as_ptr(),

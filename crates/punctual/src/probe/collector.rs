@@ -8,11 +8,11 @@ use super::stops::{self, Excluded, StopEvidence, StopWindow, Waiting};
 use super::tally::Tally;
 use punctual_record::{StopCause, Stops};
 
-/// A thread whose samples stop coming for this long and two intervals is looked at.
+/// A thread without samples for this long plus two intervals is checked for a stop.
 const SILENT_NS: u64 = 200_000_000;
-/// For so long and two intervals after a stop a thread may have its sample yet to come.
+/// For this long plus two intervals after a stop, a thread's sample may still be missing.
 const RECENT_NS: u64 = 5_000_000_000;
-/// How often one that polls is: it has no sample where nothing happens.
+/// The same for a polling thread: it has no sample while nothing happens.
 const POLLING_NS: u64 = 500_000_000;
 
 /// One probe thread's ring and tally.
@@ -24,52 +24,52 @@ pub struct Lane {
     ring: Consumer<Sample>,
     /// Its figures so far.
     pub tally: Tally,
-    /// What was taken out before it was counted.
+    /// What was removed before it was counted.
     pub sifted: Sifted,
-    /// What lay within stops of the process.
+    /// What was within stops of the process.
     pub stopped: Excluded,
-    /// Samples of which it is not known yet whether they lie within a stop.
+    /// Samples that may be within a stop: that isn't known yet.
     waiting: Vec<Sample>,
-    /// The nominal interval; 0 where the thread polls.
+    /// The nominal interval; 0 for a polling thread.
     interval_ns: u64,
-    /// When it was seen to make progress, or looked at.
+    /// When it last made progress, or was checked.
     seen_ns: u64,
-    /// An instant at which it was seen to be stopped, and what comes after is not known yet.
+    /// An instant at which it was seen stopped, while its end is not known yet.
     stopped_at_ns: Option<u64>,
 }
 
-/// Samples that were taken out before they were counted.
+/// Samples that were removed before they were counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sifted {
     /// How many.
     pub set_aside: u64,
-    /// Their length together.
+    /// Their total length.
     pub set_aside_ns: u64,
-    /// Those of them that could not be told from others.
+    /// Those of them that could not be distinguished from others.
     pub untold: u64,
 }
 
-/// What is to be done with a sample.
+/// What happens to a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sorted {
     /// It counts.
     Keep,
-    /// It is something else.
+    /// It belongs elsewhere.
     SetAside,
-    /// It can't be known, and doesn't count.
+    /// That can't be decided, so it doesn't count.
     Untold,
 }
 
-/// Looks at samples before they are counted.
+/// Classifies samples before they are counted.
 pub trait Sieve: Send {
-    /// Is told that samples were taken from all rings, and are to be looked at now.
+    /// Called when samples were taken from all rings, before they are sorted.
     fn prepare(&mut self);
-    /// Looks at one sample of the thread on a CPU.
+    /// Sorts one sample of the thread on a CPU.
     fn sort(&mut self, cpu: usize, sample: &Sample) -> Sorted;
 }
 
 impl Lane {
-    /// A ring's reading end and the tally that it goes into.
+    /// A ring's consumer and the tally that its samples go into.
     #[must_use]
     pub fn new(cpu: usize, tid: i32, ring: Consumer<Sample>, tally: Tally) -> Self {
         Self {
@@ -86,21 +86,21 @@ impl Lane {
         }
     }
 
-    /// Says how long its interval is; 0 for a thread that polls.
+    /// Sets the length of its interval; 0 for a polling thread.
     #[must_use]
     pub fn with_interval(mut self, interval_ns: u64) -> Self {
         self.interval_ns = interval_ns;
         self
     }
 
-    /// Samples that found the ring full.
+    /// Samples that were lost because the ring was full.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.ring.refused()
     }
 }
 
-/// Counts samples of one probe, a CPU and a thread, in their order, and hands on the measured.
+/// Counts samples of one probe, CPU and thread, in order, and passes the measured ones to the sinks.
 fn count(
     tally: &mut Tally,
     (cpu, tid): (usize, i32),
@@ -112,14 +112,14 @@ fn count(
     if sinks.is_empty() {
         return;
     }
-    // Those of the warm-up come first.
+    // Samples of the warm-up come first.
     let first = samples.partition_point(|sample| sample.asked_ns < start_ns);
     for sink in sinks {
         sink.take(cpu, tid, &samples[first..]);
     }
 }
 
-/// How many of these samples came before an instant.
+/// How many of these samples were due before an instant.
 fn known(samples: &[Sample], settled_ns: u64) -> usize {
     match samples.last() {
         Some(last) if last.woke_ns() > settled_ns => {
@@ -129,12 +129,12 @@ fn known(samples: &[Sample], settled_ns: u64) -> usize {
     }
 }
 
-/// Takes all measured samples with the CPU of their thread.
+/// Receives all measured samples with the CPU of their thread.
 pub trait SampleSink: Send {
-    /// Takes samples of the thread on a CPU, in their order.
+    /// Receives samples of the thread on a CPU, in order.
     fn take(&mut self, cpu: usize, tid: i32, samples: &[Sample]);
 
-    /// All that has come so far was handed on.
+    /// Called when all samples so far were passed.
     fn collected(&mut self) {}
 }
 
@@ -148,12 +148,12 @@ pub struct Collector {
     evidence: Option<Box<dyn StopEvidence>>,
     /// Stops of the process so far.
     pub stops: Stops,
-    /// The last of them: a thread that came late to a processor has its sample yet to come.
+    /// The last of them: a thread that got its CPU late has its sample still to come.
     recent: Vec<(u64, u64)>,
 }
 
 impl Collector {
-    /// A collector of samples from `start_ns` on; each sample is also handed on to
+    /// A collector of samples from `start_ns` on; each sample is also passed to
     /// the sinks.
     #[must_use]
     pub fn new(lanes: Vec<Lane>, start_ns: u64, sinks: Vec<Box<dyn SampleSink>>) -> Self {
@@ -168,21 +168,21 @@ impl Collector {
         }
     }
 
-    /// Has samples wait until it is known whether they lie within a stop of the process.
+    /// Holds samples back until it is known whether they are within a stop of the process.
     #[must_use]
     pub fn with_evidence(mut self, evidence: Option<Box<dyn StopEvidence>>) -> Self {
         self.evidence = evidence;
         self
     }
 
-    /// Has every sample looked at before it is counted.
+    /// Sorts every sample before it is counted.
     #[must_use]
     pub fn with_sieve(mut self, sieve: Option<Box<dyn Sieve>>) -> Self {
         self.sieve = sieve;
         self
     }
 
-    /// Moves the start to a later instant, before anything was measured, and
+    /// Moves the start to a later instant before anything was measured, and
     /// returns the one in force.
     pub fn start_at(&mut self, start_ns: u64) -> u64 {
         self.start_ns = start_ns;
@@ -192,16 +192,16 @@ impl Collector {
         start_ns
     }
 
-    /// Lets the sinks go: they have had every sample.
+    /// Drops the sinks: they have received every sample.
     pub fn end_sinks(&mut self) {
         self.sinks.clear();
         self.sieve = None;
     }
 
-    /// Takes what has come since the last call, and returns how many samples.
+    /// Takes the samples since the last call, and returns their number.
     pub fn collect(&mut self) -> usize {
         let (settled_ns, windows) = match &mut self.evidence {
-            // The instant first: what began before it is among those taken after.
+            // The instant first: samples that began before it are among those taken afterwards.
             Some(evidence) => (evidence.settled_ns(), evidence.take()),
             None => (u64::MAX, Vec::new()),
         };
@@ -236,8 +236,8 @@ impl Collector {
         taken
     }
 
-    /// As [`Collector::collect`]. Samples are taken from all rings first: what is known when
-    /// stops are looked for, and when the sieve prepares itself, covers all of them.
+    /// [`Collector::collect`] with stops or a sieve. Samples are taken from all rings first: the
+    /// search for stops and the preparation of the sieve must see all of them.
     fn collect_slowly(&mut self, settled_ns: u64, windows: &[StopWindow]) -> usize {
         let mut taken = 0;
         for lane in &mut self.lanes {
@@ -301,7 +301,7 @@ impl Collector {
         }
     }
 
-    /// Finds the stop of the whole process in a window.
+    /// Locates the stop of the whole process in a window.
     fn find(&mut self, window: &StopWindow) {
         let lanes: Vec<Waiting<'_>> = self
             .lanes
@@ -312,7 +312,7 @@ impl Collector {
             })
             .collect();
         let shortest = self.lanes.iter().map(|lane| lane.interval_ns).min();
-        // The source of the stops looks at intervals itself.
+        // The evidence for stops checks at intervals itself.
         let usual_ns = shortest.unwrap_or(0).min(stops::LOOK_NS);
         let Some(stop) = stops::standstill(window, &lanes, usual_ns) else {
             return;
@@ -325,7 +325,7 @@ impl Collector {
         self.recent.push(stop);
     }
 
-    /// Takes out what lies within the last stops of the whole process.
+    /// Removes what is within the last stops of the whole process.
     fn exclude(&mut self) {
         for stop in &self.recent {
             for lane in &mut self.lanes {
@@ -349,7 +349,7 @@ impl Collector {
         self.lanes.iter().any(|lane| lane.stopped_at_ns.is_some())
     }
 
-    /// Takes out the wake-ups in which single threads were seen to be stopped.
+    /// Removes the wake-ups in which single threads were seen stopped.
     fn exclude_single(&mut self) {
         for lane in &mut self.lanes {
             let Some(seen_ns) = lane.stopped_at_ns else {
@@ -380,7 +380,7 @@ impl Collector {
         }
     }
 
-    /// A thread of which nothing comes any more may be in the hands of a debugger.
+    /// A thread without new samples may be stopped by a debugger.
     fn look_at_silent(&mut self) {
         let Some(evidence) = &mut self.evidence else {
             return;
@@ -400,7 +400,7 @@ impl Collector {
             if lane.stopped_at_ns.is_some() || now_ns.saturating_sub(lane.seen_ns) < patience_ns {
                 continue;
             }
-            // Time goes on between the two, and so the thread was stopped at this instant.
+            // Time passes between the two, so the thread was stopped at this instant.
             let at_ns = clock::now_ns();
             if evidence.is_stopped(lane.tid) {
                 lane.stopped_at_ns = Some(at_ns);
@@ -409,9 +409,9 @@ impl Collector {
         }
     }
 
-    /// How many values a ring should hold: half a minute of samples, for the
-    /// collector runs at ordinary priority and may have to wait for a processor
-    /// (loads on the loopback network have kept others off for as long).
+    /// The number of values that a ring should hold: half a minute of samples, because the
+    /// collector runs at ordinary priority and may have to wait for a CPU
+    /// (loads on the loopback network have kept threads off their CPU for as long).
     #[must_use]
     pub fn ring_capacity(interval_ns: u64) -> usize {
         let wanted = 32_000_000_000 / interval_ns.max(1);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_reach_tally_and_sink_and_the_refused_are_counted() {
+    fn samples_reach_tally_and_sink_and_lost_ones_are_counted() {
         let (mut producer, consumer) = ring(2);
         let tally = Tally::new(10, u64::MAX, Halves::At(u64::MAX), 8);
         let kept = Arc::new(Mutex::new(Vec::new()));
@@ -460,7 +460,7 @@ mod tests {
         assert_eq!(collector.lanes[0].lost(), 1);
     }
 
-    /// Sets even lengths aside, and can't tell those of 7.
+    /// Sets odd lengths aside, and can't decide about 7.
     struct Odd(bool);
 
     impl Sieve for Odd {
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_is_counted_apart_and_reaches_nobody() {
+    fn samples_set_aside_are_counted_apart_and_reach_no_sink() {
         let (mut producer, consumer) = ring(16);
         let tally = Tally::new(10, u64::MAX, Halves::At(u64::MAX), 8);
         let kept = Arc::new(Mutex::new(Vec::new()));
@@ -505,7 +505,7 @@ mod tests {
         assert_eq!(lane.sifted, sifted);
     }
 
-    /// Tells of one stop, and sees a thread in the hands of a debugger.
+    /// Reports one stop, and sees a thread stopped by a debugger.
     struct Told {
         settled_ns: u64,
         windows: Vec<StopWindow>,
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_wait_until_it_is_known_whether_they_lie_in_a_stop() {
+    fn samples_are_held_back_until_stops_are_known() {
         const MS: u64 = 1_000_000;
         let now_ns = clock::now_ns();
         let told = Arc::new(Mutex::new(Told {
@@ -564,7 +564,7 @@ mod tests {
             }],
         };
         collector.collect();
-        // The second thread had no processor until now.
+        // The second thread had no CPU until now.
         rings[1].push(sample(4, 303));
         rings[1].push(sample(308, 0));
         collector.collect();
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_hold_seconds_within_reason() {
+    fn rings_hold_seconds_and_stay_small() {
         assert_eq!(Collector::ring_capacity(1_000_000), 32_000);
         assert_eq!(Collector::ring_capacity(1_000_000_000), 1 << 12);
         assert_eq!(Collector::ring_capacity(0), 1 << 18);

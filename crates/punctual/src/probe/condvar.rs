@@ -1,5 +1,5 @@
 //! A timed wait on a condition variable with a priority-inheriting mutex: what
-//! the monitors of real-time Java virtual machines come down to.
+//! the monitors of real-time Java virtual machines use.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use punctual_rt::sync::{Condvar, PiGuard, PiMutex};
 
 use super::source::WaitSource;
 
-/// The mutex and the condition variable; nobody else ever uses them.
+/// The mutex and the condition variable; no other thread uses them.
 pub struct CondvarWait {
     mutex: PiMutex<()>,
     condvar: Condvar,
 }
 
 impl CondvarWait {
-    /// Makes both.
+    /// Creates both.
     ///
     /// # Errors
-    /// ENOTSUP where the kernel has no priority inheritance.
+    /// ENOTSUP if the kernel has no priority inheritance.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             mutex: PiMutex::new(())?,
@@ -25,7 +25,7 @@ impl CondvarWait {
         })
     }
 
-    /// Locks the mutex: the wait gives it up and takes it again, as in a monitor.
+    /// Locks the mutex: the wait releases it and takes it again, as in a monitor.
     ///
     /// # Errors
     /// None in practice.

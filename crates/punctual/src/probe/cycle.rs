@@ -1,7 +1,7 @@
 //! The probe's loop: wait, read the clock, push. Nothing else.
 //!
-//! In this loop there is no allocation, no lock, no page fault and no system call
-//! but the wait; tests count each of them.
+//! In this loop there is no allocation, no lock, no page fault, and no system call
+//! except the wait; tests count each of them.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use punctual_rt::ring::Producer;
 
 use super::source::WaitSource;
 
-/// One wake-up, as it goes through the ring.
+/// One wake-up, as it is stored in the ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The instant that was asked for.
+    /// The requested instant.
     pub asked_ns: u64,
-    /// How long after it the thread ran again; negative where that was before.
+    /// How long after it the thread ran again; negative if it ran before.
     pub late_ns: i64,
-    /// Periods that have passed since the one asked for.
+    /// Periods that have passed since the requested one.
     pub missed: u64,
 }
 
 impl Sample {
-    /// The latency: none where the wake-up was early.
+    /// The latency: 0 if the wake-up was early.
     #[inline]
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
@@ -42,7 +42,7 @@ impl Sample {
 /// What ends a loop; shared by all probe threads of a run.
 #[derive(Debug)]
 pub struct Halt {
-    /// No wake-up is asked for at or after this instant.
+    /// No wake-up is requested for this instant or later.
     end_ns: AtomicU64,
 }
 
@@ -55,13 +55,13 @@ impl Halt {
         }
     }
 
-    /// Ends every loop after the wake-up that it waits for. Real-time safe.
+    /// Ends every loop after its current wait. Real-time safe.
     #[inline]
     pub fn now(&self) {
         self.end_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Sets the instant anew, unless the end was called before.
+    /// Sets the instant again, unless [`Halt::now`] was called before.
     pub fn set(&self, end_ns: u64) {
         let _ = self
             .end_ns
@@ -70,7 +70,7 @@ impl Halt {
             });
     }
 
-    /// Whether this instant is the end, or after it. Real-time safe.
+    /// Whether an instant is the end or later. Real-time safe.
     #[inline]
     #[must_use]
     pub fn is_reached(&self, now_ns: u64) -> bool {
@@ -84,19 +84,19 @@ impl Halt {
     }
 }
 
-/// How far a loop goes by itself.
+/// When a loop ends by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Samples to take; `u64::MAX` for no limit.
     pub cycles: u64,
-    /// The first latency above ends all loops of the run; `u64::MAX` for none.
+    /// The first latency above this ends all loops of the run; `u64::MAX` for none.
     pub break_ns: u64,
 }
 
 /// How a loop ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// The instant or the number of cycles asked for was reached, or the end was called.
+    /// The requested instant or number of cycles was reached, or [`Halt::now`] was called.
     AsAsked,
     /// A latency was above `break_ns`.
     Broke,
@@ -104,10 +104,10 @@ pub enum Ended {
     Failed(io::Error),
 }
 
-/// Runs the loop. `refused` in the ring counts samples that found it full.
+/// Runs the loop. The ring's `refused` counts samples that found it full.
 ///
-/// It works on a schedule of its own: what nobody else can see stays in registers
-/// over the wait.
+/// It works on its own schedule: local state stays in registers
+/// across the wait.
 #[inline(never)]
 pub fn run<S: WaitSource, I: Intervals + Clone>(
     mut source: S,
@@ -118,9 +118,9 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
 ) -> Ended {
     let mut schedule = schedule.clone();
     let end_ns = &halt.end_ns;
-    // Compared with a sign, for a wake-up may be early.
+    // A signed comparison, because a wake-up may be early.
     let break_ns = i64::try_from(bounds.break_ns).unwrap_or(i64::MAX);
-    // Up to here a wake-up is a figure and nothing else: one comparison for both.
+    // Up to this latency a wake-up is only a figure: one comparison decides that.
     let passed_ns = i64::try_from(schedule.shortest_ns()).unwrap_or(i64::MAX);
     let in_time_ns = break_ns.min(passed_ns - 1);
     let mut left = bounds.cycles;
@@ -168,7 +168,7 @@ pub fn run<S: WaitSource, I: Intervals + Clone>(
     }
 }
 
-/// Apart, so that nothing of it is in the way of a cycle in time.
+/// A function of its own, so that its code is not in the path of a punctual cycle.
 #[cold]
 #[inline(never)]
 fn passed_over<I: Intervals>(mut schedule: Schedule<I>, woke_ns: u64) -> (Schedule<I>, u64) {
@@ -205,7 +205,7 @@ mod tests {
         break_ns: u64::MAX,
     };
 
-    /// A source whose every wait is interrupted first, and woken early by 5 ns.
+    /// A source whose every wait is first interrupted, and then 5 ns early.
     struct Interrupted {
         signals: u32,
         now_ns: u64,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn known_wake_ups_come_out_as_they_are() {
+    fn known_wake_ups_are_sampled_exactly() {
         let (samples, ended) = run_script(&[5, 7, 0, 999_999], &Halt::at(u64::MAX), FREE);
         assert_eq!(latencies(&samples), [5, 7, 0, 999_999]);
         assert!(samples.iter().all(|sample| sample.missed == 0));
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_period_is_missed_from_the_instant_on_at_which_it_is_due() {
-        // The shortest length alone is asked first: each length has to be told from it.
+        // Only the shortest length is compared first: each length must be distinguished from it.
         let schedule = Schedule::new(0, Primes::new(1_000_000, 7));
         for (add_ns, missed) in [(-1, 0), (0, 1), (1, 1)] {
             let mut ahead = schedule.clone();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_break_value_beyond_the_interval_is_kept_to() {
+    fn a_break_value_beyond_the_interval_is_obeyed() {
         let bounds = Bounds {
             break_ns: 2_500_000,
             ..FREE
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wake_up_is_asked_for_at_or_after_the_end() {
+    fn no_wake_up_is_requested_at_or_after_the_end() {
         let (samples, ended) = run_script(&[1; 10], &Halt::at(4_000_000), FREE);
         assert_eq!(samples.last().unwrap().asked_ns, 3_000_000);
         assert!(matches!(ended, Ended::AsAsked));

@@ -1,4 +1,4 @@
-//! A timed wait on a futex of its own.
+//! A timed wait on a futex that only the probe uses.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -7,7 +7,7 @@ use punctual_rt::sys::futex;
 
 use super::source::WaitSource;
 
-/// A futex word that nobody ever wakes.
+/// A futex word that no thread ever wakes.
 #[derive(Debug, Default)]
 pub struct FutexWait {
     word: AtomicU32,

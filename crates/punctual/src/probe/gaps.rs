@@ -1,4 +1,4 @@
-//! The loop that polls the clock: what stops it for longer than a threshold is a gap.
+//! The loop that polls the clock: an interruption longer than a threshold is a gap.
 //!
 //! It polls for a part of each period and sleeps for the rest. While it polls there is no
 //! allocation, no lock, no page fault and no system call; tests count each of them.
@@ -13,29 +13,29 @@ use punctual_rt::sys::time::sleep_until;
 use super::cycle::{Ended, Halt, Sample, wait_again};
 use super::source::WaitSource;
 
-/// What a polling thread is to do.
+/// What a polling thread does.
 #[derive(Debug, Clone)]
 pub struct Polling {
     /// Two readings further apart than this, in ns, are a gap.
     pub above_ns: u64,
     /// How long it polls in each period, in ns.
     pub runtime_ns: u64,
-    /// The period, in ns; as long as `runtime_ns` where it never rests.
+    /// The period, in ns; equal to `runtime_ns` if it never rests.
     pub period_ns: u64,
-    /// Where it says how far it has come.
+    /// Where it reports its progress.
     pub account: Arc<Account>,
-    /// Who polls in its place.
+    /// What polls in its place.
     pub feed: Option<Arc<dyn GapFeed>>,
 }
 
-/// Somebody else who finds gaps: the kernel, with interrupts off.
+/// Another source of gaps: the kernel, with interrupts disabled.
 pub trait GapFeed: std::fmt::Debug + Send + Sync {
-    /// Hands over the gaps of a CPU since the last time: their beginning, and how long they
-    /// took, in ns.
+    /// Calls `each` for the gaps of a CPU since the last call, with their start and
+    /// length, in ns.
     fn take(&self, cpu: usize, each: &mut dyn FnMut(u64, u64));
 }
 
-/// How far a polling thread has come: told at the end of each period, read by others.
+/// The progress of a polling thread: written at the end of each period, read by others.
 #[derive(Debug, Default)]
 pub struct Account {
     polled_ns: AtomicU64,
@@ -47,7 +47,7 @@ pub struct Account {
 /// A reading of an [`Account`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Time between readings that were no gap.
+    /// Time between readings that were not gaps.
     pub polled_ns: u64,
     /// Time in gaps.
     pub gap_ns: u64,
@@ -59,14 +59,14 @@ pub struct Told {
 
 impl Account {
     fn add(&self, polled_ns: u64, gap_ns: u64, polls: u64, last_ns: u64) {
-        // One thread alone writes.
+        // Only one thread writes.
         self.polled_ns.fetch_add(polled_ns, Ordering::Relaxed);
         self.gap_ns.fetch_add(gap_ns, Ordering::Relaxed);
         self.polls.fetch_add(polls, Ordering::Relaxed);
         self.last_ns.store(last_ns, Ordering::Release);
     }
 
-    /// What was told last. While the thread runs, its parts may be of two periods.
+    /// The values that were written last. While the thread runs, they may be from two periods.
     #[must_use]
     pub fn told(&self) -> Told {
         let last_ns = self.last_ns.load(Ordering::Acquire);
@@ -80,7 +80,7 @@ impl Account {
 }
 
 /// Polls from `start_ns` on, until the end or the first gap above `break_ns`. Each gap goes
-/// into the ring as it was found: its beginning, and how long it took.
+/// into the ring when it is found: its start and its length.
 #[inline(never)]
 pub fn run<S: WaitSource>(
     mut source: S,
@@ -133,18 +133,18 @@ pub fn run<S: WaitSource>(
         if halt.is_reached(at_ns) {
             return Ended::AsAsked;
         }
-        // The next period on the grid; those that have passed by now are not made up for.
+        // The next period on the grid; periods that have passed already are skipped.
         let passed = at_ns.saturating_sub(begin_ns) / period_ns;
         begin_ns = begin_ns.saturating_add(passed.max(1).saturating_mul(period_ns));
         last_ns = Some(at_ns);
     }
 }
 
-/// How often a feed is asked.
+/// How often a feed is read.
 const FEED_EVERY_NS: u64 = 50_000_000;
 
-/// Takes gaps from somebody else, from `start_ns` on. How much was watched is taken to be the
-/// share that was asked for: nobody tells more.
+/// Takes gaps from a feed, from `start_ns` on. The watched time is taken to be the
+/// requested share: no feed reports more.
 pub fn follow(
     feed: &dyn GapFeed,
     cpu: usize,
@@ -187,7 +187,7 @@ pub fn follow(
     }
 }
 
-/// The usual time from one reading to the next, in ns: the median of some thousands, in
+/// The usual time from one reading to the next, in ns: the median of some thousands, on
 /// the calling thread.
 #[must_use]
 pub fn step_ns() -> u64 {
@@ -212,10 +212,10 @@ mod tests {
 
     use super::*;
 
-    /// A clock that goes on by 10 ns at each reading, and jumps where it was told to.
+    /// A clock that advances by 10 ns at each reading, and jumps where it was told to.
     struct Clock<'a> {
         now_ns: Cell<u64>,
-        /// The reading, counted from 1, and how much longer it takes.
+        /// The number of the reading, from 1 on, and how much longer it takes.
         jumps: &'a [(u64, u64)],
         readings: Cell<u64>,
         slept: Vec<u64>,
@@ -277,13 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn known_gaps_come_out_to_the_nanosecond() {
+    fn known_gaps_are_found_to_the_nanosecond() {
         // The first reading is at 1,010; the third would be at 1,030.
         let mut clock = Clock::new(&[(3, 90), (4, 91), (10, 5_000), (11, 90)]);
         let polling = polling(100_000, 100_000);
         let (gaps, ended) = gaps_of(&mut clock, &polling, 50_000, u64::MAX);
         assert!(matches!(ended, Ended::AsAsked));
-        // 100 ns are the limit, and not above it.
+        // 100 ns are the limit, so not above it.
         assert_eq!(gaps, [(1_120, 101), (1_271, 5_010)]);
         let told = polling.account.told();
         assert_eq!(told.gap_ns, 101 + 5_010);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_rests_watches_its_share_and_says_so() {
+    fn a_thread_that_rests_reports_the_share_it_polled() {
         let mut clock = Clock::new(&[]);
         clock.late_ns = 7;
         let polling = polling(800, 1_000);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_over_the_end_of_a_period_is_one_gap_and_the_grid_is_kept() {
+    fn a_gap_across_the_end_of_a_period_is_one_gap_and_the_grid_is_kept() {
         let mut clock = Clock::new(&[(5, 2_345)]);
         let polling = polling(800, 1_000);
         let (gaps, _) = gaps_of(&mut clock, &polling, 6_000, u64::MAX);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_refuses_and_the_time_is_counted_all_the_same() {
+    fn a_full_ring_loses_gaps_but_not_their_time() {
         let jumps: Vec<(u64, u64)> = (2..102).map(|reading| (reading, 1_000)).collect();
         let mut clock = Clock::new(&jumps);
         let polling = polling(1_000_000, 1_000_000);

@@ -10,7 +10,7 @@ use super::source::WaitSource;
 use super::timer_signal::TimerSignal;
 use super::timerfd::TimerFdWait;
 
-/// A wait source by name.
+/// A kind of wait source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// The name in flags and records.
@@ -65,25 +65,25 @@ pub const KINDS: [Kind; 6] = [
 ];
 
 impl Kind {
-    /// The wait source of that name.
+    /// The wait source with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         KINDS.into_iter().find(|kind| kind.name == name)
     }
 }
 
-/// What is to be done with a wait source once its type is known: the probe's loop
+/// What to do with a wait source once its type is known: the probe's loop
 /// is compiled for each source, so that no call in it is indirect.
 pub trait WithSource {
-    /// What comes of it.
+    /// The result.
     type Output;
     /// Does it.
     fn with<S: WaitSource>(self, source: S) -> Self::Output;
 }
 
-/// Opens a wait source in the calling thread and hands it on. `period_ns` is the
-/// length of every interval where they are all the same, and 0 where they differ:
-/// a periodic timer saves the call that arms it anew.
+/// Opens a wait source in the calling thread and passes it on. `period_ns` is the
+/// length of every interval if they are all the same, and 0 if they differ:
+/// a periodic timer saves the call that arms it again.
 ///
 /// # Errors
 /// The kernel's errno, e.g. EMFILE.

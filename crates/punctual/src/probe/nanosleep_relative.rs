@@ -1,4 +1,4 @@
-//! `clock_nanosleep` for a length of time, as programs sleep that don't know better.
+//! `clock_nanosleep` for a length of time, as naive programs sleep.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use punctual_rt::clock;
 
 use super::source::WaitSource;
 
-/// Reads the clock and sleeps for what is left. The time between the reading and
-/// the call stands in the latency, as it does in such programs.
+/// Reads the clock and sleeps for the remaining time. The time between the reading and
+/// the call is part of the latency, as it is in such programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NanosleepRelative;
 

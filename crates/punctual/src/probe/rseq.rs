@@ -1,12 +1,12 @@
-//! Restartable sequences, which a probe thread does without.
+//! Restartable sequences, which a probe thread does not use.
 //!
-//! From 2.35 on the GNU C library registers every thread for them, and the kernel then does
-//! work for the thread each time that it comes back from having been scheduled: some 170
-//! instructions between wake-up and the first of the program, for a service that a probe
+//! Since 2.35 the GNU C library registers every thread for them, and the kernel then does
+//! work for the thread each time it returns after it was scheduled: some 170
+//! instructions between the wake-up and the program's first one, for a service that a probe
 //! never uses.
 
-/// Takes the calling thread's registration back. Where there is none, or none that can be
-/// found, nothing changes: the C library asks the kernel for its processor then, as before 2.35.
+/// Unregisters the calling thread. If it is not registered, or its area can't be
+/// found, nothing changes: the C library then asks the kernel for the current CPU, as before 2.35.
 pub fn leave() {
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     gnu::leave();
@@ -25,10 +25,10 @@ mod gnu {
     const SIGNATURE: libc::c_long = 0x5305_3053;
     const UNREGISTER: libc::c_long = 1;
 
-    /// Where the C library has it for the calling thread.
+    /// Where the C library keeps it for the calling thread.
     fn area() -> Option<usize> {
         let offset: *const isize;
-        // SAFETY: reads one entry of the table of addresses that the linker made.
+        // SAFETY: reads one entry of the GOT, which the linker filled.
         unsafe {
             asm!(
                 "mov {}, qword ptr [rip + __rseq_offset@GOTPCREL]",
@@ -40,7 +40,7 @@ mod gnu {
             return None;
         }
         let thread: usize;
-        // SAFETY: the first word behind fs is its own address, by the ABI of threads.
+        // SAFETY: by the ABI, the first word at fs is the thread pointer's own address.
         unsafe {
             asm!(
                 "mov {}, qword ptr fs:[0]",
@@ -54,14 +54,14 @@ mod gnu {
 
     fn ask(area: usize, flags: libc::c_long) -> libc::c_long {
         // SAFETY: the area belongs to the C library's thread, has this size and lives as long as
-        // the thread. To leave, the kernel compares it with the one that was registered, and
-        // writes to no other.
+        // the thread. On unregistering, the kernel compares it with the registered one, and
+        // writes to that one only.
         unsafe { libc::syscall(libc::SYS_rseq, area, SIZE, flags, SIGNATURE) }
     }
 
     pub fn leave() {
         if let Some(area) = area() {
-            // Where it was not registered so, all stays as it was.
+            // If it was registered differently, everything stays as it was.
             let _ = ask(area, UNREGISTER);
         }
     }
@@ -82,11 +82,11 @@ mod gnu {
                 };
                 let before = registered(ask(area, REGISTER));
                 leave();
-                // Now it can be registered anew, which then is as it was.
+                // Now it can be registered again, and then is as it was.
                 Some((before, registered(ask(area, REGISTER))))
             });
             let asked = asked.join().expect("no crash");
-            // This C library or kernel may have none.
+            // This C library or kernel may not support it.
             if let Some((before, again)) = asked {
                 assert!(!(before && again), "it had not left");
             }

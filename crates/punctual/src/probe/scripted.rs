@@ -6,12 +6,12 @@ use std::io;
 
 use super::source::WaitSource;
 
-/// Wakes with the latencies that it was told, on a clock of its own.
+/// Wakes with the given latencies, on a clock of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Scripted {
     now_ns: u64,
     latencies_ns: VecDeque<i64>,
-    /// Instants that were asked for.
+    /// The requested instants.
     pub asked_ns: Vec<u64>,
 }
 

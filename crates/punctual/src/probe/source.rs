@@ -1,12 +1,12 @@
-//! What a wait source is: a way in which a probe thread lets itself be woken.
+//! The interface of a wait source: a way for a probe thread to be woken.
 
 use std::io;
 
 use punctual_rt::clock;
 
-/// A way of being woken at an instant, and the clock that it is measured by.
+/// A way of being woken at an instant, and the clock that measures it.
 pub trait WaitSource {
-    /// Waits until `due_ns` has come. May return EINTR, and is then called again
+    /// Waits until `due_ns`. May return EINTR, and is then called again
     /// with the same instant.
     ///
     /// # Errors
@@ -21,11 +21,11 @@ pub trait WaitSource {
 }
 
 /// Counts the expirations of a periodic timer up to the one that is due, so that
-/// a late thread does not take an old expiration for the next one.
+/// a late thread does not mistake an old expiration for the next one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Expirations {
     period_ns: u64,
-    /// The instant of the last expiration that was seen.
+    /// The instant of the last expiration that was read.
     reached_ns: u64,
     armed: bool,
 }
@@ -40,7 +40,7 @@ impl Expirations {
     }
 
     /// Waits until the expiration at `due_ns`. `arm` takes an instant and a period,
-    /// `wait` returns how many expirations have come.
+    /// `wait` returns how many expirations there were.
     #[inline]
     pub(super) fn reach(
         &mut self,
@@ -71,10 +71,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expirations_that_piled_up_are_not_taken_for_the_next_one() {
+    fn accumulated_expirations_are_not_mistaken_for_the_next_one() {
         let mut expirations = Expirations::every(100);
         let armed = RefCell::new(Vec::new());
-        // Each call of wait returns what a real timer would have piled up.
+        // Each call of wait returns the number that a real timer would have accumulated.
         let piles = RefCell::new(vec![1, 3, 1, 1]);
         let mut reach = |due| {
             expirations

@@ -1,53 +1,53 @@
-//! Stops of this process (a stop signal, a freezer, a debugger): which samples lie in them.
+//! Stops of this process (a stop signal, a freezer, a debugger): which samples are within them.
 //!
-//! A thread that is stopped knows nothing of it, and a machine that stands still looks the same
-//! to its clock. So a stop is taken for one on evidence alone: somebody else says that there was
-//! a stop within a window of time. Its bounds come from the samples: during a stop no thread of
-//! the process makes progress.
+//! A stopped thread does not notice the stop, and to its clock a machine that stands still looks
+//! the same. So only evidence from outside the thread counts as a stop: it reports that there was a
+//! stop within a window of time. The stop's bounds come from the samples: during a stop no thread
+//! of the process makes progress.
 
 use super::cycle::Sample;
 use punctual_record::{Stop, StopCause};
 
-/// After a stop the threads take up to this long to get going again: that is no latency of the
-/// machine. What is later counts from the end of the stop.
+/// After a stop the threads take up to this long to run again: that is not a latency of the
+/// machine. If they take longer, the time counts from the end of the stop.
 pub const RESUME_NS: u64 = 10_000_000;
 
-/// How often the watch for stops looks: each of its looks is progress, too.
+/// How often the watch for stops checks: each of its checks is progress, too.
 pub const LOOK_NS: u64 = 25_000_000;
 
 /// The process was stopped at some time within this window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopWindow {
-    /// Not before this instant.
+    /// Its earliest start.
     pub from_ns: u64,
-    /// Over by this instant.
+    /// Its latest end.
     pub to_ns: u64,
-    /// What made it.
+    /// Its cause.
     pub cause: StopCause,
 }
 
-/// What knows of stops.
+/// Evidence of stops.
 pub trait StopEvidence: Send {
-    /// Stops that began before this instant have been told, or will be by the next call of
-    /// [`StopEvidence::take`].
+    /// Stops that began before this instant have been reported, or the next call of
+    /// [`StopEvidence::take`] reports them.
     fn settled_ns(&self) -> u64;
     /// The stops since the last call.
     fn take(&mut self) -> Vec<StopWindow>;
-    /// Whether a single thread is seen to be stopped right now.
+    /// Whether a single thread is stopped right now.
     fn is_stopped(&mut self, tid: i32) -> bool;
 }
 
-/// What is known of a lane's samples while a stop is looked for.
+/// A lane's samples, for the search for a stop.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting<'a> {
-    /// Samples that are not counted yet, in their order.
+    /// Samples that are not counted yet, in order.
     pub samples: &'a [Sample],
-    /// The thread polls: its samples are the only times in which it made no progress.
+    /// The thread polls: it made progress except during its samples.
     pub polls: bool,
 }
 
 /// Where all threads stood still within a window: the longest stretch in which none made
-/// progress. `usual_ns` is how long that is anyhow.
+/// progress. `usual_ns` is the length of such a stretch without a stop.
 #[must_use]
 pub fn standstill(window: &StopWindow, lanes: &[Waiting<'_>], usual_ns: u64) -> Option<(u64, u64)> {
     let within = |at_ns: &u64| (window.from_ns..=window.to_ns).contains(at_ns);
@@ -61,7 +61,7 @@ pub fn standstill(window: &StopWindow, lanes: &[Waiting<'_>], usual_ns: u64) -> 
         }
     }
     progress.sort_unstable();
-    // A thread that polls made progress where it has no sample, or rested.
+    // A polling thread made progress wherever it has no sample, or it rested.
     let still = |&(from_ns, to_ns): &(u64, u64)| {
         let covers = |sample: &Sample| sample.asked_ns <= from_ns && sample.woke_ns() >= to_ns;
         let mut polls = lanes.iter().filter(|lane| lane.polls).peekable();
@@ -77,7 +77,7 @@ pub fn standstill(window: &StopWindow, lanes: &[Waiting<'_>], usual_ns: u64) -> 
         .filter(|(from_ns, to_ns)| to_ns - from_ns > usual_ns)
 }
 
-/// What was taken out of a lane.
+/// What was removed from a lane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Excluded {
     /// Wake-ups and periods.
@@ -86,7 +86,7 @@ pub struct Excluded {
     pub ns: u64,
 }
 
-/// Takes out of a lane's samples what lies within the stop from `from_ns` to `to_ns`.
+/// Removes from a lane's samples what is within the stop from `from_ns` to `to_ns`.
 /// `interval_ns` is 0 for a thread that polls; samples before `start_ns` are left alone.
 pub fn exclude(
     samples: &mut Vec<Sample>,
@@ -95,7 +95,7 @@ pub fn exclude(
     start_ns: u64,
 ) -> Excluded {
     let mut excluded = Excluded::default();
-    // They are in order: most hold nothing that a stop of long ago could have delayed.
+    // They are in order: usually none of them can have been delayed by a past stop.
     if samples.first().is_none_or(|first| first.asked_ns >= to_ns) {
         return excluded;
     }
@@ -126,7 +126,7 @@ pub fn exclude(
         }
         false
     });
-    // At most one wake-up of a thread outlasts a stop, and nothing is due before it.
+    // At most one wake-up of a thread extends beyond a stop, and nothing is due before it.
     for (_, rest) in rests {
         let at = samples.partition_point(|sample| sample.asked_ns < rest.asked_ns);
         samples.insert(at, rest);
@@ -134,7 +134,7 @@ pub fn exclude(
     excluded
 }
 
-/// What is left of a sample after the end of a stop: the first instant that was due then.
+/// The part of a sample after the end of a stop: it begins at the first instant that was due then.
 fn remainder(sample: &Sample, to_ns: u64, interval_ns: u64) -> Option<Sample> {
     let woke_ns = sample.woke_ns();
     let (asked_ns, passed) = match interval_ns {
@@ -157,7 +157,7 @@ fn remainder(sample: &Sample, to_ns: u64, interval_ns: u64) -> Option<Sample> {
     })
 }
 
-/// The stop of one thread alone, which was seen at an instant.
+/// The stop of a single thread, which was observed at an instant.
 #[must_use]
 pub fn of_thread(samples: &[Sample], seen_ns: u64) -> Option<(u64, u64)> {
     let sample = samples
@@ -166,7 +166,7 @@ pub fn of_thread(samples: &[Sample], seen_ns: u64) -> Option<(u64, u64)> {
     Some((sample.asked_ns, sample.woke_ns()))
 }
 
-/// The stop as the record keeps it.
+/// The stop in the form of the record.
 #[must_use]
 pub fn recorded(
     (from_ns, to_ns): (u64, u64),
@@ -212,7 +212,7 @@ mod tests {
     };
 
     #[test]
-    fn a_stop_lies_where_no_thread_made_progress() {
+    fn a_stop_is_located_where_no_thread_made_progress() {
         // Stopped from 12 to 310 ms; the second thread woke 0.4 ms after the first.
         let first = [
             sample(10, 20, 0),
@@ -231,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn where_one_thread_went_on_nothing_was_stopped() {
-        // The first waited for 40 ms: a machine's latency, whoever says that there was a stop.
+    fn a_window_in_which_one_thread_made_progress_has_no_stop() {
+        // The first waited for 40 ms: a latency of the machine, even if a stop was reported.
         let first = [sample(10, 40_000, 40)];
         let second: Vec<Sample> = (5..=330).map(|ms| sample(ms, 20, 0)).collect();
         assert_eq!(
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_stop_is_neither_late_nor_good_and_no_cycle_is_lost() {
+    fn wake_ups_within_a_stop_are_neither_late_nor_punctual_and_none_is_lost() {
         let mut samples = vec![
             sample(11, 30, 0),
             sample(12, 298_100, 298),
@@ -263,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_after_the_stop_is_late() {
+    fn a_wake_up_that_is_late_after_the_stop_is_late() {
         // The stop is over at 310.1 ms; the thread runs 50 ms later.
         let mut samples = vec![sample(12, 348_100, 348), sample(361, 20, 0)];
         let excluded = exclude(&mut samples, (11 * MS, 310 * MS + 100_000), MS, 0);
         assert_eq!(samples, [sample(311, 49_100, 49), sample(361, 20, 0)]);
         assert_eq!(excluded.cycles, 299);
-        // Those that poll: the time after it is a gap of its own.
+        // Polling threads: the time after it is a separate gap.
         let mut gaps = vec![sample(12, 348_100, 0)];
         let excluded = exclude(&mut gaps, (12 * MS, 310 * MS + 100_000), 0, 0);
         assert_eq!(gaps[0].woke_ns(), 360 * MS + 100_000);
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn before_the_start_nothing_is_taken_out() {
+    fn nothing_is_removed_before_the_start() {
         let mut samples = vec![sample(12, 298_100, 298)];
         let excluded = exclude(&mut samples, (11 * MS, 310 * MS), MS, 13 * MS);
         assert_eq!((samples.len(), excluded), (1, Excluded::default()));
     }
 
     #[test]
-    fn a_thread_alone_is_excused_for_the_wake_up_in_which_it_was_seen() {
+    fn a_single_stopped_thread_is_excused_for_that_wake_up_only() {
         let samples = [sample(10, 20, 0), sample(11, 400_000, 400)];
         assert_eq!(of_thread(&samples, 100 * MS), Some((11 * MS, 411 * MS)));
         assert_eq!(of_thread(&samples, 10_500_000), None);

@@ -1,5 +1,5 @@
-//! What the collector keeps of one probe thread: in constant memory, every
-//! sample counted, the maximum exact, the highest kept whole.
+//! What the collector keeps of one probe thread, in constant memory: every
+//! sample counted, the exact maximum, the highest ones complete.
 
 mod skips;
 
@@ -10,18 +10,18 @@ use punctual_stats::peaks::{Peak, Peaks};
 use super::cycle::Sample;
 use super::timeline::Rows;
 
-/// How the two halves of a run are kept apart.
+/// How a run is divided into two halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halves {
     /// The run's length is known: the second half begins after this many ns.
     At(u64),
-    /// It isn't: a first part of this many ns is followed by as much again at the
-    /// most, and doubled whenever that is full.
+    /// It isn't: a first part of this many ns is followed by at most as much again, and
+    /// is doubled whenever that is full.
     Doubling(u64),
 }
 
-/// The lowest and the highest of usual latencies, which change a count, a sum and these alone:
-/// no peak, no miss, no period missed, and not early. All of them are below 2^32, and so exact as
+/// The lowest and highest of usual latencies, which change only a count, a sum and these:
+/// no peak, no miss, no skipped period, not early. All of them are below 2^32, so they are exact as
 /// floating-point numbers.
 #[derive(Clone, Copy)]
 struct Span {
@@ -35,7 +35,7 @@ impl Span {
         high_ns: 0.0,
     };
 
-    /// One comparison for each end, where `f64::min` and `max` would ask for what is no number, too.
+    /// One comparison for each end; `f64::min` and `max` would also check for NaN.
     #[inline]
     fn with(self, ns: f64) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Span {
     }
 }
 
-/// Samples that are counted at once.
+/// Samples that are counted in one batch.
 const NOTED: usize = 256;
 /// Samples that are compared before any of them is counted.
 const AT_ONCE: usize = 4;
@@ -76,13 +76,13 @@ pub struct Tally {
     part: usize,
     /// The next instant at which a row or a half ends.
     boundary_ns: u64,
-    /// A latency above is more than a figure: a peak, a miss, a period missed, or an
-    /// early wake-up, which is negative and so, without its sign, above all.
+    /// A latency above this is more than a figure: a peak, a miss, a skipped period, or an
+    /// early wake-up, which is negative and so, as unsigned, above everything.
     ordinary_ns: u64,
-    /// Of the row under way, as far as it lies in one half.
+    /// For the current row, as far as it is in one half.
     extremes: Extremes,
     shortest_interval_ns: u64,
-    /// The nominal interval, where there is one.
+    /// The nominal interval, if there is one.
     interval_ns: Option<u64>,
     peaks: Peaks,
     rows: Rows,
@@ -90,28 +90,28 @@ pub struct Tally {
     pub late: u64,
     /// Periods that were skipped because the thread was late.
     pub missed: u64,
-    /// Those of them that miss the deadline: [`skipped_misses`].
+    /// Those of them that missed the deadline: [`skipped_misses`].
     pub missed_late: u64,
-    /// Wake-ups before their time.
+    /// Wake-ups before they were due.
     pub early: u64,
     /// Samples before the start.
     pub warm_up: u64,
     /// Latency of the last sample.
     pub last_latency_ns: u64,
-    /// The last instant that was asked for.
+    /// The last requested instant.
     pub last_asked_ns: u64,
     cycle: u64,
 }
 
 impl Tally {
-    /// When it begins: what was due before is not counted.
+    /// When it begins: earlier samples are not counted.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// A tally of samples asked for at or after `start_ns`; `deadline_ns` is
-    /// `u64::MAX` where there is none. `peaks` is how many of the highest are kept.
+    /// A tally of samples that were due at or after `start_ns`; `deadline_ns` is
+    /// `u64::MAX` if there is none. `peaks` is the number of highest samples that are kept.
     #[must_use]
     pub fn new(start_ns: u64, deadline_ns: u64, halves: Halves, peaks: usize) -> Self {
         Self {
@@ -139,15 +139,15 @@ impl Tally {
         }
     }
 
-    /// Says how long the shortest interval is: only who is as late as that can have
-    /// missed a period, and all others are not asked.
+    /// Sets the length of the shortest interval: only a wake-up that is this late can have
+    /// skipped a period, so others are not checked.
     #[must_use]
     pub fn with_shortest_interval(mut self, interval_ns: u64) -> Self {
         self.shortest_interval_ns = interval_ns.max(1);
         self
     }
 
-    /// Says how long the nominal interval is: it decides which skipped periods miss a deadline.
+    /// Sets the length of the nominal interval: it decides which skipped periods miss the deadline.
     #[must_use]
     pub fn with_interval(mut self, interval_ns: u64) -> Self {
         self.interval_ns = Some(interval_ns.max(1));
@@ -161,12 +161,12 @@ impl Tally {
         self.last_asked_ns = start_ns;
     }
 
-    /// Takes samples in the order of their instants. A few tens of instructions
-    /// each; no allocation but one row of the timeline now and then, in memory that
-    /// is there already.
+    /// Counts samples in the order of their instants. A few tens of instructions
+    /// each; the only allocation is a row of the timeline now and then, in memory that is
+    /// reserved already.
     ///
-    /// What is known of a stretch of samples as a whole is not asked of each: they
-    /// are cut where a row or a half ends, and one comparison tells which of them is
+    /// What holds for a stretch of samples as a whole is not checked for each of them: they
+    /// are split where a row or a half ends, and one comparison shows which of them are
     /// more than a figure.
     #[inline]
     pub fn record_all(&mut self, samples: &[Sample]) {
@@ -193,7 +193,7 @@ impl Tally {
         }
     }
 
-    /// Takes samples that fall into one row and one half.
+    /// Counts samples that are in one row and one half.
     fn record_row(&mut self, samples: &[Sample]) {
         let mut rest = samples;
         while let Some(next) = rest.first() {
@@ -210,8 +210,8 @@ impl Tally {
         }
     }
 
-    /// Counts samples up to the first of 4.3 s or more, and how many those are; it
-    /// notes which are more than figures, and then looks at them.
+    /// Counts samples up to the first of 4.3 s or more, and returns how many; it
+    /// notes which are more than figures, and then examines these.
     #[inline]
     fn record_chunk(&mut self, samples: &[Sample]) -> usize {
         let mut noted = [0u8; NOTED];
@@ -223,7 +223,7 @@ impl Tally {
         let (mut sum_ns, mut usual_sum_ns) = (0u64, 0.0);
         let mut index = 0;
         'samples: while index < samples.len() {
-            // Nearly all are usual: what can be asked of several at once is.
+            // Nearly all are usual: several are compared at once.
             let (groups, _) = samples[index..].as_chunks::<AT_ONCE>();
             for group in groups {
                 let late_ns = group.map(|sample| sample.late_ns as f64);
@@ -238,7 +238,7 @@ impl Tally {
                 }
                 index += AT_ONCE;
             }
-            // Up to the one that isn't.
+            // Up to the one that isn't usual.
             for sample in samples[index..].iter().take(AT_ONCE) {
                 let Ok(latency_ns) = u32::try_from(sample.latency_ns()) else {
                     break 'samples;
@@ -247,7 +247,7 @@ impl Tally {
                 extremes.include(u64::from(latency_ns));
                 sum_ns += u64::from(latency_ns);
                 index += 1;
-                // Without its sign an early one is above all.
+                // As unsigned, an early one is above all others.
                 if sample.late_ns as u64 > ordinary_ns {
                     noted[notes % NOTED] = (index - 1) as u8;
                     notes += 1;
@@ -297,7 +297,7 @@ impl Tally {
             .min(u64::from(u32::MAX));
     }
 
-    /// Looks at a sample that is counted and is more than a figure.
+    /// Examines a counted sample that is more than a figure.
     fn note(&mut self, sample: &Sample, cycle: u64) {
         let latency_ns = sample.latency_ns();
         let peak = Peak::new(cycle, sample.asked_ns, latency_ns);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stall_is_one_late_wake_up_and_its_missed_periods_mark_their_seconds() {
+    fn one_stall_is_one_late_wake_up_and_its_skipped_periods_mark_their_seconds() {
         let mut tally = tally(100_000, Halves::At(u64::MAX));
         tally.record_all(&[sample(0, 3_000_000_000, 3_000), sample(3_001, 1_000, 0)]);
         assert_eq!((tally.count(), tally.late, tally.missed), (2, 1, 3_000));
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_wake_up_is_counted_and_not_a_huge_one() {
+    fn an_early_wake_up_is_not_counted_as_a_huge_latency() {
         let mut tally = tally(u64::MAX, Halves::At(u64::MAX));
         tally.record_all(&[Sample {
             asked_ns: 2_000_000,
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn however_samples_are_cut_into_batches_the_figures_are_the_same() {
+    fn the_figures_do_not_depend_on_how_samples_are_batched() {
         // Every kind of sample, over rows, halves and a threshold that rises.
         let samples: Vec<Sample> = (0..5_000)
             .map(|period| {
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_period_is_seen_although_only_the_late_are_asked() {
+    fn a_skipped_period_is_found_although_only_late_samples_are_checked() {
         let samples = [
             sample(0, 5_000, 0),
             sample(1, 999_999, 0),

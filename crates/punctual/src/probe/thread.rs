@@ -1,4 +1,4 @@
-//! One probe thread: set up, warmed up, let go.
+//! One probe thread: set up, warmed up, started.
 
 use std::io;
 use std::sync::Arc;
@@ -22,33 +22,33 @@ use super::rseq;
 use super::source::WaitSource;
 use punctual_record::Interval;
 
-/// Cycles of the warm-up: the whole code and all its data are passed through
+/// Cycles of the warm-up: all code and data are used once
 /// before time counts.
 pub const WARM_UP_CYCLES: u64 = 16;
 /// Interval of the warm-up in ns, unless the run's own is shorter.
 const WARM_UP_NS: u64 = 1_000_000;
-/// So long before the start a thread is awake: a CPU that has rested for longer than an interval
-/// wakes more slowly, and the first wake-up of a run with a short interval would be late by it.
+/// How long before the start a thread is awake: a CPU that was idle for longer than an interval
+/// wakes more slowly, which would delay the first wake-up of a run with a short interval.
 const AWAKE_NS: u64 = 200_000;
-/// Time for what comes between that and the loop: a wait source and a few readings.
+/// Time for the steps between that and the loop: a wait source and a few readings.
 const SET_UP_NS: u64 = 20_000;
-/// The loop's frames are small; the rest is for setting up and unwinding.
+/// The loop's frames are small; the rest is for setup and unwinding.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a probe thread is to do.
+/// What a probe thread does.
 #[derive(Debug, Clone)]
 pub struct ProbeRequest {
     /// Position among the threads of the run; also added to the seed.
     pub index: usize,
-    /// The CPU to be pinned to.
+    /// The CPU that it is pinned to.
     pub cpu: usize,
     /// How it waits.
     pub kind: Kind,
-    /// How long.
+    /// Its interval.
     pub interval: Interval,
     /// How it is scheduled.
     pub policy: Policy,
-    /// How far it goes.
+    /// When it ends.
     pub bounds: Bounds,
     /// Polls the clock instead of being woken.
     pub polling: Option<Polling>,
@@ -59,13 +59,13 @@ pub struct ProbeRequest {
 pub struct StartLine(AtomicU64);
 
 impl StartLine {
-    /// Lets every thread go: the measurement starts at `start_ns`, which should
-    /// lie [`StartLine::run_up_ns`] ahead.
+    /// Starts every thread: the measurement begins at `start_ns`, which should
+    /// be [`StartLine::run_up_ns`] in the future.
     pub fn go(&self, start_ns: u64) {
         self.0.store(start_ns, Ordering::Release);
     }
 
-    /// Calls it off for all who wait there; whether nobody was let go before.
+    /// Cancels the start for all waiting threads; returns whether they had not been started before.
     fn call_off(&self) -> bool {
         let (never, off) = (0, u64::MAX);
         let was = self
@@ -74,13 +74,13 @@ impl StartLine {
         matches!(was, Ok(_) | Err(u64::MAX))
     }
 
-    /// How long before the start the threads must be let go for their warm-up.
+    /// How long before the start the threads must be started for their warm-up.
     #[must_use]
     pub fn run_up_ns() -> u64 {
         (WARM_UP_CYCLES + 8) * WARM_UP_NS + 20_000_000
     }
 
-    /// Waits at ordinary pace: nothing is measured yet.
+    /// Waits without real-time precision: nothing is measured yet.
     fn wait(&self) -> Option<u64> {
         loop {
             match self.0.load(Ordering::Acquire) {
@@ -92,7 +92,7 @@ impl StartLine {
     }
 }
 
-/// What a probe thread says of itself before it is let go.
+/// What a probe thread reports before it is started.
 #[derive(Debug)]
 pub struct Ready {
     /// Position among the threads.
@@ -103,7 +103,7 @@ pub struct Ready {
     pub refused: Vec<(&'static str, io::Error)>,
 }
 
-/// What a probe thread says at its end.
+/// What a probe thread reports at its end.
 #[derive(Debug)]
 pub struct Outcome {
     /// Why it ended.
@@ -114,9 +114,9 @@ pub struct Outcome {
     pub cpu_ns: u64,
 }
 
-/// A probe thread that runs. Dropped, it ends the measurement of all that share its line.
+/// A running probe thread. Dropping it ends the measurement of all that share its start line.
 pub struct Probe {
-    /// Until its outcome is taken.
+    /// Present until its outcome is taken.
     handle: Option<Handle<Option<Outcome>>>,
     line: Arc<StartLine>,
     halt: Arc<Halt>,
@@ -124,10 +124,10 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Starts the thread; it sets itself up, tells `ready`, and waits at the line.
+    /// Starts the thread; it sets itself up, reports to `ready`, and waits at the start line.
     ///
     /// # Errors
-    /// No stack or no thread.
+    /// No stack or no thread is available.
     pub fn start(
         request: ProbeRequest,
         ring: Producer<Sample>,
@@ -169,14 +169,14 @@ impl Probe {
         })
     }
 
-    /// Whether the thread has come to its end.
+    /// Whether the thread has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Takes the outcome of a thread that is over; one that still waits for a far
-    /// instant is left to itself and has none.
+    /// Takes the outcome of a thread that has ended; one that still waits for a distant
+    /// instant is detached and has none.
     #[must_use]
     pub fn finish(mut self) -> Option<Outcome> {
         let handle = self.handle.take()?;
@@ -190,7 +190,7 @@ impl Probe {
 }
 
 impl Drop for Probe {
-    /// Nobody will let a thread go that waits at the line: it would be waited for for ever.
+    /// A thread that waits at the line would wait, and be waited for, for ever.
     fn drop(&mut self) {
         let Some(handle) = self.handle.take() else {
             return;
@@ -242,7 +242,7 @@ fn with_intervals<I: Intervals + Clone>(
     intervals: I,
 ) -> Outcome {
     let warm_up_ns = request.interval.nominal_ns().min(WARM_UP_NS);
-    // However late this thread got a processor, the warm-up ends where measuring starts.
+    // However late this thread got a CPU, the warm-up ends where measuring starts.
     let start = Halt::at(start_ns);
     // The periodic timers of a warm-up must be armed with the warm-up's period.
     let warm_period_ns = if period_ns == 0 { 0 } else { warm_up_ns };
@@ -268,12 +268,12 @@ fn with_intervals<I: Intervals + Clone>(
             cpu_ns: 0,
         };
     }
-    // A runtime that is spent before the start would be lacking after it.
+    // A runtime that is used up before the start would be missing after it.
     if !matches!(request.policy, Policy::Deadline { .. }) {
         stay_awake_until(start_ns.saturating_sub(SET_UP_NS));
     }
     let main = Loop {
-        // Late for the start line, because it had no processor: those periods are missed.
+        // If it is late for the start line, because it had no CPU, those periods are missed.
         schedule: Schedule::new(start_ns, intervals),
         ring: &mut ring,
         halt,
@@ -286,7 +286,7 @@ fn with_intervals<I: Intervals + Clone>(
     })
 }
 
-/// Waits for an instant; the end of the wait is spent awake.
+/// Waits for an instant; stays awake at the end of the wait.
 fn stay_awake_until(at_ns: u64) {
     // Fails only where a signal handler ran.
     while clock::sleep_until(at_ns.saturating_sub(AWAKE_NS)).is_err() {}
@@ -295,7 +295,7 @@ fn stay_awake_until(at_ns: u64) {
     }
 }
 
-/// The loop with everything but its wait source.
+/// The loop's parameters except its wait source.
 struct Loop<'a, I> {
     schedule: Schedule<I>,
     ring: &'a mut Producer<Sample>,
@@ -311,7 +311,7 @@ impl<I: Intervals + Clone> WithSource for Loop<'_, I> {
     }
 }
 
-/// Runs a loop, and reads before and after it what happened to this thread.
+/// Runs a loop, and reads this thread's counters before and after it.
 fn observed(looping: impl FnOnce() -> Ended) -> Outcome {
     let before = Disturbances::of_this_thread();
     let cpu_before_ns = clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
@@ -346,7 +346,7 @@ fn poll(
         account: Arc::default(),
         ..polling.clone()
     };
-    // What it finds lies before the start, and is counted as that.
+    // What it finds is before the start, and counts as such.
     let end = Halt::at(now_ns.saturating_add(WARM_UP_NS).min(start_ns));
     observed(|| {
         gaps::run(
@@ -378,7 +378,7 @@ mod tests {
 
     use super::*;
 
-    /// Two threads at one line, told to be ready.
+    /// Two threads at one line, which have reported that they are ready.
     fn lined_up(line: &Arc<StartLine>, halt: &Arc<Halt>) -> Vec<Probe> {
         let cpu = affinity::of(0).expect("the CPUs of this thread")[0];
         let (tell, told) = mpsc::channel();
@@ -408,22 +408,22 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_waits_awake_for_a_moment_only() {
+    fn a_thread_stays_awake_only_shortly() {
         for ahead_ns in [0, AWAKE_NS / 2, 5_000_000] {
             let cpu_ns = || clock_now(libc::CLOCK_THREAD_CPUTIME_ID);
             let (at_ns, before_ns) = (clock::now_ns() + ahead_ns, cpu_ns());
             stay_awake_until(at_ns);
             assert!(clock::now_ns() >= at_ns);
-            // It doesn't poll for longer than it says.
+            // It polls no longer than it should.
             assert!(cpu_ns() - before_ns < AWAKE_NS + 2_000_000);
         }
-        // An instant that has passed, and none.
+        // An instant in the past, and the clock's first.
         stay_awake_until(1);
         stay_awake_until(0);
     }
 
     #[test]
-    fn threads_at_the_line_end_with_who_would_have_let_them_go() {
+    fn threads_at_the_line_end_with_the_owner_of_the_line() {
         let (line, halt) = (Arc::default(), Arc::new(Halt::at(u64::MAX)));
         let probes = lined_up(&line, &halt);
         let over: Vec<_> = probes.iter().map(|probe| Arc::clone(&probe.over)).collect();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_under_way_are_told_to_end_and_not_waited_for() {
+    fn running_threads_are_ended_without_waiting_for_them() {
         let (line, halt) = (Arc::<StartLine>::default(), Arc::new(Halt::at(u64::MAX)));
         let probes = lined_up(&line, &halt);
         line.go(clock::now_ns() + StartLine::run_up_ns());

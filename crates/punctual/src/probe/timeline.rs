@@ -8,17 +8,17 @@ use punctual_record::{Timeline, TimelineRow};
 /// Width of a row at the start of a run: 100 ms.
 const FIRST_ROW_NS: u64 = 100_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Seconds that are told apart: 34 years. Later ones count as the last.
+/// Seconds that are distinguished: 34 years. Later ones count as the last.
 const MAX_SECONDS: u64 = 1 << 30;
 
-/// The timeline of one thread, under way. Times count from the start of the run.
+/// The timeline of one thread, in progress. Times count from the start of the run.
 #[derive(Debug, Clone)]
 pub struct Rows {
     row_ns: u64,
     rows: Vec<TimelineRow>,
-    /// Rows at the most.
+    /// The greatest number of rows.
     most: usize,
-    /// One bit for each second that held a miss.
+    /// One bit for each second that contains a miss.
     missed_seconds: Vec<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Rows {
 }
 
 impl Rows {
-    /// A timeline of at most so many rows.
+    /// A timeline with at most this many rows.
     #[must_use]
     pub fn within(most: usize) -> Self {
         Self {
@@ -40,13 +40,13 @@ impl Rows {
         }
     }
 
-    /// Its rows, and how long each of them is.
+    /// Its rows, and the length of a row.
     #[must_use]
     pub fn rows(&self) -> (u64, &[TimelineRow]) {
         (self.row_ns, &self.rows)
     }
 
-    /// Makes `at_ns` fall into the last row, and returns when that row ends.
+    /// Extends the rows to `at_ns`, and returns when its row ends.
     pub fn reach(&mut self, at_ns: u64) -> u64 {
         while at_ns / self.row_ns >= self.most as u64 {
             self.fold();
@@ -75,7 +75,7 @@ impl Rows {
         }
     }
 
-    /// Marks the seconds from one instant to another as having held a miss.
+    /// Marks the seconds from one instant to another as containing a miss.
     pub fn mark_miss(&mut self, from_ns: u64, to_ns: u64) {
         let first = (from_ns / SECOND_NS).min(MAX_SECONDS);
         let last = (to_ns / SECOND_NS).clamp(first, MAX_SECONDS);
@@ -94,7 +94,7 @@ impl Rows {
     }
 }
 
-/// Joins each two neighbouring rows.
+/// Joins neighbouring rows in pairs.
 fn fold_pairs(rows: &mut Vec<TimelineRow>) {
     let halved = rows
         .chunks(2)
@@ -123,11 +123,11 @@ fn join(row: &mut TimelineRow, other: &TimelineRow) {
     row.misses += other.misses;
 }
 
-/// Seconds of a run, and those that held a miss.
+/// The number of seconds of a run, and of those that contain a miss.
 ///
 /// A run of 10 s measures from its first to its last instant, a little less or more than
-/// 10 s: it has 10 seconds. So the last second takes what remains of the run, half a second
-/// to one and a half, and the misses that ended after it.
+/// 10 s: it has 10 seconds. So the last second consists of the rest of the run, half a second
+/// to one and a half, and includes the misses that ended after it.
 fn count_seconds(missed: &[u64], measured_ns: u64) -> (u64, u64) {
     let any = missed.iter().any(|word| *word != 0);
     let rounded = measured_ns.saturating_add(SECOND_NS / 2) / SECOND_NS;
@@ -144,7 +144,7 @@ fn count_seconds(missed: &[u64], measured_ns: u64) -> (u64, u64) {
     (seconds, with_miss + u64::from(beyond))
 }
 
-/// Lays the timelines of all threads over each other. `measured_ns` says how many
+/// Merges the timelines of all threads. `measured_ns` determines how many
 /// seconds there were.
 #[must_use]
 pub fn merged<'a>(threads: impl IntoIterator<Item = &'a Rows>, measured_ns: u64) -> Timeline {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_different_width_are_laid_over_each_other() {
+    fn timelines_of_different_row_width_are_merged() {
         let (mut short, mut long) = (Rows::default(), Rows::default());
         add(&mut short, 0, 1);
         add(&mut long, 0, 2);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_that_held_a_miss_on_two_threads_counts_once() {
+    fn a_second_with_a_miss_on_two_threads_counts_once() {
         let (mut one, mut two) = (Rows::default(), Rows::default());
         one.mark_miss(0, 1);
         one.mark_miss(5 * SECOND_NS, 7 * SECOND_NS);
@@ -274,10 +274,10 @@ mod tests {
             let timeline = merged([&rows], measured_ns);
             (timeline.seconds, timeline.seconds_with_miss)
         };
-        // From the first to the last instant it is a little less, or more.
+        // From the first to the last instant it is a little less or more.
         assert_eq!(counted(9_999_537_000, &[]), (10, 0));
         assert_eq!(counted(10_000_400_000, &[]), (10, 0));
-        // What ends after the last second belongs to it.
+        // A miss that ends after the last second belongs to it.
         let last = (9_999_000_000, 10_001_000_000);
         assert_eq!(counted(9_999_537_000, &[last]), (10, 1));
         assert_eq!(counted(9_999_537_000, &[(0, 30 * SECOND_NS)]), (10, 10));

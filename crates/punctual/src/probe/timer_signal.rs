@@ -6,8 +6,8 @@ use punctual_rt::sys::time::SignalTimer;
 
 use super::source::{Expirations, WaitSource};
 
-/// A timer that sends SIGALRM to the probe thread: periodic where all intervals
-/// are the same, armed anew for each cycle where they differ.
+/// A timer that sends SIGALRM to the probe thread: periodic if all intervals
+/// are the same, armed again for each cycle if they differ.
 #[derive(Debug)]
 pub struct TimerSignal {
     timer: SignalTimer,
@@ -15,7 +15,7 @@ pub struct TimerSignal {
 }
 
 impl TimerSignal {
-    /// Makes the timer for the calling thread.
+    /// Creates the timer for the calling thread.
     ///
     /// # Errors
     /// EAGAIN when the limit of pending signals is reached.

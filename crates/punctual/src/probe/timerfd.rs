@@ -6,8 +6,8 @@ use punctual_rt::sys::time::TimerFd;
 
 use super::source::{Expirations, WaitSource};
 
-/// A timerfd: periodic where all intervals are the same (one system call a
-/// cycle), armed anew for each cycle where they differ (two).
+/// A timerfd: periodic if all intervals are the same (one system call a
+/// cycle), armed again for each cycle if they differ (two).
 #[derive(Debug)]
 pub struct TimerFdWait {
     timer: TimerFd,
@@ -15,7 +15,7 @@ pub struct TimerFdWait {
 }
 
 impl TimerFdWait {
-    /// Opens the timer.
+    /// Creates the timer.
     ///
     /// # Errors
     /// EMFILE or ENFILE when descriptors have run out.

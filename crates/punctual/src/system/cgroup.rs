@@ -1,9 +1,9 @@
-//! Our control groups and the limits that they set, in version 1 and 2.
+//! Our control groups and their limits, in version 1 and 2.
 
 use super::root::{Reader, Root};
 use punctual_record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME};
 
-/// Where this process stands in the control groups.
+/// The control groups of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cgroups {
     /// `controllers:path`, one for each hierarchy in which we are not at the root.
@@ -12,12 +12,12 @@ pub(super) struct Cgroups {
     pub limits: Vec<String>,
     /// Limits on CPU time, the nearest group's first.
     pub bounds: Vec<GroupLimit>,
-    /// Runtime of our real-time group and the file that sets it; absent where the
+    /// Runtime of our real-time group and the file that sets it; absent if the
     /// kernel has no real-time group scheduling or doesn't show it.
     pub rt_group: Option<(i64, String)>,
-    /// The cpuset that holds for us; absent where none is seen.
+    /// The cpuset that applies to us; absent if none is visible.
     pub cpuset: Option<Cpuset>,
-    /// The isolated partition that we are in: its directory.
+    /// The directory of the isolated partition that we are in.
     pub partition: Option<String>,
     /// CPUs of isolated partitions and of `isolcpus`, as the root of version 2 lists them.
     pub isolated: Vec<usize>,
@@ -28,7 +28,7 @@ pub(super) struct Cgroups {
 pub(super) struct Cpuset {
     /// The file that lists its CPUs.
     pub file: String,
-    /// The CPUs that are in force.
+    /// The effective CPUs.
     pub cpus: Vec<usize>,
 }
 
@@ -47,15 +47,15 @@ impl Cgroups {
 
 /// One hierarchy.
 pub(super) struct Hierarchy {
-    /// Of version 1; empty is version 2.
+    /// Controllers of version 1; empty for version 2.
     pub(super) controllers: Vec<String>,
     /// Where it is mounted.
     pub(super) mount_point: String,
-    /// Which of its groups is seen there.
+    /// The group that is mounted there.
     mount_root: String,
 }
 
-/// Groups are nested this deep at most: garbage must not keep us climbing.
+/// The deepest nesting of groups, so that garbage can't keep us climbing.
 const DEPTH_LIMIT: usize = 32;
 
 /// Reads our control groups.
@@ -63,7 +63,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Cgroups {
     read_of(reader, "/proc/self/cgroup")
 }
 
-/// Reads the control groups of the thread that this file of `/proc` is about.
+/// Reads the control groups of the thread that this file of `/proc` describes.
 pub(super) fn read_of(reader: &mut Reader<'_>, file: &str) -> Cgroups {
     let mut groups = Cgroups::default();
     let Some(own) = reader.optional(file) else {
@@ -104,7 +104,7 @@ pub(super) fn read_of(reader: &mut Reader<'_>, file: &str) -> Cgroups {
     groups
 }
 
-/// Whether a version 1 hierarchy is the one of these controllers.
+/// Whether a version 1 hierarchy has exactly these controllers.
 pub(super) fn holds(hierarchy: &Hierarchy, controllers: &str) -> bool {
     !controllers.is_empty()
         && controllers
@@ -112,7 +112,7 @@ pub(super) fn holds(hierarchy: &Hierarchy, controllers: &str) -> bool {
             .all(|c| hierarchy.controllers.iter().any(|h| h == c))
 }
 
-/// A line of mountinfo, if it mounts a control group hierarchy.
+/// Parses a line of mountinfo that mounts a control group hierarchy.
 pub(super) fn hierarchy(line: &str) -> Option<Hierarchy> {
     let (place, kind) = line.split_once(" - ")?;
     let mut kind = kind.split(' ');
@@ -134,7 +134,7 @@ pub(super) fn hierarchy(line: &str) -> Option<Hierarchy> {
     })
 }
 
-/// Reads the limits of our group and of those above it, as far as they are seen.
+/// Reads the limits of our group and its ancestors, as far as they are visible.
 fn climb(reader: &mut Reader<'_>, hierarchy: &Hierarchy, path: &str, groups: &mut Cgroups) {
     let below = if hierarchy.mount_root == "/" {
         path
@@ -199,8 +199,8 @@ fn bound_v2(reader: &mut Reader<'_>, group: &str, groups: &mut Cgroups) {
     }
 }
 
-/// The quota of version 1, and the budget of real-time threads. At the root (of the machine) the
-/// latter is `kernel.sched_rt_runtime_us`, and no group's.
+/// The quota of version 1, and the budget of real-time threads. At the machine's root group the
+/// latter is `kernel.sched_rt_runtime_us`, not a group's limit.
 fn bounds_v1(reader: &mut Reader<'_>, group: &str, root: bool, groups: &mut Cgroups) {
     let mut pair = |runtime: &str, period: &str| {
         let runtime = reader.number::<i64>(&format!("{group}/{runtime}"))?;
@@ -223,10 +223,10 @@ fn bounds_v1(reader: &mut Reader<'_>, group: &str, root: bool, groups: &mut Cgro
     }
 }
 
-/// Groups beside ours that are looked at.
+/// Sibling groups that are examined.
 const SIBLINGS: usize = 1024;
 
-/// How much the group above has left for the real-time threads of this one, where all have the
+/// How much runtime the parent group has left for the real-time threads of this one, if all have the
 /// same period.
 fn room_us(reader: &Reader<'_>, group: &str, runtime_us: u64) -> Option<u64> {
     let (above, _) = group.rsplit_once('/')?;
@@ -246,8 +246,8 @@ fn room_us(reader: &Reader<'_>, group: &str, runtime_us: u64) -> Option<u64> {
     Some(all.saturating_sub(others).saturating_sub(runtime_us))
 }
 
-/// The nearest group that has a cpuset is the one in force, and the nearest that is no member
-/// of the partition above it says what kind of partition it is.
+/// The nearest group with a cpuset is the effective one, and the nearest that is not a member
+/// of its parent's partition determines the kind of partition.
 fn cpuset_v2(
     reader: &mut Reader<'_>,
     directory: &str,
@@ -259,7 +259,7 @@ fn cpuset_v2(
     }
     let state = reader.optional(&format!("{directory}/cpuset.cpus.partition"));
     if let Some(state) = state.filter(|state| in_partition.is_none() && state != "member") {
-        // `isolated invalid (reason)` is none.
+        // `isolated invalid (reason)` is not a valid partition.
         groups.partition = (state == "isolated").then(|| directory.to_owned());
         *in_partition = Some(state);
     }
@@ -316,8 +316,8 @@ fn limits_v1(
     }
 }
 
-/// What `cpu.stat` of a group counts since its beginning, in the words of either version; absent
-/// where the kernel doesn't count.
+/// The counters in a group's `cpu.stat` since its creation, in either version's format; absent
+/// if the kernel doesn't count.
 pub(super) fn throttling(root: &Root, directory: &str) -> Option<GroupThrottling> {
     let text = root.text(&format!("{directory}/cpu.stat")).ok()?;
     let number = |key: &str| {

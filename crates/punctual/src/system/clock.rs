@@ -1,4 +1,5 @@
-//! The clock that the figures are read from.
+//! The clock with which everything is measured.
+
 #![expect(unsafe_code, reason = "clock_getres")]
 
 use super::root::Reader;
@@ -25,7 +26,7 @@ pub(super) fn source(reader: &mut Reader<'_>) -> Option<String> {
     reader.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// The resolution of CLOCK_MONOTONIC; 0 where it can't be known.
+/// The resolution of CLOCK_MONOTONIC; 0 if it is unknown.
 fn resolution(reader: &mut Reader<'_>) -> u64 {
     if !reader.root.is_live() {
         return recorded_resolution(reader).unwrap_or(0);
@@ -45,7 +46,7 @@ fn resolution(reader: &mut Reader<'_>) -> u64 {
         .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// `  .resolution: 1 nsecs` of `/proc/timer_list`, readable by root alone.
+/// `  .resolution: 1 nsecs` of `/proc/timer_list`, which only root can read.
 fn recorded_resolution(reader: &mut Reader<'_>) -> Option<u64> {
     let text = reader.text("/proc/timer_list")?;
     text.lines()

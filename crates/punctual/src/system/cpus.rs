@@ -1,4 +1,4 @@
-//! CPU lists in cyclictest's manner, and the choice of CPUs to probe.
+//! CPU lists in cyclictest's syntax, and the choice of CPUs to probe.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ mod place;
 pub use choice::{Choice, Topology, default_probed, for_load, select};
 pub use place::Place;
 
-/// One above the highest CPU number that a list may name: Linux's own limit
+/// One more than the highest CPU number that a list may name: Linux's own limit
 /// (`CONFIG_NR_CPUS` on x86-64).
 pub const CPU_LIMIT: usize = punctual_rt::affinity::MAX_CPUS;
 
-/// What a CPU list may look like; every error ends in it.
+/// The expected form of a CPU list; every error ends with it.
 pub const ACCEPTED: &str = "a CPU list like `3`, `0-2,5`, `0-7:2` (every second), `!1-2` (all allowed but these), or `all`";
 
-/// Why a CPU list was refused. Its text names the place and what is accepted.
+/// Why a CPU list was refused. Its text names the place and the expected form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuListError {
-    /// It is none, whatever the machine.
+    /// It is not a CPU list on any machine.
     Refused {
         /// What is wrong.
         error: cpulist::CpuListError,
@@ -32,23 +32,23 @@ pub enum CpuListError {
     Offline {
         /// The CPU.
         cpu: usize,
-        /// Those that are online.
+        /// The online CPUs.
         online: Vec<usize>,
-        /// Those that this process may use.
+        /// The CPUs that this process may use.
         allowed: Vec<usize>,
     },
-    /// A CPU that is online, and that this process can't move to.
+    /// A CPU that is online, but that this process can't move to.
     Forbidden {
         /// The CPU.
         cpu: usize,
-        /// Those that are online.
+        /// The online CPUs.
         online: Vec<usize>,
-        /// Where it can.
+        /// The CPUs that it can move to.
         place: Box<Place>,
     },
-    /// `!list` named all of them.
+    /// `!list` excludes every CPU.
     NoneLeft {
-        /// Those that this process may use.
+        /// The CPUs that this process may use.
         allowed: Vec<usize>,
     },
 }
@@ -126,19 +126,19 @@ impl From<cpulist::Refused<'_>> for CpuListError {
     }
 }
 
-/// Parses a CPU list as a person writes it.
+/// Parses a CPU list that a user wrote.
 ///
 /// # Errors
-/// When it is not one; nothing about the machine is looked at.
+/// If it is not a CPU list; the machine is not examined.
 pub fn parse(text: &str) -> Result<CpuList, CpuListError> {
     Ok(CpuList::parse(text)?)
 }
 
-/// Parses a CPU list as the kernel prints it; empty is no CPU. The result is ascending,
+/// Parses a CPU list as the kernel prints it; empty means no CPU. The result is ascending,
 /// each CPU once.
 ///
 /// # Errors
-/// When it is not one.
+/// If it is not a CPU list.
 pub fn parse_kernel(text: &str) -> Result<Vec<usize>, CpuListError> {
     Ok(cpulist::numbers(text)?)
 }

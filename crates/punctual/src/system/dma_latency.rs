@@ -1,5 +1,5 @@
-//! `/dev/cpu_dma_latency`: while it is held open, no processor enters an idle
-//! state that takes longer to leave than the number written to it.
+//! `/dev/cpu_dma_latency`: while a process keeps it open, no processor enters an idle
+//! state with an exit latency above the number written to it.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -13,22 +13,22 @@ use punctual_record::system::WatchedLatency;
 /// The device.
 pub const PATH: &str = "/dev/cpu_dma_latency";
 
-/// A bound on the wake-up time of idle processors, in force until it is dropped.
-/// The kernel lifts it as well when the process ends in any way.
+/// A limit on the exit latency of idle states, in force until it is dropped.
+/// The kernel removes it as well when the process ends in any way.
 #[derive(Debug)]
 pub struct DmaLatency {
     file: File,
     asked_us: i32,
 }
 
-/// Why the bound is not in force.
+/// Why the limit is not in force.
 #[derive(Debug)]
 pub enum HoldError {
     /// This kernel has no such device.
     Absent,
-    /// It may not be opened: root alone may, as a rule.
+    /// It may not be opened: usually only root may.
     Forbidden,
-    /// Something else.
+    /// Another error.
     Failed(io::Error),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for HoldError {
 }
 
 impl HoldError {
-    /// As the record has it.
+    /// In the record's form.
     #[must_use]
     pub fn to_record(&self) -> IdleBoundError {
         match self {
@@ -65,7 +65,7 @@ impl std::error::Error for HoldError {
     }
 }
 
-/// What a process has to do with the bound; absent where its open files may not be read, or it
+/// Whether a process keeps the device open; absent if its open files may not be read, or it
 /// has ended.
 #[must_use]
 pub fn watched(root: &Root, pid: u32) -> Option<WatchedLatency> {
@@ -82,7 +82,7 @@ pub fn watched(root: &Root, pid: u32) -> Option<WatchedLatency> {
     })
 }
 
-/// The bound in force. To open the device without writing to it changes none.
+/// The limit in force. Opening the device without writing to it does not change it.
 fn in_force_us() -> Option<i32> {
     let mut bytes = [0; 4];
     let file = File::open(PATH).ok()?;
@@ -91,11 +91,11 @@ fn in_force_us() -> Option<i32> {
 }
 
 impl DmaLatency {
-    /// Holds the bound at so many microseconds; 0 keeps all processors out of
-    /// every idle state but polling.
+    /// Sets the limit, in microseconds; 0 keeps all processors out of
+    /// every idle state except polling.
     ///
     /// # Errors
-    /// When the device is absent, forbidden, or doesn't take it.
+    /// If the device is absent, forbidden, or refuses the value.
     pub fn hold(microseconds: i32) -> Result<Self, HoldError> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -104,11 +104,11 @@ impl DmaLatency {
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => HoldError::Absent,
                 io::ErrorKind::PermissionDenied => HoldError::Forbidden,
-                // The node without its driver, as containers have it.
+                // A node without its driver, as in containers.
                 _ if super::root::absent(&error) => HoldError::Absent,
                 _ => HoldError::Failed(error),
             })?;
-        // Four bytes are taken as a binary number, more as text.
+        // Four bytes are read as a binary number, more as text.
         file.write_all(&microseconds.to_ne_bytes())
             .map_err(HoldError::Failed)?;
         Ok(Self {
@@ -117,16 +117,16 @@ impl DmaLatency {
         })
     }
 
-    /// What was asked for.
+    /// The requested limit.
     #[must_use]
     pub fn asked_us(&self) -> i32 {
         self.asked_us
     }
 
-    /// The bound in force now: the lowest of all that programs hold.
+    /// The limit in force now: the lowest of all programs' limits.
     ///
     /// # Errors
-    /// When the device can't be read.
+    /// If the device can't be read.
     pub fn in_force_us(&self) -> io::Result<i32> {
         let mut bytes = [0; 4];
         self.file.read_exact_at(&mut bytes, 0)?;

@@ -7,19 +7,19 @@ use std::os::unix::fs::MetadataExt as _;
 use super::cgroup::{self, Hierarchy};
 use super::root::{Root, decimal};
 
-/// Directories that are looked through for a group, and for the programs of one.
+/// Directories that are searched for a group, and for the programs of one.
 const DIRECTORIES: usize = 1 << 14;
-/// Groups are nested this deep at most.
+/// The deepest nesting of groups.
 const DEPTH: usize = 32;
 
 /// A control group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its directory.
+    /// Its directory's path.
     pub directory: String,
-    /// Its number in the kernel.
+    /// The kernel's number of it.
     pub id: u64,
-    /// The number of the hierarchy that it is in; 0 for version 2.
+    /// The number of its hierarchy; 0 for version 2.
     pub hierarchy: i32,
 }
 
@@ -85,8 +85,8 @@ pub fn find(root: &Root, wanted: &str) -> Result<Group, GroupError> {
             })
             .collect();
         let members = groups.iter().map(|group| group.members(root).len()).sum();
-        // The same group is in several hierarchies: the one with its programs is meant, and of
-        // such the one of version 2.
+        // The same group is in several hierarchies: the one with its programs is chosen, and of
+        // several of these the one of version 2.
         let better = best.as_ref().is_none_or(|(most, others)| {
             members > *most || members == *most && number < others[0].hierarchy
         });
@@ -108,7 +108,7 @@ pub fn find(root: &Root, wanted: &str) -> Result<Group, GroupError> {
     Ok(groups.remove(0))
 }
 
-/// What is mounted of control groups, with the numbers of the hierarchies.
+/// The mounted control group hierarchies, with their numbers.
 fn hierarchies(root: &Root) -> Vec<(Hierarchy, i32)> {
     let own = root.text("/proc/self/cgroup").unwrap_or_default();
     let number = |hierarchy: &Hierarchy| {
@@ -132,7 +132,7 @@ fn hierarchies(root: &Root) -> Vec<(Hierarchy, i32)> {
         .collect()
 }
 
-/// The directories of the groups that are meant.
+/// The directories of the matching groups.
 fn matches(root: &Root, hierarchy: &Hierarchy, wanted: &str) -> Vec<String> {
     let top = hierarchy.mount_point.trim_end_matches('/');
     if wanted.starts_with('/') {
@@ -153,13 +153,13 @@ fn matches(root: &Root, hierarchy: &Hierarchy, wanted: &str) -> Vec<String> {
         if is_meant {
             found.push(directory.to_owned());
         }
-        // What is below one that is meant is part of it.
+        // Groups below a matching one are part of it.
         !is_meant
     });
     found
 }
 
-/// Goes through a directory and those below it, as far as it is told to.
+/// Visits a directory and its descendants, as long as the callback says so.
 fn each_below(root: &Root, top: &str, mut goes_on: impl FnMut(&str) -> bool) {
     let mut waiting = vec![(top.to_owned(), 0)];
     let mut left = DIRECTORIES;
@@ -179,7 +179,7 @@ fn each_below(root: &Root, top: &str, mut goes_on: impl FnMut(&str) -> bool) {
 }
 
 impl Group {
-    /// The programs in the group and below it, by their numbers; 0 for each that can't be seen
+    /// The programs in the group and below it, by their numbers; 0 for each that is not visible
     /// from here.
     #[must_use]
     pub fn members(&self, root: &Root) -> Vec<u32> {
@@ -192,7 +192,7 @@ impl Group {
         members
     }
 
-    /// Whether it is still there.
+    /// Whether it still exists.
     #[must_use]
     pub fn exists(&self, root: &Root) -> bool {
         root.exists(&self.directory)
@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine with version 1 and 2, and these groups with their programs.
+    /// A machine with version 1 and 2, and with these groups and their programs.
     fn machine(groups: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
         let directory = tempfile::tempdir().expect("a directory");
         let write = |path: &str, text: &str| {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_found_by_either_path_and_by_a_part_of_it() {
+    fn a_group_is_found_by_each_of_its_paths_and_by_a_part_of_one() {
         let (_kept, root) = machine(&[
             ("unified/system/docker-0af3.scope", "17\n18\n"),
             ("unified/system/docker-0af3.scope/inner", "19\n"),
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn of_hierarchies_the_one_with_the_programs_is_meant() {
+    fn of_several_hierarchies_the_one_with_the_programs_is_chosen() {
         let (_kept, root) = machine(&[("unified/a", ""), ("cpu/a", "5\n")]);
         let group = find(&root, "/a").expect("it");
         assert_eq!((group.hierarchy, group.members(&root)), (7, vec![5]));
     }
 
     #[test]
-    fn none_and_several_are_said_in_one_line() {
+    fn no_match_and_several_matches_are_reported_in_one_line() {
         let (_kept, root) = machine(&[("unified/job-1", "5\n"), ("unified/job-2", "6\n")]);
         for (wanted, said) in [
             ("job", "2 control groups"),

@@ -1,5 +1,5 @@
-//! What the control groups of threads may run, and how much the kernel throttled them: read now
-//! and then, so that it is known of any time between two readings.
+//! The CPU limits of threads' control groups, and how much the kernel throttled them: read
+//! regularly, so that it is known for any time between two readings.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,11 +8,11 @@ use super::root::{Reader, Root};
 use punctual_record::explanation::{GroupLimit, GroupThrottling};
 use punctual_record::proc_stat::Stat;
 
-/// Readings that are kept: at twenty a second they reach back a quarter of a minute.
+/// Readings that are kept: at twenty a second they cover a quarter of a minute.
 const READINGS: usize = 300;
-/// Limits that are followed.
+/// Limits that are followed, at most.
 const LIMITS: usize = 64;
-/// Threads whose groups are known.
+/// Threads whose groups are kept, at most.
 const THREADS: usize = 4096;
 
 /// The limits of some threads' groups.
@@ -20,18 +20,18 @@ const THREADS: usize = 4096;
 pub struct GroupLimits {
     root: Root,
     limits: Vec<GroupLimit>,
-    /// Which limits hold for a thread, the nearest first.
+    /// Which limits apply to a thread, the nearest first.
     of: BTreeMap<u32, Vec<usize>>,
-    /// When a thread began: a later one of its number may be in other groups.
+    /// When a thread started: a later one with its number may be in other groups.
     began: BTreeMap<u32, u64>,
-    /// What was counted when a limit was first seen.
+    /// The counters when a limit was first seen.
     first: Vec<Option<GroupThrottling>>,
-    /// What was counted when, of each limit.
+    /// When the counters of each limit were read, and their values.
     readings: VecDeque<(u64, Vec<Option<GroupThrottling>>)>,
 }
 
 impl GroupLimits {
-    /// Without threads.
+    /// No threads yet.
     #[must_use]
     pub fn new(root: &Root) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl GroupLimits {
         }
     }
 
-    /// Adds threads whose control groups stand in this file of `/proc`. What can't be read (the
+    /// Adds threads whose control groups are in this file of `/proc`. If it can't be read (the
     /// thread has ended) has no limit.
     pub fn add(&mut self, threads: &[u32], file: &str) {
         let groups = cgroup::read_of(&mut Reader::new(&self.root), file);
@@ -68,12 +68,12 @@ impl GroupLimits {
         }
     }
 
-    /// Adds a thread that has this number in `/proc`, if it is not known yet. A later one of its number
-    /// takes its place.
+    /// Adds a thread that has this number in `/proc`, if it is not known yet. A later thread with
+    /// the same number replaces it.
     pub fn meet(&mut self, thread: u32, here: u32) {
         let stat = self.root.text(&format!("/proc/{here}/stat"));
         let began = stat.ok().and_then(|stat| Stat::parse(&stat)?.count(22));
-        // One that has ended keeps what was known of it.
+        // A thread that has ended keeps its entry.
         let Some(began) = began.filter(|it| self.began.get(&thread) != Some(it)) else {
             return;
         };
@@ -84,7 +84,7 @@ impl GroupLimits {
         }
     }
 
-    /// Real-time budgets have no account.
+    /// Real-time budgets have no counters.
     fn counted(&self, limit: &GroupLimit) -> Option<GroupThrottling> {
         if limit.is_real_time() {
             return None;
@@ -92,7 +92,7 @@ impl GroupLimits {
         cgroup::throttling(&self.root, &limit.group)
     }
 
-    /// Reads the accounts.
+    /// Reads the counters.
     pub fn look(&mut self, at_ns: u64) {
         if self.limits.is_empty() {
             return;
@@ -105,7 +105,7 @@ impl GroupLimits {
         self.readings.push_back((at_ns, counted));
     }
 
-    /// The limits of a thread, with what was counted between the last reading before one instant
+    /// The limits of a thread, with the counts between the last reading before one instant
     /// and the first after another.
     #[must_use]
     pub fn around(&self, thread: u32, from_ns: u64, to_ns: u64) -> Vec<GroupLimit> {
@@ -127,7 +127,7 @@ impl GroupLimits {
         indices.iter().map(|index| with(*index)).collect()
     }
 
-    /// All limits, with what was counted since each was first seen.
+    /// All limits, with the counts since each was first seen.
     #[must_use]
     pub fn over_run(&self) -> Vec<GroupLimit> {
         let last = |index: usize| self.readings.back()?.1.get(index).copied().flatten();
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_later_thread_of_a_number_has_the_limits_of_its_own_groups() {
+    fn a_later_thread_with_the_same_number_has_the_limits_of_its_own_groups() {
         let place = tempfile::tempdir().expect("a folder");
         let file = |name: &str, text: &str| {
             let path = place.path().join(name);
@@ -182,7 +182,7 @@ mod tests {
         thread(900, "second");
         limits.meet(77, 77);
         assert_eq!(groups(&limits), [2000]);
-        // In no group with a limit it has none; and one that has ended keeps what it had.
+        // In no group with a limit it has none; a thread that has ended keeps its limits.
         thread(950, "");
         limits.meet(77, 77);
         assert!(groups(&limits).is_empty());

@@ -52,9 +52,9 @@ fn machine(reader: &mut Reader<'_>) -> String {
 
 /// The preemption model and where it was read.
 ///
-/// A kernel built with PREEMPT_DYNAMIC carries all models and chooses at boot or
-/// in debugfs; `uname -v` tells the others apart, but not `none` from `voluntary`,
-/// which only the kernel's configuration knows.
+/// A kernel built with PREEMPT_DYNAMIC has all models and chooses at boot or
+/// in debugfs; `uname -v` distinguishes the others, except `none` from `voluntary`,
+/// which only the kernel's configuration shows.
 fn preemption(
     reader: &mut Reader<'_>,
     release: &str,
@@ -72,7 +72,7 @@ fn preemption(
     let dynamic = words().any(|w| w == "PREEMPT_DYNAMIC");
     if dynamic {
         let debugfs = "/sys/kernel/debug/sched/preempt";
-        // Read without complaint: debugfs is often not mounted, or closed.
+        // A failure is not noted: debugfs is often not mounted, or not accessible.
         if let Some(model) = reader
             .root
             .text(debugfs)

@@ -5,7 +5,7 @@ use super::cpus::parse_kernel;
 use super::root::{Reader, Root};
 use punctual_record::system::Limits;
 
-/// The capabilities that matter to real-time work, with their numbers.
+/// The capabilities that matter for real-time work, with their numbers.
 const CAPABILITIES: &[(u32, &str)] = &[
     (14, "cap_ipc_lock"),
     (17, "cap_sys_rawio"),
@@ -18,8 +18,8 @@ const CAPABILITIES: &[(u32, &str)] = &[
     (39, "cap_bpf"),
 ];
 
-/// CPUs that the calling thread may use, ascending. Those that are offline are
-/// not among them.
+/// CPUs that the calling thread may use, ascending, without those that
+/// are offline.
 #[must_use]
 pub fn allowed(root: &Root) -> Vec<usize> {
     if root.is_live()
@@ -35,7 +35,7 @@ pub fn allowed(root: &Root) -> Vec<usize> {
         .unwrap_or_else(|| super::online(root))
 }
 
-/// The path of our own program, for commands that a person is told to run.
+/// The path of our executable, for commands in advice.
 #[must_use]
 pub fn executable() -> String {
     std::env::current_exe().map_or_else(
@@ -86,8 +86,8 @@ fn capabilities(status: &str) -> Vec<String> {
         .collect()
 }
 
-/// The soft limit in `/proc/self/limits`: the outer option is absent where there
-/// is no such line, the inner one where there is no limit.
+/// The soft limit in `/proc/self/limits`: the outer option is absent if there
+/// is no such line, the inner one if there is no limit.
 #[allow(clippy::option_option, reason = "absent and unlimited differ")]
 fn limit(table: &str, name: &str) -> Option<Option<u64>> {
     let line = table.lines().find_map(|line| line.strip_prefix(name))?;
@@ -99,8 +99,8 @@ fn limit(table: &str, name: &str) -> Option<Option<u64>> {
     }
 }
 
-/// Whether we are in a user namespace below the first one, where capabilities
-/// don't reach the scheduler. The first one's inode number is fixed
+/// Whether we are in a user namespace other than the initial one: then capabilities
+/// don't apply to the scheduler. The initial one's inode number is fixed
 /// (`PROC_USER_INIT_INO` in the kernel's `include/linux/proc_ns.h`).
 pub fn user_namespace(root: &Root) -> Option<bool> {
     let link = root.link("/proc/self/ns/user").ok()?;

@@ -1,4 +1,4 @@
-//! Memory: how much there is, and what moves it about.
+//! Memory: how much there is, and what moves it.
 
 use super::root::{READ_LIMIT, Reader, Root};
 use punctual_record::system::Memory;
@@ -29,8 +29,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Memory {
     }
 }
 
-/// Memory that a program can still get without swapping; absent where the kernel
-/// doesn't say.
+/// Memory that a program can still get without swapping; absent if the kernel
+/// doesn't report it.
 #[must_use]
 pub fn memory_available(root: &Root) -> Option<u64> {
     kilobytes(&root.text(INFORMATION).ok()?, "MemAvailable")
@@ -64,7 +64,7 @@ pub fn locked_memory(root: &Root) -> LockedMemory {
     LockedMemory {
         locked_bytes: kilobytes(&status, "VmLck").unwrap_or(0),
         resident_bytes: kilobytes(&status, "VmRSS").unwrap_or(0),
-        // Half a table would tell half the truth.
+        // Half a table would give half the sum.
         loose_bytes: root
             .text("/proc/self/smaps")
             .ok()
@@ -76,7 +76,7 @@ pub fn locked_memory(root: &Root) -> LockedMemory {
 /// Resident bytes of the mappings in a `smaps` that are not locked, but could be.
 ///
 /// Mappings of devices and of the kernel (`io`, `pf`: vdso, vvar, rings of perf)
-/// can't be locked and don't go away; huge pages are never swapped (`ht`).
+/// can't be locked and are not reclaimed; huge pages are never swapped (`ht`).
 fn loose(smaps: &str) -> u64 {
     let mut total = 0_u64;
     let mut resident = 0;

@@ -1,10 +1,10 @@
-//! Reading the machine: what it is, whether what was asked of it is in force,
-//! and what changes while a run goes.
+//! Reads the machine: what it is, whether the requested conditions are in force,
+//! and what changes during a run.
 //!
-//! Everything is read through a [`Root`], so that the trees of other machines
-//! can be read as well. Readers are total: what can't be read or makes no sense
-//! stands in [`SystemState::unread`] with the reason. Nothing here prints, and
-//! nothing is changed but by [`dma_latency::DmaLatency`].
+//! Everything is read through a [`Root`], so that recorded trees of other machines
+//! can be read as well. Readers are total: what can't be read or parsed
+//! is in [`SystemState::unread`] with the reason. Nothing here prints, and
+//! only [`dma_latency::DmaLatency`] changes anything.
 //!
 //! ```no_run
 //! use punctual::system::cpus::{Place, default_probed};

@@ -82,7 +82,7 @@ fn idle_states(reader: &mut Reader<'_>, cpu: usize) -> Vec<IdleState> {
         .collect()
 }
 
-/// Whether the processor may go above its nominal frequency.
+/// Whether the processor may exceed its nominal frequency.
 fn boost(reader: &mut Reader<'_>) -> Option<bool> {
     let flag = |text: &str| match text {
         "0" => Some(false),

@@ -1,4 +1,4 @@
-//! Programs that run: found by number or name, and seen to end.
+//! Running programs: found by number or name, and whether they have ended.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::limits::value;
 use super::root::{Root, decimal};
 use punctual_record::proc_stat::Stat;
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
@@ -17,9 +17,9 @@ pub struct Process {
     pub name: String,
     /// The command line that it was started with; empty for the kernel's own threads.
     pub command: Vec<String>,
-    /// The program that made it.
+    /// The program that started it.
     pub parent: u32,
-    /// When it began, in ticks since boot: tells it from a later one of the same number.
+    /// When it started, in ticks since boot: distinguishes it from a later one with the same number.
     started: u64,
 }
 
@@ -111,7 +111,7 @@ pub fn find(root: &Root, wanted: &str) -> Result<Process, ProcessError> {
     }
 }
 
-/// All programs of a name but this one.
+/// All programs with a name, except this one.
 ///
 /// # Errors
 /// When `/proc` can't be read.
@@ -128,13 +128,13 @@ pub fn named(root: &Root, wanted: &str) -> Result<Vec<Process>, ProcessError> {
         .collect())
 }
 
-/// What the kernel keeps of a name: 15 bytes.
+/// The part of a name that the kernel keeps: 15 bytes.
 #[must_use]
 pub fn kept(name: &str) -> &[u8] {
     name.as_bytes().get(..15).unwrap_or(name.as_bytes())
 }
 
-/// The children of a program that run, theirs, and so on.
+/// All running descendants of a program.
 #[must_use]
 pub fn descendants(root: &Root, pid: u32) -> Vec<Process> {
     let numbers = numbers(root).unwrap_or_default();
@@ -175,13 +175,13 @@ fn by_number(root: &Root, pid: u32) -> Result<Process, ProcessError> {
     read(root, pid).ok_or_else(none)
 }
 
-/// A program that runs, by its number.
+/// A running program, by its number.
 #[must_use]
 pub fn read(root: &Root, pid: u32) -> Option<Process> {
     let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
     let stat = Stat::parse(&stat)?;
-    // One that has ended, and waits for its parent to notice, runs no more. Its main thread may end
-    // before the others: it stays as one that has ended until they do.
+    // A zombie, which waits for its parent, does not run any more. The main thread may end
+    // before the others: then it is a zombie until they have ended.
     let others = stat.count(20).is_some_and(|threads| threads > 1);
     if matches!(stat.state()?, 'Z' | 'X') && !others {
         return None;
@@ -211,7 +211,7 @@ impl Process {
             let stat = root.text(&format!("/proc/{}/task/{tid}/stat", self.pid));
             Stat::parse(&stat.ok()?)?.count(41)
         });
-        // SCHED_FIFO, SCHED_RR and SCHED_DEADLINE are the others.
+        // The others: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE.
         policies.filter(|it| !matches!(it, 1 | 2 | 6)).count() as u64
     }
 
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_in_one_line() {
+    fn a_missing_program_is_reported_in_one_line() {
         let root = Root::live();
         for wanted in ["4194305", "99999999999", "no-such-program", "", "../1"] {
             let why = find(&root, wanted).expect_err(wanted).to_string();

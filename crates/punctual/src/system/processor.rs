@@ -7,7 +7,7 @@ use punctual_record::system::{Node, Processor, Siblings};
 
 const CPU: &str = "/sys/devices/system/cpu";
 
-/// Online CPUs. On the machine that we run on the C library is asked where `/sys`
+/// Online CPUs. On the live machine the C library is asked if `/sys`
 /// is missing, so that there is always at least CPU 0.
 #[must_use]
 pub fn online(root: &Root) -> Vec<usize> {
@@ -30,7 +30,7 @@ pub fn online(root: &Root) -> Vec<usize> {
     cpus
 }
 
-/// What the choice of CPUs looks at.
+/// The facts that the choice of CPUs depends on.
 #[must_use]
 pub fn topology(root: &Root) -> Topology {
     read_topology(&mut Reader::new(root))
@@ -45,7 +45,8 @@ fn read_topology(reader: &mut Reader<'_>) -> Topology {
             (!others.is_empty()).then_some(Siblings { cpu, others })
         })
         .collect();
-    // By boot parameter, and by partitions of version 2, which not every kernel lists there.
+    // From the boot parameter, and from partitions of version 2, which not every kernel includes
+    // there.
     let groups = super::cgroup::read(&mut Reader::new(reader.root));
     let mut isolated = reader.cpus(&format!("{CPU}/isolated")).unwrap_or_default();
     isolated.extend(groups.isolated);
@@ -93,7 +94,7 @@ pub(super) fn read(reader: &mut Reader<'_>, probed: &[usize]) -> Processor {
     }
 }
 
-/// CPUs without tick. Kernels print `(null)` where the option was not given.
+/// CPUs without a tick. Kernels print `(null)` if the option was not given.
 fn nohz_full(reader: &mut Reader<'_>) -> Vec<usize> {
     reader
         .parsed(&format!("{CPU}/nohz_full"), |text| match text {
@@ -105,7 +106,7 @@ fn nohz_full(reader: &mut Reader<'_>) -> Vec<usize> {
 
 /// The other threads of a CPU's core that are online.
 fn siblings_of(reader: &mut Reader<'_>, cpu: usize, online: &[usize]) -> Vec<usize> {
-    // The older name says the same and is there on every kernel that we serve.
+    // The older name has the same contents and exists on every supported kernel.
     reader
         .cpus(&format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"))
         .unwrap_or_default()
@@ -128,8 +129,8 @@ fn nodes(reader: &mut Reader<'_>) -> Vec<Node> {
         .collect()
 }
 
-/// The model: x86 names it in cpuinfo, boards in the device tree, and a bare Arm
-/// core is known by its implementer and part numbers.
+/// The model: x86 has it in cpuinfo, boards in the device tree, and a bare Arm
+/// core is identified by its implementer and part numbers.
 fn model(reader: &mut Reader<'_>, information: &str) -> String {
     let named = field(information, &["model name", "cpu model", "cpu", "uarch"]);
     let board = field(information, &["Model", "machine"])
@@ -164,7 +165,7 @@ fn field<'t>(information: &'t str, keys: &[&str]) -> Option<&'t str> {
     })
 }
 
-/// Arm's own cores of small computers and servers.
+/// Arm's own cores in small computers and servers.
 fn arm_core(implementer: &str, part: &str) -> Option<&'static str> {
     if implementer != "0x41" {
         return None;

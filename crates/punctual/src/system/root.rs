@@ -1,5 +1,5 @@
-//! Where the machine is read from, and how: bounded, total, with the reasons
-//! for what could not be read.
+//! The file tree that the machine is read from: reading is bounded and total, and notes
+//! the reasons for what could not be read.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -13,13 +13,13 @@ use punctual_record::text::shortened;
 /// here are far smaller; a recorded tree may hold anything.
 pub const READ_LIMIT: u64 = 1 << 20;
 
-/// The most entries that are taken from one directory.
+/// The number of entries that are read of one directory.
 const ENTRY_LIMIT: usize = 1 << 17;
 
-/// The file tree that describes a machine: this one's, or one recorded elsewhere.
+/// The file tree that describes a machine: the live one's, or one recorded elsewhere.
 ///
-/// On a recorded tree no system call is asked about the machine, so that nothing
-/// of the one that we run on slips into the picture.
+/// For a recorded tree no system call asks about the machine, so that nothing
+/// of the live one gets into the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     prefix: PathBuf,
@@ -33,7 +33,7 @@ impl Default for Root {
 }
 
 impl Root {
-    /// The machine that we run on.
+    /// The live machine.
     #[must_use]
     pub fn live() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Root {
         }
     }
 
-    /// A tree that was recorded from some machine, with `proc` and `sys` below it.
+    /// A recorded tree of some machine, with `proc` and `sys` below it.
     #[must_use]
     pub fn recorded(prefix: impl Into<PathBuf>) -> Self {
         Self {
@@ -51,13 +51,13 @@ impl Root {
         }
     }
 
-    /// Whether this is the machine that we run on.
+    /// Whether this is the live machine.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.live
     }
 
-    /// The place of an absolute path in this tree. `..` is dropped: paths that
+    /// The path of an absolute path in this tree. `..` is dropped: paths that
     /// were read from a file must not lead out of it.
     #[must_use]
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
@@ -70,7 +70,7 @@ impl Root {
         path
     }
 
-    /// Opens a regular file. Anything else (a pipe, a device) could block or never end.
+    /// Opens a regular file. Any other (a pipe, a device) could block or never end.
     fn open(&self, absolute: &str) -> io::Result<File> {
         let file = OpenOptions::new()
             .read(true)
@@ -86,7 +86,7 @@ impl Root {
     /// The first [`READ_LIMIT`] bytes of a file.
     ///
     /// # Errors
-    /// When it can't be opened or read, or is not a regular file.
+    /// If it can't be opened or read, or is not a regular file.
     pub fn bytes(&self, absolute: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(absolute)?
@@ -95,11 +95,11 @@ impl Root {
         Ok(bytes)
     }
 
-    /// The first [`READ_LIMIT`] bytes of a file as text, without the white space
-    /// and the zero bytes (device tree) at its end. What is not UTF-8 is replaced.
+    /// The first [`READ_LIMIT`] bytes of a file as text, without trailing white space
+    /// and zero bytes (device tree). Invalid UTF-8 is replaced.
     ///
     /// # Errors
-    /// As [`Root::bytes`].
+    /// The errors of [`Root::bytes`].
     pub fn text(&self, absolute: &str) -> io::Result<String> {
         let bytes = self.bytes(absolute)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -108,16 +108,16 @@ impl Root {
             .to_owned())
     }
 
-    /// Whether there is something at this path.
+    /// Whether this path exists.
     #[must_use]
     pub fn exists(&self, absolute: &str) -> bool {
         self.path(absolute).symlink_metadata().is_ok()
     }
 
-    /// Where a symbolic link points to.
+    /// The target of a symbolic link.
     ///
     /// # Errors
-    /// When it is not a link or can't be read.
+    /// If it is not a link or can't be read.
     pub fn link(&self, absolute: &str) -> io::Result<String> {
         let target = std::fs::read_link(self.path(absolute))?;
         Ok(target.to_string_lossy().into_owned())
@@ -126,7 +126,7 @@ impl Root {
     /// The names in a directory, in order of bytes.
     ///
     /// # Errors
-    /// When it can't be opened. An entry that vanishes while we read is left out.
+    /// If it can't be opened. An entry that vanishes during the reading is omitted.
     pub fn names(&self, absolute: &str) -> io::Result<Vec<String>> {
         let mut names: Vec<String> = std::fs::read_dir(self.path(absolute))?
             .take(ENTRY_LIMIT)
@@ -137,7 +137,7 @@ impl Root {
         Ok(names)
     }
 
-    /// The numbers N of the names `<stem>N` in a directory, in order; empty where
+    /// The numbers N of the names `<stem>N` in a directory, in order; empty if
     /// there is no such directory.
     #[must_use]
     pub fn numbered(&self, absolute: &str, stem: &str) -> Vec<usize> {
@@ -161,7 +161,7 @@ pub(super) fn decimal<N: std::str::FromStr>(text: &str) -> Option<N> {
     }
 }
 
-/// Reads a [`Root`] and remembers what could not be read, and why.
+/// Reads a [`Root`] and collects what could not be read, and why.
 #[derive(Debug)]
 pub struct Reader<'a> {
     /// The tree.
@@ -169,11 +169,11 @@ pub struct Reader<'a> {
     unread: Vec<String>,
 }
 
-/// The most reasons that are kept: garbage must not fill the record.
+/// The number of reasons that are kept: garbage must not fill the record.
 const UNREAD_LIMIT: usize = 64;
 
 impl<'a> Reader<'a> {
-    /// A reader without complaints so far.
+    /// A reader without errors so far.
     #[must_use]
     pub fn new(root: &'a Root) -> Self {
         Self {
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The complaints: `path: reason`.
+    /// The errors: `path: reason`.
     #[must_use]
     pub fn into_unread(self) -> Vec<String> {
         self.unread
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of a file that should be there.
+    /// The text of a file that should exist.
     pub fn text(&mut self, path: &str) -> Option<String> {
         match self.root.text(path) {
             Ok(text) => Some(text),
@@ -206,8 +206,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of a file that may be absent, where absence itself says enough
-    /// (no such driver, no such limit). Other reasons are noted.
+    /// The text of a file that may be absent, if its absence has a meaning
+    /// (no such driver, no such limit). Other errors are noted.
     pub fn optional(&mut self, path: &str) -> Option<String> {
         match self.root.text(path) {
             Ok(text) => Some(text),
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What `parse` makes of a file that may be absent; nonsense is noted.
+    /// The result of `parse` for a file that may be absent; a parse failure is noted.
     pub fn parsed<T>(&mut self, path: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let text = self.optional(path)?;
         let value = parse(text.trim());
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether an error says that there is no such thing on this machine.
+/// Whether an error means that this machine has no such thing.
 pub(super) fn absent(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -248,7 +248,7 @@ pub(super) fn absent(error: &io::Error) -> bool {
     )
 }
 
-/// An error's words without the number that Rust puts behind them.
+/// An error's text without the number that Rust appends.
 pub(super) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error") {
@@ -257,7 +257,7 @@ pub(super) fn plain(error: &io::Error) -> String {
     }
 }
 
-/// The beginning of a text, fit for one line.
+/// The beginning of a text, on one line.
 pub(super) fn excerpt(text: &str) -> String {
     format!("`{}`", shortened(text, 61))
 }

@@ -1,4 +1,4 @@
-//! The scheduler's limits and competitors.
+//! The scheduler's limits, and competing tasks.
 
 use super::cgroup::Cgroups;
 use super::root::Reader;
@@ -6,7 +6,7 @@ use super::survey::SurveyRequest;
 use super::tasks;
 use punctual_record::system::Scheduler;
 
-/// Reads what bounds or competes with real-time threads.
+/// Reads what limits real-time threads or competes with them.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     request: &SurveyRequest,

@@ -1,16 +1,17 @@
-//! Time that the host of a virtual machine took away.
+//! Steal time: time that the host of a virtual machine took away.
+
 #![expect(unsafe_code, reason = "sysconf")]
 
 use std::collections::BTreeMap;
 
 use super::root::Root;
 
-/// Stolen time of each online CPU since boot, in nanoseconds, from `/proc/stat`.
-/// Its grain is a tick of the C library's clock, mostly 10 ms. It counts what the
-/// next host says it took; a host below that one is not seen.
+/// Steal time of each online CPU since boot, in nanoseconds, from `/proc/stat`.
+/// Its resolution is a clock tick of the C library, mostly 10 ms. It is what the
+/// host reports; time that this host's own host took is not included.
 ///
 /// # Errors
-/// When `/proc/stat` can't be read.
+/// If `/proc/stat` can't be read.
 pub fn read(root: &Root) -> std::io::Result<BTreeMap<usize, u64>> {
     let text = root.text("/proc/stat")?;
     let tick = if root.is_live() { tick_ns() } else { USUAL_NS };
@@ -30,7 +31,7 @@ fn parse(text: &str, tick: u64) -> BTreeMap<usize, u64> {
         .collect()
 }
 
-/// A tick of `/proc/stat` of a machine that can't be asked.
+/// A tick of `/proc/stat` on a recorded machine.
 const USUAL_NS: u64 = 10_000_000;
 
 /// Length of a tick of `/proc/stat`.

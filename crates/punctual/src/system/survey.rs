@@ -1,10 +1,10 @@
-//! The machine as it is found before a run.
+//! The state of the machine before a run.
 
 use super::root::{Reader, Root};
 use super::{cgroup, clock, kernel, limits, memory, power, processor, scheduler, virtualisation};
 use punctual_record::system::SystemState;
 
-/// What a survey must know of the run that is to come.
+/// What a survey needs to know about the coming run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SurveyRequest {
     /// The CPUs that will be probed.
@@ -14,7 +14,7 @@ pub struct SurveyRequest {
 }
 
 /// Reads the machine. It takes milliseconds, changes nothing and never fails: what
-/// could not be read stands in [`SystemState::unread`].
+/// could not be read is in [`SystemState::unread`].
 #[must_use]
 pub fn survey(root: &Root, request: &SurveyRequest) -> SystemState {
     let mut reader = Reader::new(root);

@@ -1,4 +1,4 @@
-//! Tasks that may delay a probe: of a real-time priority at or above its own.
+//! Tasks that may delay a probe: with a real-time priority equal to its own or higher.
 
 use super::cpus::parse_kernel;
 use super::root::{Reader, decimal};
@@ -6,29 +6,29 @@ use super::thread::{Policy, scheduling_policy};
 use punctual_record::proc_stat::Stat;
 use punctual_record::system::TaskAbove;
 
-/// So many are listed; all are counted.
+/// The number of tasks that are listed; all are counted.
 const LISTED: usize = 64;
 
-/// So many are looked at in detail.
+/// The number of tasks that are examined in detail.
 const LOOKED_AT: usize = 4096;
 
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Competitors {
-    /// The first of them, other programs' before the kernel's own.
+    /// The first of them, other programs' tasks before kernel threads.
     pub listed: Vec<TaskAbove>,
-    /// All.
+    /// The number of all.
     pub count: u64,
-    /// Kernel threads among all.
+    /// The number of kernel threads among them.
     pub kernel_count: u64,
 }
 
-/// Looks for tasks at or above `priority` that may run on one of `probed`. A task
-/// of the same priority does not preempt a probe, but one that runs already is
+/// Finds tasks with at least `priority` that may run on one of `probed`. A task
+/// of the same priority does not preempt a probe, but if it already runs it is
 /// not preempted either. Our own threads don't count.
 ///
-/// The stop-class threads `migration/N` show as `fifo` 99: they are above every
-/// priority that can be asked for, and run only for moments.
+/// The stop-class threads `migration/N` show as `fifo` 99: they precede every
+/// priority that can be requested, and run only for moments.
 pub(super) fn above(reader: &mut Reader<'_>, probed: &[usize], priority: u32) -> Competitors {
     let mut found = Vec::new();
     let own = if reader.root.is_live() {
@@ -78,7 +78,7 @@ fn sorted(mut found: Vec<TaskAbove>) -> Competitors {
     }
 }
 
-/// The task, if it may delay a probe. One that ended meanwhile may not.
+/// The task, if it may delay a probe. A task that ended meanwhile may not.
 fn competitor(
     reader: &Reader<'_>,
     process: u32,

@@ -1,4 +1,5 @@
-//! What the kernel says of one thread's scheduling.
+//! The kernel's view of one thread's scheduling.
+
 #![expect(unsafe_code, reason = "what the kernel says of a thread")]
 
 use std::io;
@@ -22,12 +23,12 @@ pub enum Policy {
     Deadline,
     /// SCHED_EXT, where a BPF scheduler is loaded.
     Extensible,
-    /// One that this program doesn't know.
+    /// A policy that this program doesn't know.
     Unknown(u32),
 }
 
 impl Policy {
-    /// The policy of a number of the kernel's.
+    /// The policy with a kernel number.
     #[must_use]
     pub fn from_number(number: u32) -> Self {
         match number {
@@ -57,7 +58,7 @@ impl Policy {
         }
     }
 
-    /// The policy of a name in the record.
+    /// The policy with a name of the record.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [
@@ -73,7 +74,7 @@ impl Policy {
         .find(|policy| policy.name() == name)
     }
 
-    /// As the record has it, with a priority where the policy has one.
+    /// In the record's form, with a priority if the policy has one.
     #[must_use]
     pub fn with_priority(self, priority: u32) -> Scheduling {
         match self {
@@ -88,14 +89,14 @@ impl Policy {
         }
     }
 
-    /// Whether it goes before all ordinary tasks.
+    /// Whether it precedes all ordinary tasks.
     #[must_use]
     pub fn is_real_time(self) -> bool {
         matches!(self, Self::Fifo | Self::RoundRobin | Self::Deadline)
     }
 }
 
-/// What the kernel says of one thread's scheduling.
+/// The kernel's view of one thread's scheduling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadScheduling {
     /// Its policy.
@@ -104,13 +105,13 @@ pub struct ThreadScheduling {
     pub priority: u32,
     /// The CPUs that it may run on, ascending.
     pub cpus: Vec<usize>,
-    /// Its timer slack; absent where that can't be read. The kernel takes none
-    /// for `fifo`, `rr` and `deadline`, whatever stands here.
+    /// Its timer slack; absent if it can't be read. The kernel uses no slack
+    /// for `fifo`, `rr` and `deadline`, whatever this value is.
     pub timer_slack_ns: Option<u64>,
 }
 
 impl ThreadScheduling {
-    /// Policy and priority, as the record has them.
+    /// Policy and priority, in the record's form.
     #[must_use]
     pub fn to_record(&self) -> Scheduling {
         self.policy.with_priority(self.priority)
@@ -118,7 +119,7 @@ impl ThreadScheduling {
 }
 
 /// `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its
-/// first version: what newer ones add is not looked at.
+/// first version: the fields of newer versions are not used.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -160,7 +161,7 @@ pub(super) fn scheduling_policy(tid: i32) -> Option<Policy> {
 
 /// The CPUs that a thread may run on, ascending; `0` is the calling thread.
 pub(in crate::system) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
-    // The kernel wants room for all CPUs it was built for, 8192 at most today.
+    // The kernel requires room for all CPUs it was built for, 8192 at most today.
     let mut mask = vec![0_u64; super::cpus::CPU_LIMIT / 64];
     let size = size_of_val(mask.as_slice());
     // SAFETY: the kernel writes at most `size` bytes to `mask`, which is as long
@@ -181,7 +182,7 @@ pub(in crate::system) fn affinity(tid: i32) -> io::Result<Vec<usize>> {
         .collect())
 }
 
-/// The process that traces a thread (a debugger, strace), if one does.
+/// The process that traces a thread (a debugger, strace), if there is one.
 #[must_use]
 pub fn tracer(tid: i32) -> Option<i32> {
     let status = super::Root::live()
@@ -195,7 +196,7 @@ pub fn tracer(tid: i32) -> Option<i32> {
 /// of this machine.
 ///
 /// # Errors
-/// With ESRCH when there is no such thread (it has ended), EINVAL when `tid` is
+/// ESRCH if there is no such thread (it has ended), EINVAL if `tid` is
 /// not positive.
 pub fn read_back(tid: i32) -> io::Result<ThreadScheduling> {
     if tid <= 0 {

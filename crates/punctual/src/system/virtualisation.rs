@@ -5,7 +5,7 @@ use super::root::Reader;
 use punctual_record::system::{Kernel, Virtualisation};
 use punctual_record::text::shortened;
 
-/// Reads hypervisor and container. Stolen time is the watch's to fill.
+/// Reads hypervisor and container. The watch fills in the steal time.
 pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) -> Virtualisation {
     Virtualisation {
         hypervisor: hypervisor(reader, kernel),
@@ -17,7 +17,7 @@ pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) 
 }
 
 /// The name of the hypervisor. On x86 the processor itself says whether there is
-/// one: firmware names alone would take a cloud's bare metal for a guest.
+/// one: from firmware names alone, a cloud's bare metal would count as a guest.
 fn hypervisor(reader: &mut Reader<'_>, kernel: &Kernel) -> Option<String> {
     let information = reader.root.text("/proc/cpuinfo").unwrap_or_default();
     let flags = information
@@ -64,7 +64,7 @@ fn user_mode(information: &str) -> Option<String> {
         .then(|| "User Mode Linux".to_owned())
 }
 
-/// The name that the processor gives (`cpuid`, leaf 0x4000_0000).
+/// The name that the processor reports (`cpuid`, leaf 0x4000_0000).
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "the cpuid instruction")]
 fn signature(reader: &Reader<'_>) -> Option<String> {
@@ -135,7 +135,7 @@ fn vendor(signature: &[u8]) -> String {
         )
 }
 
-/// The name that the firmware gives, where it can only be a virtual machine's.
+/// The name in the firmware, if only a virtual machine has it.
 fn firmware(reader: &mut Reader<'_>) -> Option<String> {
     let mut field = |name: &str| {
         reader
@@ -176,7 +176,7 @@ fn firmware(reader: &mut Reader<'_>) -> Option<String> {
     None
 }
 
-/// The name that the device tree gives.
+/// The name in the device tree.
 fn device_tree(reader: &mut Reader<'_>) -> Option<String> {
     if let Some(compatible) = reader.optional("/proc/device-tree/hypervisor/compatible") {
         let name = if compatible.contains("xen") {
@@ -196,14 +196,14 @@ fn device_tree(reader: &mut Reader<'_>) -> Option<String> {
 
 /// The kind of the container.
 fn container(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Option<String> {
-    // Processes of every container can see what its manager left there.
+    // Every process of a container can read what its manager put there.
     if let Some(manager) = reader.optional("/run/host/container-manager") {
         return Some(first_line(&manager));
     }
     if let Some(manager) = reader.optional("/run/systemd/container") {
         return Some(first_line(&manager));
     }
-    // Only root may read it: a refusal is no news, so it is not noted.
+    // Only root may read it: a refusal is normal, so it is not noted.
     let environment = reader.root.text("/proc/1/environ").unwrap_or_default();
     let named = environment
         .split('\0')
@@ -228,8 +228,8 @@ fn container(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Option<String> {
     if let Some((_, name)) = by_path {
         return Some((*name).to_owned());
     }
-    // Images leave these files behind also where they boot as a machine's own root, and there
-    // anyone may unshare a namespace: they count only beside what a container's manager mounts.
+    // Images contain these files also when they boot as a machine's own root, and there any user
+    // may unshare a namespace: they count only together with what a container's manager mounts.
     let marker = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")]
         .iter()
         .find(|(file, _)| reader.root.exists(file));
@@ -241,7 +241,7 @@ fn container(reader: &mut Reader<'_>, cgroups: &Cgroups) -> Option<String> {
     }
 }
 
-/// Whether files are mounted that the managers of containers put over an image's own.
+/// Whether files are mounted that container managers put over an image's own.
 fn mounted_by_manager(reader: &Reader<'_>) -> bool {
     const FILES: [&str; 4] = [
         "/etc/hostname",
@@ -254,7 +254,7 @@ fn mounted_by_manager(reader: &Reader<'_>) -> bool {
     places.any(|place| FILES.contains(&place))
 }
 
-/// Whether we are in the namespaces that the kernel began with. Their inode
+/// Whether we are in the kernel's initial namespaces. Their inode
 /// numbers are fixed (`include/linux/proc_ns.h`).
 fn first_namespaces(reader: &Reader<'_>) -> bool {
     [

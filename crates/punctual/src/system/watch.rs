@@ -1,8 +1,8 @@
-//! Conditions while a run goes: what changed since the last look.
+//! Conditions during a run: what changed since the last look.
 //!
 //! [`Snapshot::take`] reads, [`Snapshot::changes`] compares and is pure,
-//! [`Watch`] puts the two together. A look costs a few small files and three
-//! system calls for each probe: once a second from an ordinary thread is meant.
+//! [`Watch`] combines the two. A look costs a few small files and three
+//! system calls for each probe: it is intended for once a second, from an ordinary thread.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ mod throttling;
 
 pub use snapshot::{Offsets, ProbeSeen, Snapshot};
 
-/// So many events of one kind are handed on; those that invalidate a run always are.
+/// The number of events of one kind that are reported; those that invalidate a run always are.
 pub const EVENTS_PER_KIND: usize = 100;
 
 /// A probe thread to be watched.
@@ -27,7 +27,7 @@ pub struct Probe {
     pub tid: i32,
 }
 
-/// Time taken by the host of a virtual machine since the watch began.
+/// Time that the host of a virtual machine took since the watch began.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stolen {
     /// On all probed CPUs together.
@@ -38,9 +38,9 @@ pub struct Stolen {
 
 /// Watches the conditions of a run.
 ///
-/// What changes and changes back between two looks goes unseen, but for a probe's
-/// CPU that was offline: a thread that wakes up meanwhile is moved, and stays with
-/// another affinity. A thread that has ended is no event: its maker knows.
+/// What changes and changes back between two looks is not noticed, except for a probe's
+/// CPU that was offline: a thread that wakes up meanwhile is moved, and keeps
+/// another affinity. A thread that has ended is not an event: its owner knows that.
 #[derive(Debug)]
 pub struct Watch {
     root: Root,
@@ -69,8 +69,8 @@ impl Watch {
         }
     }
 
-    /// Looks again, `at_ns` after the start of the measurement, and says what
-    /// changed since the last look; but for the quotas of control groups.
+    /// Looks again, `at_ns` after the start of the measurement, and returns what
+    /// changed since the last look, without the quotas of control groups.
     pub fn poll(&mut self, at_ns: u64) -> Vec<Event> {
         let mut now = Snapshot::take(&self.root, &self.probes, at_ns);
         let mut events = self.last.changes(&mut now);
@@ -84,32 +84,32 @@ impl Watch {
         events
     }
 
-    /// Looks again, and brings the events of a run up to date: those of quotas grow.
+    /// Looks again, and updates the events of a run: those of quotas grow.
     pub fn poll_into(&mut self, at_ns: u64, events: &mut Vec<Event>) {
         events.extend(self.poll(at_ns));
         self.throttling.quotas(at_ns, events);
     }
 
-    /// Looks at the accounts of real-time threads, and says where one was throttled: to be
-    /// called every [`Watch::throttling_every`], and while the probes still live.
+    /// Reads the accounts of real-time threads, and returns where one was throttled. Call it
+    /// every [`Watch::throttling_every`], while the probes still run.
     pub fn poll_throttling(&mut self, at_ns: u64) -> Vec<Event> {
         self.throttling.look(at_ns)
     }
 
-    /// How often [`Watch::poll_throttling`] is to be called.
+    /// The interval between calls of [`Watch::poll_throttling`].
     #[must_use]
     pub fn throttling_every(&self) -> std::time::Duration {
         self.throttling.every()
     }
 
-    /// How often each kind of event occurred, also where it was not handed on.
+    /// How often each kind of event occurred, including unreported ones.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, usize> {
         &self.counts
     }
 
     /// Time stolen from the probed CPUs between the start and the last look;
-    /// absent where the kernel doesn't say.
+    /// absent if the kernel doesn't report it.
     #[must_use]
     pub fn stolen(&self) -> Option<Stolen> {
         self.first.stolen_until(&self.last)

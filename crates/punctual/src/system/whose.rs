@@ -1,4 +1,4 @@
-//! Whose a thread is: its process, command line and control group, while it lives.
+//! The owner of a thread: its process, command line and control group, read while it lives.
 
 use punctual_rt::clock;
 
@@ -8,28 +8,28 @@ use punctual_record::proc_stat::Stat;
 /// Letters of a command line that are kept.
 const COMMAND: usize = 256;
 
-/// What `/proc` says of a thread.
+/// What `/proc` says about a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whose {
     /// The name of the thread.
     pub name: String,
     /// Its process.
     pub pid: u32,
-    /// The command line; empty of a kernel thread, absent of a process that is about to end and has
+    /// The command line; empty for a kernel thread, absent for a process that is about to end and has
     /// none any more.
     pub command: Option<String>,
     /// Its control group: of the CPU controller, else of version 2, else the longest path; absent
-    /// where all are at the root.
+    /// if all are the root group.
     pub group: Option<String>,
-    /// When it began, since boot, to 10 ms.
+    /// When it started, since boot, to 10 ms.
     pub began_ns: Option<u64>,
 }
 
-/// What `/proc/PID/stat` counts a thread's beginning in: USER_HZ is 100.
+/// The unit of a thread's start time in `/proc/PID/stat`: USER_HZ is 100.
 const TICK_NS: u64 = 10_000_000;
 
 impl Whose {
-    /// Whether it began after an instant: then it only has the number of a thread that was there.
+    /// Whether it started after an instant: then it only has the number of an earlier thread.
     #[must_use]
     pub fn is_later_than(&self, since_boot_ns: u64) -> bool {
         self.began_ns
@@ -37,8 +37,8 @@ impl Whose {
     }
 }
 
-/// The time since boot at an instant of CLOCK_MONOTONIC, to 10 ms; nothing where `/proc` does not
-/// tell.
+/// The time since boot at an instant of CLOCK_MONOTONIC, to 10 ms; absent if `/proc` does not
+/// have it.
 #[must_use]
 pub fn since_boot_ns(root: &Root, monotonic_ns: u64) -> Option<u64> {
     let uptime = root.text("/proc/uptime").ok()?;
@@ -47,7 +47,7 @@ pub fn since_boot_ns(root: &Root, monotonic_ns: u64) -> Option<u64> {
     Some(((uptime * 1e9) as u64).saturating_sub(ago_ns))
 }
 
-/// Reads it; nothing where the thread has ended or can't be seen.
+/// Reads it; `None` if the thread has ended or is not visible.
 #[must_use]
 pub fn whose(root: &Root, tid: u32) -> Option<Whose> {
     let status = root.text(&format!("/proc/{tid}/status")).ok()?;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_began_after_an_instant_is_not_the_one_that_was_there() {
+    fn a_process_that_started_after_an_instant_is_a_different_one() {
         let root = Root::live();
         let before = since_boot_ns(&root, clock::now_ns()).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_that_has_the_cpu_is_the_one_that_matters() {
+    fn the_group_of_the_cpu_controller_is_reported() {
         let both = "9:name=systemd:/\n4:memory:/a/very/long/one\n1:cpu,cpuacct:/app\n0::/unit";
         assert_eq!(group(both).as_deref(), Some("/app"));
         assert_eq!(

@@ -1,9 +1,9 @@
-//! Examples as programs.
+//! Builds examples and runs them as programs.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Builds an example of a package, as the tests themselves are built, and says where it is.
+/// Builds an example of a package in the tests' own profile, and returns its path.
 pub fn build(package: &str, example: &str) -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--package", package])

@@ -1,4 +1,4 @@
-//! Control groups of tests.
+//! Control groups for tests.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::{Going, Place, program};
 
-/// Has a command join a control group before it becomes the program.
+/// Makes a command join a control group before it executes the program.
 pub fn join(command: &mut Command, group: &Path) {
     let tasks = group.join("cgroup.procs");
     let tasks = CString::new(tasks.as_os_str().as_bytes()).expect("no NUL");
     let enter = move || {
-        // SAFETY: the path is a string that lives, opened for this one call.
+        // SAFETY: `tasks` is a C string that outlives the call.
         let file = unsafe { libc::open(tasks.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
         // SAFETY: one byte is read of a literal.
         let written = unsafe { libc::write(file, c"0".as_ptr().cast(), 1) };
@@ -25,16 +25,16 @@ pub fn join(command: &mut Command, group: &Path) {
             Err(std::io::Error::last_os_error())
         }
     };
-    // SAFETY: the closure makes system calls alone, and allocates nothing.
+    // SAFETY: the closure only makes system calls, and allocates nothing.
     unsafe { command.pre_exec(enter) };
 }
 
-/// A group of the first version's `cpu` hierarchy; gone when dropped.
+/// A group of the first version's `cpu` hierarchy; removed when dropped.
 pub struct Group(pub PathBuf);
 
 impl Group {
-    /// A group with limits, as these files have them; the sum of all groups' real-time budgets
-    /// may not be above that of all.
+    /// A group with limits, given as files and values; the sum of all groups' real-time budgets
+    /// must not exceed the global one.
     pub fn with(name: &str, files: &[(&str, &str)]) -> Option<Self> {
         let id = std::process::id();
         let group = Self(format!("/sys/fs/cgroup/cpu/punctual-{name}-{id}").into());

@@ -1,10 +1,10 @@
-//! A CPU taken offline, and brought back for certain.
+//! Takes a CPU offline, and brings it back in any case.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-/// Brings a CPU back when dropped; and if this process is killed before, a child
-/// of its own does.
+/// Brings a CPU back when dropped; if this process is killed before, a child
+/// process does.
 pub struct Offline {
     switch: String,
     rescuer: Child,

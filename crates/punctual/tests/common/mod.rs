@@ -1,5 +1,5 @@
-//! Running the program itself: in a directory of its own, with deadlines, and
-//! nothing of it left at the end.
+//! Runs the program itself: in a directory of its own, with timeouts, and
+//! without leaving anything behind.
 
 #![allow(
     unsafe_code,
@@ -35,13 +35,13 @@ use serde_json::Value;
 
 pub(crate) use needs::{has, is_root, skip};
 
-/// How long anything may take on a machine that others use too.
+/// The time limit for any step, on a machine that is shared.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// By this variable every process that a test brought into being can be told.
+/// This variable identifies every process that a test started.
 const MARKER: &str = "PUNCTUAL_TEST_RUN";
 
-/// The program; in the laboratory's guest the one that it came with.
+/// The program; in the laboratory's guest the one that was copied into it.
 pub fn program() -> &'static Path {
     if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
         return Path::new("/bin/punctual");
@@ -49,7 +49,7 @@ pub fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_punctual"))
 }
 
-/// Whether this process has what a run requests as a rule: priority, memory, idle states.
+/// Whether this process has the rights that a run usually requests: priority, memory, idle states.
 pub fn has_rights() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -67,7 +67,7 @@ pub fn cpus() -> Vec<usize> {
     punctual_tool::system::allowed(&punctual_tool::system::Root::live())
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
@@ -76,7 +76,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// An empty working directory and everything that is started in it.
+/// An empty working directory and every process that is started in it.
 pub struct Place {
     directory: tempfile::TempDir,
     marker: String,
@@ -86,7 +86,7 @@ impl Place {
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let directory = tempfile::tempdir().expect("a directory");
-        // Other users must come in, and write.
+        // Other users must be able to enter and write.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("its mode");
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -99,7 +99,7 @@ impl Place {
         self.directory.path()
     }
 
-    /// What lies in it.
+    /// The names of its entries.
     pub fn entries(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).expect("the directory");
         let mut names: Vec<String> = entries
@@ -129,7 +129,8 @@ impl Place {
         command
     }
 
-    /// Starts the program. Where this user may not have what a run requests it measures without.
+    /// Starts the program. If this user lacks the rights that a run requests, it measures without
+    /// them.
     pub fn start(&self, arguments: &[&str]) -> Going {
         let mut command = self.command(program());
         command.args(arguments);
@@ -140,12 +141,12 @@ impl Place {
         Going::start(command)
     }
 
-    /// Runs the program to its end.
+    /// Runs the program until it ends.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         self.start(arguments).end()
     }
 
-    /// The only run directory here.
+    /// The only run directory in this place.
     pub fn run_directory(&self) -> PathBuf {
         let entries = fs::read_dir(self.path()).expect("the directory");
         let runs: Vec<PathBuf> = entries
@@ -156,22 +157,22 @@ impl Place {
         runs.into_iter().next().expect("one")
     }
 
-    /// The record of the only run here.
+    /// The record of the only run in this place.
     pub fn record(&self) -> Value {
         read_json(&self.run_directory().join("run.json"))
     }
 
-    /// The record of the only run here, as the library reads it.
+    /// The record of the only run in this place, as the library reads it.
     pub fn run_of(&self) -> punctual_record::Run {
         punctual_record::read(&self.run_directory()).expect("a record")
     }
 
-    /// The record of a run directory here, as the library reads it.
+    /// The record of a run directory in this place, as the library reads it.
     pub fn run_of_path(&self, name: &str) -> punctual_record::Run {
         punctual_record::read(&self.path().join(name)).expect("a record")
     }
 
-    /// Processes that were started here and live.
+    /// Running processes that were started in this place.
     pub fn processes(&self) -> Vec<u32> {
         let wanted = format!("{MARKER}={}", self.marker);
         let entries = fs::read_dir("/proc").expect("/proc").flatten();
@@ -184,7 +185,7 @@ impl Place {
             .collect()
     }
 
-    /// Waits until nothing that was started here lives.
+    /// Waits until no process that was started in this place runs.
     pub fn await_silence(&self) {
         until("every process gone", || self.processes().is_empty());
     }
@@ -222,20 +223,20 @@ pub struct Going {
 impl Going {
     pub fn start(mut command: Command) -> Self {
         let words = format!("{command:?}");
-        // Where the tests themselves were started by nohup, the signal is ignored by all.
+        // If the tests were started by nohup, all processes ignore the signal.
         let hear = || {
-            // SAFETY: between fork and exec; a system call alone.
+            // SAFETY: between fork and exec only one system call is made.
             unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
             Ok(())
         };
-        // SAFETY: `hear` makes one async-signal-safe call, and touches no memory of the parent.
+        // SAFETY: the closure makes one system call and allocates nothing.
         unsafe { command.pre_exec(hear) };
         let begin = Instant::now();
         let mut child = loop {
             match command.spawn() {
                 Ok(child) => break child,
-                // Another test forked while this program was being copied, and holds it
-                // open for writing until it executes its own.
+                // Another test forked while this program was being copied, and keeps it
+                // open for writing until it executes its own program.
                 Err(error)
                     if error.kind() == ErrorKind::ExecutableFileBusy
                         && begin.elapsed() < Duration::from_secs(10) =>
@@ -267,8 +268,8 @@ impl Going {
         assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Waits until all probe threads are about to measure (the collector is made last,
-    /// when tracing is set up), and returns their ids and CPUs.
+    /// Waits until all probe threads are about to measure (the collector is created last,
+    /// after tracing is set up), and returns their ids and CPUs.
     pub fn await_probes(&mut self, count: usize) -> Vec<(i32, usize)> {
         let mut found = Vec::new();
         until("the probes", || {
@@ -309,12 +310,12 @@ impl Going {
         self.child.try_wait().expect("a child").is_some()
     }
 
-    /// Waits for the end.
+    /// Waits for its end.
     pub fn end(self) -> Ended {
         self.end_within(PATIENCE)
     }
 
-    /// Waits for the end of something that takes its time.
+    /// Waits for the end of a process that takes longer.
     pub fn end_within(mut self, patience: Duration) -> Ended {
         let deadline = Instant::now() + patience;
         let status = loop {
@@ -362,7 +363,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Its exit status; a signal is a failed test.
+    /// Its exit status; a death by a signal fails the test.
     pub fn code(&self) -> i32 {
         self.status
             .code()

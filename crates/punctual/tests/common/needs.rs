@@ -1,7 +1,7 @@
-//! What a test needs of the machine, and how it says that it is skipped.
+//! What a test needs of the machine, and how it reports that it is skipped.
 #![allow(unsafe_code, reason = "geteuid")]
 
-/// Ends a test that can't be made here, and says why.
+/// Ends a test that can't run here, and prints why.
 macro_rules! skip {
     ($($words:tt)*) => {{
         eprintln!("SKIPPED: {}", format_args!($($words)*));

@@ -1,4 +1,4 @@
-//! What stops a program: freezers and debuggers.
+//! Stops programs: with freezers and debuggers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::until;
 
-/// A freezer of control groups: its hierarchy, the file that freezes, what to write there, and
-/// where it says that all is frozen.
+/// A freezer of control groups: its hierarchy, the file that freezes, the value to write, and
+/// the file that reports when everything is frozen.
 pub struct Freezer {
     hierarchy: &'static str,
     file: &'static str,
@@ -27,7 +27,7 @@ const fn of_version_2(hierarchy: &'static str) -> Freezer {
     }
 }
 
-/// Where they may be mounted.
+/// Where freezers may be mounted.
 pub const FREEZERS: [Freezer; 3] = [
     Freezer {
         hierarchy: "/sys/fs/cgroup/freezer",
@@ -41,7 +41,7 @@ pub const FREEZERS: [Freezer; 3] = [
 ];
 
 impl Freezer {
-    /// A group of its own, if it is there.
+    /// A group of our own, if the freezer is mounted.
     pub fn group(&self) -> Option<Group<'_>> {
         let path = Path::new(self.hierarchy).join(format!("punctual-test-{}", std::process::id()));
         fs::create_dir(&path).ok()?;
@@ -50,7 +50,7 @@ impl Freezer {
     }
 }
 
-/// A group of a mounted control group hierarchy; gone when dropped.
+/// A group of a mounted control group hierarchy; removed when dropped.
 pub struct Group<'f>(&'f Freezer, PathBuf);
 
 impl Group<'_> {
@@ -58,24 +58,24 @@ impl Group<'_> {
         fs::write(self.1.join(file), text).expect("a file of the group");
     }
 
-    /// Takes a process in.
+    /// Adds a process.
     pub fn add(&self, pid: u32) {
         self.put("cgroup.procs", &pid.to_string());
     }
 
-    /// Begins to freeze.
+    /// Starts freezing.
     pub fn freeze(&self) {
         self.put(self.0.file, self.0.freeze);
     }
 
-    /// Waits until all is frozen.
+    /// Waits until everything is frozen.
     pub fn await_frozen(&self) {
         let (file, text) = self.0.says;
         let says = || fs::read_to_string(self.1.join(file)).is_ok_and(|it| it.contains(text));
         until("the freezer", says);
     }
 
-    /// Lets them go.
+    /// Thaws the group.
     pub fn thaw(&self) {
         self.put(self.0.file, self.0.thaw);
     }
@@ -90,7 +90,7 @@ impl Drop for Group<'_> {
     }
 }
 
-/// Holds one thread as a debugger does.
+/// Stops one thread as a debugger does.
 pub fn trace(tid: i32, length: Duration) -> bool {
     // SAFETY: PTRACE_SEIZE takes a thread id and no memory of ours.
     let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid, 0, 0) };
@@ -100,9 +100,9 @@ pub fn trace(tid: i32, length: Duration) -> bool {
     let mut status = 0;
     // SAFETY: PTRACE_INTERRUPT takes the id of a thread that this one traces, and no memory.
     unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0) };
-    // SAFETY: `status` is live and writable.
+    // SAFETY: `status` is a valid int that outlives the call.
     unsafe { libc::waitpid(tid, &mut status, libc::__WALL) };
     sleep(length);
-    // SAFETY: the thread is stopped and traced by this one.
+    // SAFETY: the thread is stopped and traced by the calling thread.
     unsafe { libc::ptrace(libc::PTRACE_DETACH, tid, 0, 0) == 0 }
 }

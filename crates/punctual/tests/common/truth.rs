@@ -1,34 +1,34 @@
-//! What `examples/truth` prints, and what is wanted of it.
+//! The output of `examples/truth`, and the requirements on it.
 
 use serde_json::Value;
 
-/// How good the bills have to be, in percent.
+/// The required quality of the bills, in percent.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Injections that there have to be to say anything.
+    /// The fewest injections that allow a conclusion.
     pub least: u64,
-    /// Of all, those at which something was not seen, at most.
+    /// The greatest share with lost or missing events.
     pub blind: u64,
-    /// Whose culprit is named.
+    /// The share in which the culprit is named.
     pub named: u64,
-    /// Whose duration is right by 2 % or 5 µs.
+    /// The share in which the duration is right to 2 % or 5 µs.
     pub timed: u64,
-    /// How far half of the durations may be off at most, in ns.
+    /// The greatest error of half of the durations, in ns.
     pub off_by_ns: u64,
-    /// Whose bill is explained.
+    /// The share in which the bill is explained.
     pub explained: u64,
-    /// Of the outliers' time, unexplained or blind.
+    /// The greatest unexplained or blind share of the outliers' time.
     pub residue: f64,
 }
 
-/// A culprit for which the bills are not as wanted, or which this machine has no means for, and why.
+/// A culprit whose bills do not meet the requirements, or that this machine can't inject, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trouble {
     Wrong(String),
     Skipped(String),
 }
 
-/// What its lines say, in order; one that is no line of its own is left out.
+/// Its JSON lines, in order; other lines are left out.
 pub fn lines(text: &str) -> Vec<Value> {
     let parsed = text
         .lines()
@@ -38,7 +38,7 @@ pub fn lines(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Holds a line against what is wanted.
+/// Checks a line against the requirements.
 pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
     let name = line["culprit"].as_str().unwrap_or_default();
     if let Some(why) = line["skipped"].as_str() {
@@ -47,7 +47,7 @@ pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
     let count = |key: &str| line[key].as_u64().unwrap_or(0);
     let wrong = |what: &str| Err(Trouble::Wrong(format!("{what}: {line:#}")));
     if name == "quiet" {
-        // What was lost, or begun before, has no stages.
+        // A wake-up with lost events, or that began earlier, has no stages.
         let (whole, samples) = (count("whole"), count("samples"));
         if line["left"] != 0 {
             return wrong("something is left in the kernel");
@@ -82,7 +82,7 @@ pub fn hold(line: &Value, wanted: Wanted) -> Result<(), Trouble> {
     if placed && count("placed") * 100 < count("named") * wanted.named {
         return wrong("where it was in the kernel is not told");
     }
-    // A stack is taken when the probe sleeps again: a wake-up that is due just then may meet it.
+    // A stack is taken when the probe sleeps again: it may delay a wake-up that is due just then.
     if count("traced") * 20 > injected {
         return wrong("tracing takes its time");
     }

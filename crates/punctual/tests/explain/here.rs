@@ -1,14 +1,14 @@
-//! Bills against the truth on this machine, whose processors others may take away.
+//! Checks bills against the truth on this machine, whose CPUs the host and other users may take away.
 
 use std::process::Command;
 
 use crate::common::examples;
 use crate::common::truth::{Trouble, Wanted, hold, lines};
 
-/// Nine in ten of all and most of each here, where a hypervisor takes processors away and others
-/// build. A culprit knows itself what ran over it, and how far it can tell when it came and went:
-/// half of the durations have to be right whatever else the machine does. The laboratory wants 99
-/// in 100, and their durations.
+/// Nine in ten of all injections here, because a hypervisor takes CPUs away and other users
+/// build. A culprit measures itself what interrupted it, and how precisely it knows its start and end:
+/// half of the durations must be right whatever else the machine does. In the laboratory 99
+/// in 100 are required, and their durations.
 pub const HERE: Wanted = Wanted {
     least: 30,
     blind: 10,
@@ -16,16 +16,16 @@ pub const HERE: Wanted = Wanted {
     timed: 60,
     off_by_ns: 5_000,
     explained: 90,
-    // A hypervisor that takes the CPU for some ms in an interrupt outweighs many.
+    // A hypervisor that takes the CPU for some ms during an interrupt outweighs many injections.
     residue: 25.0,
 };
 
-/// A hundred of each.
+/// A hundred injections of each kind.
 const COUNT: &str = "100";
 const KINDS: usize = 21;
 
 #[test]
-fn culprits_are_named_and_the_quiet_have_all_stages() {
+fn culprits_are_named_and_quiet_wake_ups_have_all_stages() {
     let output = Command::new("timeout")
         .args(["-s", "KILL", "400"])
         .arg(examples::build("punctual", "truth"))

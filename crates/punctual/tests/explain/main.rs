@@ -1,4 +1,4 @@
-//! Explanations: the verb, recordings of other tracers, and bills beside the truth.
+//! Explanations: the verb, recordings of other tracers, and bills checked against the truth.
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 #[path = "../common/mod.rs"]

@@ -1,5 +1,5 @@
-//! `explain` of other tools' recordings: what they state is what the bill says, and a culprit that
-//! is known is named.
+//! `explain` of other tools' recordings: the bill agrees with what they state, and a known culprit
+//! is named.
 
 use crate::common;
 use std::fs;
@@ -34,7 +34,7 @@ fn rtlas_stopped_trace_has_the_latency_that_the_kernel_states() {
     assert_eq!(bills[0].stages.ns[0], Some(589));
     let sum: u64 = bills[0].rows.iter().map(|row| row.ns).sum();
     assert_eq!(sum, 7832);
-    // No name that nothing in the recording supports.
+    // No name without evidence in the recording.
     let text = recording.missing.join("\n");
     assert!(
         text.contains("softirq_entry") && !text.contains("sched_switch"),
@@ -42,7 +42,7 @@ fn rtlas_stopped_trace_has_the_latency_that_the_kernel_states() {
     );
 }
 
-/// Made by hand, so that each ns is known: a timer due at 1.000100 is late by an interrupt of
+/// Made by hand, so that each ns is known: a timer due at 1.000100 is delayed by an interrupt of
 /// 40 us, then a thread above the woken one runs for 200 us.
 const KNOWN: &str = "# tracer: nop\n\
     \x20 idle-0       [002] d..2.   1.000000: sched_switch: prev_comm=late one prev_pid=7 prev_prio=49 prev_state=S ==> next_comm=swapper/2 next_pid=0 next_prio=120\n\
@@ -75,7 +75,7 @@ fn every_nanosecond_of_a_known_recording_has_its_owner() {
     let missing = recording.missing.join("\n");
     assert!(missing.contains("softirq_entry"), "{missing}");
     assert_eq!(recording.missing.len(), 1, "{missing}");
-    // Nobody knows what a wake-up across a loss waited for: it is left out, and that is said.
+    // A wake-up across a loss has an unknown cause: it is left out, and that is reported.
     let lost = KNOWN.replace("  known hog-9", "CPU:2 [LOST 5 EVENTS]\n  known hog-9");
     let recording = Recording::read(lost.as_bytes()).expect("a recording");
     assert_eq!(recording.wake_ups, []);
@@ -102,16 +102,16 @@ fn a_wake_up_counts_from_its_own_waking() {
         later(WAKING, "100.000000", "100.500000"),
         later(COMES, "100.000005", "100.500004"),
     ];
-    // Woken while it still ran: that wait never was.
+    // Woken while it still ran: it did not wait.
     let awake = later(WAKING, "100.000000", "100.000100");
     let sleeps = "rt-50 [000] d..2.   100.000200: sched_switch: prev_comm=rt prev_pid=50 prev_prio=9 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120";
     let lines = [WAKING, COMES, &*awake, sleeps, &*again[0], &*again[1]];
     assert_eq!(latencies(&lines), [5_000, 4_000]);
-    // Woken while it ran, then preempted: it did not wait for a wake-up at all.
+    // Woken while it ran, then preempted: it did not wait for a wake-up.
     let leaves = "rt-50 [000] d..2.   100.000010: sched_switch: prev_comm=rt prev_pid=50 prev_prio=9 prev_state=R+ ==> next_comm=hi next_pid=51 next_prio=1";
     let back = "hi-51 [000] d..2.   100.300000: sched_switch: prev_comm=hi prev_pid=51 prev_prio=1 prev_state=S ==> next_comm=rt next_pid=50 next_prio=9";
     assert_eq!(latencies(&[WAKING, leaves, back]), [0_u64; 0]);
-    // A timer whose end is not recorded wakes nobody that comes after another switch.
+    // A timer whose end is not recorded does not explain a waking after another switch.
     let timer = [
         "<idle>-0 [000] d.h..   99.000000: hrtimer_start: hrtimer=00000000aa function=hrtimer_wakeup expires=1000000 softexpires=1000000 mode=ABS",
         "<idle>-0 [000] d.h..   99.001000: hrtimer_expire_entry: hrtimer=00000000aa function=hrtimer_wakeup now=1000500",
@@ -122,8 +122,8 @@ fn a_wake_up_counts_from_its_own_waking() {
     assert_eq!(latencies(&lines), [5_000]);
 }
 
-/// A hog at FIFO 60 takes CPU 0 three times for 30 ms, beside a thread at FIFO 40 that wakes each
-/// 20 ms: whatever else happens, the latest wake-ups are the hog's.
+/// A hog at FIFO 60 takes CPU 0 three times for 30 ms, while a thread at FIFO 40 wakes up each
+/// 20 ms: whatever else happens, the latest wake-ups are due to the hog.
 const HOG: &str = "import os,time\n\
 os.sched_setaffinity(0,{0})\n\
 pid=os.fork()\n\
@@ -196,7 +196,7 @@ fn a_hog_in_perfs_recording_is_named() {
     assert_eq!(ended.stderr.lines().count(), 1);
 }
 
-/// trace-cmd resets the function tracer first, which a kernel may lack: files in their place.
+/// trace-cmd resets the function tracer first, which a kernel may lack: files replace it.
 const RECORD: &str = "set -e\n: >empty; echo 1 >one\n\
     grep -q ' /sys/kernel/tracing ' /proc/mounts || mount -t tracefs none /sys/kernel/tracing\n\
     mount --bind one /proc/sys/kernel/ftrace_enabled\n\
@@ -238,7 +238,7 @@ fn a_hog_in_trace_cmds_recording_is_named_in_both_versions() {
     let version = fs::read(place.path().join("trace6.dat")).expect("a file");
     assert_eq!(&version[10..12], b"6\0");
     assert_eq!(hold(&place, "trace6.dat"), newer);
-    // What is cut short is told as that.
+    // A truncated recording is reported as such.
     let whole = fs::read(place.path().join("trace.dat")).expect("a file");
     fs::write(place.path().join("cut.dat"), &whole[..5000]).expect("written");
     let ended = place.run(&["explain", "cut.dat"]).expect(1);

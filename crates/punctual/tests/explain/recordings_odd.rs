@@ -1,5 +1,5 @@
-//! `explain` of recordings that lack something, or have more of it than is kept: what isn't known is
-//! said.
+//! `explain` of recordings that lack something, or exceed what is kept: what isn't known is
+//! reported.
 
 use std::fs;
 use std::io::{BufReader, Read};
@@ -9,7 +9,7 @@ use punctual_trace::attribute::event::What;
 use punctual_trace::foreign::Recording;
 use punctual_trace::foreign::lines::Line;
 
-/// A wake-up each 10 ms from 1 s on, so many us late because of a thread above it.
+/// A wake-up each 10 ms from 1 s on, each late by this many us because of a thread above it.
 fn late(latencies_us: impl IntoIterator<Item = u64>) -> String {
     let mut text = String::from("# tracer: nop\n");
     for (turn, late_us) in (1..).zip(latencies_us) {
@@ -51,7 +51,7 @@ fn one_line(ended: &Ended) -> &str {
 }
 
 #[test]
-fn the_cpu_of_a_thread_whose_name_has_brackets_is_the_one_behind_its_number() {
+fn the_cpu_of_a_thread_with_brackets_in_its_name_is_the_one_after_its_number() {
     for (text, name, tid, cpu) in [
         (
             " w[1]-77 [003] d..2. 1.5: irq_handler_exit: irq=1",
@@ -91,7 +91,7 @@ fn the_cpu_of_a_thread_whose_name_has_brackets_is_the_one_behind_its_number() {
 }
 
 #[test]
-fn ends_that_are_not_recorded_are_named() {
+fn missing_end_events_are_named() {
     let with = |events: &str| late([100]) + events;
     let begins = [
         (
@@ -118,14 +118,14 @@ fn ends_that_are_not_recorded_are_named() {
         assert!(!said(&with("")).contains(&lack), "{name}");
         let ends = begins.replace("_entry", "_exit").replace("0.5", "0.6");
         assert!(!said(&with(&(begins.to_owned() + &ends))).contains(&lack));
-        // An end alone tells nothing of what began.
+        // An end alone does not show what began.
         assert!(!said(&with(&ends)).contains(&lack));
     }
 }
 
 /// 4,000 bytes of a name in each of a million events would be 4 GB.
 #[test]
-fn names_are_cut_and_the_rest_of_a_long_line_is_no_line() {
+fn names_are_cut_and_the_rest_of_a_long_line_is_ignored() {
     let long = "x".repeat(4_000);
     let event = " a-1 [000] d..2. 0.1: irq_handler_exit: irq=77\n";
     let text = late([100])
@@ -148,7 +148,7 @@ fn names_are_cut_and_the_rest_of_a_long_line_is_no_line() {
     assert_eq!(recording.symbols.len(), 1);
 }
 
-/// As many lines of timerlat as are asked for, made while they are read.
+/// The requested number of timerlat lines, generated while they are read.
 struct Timerlat {
     next: u64,
     last: u64,
@@ -171,7 +171,7 @@ impl Read for Timerlat {
 }
 
 #[test]
-fn wake_ups_beyond_what_is_kept_are_said_and_the_last_are_kept() {
+fn wake_ups_beyond_the_limit_are_reported_and_the_last_are_kept() {
     const KEPT: u64 = 1 << 20;
     let read = |last: u64| {
         let lines = Timerlat {
@@ -196,8 +196,8 @@ fn wake_ups_beyond_what_is_kept_are_said_and_the_last_are_kept() {
 }
 
 #[test]
-fn two_recordings_are_compared_by_the_minute_and_other_verbs_name_the_one_that_does() {
-    // Ten wake-ups in 90 ms, five of them late by another thread: 1 ms, or 3 ms.
+fn two_recordings_are_compared_by_the_minute_and_other_verbs_name_the_right_verb() {
+    // Ten wake-ups in 90 ms, five of them delayed by another thread: by 1 ms, or by 3 ms.
     let of = |late_us: u64| late((0..10).map(|n| if n % 2 == 0 { late_us } else { 10 }));
     let (first, second) = (of(1_000), of(3_000));
     let place = place(&[("first.txt", &first), ("second.txt", &second)]);
@@ -213,7 +213,7 @@ fn two_recordings_are_compared_by_the_minute_and_other_verbs_name_the_one_that_d
         .take(4)
         .map(|word| word.replace(',', "").parse().expect("a figure"))
         .collect();
-    // The wake-up's own part of each is not the hog's.
+    // The wake-up's own share of each does not belong to the hog.
     let near = |shown: f64, us: f64| (0.95 * us..=us + 1.0).contains(&shown);
     assert!(near(figures[0], 5_050.0 / minutes(&first)), "{row}");
     assert!(near(figures[1], 15_050.0 / minutes(&second)), "{row}");

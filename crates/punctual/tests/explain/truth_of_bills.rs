@@ -1,10 +1,10 @@
-//! What the kernel was seen to do, compared with culprits that know when they were there:
+//! The requirements on bills of culprits that record when they ran:
 //! examples/truth.
 
 use crate::common::truth;
 use crate::here;
 
-/// A line of a culprit that was found every time, but for one figure.
+/// A line of a culprit that was found every time, except for one figure.
 fn line(key: &str, value: i64) -> serde_json::Value {
     let mut line = serde_json::json!({
         "culprit": "stop", "injected": 100, "blind": 0, "summed": 100, "named": 100, "numbered": 100, "timed": 95,
@@ -37,7 +37,7 @@ fn bills_that_are_wrong_are_refused() {
 }
 
 #[test]
-fn what_a_machine_has_no_means_for_is_said() {
+fn a_culprit_that_the_machine_cannot_inject_is_reported() {
     let mut line = line("injected", 0);
     line["skipped"] = "no device to be interrupted by".into();
     let why = "stop: no device to be interrupted by".to_owned();

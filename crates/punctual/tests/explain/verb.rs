@@ -47,7 +47,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_run_its_bills_and_what_to_do() {
+fn a_run_shows_its_bills_and_advice() {
     let place = Place::new();
     let path = record(&place, "a", &NAMES);
     let all = explain(&place, &[text(&path)]);
@@ -72,7 +72,7 @@ fn a_run_its_bills_and_what_to_do() {
 }
 
 #[test]
-fn made_again_from_the_events_the_bills_are_the_same() {
+fn bills_generated_again_from_the_events_are_the_same() {
     let place = Place::new();
     let path = record(&place, "a", &NAMES);
     let recorded = explain(&place, &[text(&path), "--json"]);
@@ -95,7 +95,7 @@ fn made_again_from_the_events_the_bills_are_the_same() {
 }
 
 #[test]
-fn two_runs_by_cause() {
+fn two_runs_are_compared_by_cause() {
     let place = Place::new();
     let before = record(&place, "before", &["quiet", "hog"]);
     let after = record(&place, "after", &["quiet", "preempt-off"]);
@@ -118,7 +118,7 @@ fn two_runs_by_cause() {
 }
 
 #[test]
-fn traces_and_pictures() {
+fn traces_and_pictures_are_written() {
     let place = Place::new();
     let path = record(&place, "a", &["hog"]);
     let out = place.path().join("out");
@@ -133,7 +133,7 @@ fn traces_and_pictures() {
         let svg = fs::read_to_string(out.join(format!("outlier-{number}.svg"))).unwrap();
         assert!(svg.contains("fifo99-hog") && svg.contains("xmlns"));
     }
-    // From the pictures in the record alone.
+    // Only from the pictures in the record.
     fs::remove_file(path.join("windows.jsonl")).unwrap();
     let alone = place.path().join("alone");
     explain(&place, &[text(&path), "2", "--perfetto", text(&alone)]);
@@ -142,7 +142,7 @@ fn traces_and_pictures() {
 }
 
 #[test]
-fn what_is_not_there_is_said_in_one_line() {
+fn a_missing_record_is_reported_in_one_line() {
     let place = Place::new();
     let path = record(&place, "a", &["hog"]);
     for (arguments, status, part) in [
@@ -168,7 +168,7 @@ fn what_is_not_there_is_said_in_one_line() {
     );
 }
 
-/// The windows of the file, packed each by itself, as a run does it.
+/// The windows of the file, each compressed by itself, as a run does it.
 fn pack(path: &Path, windows: &[Window]) {
     let mut bytes = Vec::new();
     for window in windows {
@@ -180,7 +180,7 @@ fn pack(path: &Path, windows: &[Window]) {
     fs::write(path.join("outliers.jsonl.gz"), bytes).unwrap();
 }
 
-/// A window that came later, and was so much shorter at its beginning.
+/// A window at a later time, whose latency is shorter by as much.
 fn later(window: &Window, by_ns: u64) -> Window {
     Window {
         due_ns: window.due_ns + by_ns,
@@ -194,7 +194,7 @@ fn every_outlier_is_listed_and_any_can_be_opened() {
     let path = record(&place, "a", &["hog"]);
     let kept = window("hog-0");
     let mut others: Vec<Window> = (1..=40).map(|n| later(&kept, n * 1000)).collect();
-    // One that has a bill in the record: it is no other.
+    // One that has a bill in the record: it is not an other outlier.
     others.push(kept.clone());
     // A run that was killed: in no order.
     others.rotate_left(7);
@@ -230,21 +230,21 @@ fn every_outlier_is_listed_and_any_can_be_opened() {
         "{}",
         beyond.stderr
     );
-    // Made again from all of the events.
+    // Generated again from all of the events.
     let again = explain(&place, &[text(&path), "--again", "--json"]);
     let again: Explanation = serde_json::from_str(&again.stdout).unwrap();
     assert!(again.examined >= 43, "{}", again.examined);
 }
 
 #[test]
-fn a_file_of_outliers_that_is_cut_short_or_rubbish_is_no_panic() {
+fn a_truncated_or_damaged_file_of_outliers_causes_no_panic() {
     let place = Place::new();
     let path = record(&place, "a", &["hog"]);
     let kept = window("hog-0");
     pack(&path, &[later(&kept, 1000), later(&kept, 2000)]);
     let file = path.join("outliers.jsonl.gz");
     let whole = fs::read(&file).unwrap();
-    // The run was killed while the last was written.
+    // The run was killed while the last one was written.
     fs::write(&file, &whole[..whole.len() - 9]).unwrap();
     let list = explain(&place, &[text(&path), "--list"]);
     assert_eq!(list.code(), 0, "{}", list.stderr);

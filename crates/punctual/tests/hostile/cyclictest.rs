@@ -1,4 +1,4 @@
-//! cyclictest's text, begun for the fuzzer so that it gets to the rows.
+//! cyclictest's output, with a beginning that takes the fuzzer to the rows.
 
 use std::path::Path;
 

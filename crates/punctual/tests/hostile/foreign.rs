@@ -1,4 +1,4 @@
-//! Whatever it is: detected, read, and written in every format.
+//! Any input: detected, read, and written in every format.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a file is by its headers, and every way that a stream may be packed.
+//! The kind of a file by its headers, and every compression of a stream.
 
 use std::io::Read;
 

@@ -1,5 +1,5 @@
-//! A Debian package: its members, what it says of itself, and its files. The same bytes are
-//! also taken as the tar alone, so that the fuzzer gets there without packing it.
+//! A Debian package: its members, its control data, and its files. The same bytes are
+//! also read as the tar alone, so that the fuzzer reaches it without compression.
 
 use std::io::Cursor;
 

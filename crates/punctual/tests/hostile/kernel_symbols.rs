@@ -1,4 +1,4 @@
-//! Names of functions: as text, and as a kernel holds them.
+//! Names of functions: as text, and in the kernel's format.
 
 use punctual_lab::kernel::{Symbols, kallsyms};
 

@@ -1,4 +1,4 @@
-//! The running kernel's tables: of its types, and of its functions.
+//! The running kernel's tables: of its types and its functions.
 
 use punctual_trace::capture::layout;
 use punctual_trace::capture::symbols::Symbols;

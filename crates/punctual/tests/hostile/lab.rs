@@ -7,7 +7,7 @@ use punctual_record::lab::parse_lab;
 
 pub fn check(bytes: &[u8]) {
     let _ = channel::parse(bytes);
-    // A frame that is whole, so that the fuzzer gets behind the checksum.
+    // A complete frame, so that the fuzzer gets past the checksum.
     let stream = [channel::frame("out/a", bytes), bytes.to_vec()].concat();
     let _ = channel::parse(&stream);
     let whole = [

@@ -1,4 +1,4 @@
-//! What the observer's plugin leaves, and bills made of it.
+//! The output of the observer's plugin, and bills made from it.
 
 use punctual_lab::kernel::Symbols;
 use punctual_lab::observer::bill::bill;

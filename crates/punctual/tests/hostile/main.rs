@@ -1,6 +1,6 @@
-//! What the fuzzer checks of a parser, on everything that is recorded here: on what once made
-//! one fail (`fuzz/seeds/TARGET`), on what it begins with, and on files that it never meant
-//! for that parser.
+//! The fuzzer's check of each parser, applied to everything that is recorded here: to inputs that once
+//! made it fail (`fuzz/seeds/TARGET`), to its seeds, and to files of other
+//! parsers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -61,7 +61,7 @@ fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "where it fails, on what")]
-fn every_parser_takes_every_file() {
+fn every_parser_reads_every_file_without_a_panic() {
     let mut files = Vec::new();
     files_below(&seeds(), &mut files);
     for owner in ["lab", "punctual", "record", "report", "trace"] {
@@ -80,7 +80,7 @@ fn every_parser_takes_every_file() {
     }
 }
 
-/// A target that is forgotten somewhere is one that nobody runs.
+/// Without this, a target that is forgotten somewhere would never run.
 #[test]
 fn every_target_has_a_program_seeds_and_this_test() {
     let fuzz = root().join("fuzz");

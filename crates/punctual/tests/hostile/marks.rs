@@ -1,5 +1,5 @@
-//! Marks: as they are written, and the places of a program's file. A place that is named must be
-//! one in the file, or the kernel would be sent elsewhere.
+//! Marks: their syntax, and the places of a program's file. A place that is found must be
+//! within the file, otherwise the kernel would put a probe elsewhere.
 
 use punctual_trace::watch::marks::image::Image;
 use punctual_trace::watch::marks::spec;

@@ -1,4 +1,4 @@
-//! Our own record: what is accepted comes back as it was.
+//! Our own record: an accepted one is written as it was read.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Recordings of other tools as text: whatever stands there, each bill sums to its latency.
+//! Recordings of other tools as text: whatever they contain, each bill sums to its latency.
 
 use punctual_trace::attribute;
 use punctual_trace::foreign::Recording;

@@ -1,5 +1,5 @@
-//! A root file system from an archive: whatever the bytes, nothing leads out of it and no link is
-//! written through, and it takes no more memory than the guest has.
+//! A root file system from an archive: whatever its bytes, no path leads out of it, no link is
+//! followed for writing, and it uses no more memory than the guest has.
 
 use punctual_lab::initramfs::Initramfs;
 use punctual_lab::room::Room;

@@ -1,4 +1,4 @@
-//! What the kernel's tracers print, cut anywhere.
+//! The output of the kernel's tracers, split anywhere.
 
 use punctual_trace::tracers::lines::Lines;
 

@@ -1,5 +1,5 @@
-//! A window of events: what is accepted has a bill whose rows and stages sum to the latency,
-//! and which a record takes; and as a wait, whose rows sum too.
+//! A window of events: an accepted one has a bill whose rows and stages sum to the latency,
+//! and which a record accepts; and a wait, whose rows sum too.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! What takes one processor and exact time, on both kernels: what `punctual watch` counts of
-//! programs whose behaviour is known, a probe that is throttled, noise beside the kernel's own
-//! account of it. The parts run in the guest, as those of [`super::inside`].
+//! Parts that need one CPU and exact time, on both kernels: what `punctual watch` counts for
+//! programs with known behaviour, a throttled probe, noise compared with the kernel's own
+//! measurement. The parts run in the guest, as those of [`super::inside`].
 #![cfg(feature = "trace")]
 
 use std::fs;
@@ -14,7 +14,7 @@ use super::common::{Place, said, skip};
 use super::inside::{in_guest, is_rt, punctual};
 use super::{exact, known, ready, several, waits};
 
-/// The parts below.
+/// The number of the parts below.
 const PARTS: usize = 11;
 
 fn all_parts(kernel: &str) {
@@ -44,15 +44,15 @@ fn watches_throttling_and_noise_are_right_on_the_standard_kernel() {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_what_a_program_does_is_counted_exactly() {
-    let read = exact::what_it_does_is_counted(&["--no-explain"]);
-    // Of one processor the reader takes it from the writer before that one gives the lock back.
+    let read = exact::its_actions_are_counted(&["--no-explain"]);
+    // With one CPU, the reader preempts the writer before that one releases the lock.
     assert_eq!(read, if is_rt() { 41 } else { 20 });
 }
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_late_waits_and_passed_instants_are_counted() {
-    exact::late_waits_and_passed_instants_are_counted();
+fn guest_late_waits_and_skipped_instants_are_counted() {
+    exact::late_waits_and_skipped_instants_are_counted();
 }
 
 #[test]
@@ -82,16 +82,16 @@ fn guest_waits_for_a_cpu_are_counted() {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_the_system_names_who_was_in_the_way() {
-    exact::who_was_in_the_way_is_named(0);
+fn guest_the_system_watch_names_the_thread_in_the_way() {
+    exact::the_thread_in_the_way_is_named(0);
 }
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_waits_for_others_are_followed() {
     waits::a_pipe_of_three_processes_is_followed_to_its_end();
-    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked();
-    waits::a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that();
+    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread();
+    waits::a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread();
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn guest_programs_that_come_and_go_are_followed() {
     several::programs_of_a_name_are_followed();
     let (kind, place) = (c"cgroup2", c"/tmp/groups");
     fs::create_dir_all("/tmp/groups").expect("a directory");
-    // SAFETY: strings that live, and no options.
+    // SAFETY: the strings outlive the call, and there are no options.
     let mounted = unsafe {
         libc::mount(
             kind.as_ptr(),
@@ -112,10 +112,10 @@ fn guest_programs_that_come_and_go_are_followed() {
         )
     };
     assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
-    several::who_joins_and_leaves_a_group_is_told().expect("a group");
+    several::programs_that_join_and_leave_a_group_are_followed().expect("a group");
 }
 
-/// A setting of the kernel, as it was when this is dropped.
+/// A kernel setting, restored when this is dropped.
 struct Setting(&'static str, String);
 
 impl Setting {
@@ -150,18 +150,19 @@ fn measured(name: &str, words: &[&str]) -> (std::process::Output, Run) {
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 fn guest_a_throttled_probe_is_invalid_by_the_accounts() {
-    // The runtime first, which may not be longer than the period.
+    // The runtime first: it must not be longer than the period.
     let _runtime = Setting::put("/proc/sys/kernel/sched_rt_runtime_us", "50000");
     let _period = Setting::put("/proc/sys/kernel/sched_rt_period_us", "100000");
     let over = AtomicBool::new(false);
     let (output, run) = std::thread::scope(|scope| {
-        // Below the probe: never in its way, and yet it takes what all of real time may.
+        // Below the probe: never in its way, and yet it uses all the time that real-time threads
+        // may use.
         scope.spawn(|| {
             set_current(Policy::Fifo(50)).expect("a guest's root may");
             while !over.load(Ordering::Relaxed) {
                 let begin = Instant::now();
                 while begin.elapsed() < Duration::from_millis(120) {}
-                // On PREEMPT_RT threads of low priority make others' timers expire.
+                // On PREEMPT_RT, timers of other threads expire in threads of low priority.
                 std::thread::sleep(Duration::from_millis(40));
             }
         });
@@ -182,7 +183,7 @@ fn guest_a_throttled_probe_is_invalid_by_the_accounts() {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_noise_is_what_osnoise_says_where_there_is_one() {
+fn guest_noise_agrees_with_osnoise_if_the_kernel_has_it() {
     let words = [
         "noise",
         "-D",
@@ -203,13 +204,13 @@ fn guest_noise_is_what_osnoise_says_where_there_is_one() {
         return;
     }
     assert_eq!((check.missing, check.lost), (None, 0));
-    // One a period, and perhaps one of before the run.
+    // One each period, and perhaps one from before the run.
     assert!((4..=7).contains(&check.samples), "{}", check.samples);
     let names: Vec<&str> = check.figures.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["noise", "maximum"]);
     for figure in &check.figures {
-        // The same ticks of the kernel. It counts whole microseconds, and what its own tracing
-        // costs is noise to it.
+        // The same ticks of the kernel. It counts whole microseconds, and includes the cost of its
+        // own tracing in the noise.
         let ratio = figure.ratio.expect("a ratio");
         assert!((0.5..1.5).contains(&ratio), "{figure:?}");
     }

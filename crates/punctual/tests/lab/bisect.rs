@@ -12,7 +12,7 @@ const JUDGE: &str = "exec \"$PUNCTUAL\" lab bisect --build 'sh ./build.sh' --ker
     --load exit -q -- measure -p 80 -l 600 -i 1000 --max 500us";
 
 #[test]
-fn git_finds_the_commit_that_made_the_kernel_late() {
+fn git_bisect_finds_the_commit_that_increased_the_latency() {
     if !has("git") {
         skip!("there is no git");
     }
@@ -69,7 +69,7 @@ fn git_finds_the_commit_that_made_the_kernel_late() {
         .args(["bisect", "run", "sh", "-c", JUDGE]);
     let ended = Going::start(command).end_within(std::time::Duration::from_secs(580));
     let told = format!("{}{}", ended.stdout, ended.stderr);
-    // Between the last good one and the first bad one lies the one that was skipped.
+    // The skipped commit is between the last good one and the first bad one.
     let log = git(&["bisect", "log"]);
     assert!(
         told.contains("bisect: bad (exit status 1)"),
@@ -87,7 +87,7 @@ fn git_finds_the_commit_that_made_the_kernel_late() {
 }
 
 #[test]
-fn what_no_commit_can_change_ends_the_bisection() {
+fn an_error_that_no_commit_can_fix_ends_the_bisection() {
     let place = Place::new();
     for words in [
         &["bisect", "--nonsense"][..],
@@ -105,7 +105,7 @@ fn what_no_commit_can_change_ends_the_bisection() {
 }
 
 #[test]
-fn what_one_commit_lacks_is_skipped() {
+fn a_commit_that_cannot_be_tested_is_skipped() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }

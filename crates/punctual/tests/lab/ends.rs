@@ -1,4 +1,4 @@
-//! Ends that nobody wished for: each is one line, and nothing outlives it.
+//! Abnormal ends: each is reported in one line, and no process outlives it.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn one_line(place: &Place, arguments: &[&str], words: &str) {
 }
 
 #[test]
-fn a_panic_a_hang_and_lost_time_are_told_apart() {
+fn a_panic_a_hang_and_lost_time_are_distinguished() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -37,12 +37,12 @@ fn a_panic_a_hang_and_lost_time_are_told_apart() {
 }
 
 #[test]
-fn a_guest_that_dies_before_it_has_a_console_says_why() {
+fn a_guest_that_dies_before_it_has_a_console_is_explained() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
     let place = Place::new();
-    // Too little for its own files: the kernel stands still before it says anything.
+    // Too little memory for its own files: the kernel stops before it prints anything.
     let early = [
         "--kernel",
         "rt",
@@ -60,13 +60,13 @@ fn a_guest_that_dies_before_it_has_a_console_says_why() {
     one_line(&place, &early, "kernel panicked: Kernel panic");
 }
 
-/// Folders for machines under a folder for temporary files.
+/// Folders for guests under a folder for temporary files.
 fn folders(within: &Path) -> usize {
     fs::read_dir(within).expect("a folder").count()
 }
 
 #[test]
-fn no_machine_outlives_us() {
+fn no_guest_outlives_the_tool() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }

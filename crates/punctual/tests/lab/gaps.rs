@@ -1,5 +1,5 @@
-//! The kernel's own tracers, on kernels that have them and on kernels that don't: hwlat in
-//! place of a polling thread, timerlat beside our wake-ups, and nothing left behind.
+//! The kernel's own tracers, on kernels with and without them: hwlat instead
+//! of a polling thread, timerlat next to our wake-ups, and nothing left behind.
 
 use super::common::{Place, skip};
 use super::{lab, ready};
@@ -48,7 +48,7 @@ fn timerlat_says_the_same_where_there_is_one_and_elsewhere_that_it_is_missing() 
     let names: Vec<&str> = check.figures.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["median", "p99", "maximum"]);
     for figure in &check.figures {
-        // In virtual time; the two take different ways through the same kernel.
+        // In virtual time; the two use different paths through the same kernel.
         let ratio = figure.ratio.expect("a ratio");
         assert!((0.3..3.0).contains(&ratio), "{figure:?}");
     }
@@ -61,7 +61,7 @@ fn timerlat_says_the_same_where_there_is_one_and_elsewhere_that_it_is_missing() 
     assert!(missing.contains("no timerlat tracer"), "{missing}");
 }
 
-/// Every setting that hwlat needs, whose instances there are, and our journals.
+/// Every setting that hwlat needs, the existing instances, and our journals.
 const SCRIPT: &str = "\
     T=/sys/kernel/tracing
     wait_for() { local end=$((SECONDS+$1)); while ((SECONDS<end)); do :; done; }
@@ -79,7 +79,7 @@ const SCRIPT: &str = "\
     wait_for 4; kill -INT $process; wait $process; state interrupted";
 
 #[test]
-fn what_hwlat_was_set_to_comes_back_after_any_end() {
+fn hwlats_settings_are_restored_after_any_end() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }

@@ -1,4 +1,4 @@
-//! What is refused before anything boots: in one line, and nothing is left behind.
+//! Input that is refused before anything boots: in one line, and nothing is left behind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ fn refused(
 }
 
 #[test]
-fn wrong_words_are_wrong_usage() {
+fn unknown_words_are_wrong_usage() {
     let place = Place::new();
     for (arguments, words) in [
         (&["--load", "nte"][..], "unknown load 'nte'"),
@@ -57,7 +57,7 @@ fn wrong_words_are_wrong_usage() {
 }
 
 #[test]
-fn without_an_emulator_it_is_said_which_is_wanted() {
+fn without_an_emulator_the_error_names_the_required_one() {
     let place = Place::new();
     refused(
         &place,
@@ -94,7 +94,7 @@ fn without_an_emulator_it_is_said_which_is_wanted() {
 }
 
 #[test]
-fn what_is_no_kernel_is_no_kernel() {
+fn a_file_that_is_no_kernel_is_refused() {
     let place = Place::new();
     let qemu = [("PUNCTUAL_QEMU", "")];
     if punctual_lab::Qemu::find().is_err() {
@@ -112,7 +112,7 @@ fn what_is_no_kernel_is_no_kernel() {
 }
 
 #[test]
-fn what_can_not_be_brought_along_is_named() {
+fn a_file_that_cannot_be_copied_into_the_guest_is_named() {
     if let Err(reason) = super::ready() {
         super::common::skip!("{reason}");
     }

@@ -1,6 +1,6 @@
-//! What the machine that runs the tests may lack, on a real PREEMPT_RT and a real standard kernel
-//! with two processors: wait sources, deadlines, partitions, tracers, eBPF. This very test program
-//! is brought into the guest and runs the parts of itself that are named `guest`.
+//! Features that the test machine may lack, on a real PREEMPT_RT and a real standard kernel
+//! with two CPUs: wait sources, deadlines, partitions, tracers, eBPF. This test program itself
+//! is copied into the guest and runs those of its tests whose name begins with `guest`.
 
 #![allow(
     clippy::print_stdout,
@@ -13,7 +13,7 @@ use std::process::Command;
 use super::common::{Place, groups, skip};
 use super::{lab, ready};
 
-/// Runs parts of ourselves in a guest, and says how many passed.
+/// Runs some of our own tests in a guest, and returns how many passed.
 pub fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
     let own = std::env::current_exe().expect("this program");
     let own = own.to_str().expect("its path");
@@ -31,7 +31,7 @@ pub fn in_guest(place: &Place, flags: &[&str], part: &str) -> (usize, String) {
     (passed.expect("a number"), shown)
 }
 
-/// The parts below whose name begins with `guest_`.
+/// The number of tests below whose name begins with `guest_`.
 const PARTS: usize = 7;
 
 fn all_parts(kernel: &str) {
@@ -70,7 +70,7 @@ fn isolated_processors_are_probed_and_named_ones_are_reached() {
 }
 
 #[test]
-fn late_wake_ups_of_a_program_are_explained() {
+fn late_wake_ups_of_an_application_are_explained() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -87,7 +87,7 @@ fn late_wake_ups_of_a_program_are_explained() {
     assert_eq!(cell["no_bill"], serde_json::Value::Null, "{cell}");
     let bill = &cell["bills"][0];
     let total = bill["total_ns"].as_u64().expect("a total");
-    // What it measured itself has its way from the interrupt on in it, which it always takes.
+    // Its own measurement includes the path from the interrupt on, which it always takes.
     let (most, least) = (told("latest "), told("earliest "));
     assert!(
         total.abs_diff(most - least) < 2_000,
@@ -106,7 +106,7 @@ fn late_wake_ups_of_a_program_are_explained() {
     assert!(shown.contains(&format!("  {first}")), "{shown}");
 }
 
-/// A control loop as an application has one.
+/// A control loop as in an application.
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
 #[allow(clippy::print_stdout, reason = "the other test reads it")]
@@ -127,7 +127,7 @@ fn a_loop_of_the_library() {
     );
 }
 
-/// This program's own `punctual` in the guest.
+/// The guest's copy of `punctual`.
 pub fn punctual(words: &[&str]) -> std::process::Output {
     let output = Command::new("/bin/punctual").args(words).output();
     output.expect("the guest has punctual")
@@ -170,7 +170,7 @@ fn own_thread() -> i32 {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_a_deadline_is_granted_and_kept_to() {
+fn guest_a_deadline_is_granted_and_met() {
     use punctual_rt::sched::{Policy, of, set_current};
     let policy = Policy::Deadline {
         runtime_ns: 500_000,
@@ -180,14 +180,14 @@ fn guest_a_deadline_is_granted_and_kept_to() {
     set_current(policy).expect("SCHED_DEADLINE is admitted");
     assert_eq!(of(0).expect("it can be read"), Some(policy));
     set_current(Policy::Other).expect("back");
-    // Two that want a processor each are more than the kernel gives of two.
+    // Two threads that need a whole CPU each exceed what the kernel grants on two.
     let whole = Policy::Deadline {
         runtime_ns: 1_000_000,
         deadline_ns: 1_000_000,
         period_ns: 1_000_000,
     };
     let own = own_thread();
-    // Who has a deadline may begin no thread, so the other is there before.
+    // A thread with a deadline may not create threads, so the other one is created before.
     let (go, may_go) = std::sync::mpsc::channel();
     let other = std::thread::spawn(move || {
         may_go.recv().expect("it is told");
@@ -226,7 +226,7 @@ fn guest_a_processor_is_isolated_and_given_back() {
     assert!(!set.folder().exists());
 }
 
-/// A short measurement in a folder of its own, and its record.
+/// A short measurement in its own folder, and its record.
 fn measured(words: &[&str]) -> (punctual_record::Run, String) {
     static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -245,7 +245,7 @@ fn measured(words: &[&str]) -> (punctual_record::Run, String) {
     (run, said)
 }
 
-/// Has this thread, and what it starts, run on these CPUs.
+/// Restricts this thread, and what it starts, to these CPUs.
 fn affinity(cpus: &[usize]) {
     punctual_rt::affinity::set_current(cpus).expect("they are there");
 }
@@ -261,7 +261,7 @@ fn isolcpus_of_the_second_processor() {
         let place = run.placement.clone().expect("it is recorded");
         (run.request.cpus, place, said)
     };
-    // What was set apart is measured, and what isn't measured stays away from it.
+    // Isolated CPUs are measured, and everything else stays away from them.
     let (probed, found, said) = place(&["--load", "cpu"]);
     assert_eq!((&*probed, found.chosen), (&[1][..], Chosen::Isolated));
     assert_eq!(
@@ -271,12 +271,12 @@ fn isolcpus_of_the_second_processor() {
     assert_eq!((&*found.load, found.housekeeping), (&[0][..], Some(0)));
     let words = "probed 1 (isolated by isolcpus), load 0 (not on probed CPUs), collector 0";
     assert!(said.contains(words), "{said}");
-    // Each can be named.
+    // Each CPU can be named.
     for (list, cpus) in [("1", &[1][..]), ("0", &[0]), ("all", &[0, 1]), ("!0", &[1])] {
         let (probed, found, said) = place(&["-a", list]);
         assert_eq!((&*probed, found.chosen), (cpus, Chosen::Named), "{said}");
     }
-    // An affinity that the kernel did not give.
+    // An affinity that the kernel did not set.
     affinity(&[1]);
     let (probed, found, said) = place(&["--load", "cpu"]);
     assert_eq!(
@@ -289,7 +289,7 @@ fn isolcpus_of_the_second_processor() {
     let (probed, found, _) = place(&[]);
     assert_eq!((&*probed, found.chosen), (&[1][..], Chosen::Isolated));
     affinity(&[0]);
-    // A load by itself is where other programs are, and can be put elsewhere.
+    // A load without a run is on the CPUs of other programs, and can be put elsewhere.
     for (words, cpus) in [(&[][..], "0"), (&["-a", "1"], "1")] {
         let output = punctual(&[&["load", "cpu", "-D", "1", "--json"], words].concat());
         let reports: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -308,8 +308,8 @@ fn guest_an_isolated_partition_is_probed_from_within() {
     let sets = Cpusets::of_this_machine().expect("the guest has the controller");
     let set = sets.create("probed", &[1]).expect("an isolated partition");
     set.state().expect("the promise holds");
-    // From outside it is no default. Linux 6.1 still lets a process move there, newer ones
-    // don't: what is tried is what is told.
+    // From outside it is not a default. Linux 6.1 still lets a process move there, newer kernels
+    // don't: the output says what happened.
     let output = punctual(&["measure", "-a", "1", "-l", "5", "--no-explain"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let refused = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -320,11 +320,11 @@ fn guest_an_isolated_partition_is_probed_from_within() {
             assert!(refused.contains("cpuset"), "{refused}");
         }
     }
-    // Linux 6.1 may leave the processor with the others where a partition was removed before.
+    // Linux 6.1 may leave the CPU with the others after a partition was removed.
     let own = punctual_rt::affinity::of(0).expect("its own");
     let (run, said) = measured(&[]);
     assert_eq!(run.request.cpus, own, "{said}");
-    // From within it is all there is, for the load as well.
+    // From within, it has all available CPUs, also for the load.
     let mut command = Command::new("/bin/punctual");
     command.args([
         "measure",
@@ -358,7 +358,8 @@ fn tell_tracing(file: &str, text: &str) {
         .unwrap_or_else(|error| panic!("{file} {text}: {error}"));
 }
 
-/// Lines that a tracer writes within a while. It rests while they are read: an emulator is slow.
+/// Lines that a tracer writes in some time. It pauses while they are read, because an emulator is
+/// slow.
 fn traced(tracer: &str, wanted: usize) -> usize {
     tell_tracing("current_tracer", tracer);
     let begin = std::time::Instant::now();
@@ -385,7 +386,7 @@ fn guest_the_tracers_of_this_kernel_trace() {
         assert_eq!(has(name), is_rt(), "{name}: {known}");
     }
     assert!(has("function_graph"), "{known}");
-    // One function alone: all of them on two processors of an emulator are more than it can bear.
+    // Only one function: an emulator with two CPUs can't trace all of them.
     tell_tracing("set_ftrace_filter", "hrtimer_nanosleep");
     assert!(traced("function_graph", 1) >= 1);
     tell_tracing("set_ftrace_filter", "");
@@ -400,7 +401,7 @@ fn guest_the_tracers_of_this_kernel_trace() {
             tell_tracing(file, us);
         }
         assert!(traced("osnoise", 1) >= 1);
-        // In an emulator any pause of the host is one of the hardware.
+        // In an emulator any pause of the host counts as the hardware's.
         tell_tracing("tracing_thresh", "1");
         assert!(traced("hwlat", 1) >= 1);
         tell_tracing("tracing_thresh", "0");
@@ -436,7 +437,7 @@ fn guest_late_wake_ups_are_explained_by_bpf() {
 
 #[test]
 #[ignore = "run by another test, in the laboratory's guest"]
-fn guest_it_is_the_kernel_that_it_is_taken_for() {
+fn guest_the_kernel_is_the_expected_one() {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     assert_eq!(release.contains("-rt-"), is_rt(), "{release}");
     let cpus = std::thread::available_parallelism().expect("a number");

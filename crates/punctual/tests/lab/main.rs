@@ -1,4 +1,4 @@
-//! The laboratory on real kernels: the same twice, and every end that a machine can come to.
+//! The laboratory on real kernels: repeated runs are identical, and every end of a guest is handled.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 #[path = "../common/mod.rs"]
@@ -29,7 +29,7 @@ mod work;
 
 use common::{Ended, Place};
 
-/// The kernels' names, where both can be had and there is a QEMU; else why not.
+/// The kernels' names, if both are available and QEMU is installed; otherwise why not.
 pub fn ready() -> Result<(), String> {
     use punctual_lab::{Qemu, kernel};
     use std::sync::OnceLock;
@@ -45,7 +45,7 @@ pub fn ready() -> Result<(), String> {
     READY.get_or_init(find).clone()
 }
 
-/// Runs `lab` to its end: a boot takes its time on a machine that others use too.
+/// Runs `lab` to its end: a boot takes a while on a machine that is shared.
 pub fn lab(place: &Place, arguments: &[&str]) -> Ended {
     let words = [&["lab"], arguments].concat();
     place
@@ -53,12 +53,12 @@ pub fn lab(place: &Place, arguments: &[&str]) -> Ended {
         .end_within(std::time::Duration::from_secs(400))
 }
 
-/// A text without its lines' ends.
+/// A text as a single line.
 pub fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Machines that run and were started in a place; QEMU that is only asked its version isn't
+/// Guests that were started in a place and run; a QEMU that only prints its version isn't
 /// one.
 pub fn machines(place: &Place) -> usize {
     place
@@ -70,7 +70,7 @@ pub fn machines(place: &Place) -> usize {
 }
 
 #[test]
-fn what_the_tests_need_is_named() {
+fn missing_requirements_of_the_tests_are_named() {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/need"));
     assert!(text.expect("scripts/need").contains("qemu-system-x86"));
 }

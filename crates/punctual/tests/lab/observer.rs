@@ -1,4 +1,4 @@
-//! The observer: its bills are exact, name who it was, and the guest doesn't notice.
+//! The observer: its bills are exact and name the right functions, and the guest doesn't change.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,7 +27,7 @@ fn rows(cell: &serde_json::Value) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn bills_are_exact_and_the_guest_is_as_it_is_without() {
+fn bills_are_exact_and_the_guest_runs_as_without_the_observer() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -45,7 +45,7 @@ fn bills_are_exact_and_the_guest_is_as_it_is_without() {
     let with = read_json(&place.path().join("with/lab.json"));
     let without = read_json(&place.path().join("without/lab.json"));
 
-    // The whole path of a poll that is in the kernel, and of the memory that an exit frees.
+    // The complete path of a poll within the kernel, and of an exit that frees memory.
     let paths: [(&str, &[&str]); 2] = [
         (
             "poll",
@@ -98,7 +98,7 @@ fn bills_are_exact_and_the_guest_is_as_it_is_without() {
     }
 }
 
-/// Lets the observer watch, and keeps what its plugin left.
+/// Runs the lab with the observer, and keeps its plugin's output.
 #[derive(Default)]
 struct Keeps(Observer, Mutex<Option<Trail>>);
 
@@ -118,11 +118,11 @@ impl Watcher for Keeps {
     }
 }
 
-/// A reading of the clock may be cut off to whole ns, twice.
+/// A reading of the clock may be truncated to whole ns, twice.
 const CUT_OFF_NS: u64 = 2;
-/// The guest's kernel steers its clock by no more than one part in so many.
+/// The guest's kernel adjusts its clock by at most one part in this many.
 const STEERED_SHARE: u64 = 500_000;
-/// One in so many wake-ups may have an interrupt between its clock and its mark.
+/// One in this many wake-ups may have an interrupt between its clock reading and its mark.
 const INTERRUPTED_SHARE: usize = 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Several programs on the same kernel beside the same load, and what they read.
+//! Several programs on the same kernel under the same load, and what they measure.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ result = "x.json"
 "#;
 
 #[test]
-fn a_peer_and_we_read_as_many_wake_ups_beside_the_same_load() {
+fn a_peer_and_punctual_read_as_many_wake_ups_under_the_same_load() {
     if !has("cyclictest") {
         skip!("there is no cyclictest (Debian: rt-tests)");
     }

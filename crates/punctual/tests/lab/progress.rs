@@ -1,4 +1,4 @@
-//! How far a lab has come: a line for each cell that is done, and on a terminal one that is
+//! The progress of a lab: a line for each finished cell, and on a terminal one that is
 //! redrawn in place.
 
 use super::common::{Going, Place, has, program, skip};
@@ -39,7 +39,7 @@ fn a_log_has_a_line_for_each_cell_and_the_time_left() {
         assert!(!line.contains(['\r', '\x1b']), "{line:?}");
     }
     assert!(!ended.stderr.contains("cells done"), "{}", ended.stderr);
-    // What a program reads holds nothing of it.
+    // The output for programs contains none of it.
     for flag in ["--json", "-q"] {
         let ended = super::lab(&place, &[&SHORT[1..], &[flag]].concat()).expect(1);
         assert_eq!(ended.stdout, "", "{flag}");
@@ -52,7 +52,7 @@ fn a_log_has_a_line_for_each_cell_and_the_time_left() {
 }
 
 #[test]
-fn on_a_terminal_a_line_is_redrawn_and_taken_away() {
+fn on_a_terminal_a_line_is_redrawn_and_removed() {
     if let Err(why) = ready() {
         skip!("{why}");
     }
@@ -83,7 +83,7 @@ fn on_a_terminal_a_line_is_redrawn_and_taken_away() {
         let (before, _) = line.split_once(" of 3  ").expect("a count");
         assert!(before[..before.len() - 1].ends_with("\r\x1b[K"), "{line:?}");
     }
-    // Nothing of it stands at the end.
+    // None of it remains at the end.
     let last = shown.rfind("cells done").expect("it was drawn");
     assert!(shown[last..].contains("\r\x1b[K"), "{shown:?}");
 }

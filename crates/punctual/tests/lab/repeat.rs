@@ -1,4 +1,4 @@
-//! The promise: the same again, to the byte; and that a change is seen.
+//! The guarantee: repeated runs are identical to the byte; and a difference is detected.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::common::{Place, read_json, skip};
 use super::{flat, lab, ready};
 
-/// Keeps all of the host's processors busy until it is dropped.
+/// Keeps all CPUs of the host busy until it is dropped.
 struct Busy<'a>(&'a AtomicBool);
 
 impl Drop for Busy<'_> {
@@ -23,7 +23,7 @@ fn text(value: &Value) -> &str {
 }
 
 #[test]
-fn both_kernels_give_the_same_again_and_differ_as_they_should() {
+fn both_kernels_repeat_exactly_and_differ_as_expected() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -56,12 +56,12 @@ fn both_kernels_give_the_same_again_and_differ_as_they_should() {
         assert_eq!(cell["figures"]["samples"], 1000);
         cell["figures"]["max_ns"].as_u64().expect("a maximum")
     };
-    // In virtual time this is no guess: to free a large process the standard kernel holds off
+    // In virtual time this is certain: to free a large process the standard kernel disables
     // preemption for as long as that takes, and PREEMPT_RT doesn't.
     assert!(max("standard", "exit") > 20 * max("rt", "exit"), "{shown}");
     assert!(max("rt", "exit") < 100_000, "{shown}");
 
-    // A run of the laboratory is a run like any other.
+    // A run of the laboratory is a normal run.
     for kernel in ["rt", "standard"] {
         let run = place.run_of_path(&format!("a/{kernel}/exit"));
         let laboratory = run.laboratory.expect("its origin");
@@ -78,7 +78,7 @@ fn both_kernels_give_the_same_again_and_differ_as_they_should() {
         .run(&["export", "--format", "junit", "a/rt/idle"])
         .expect(0);
 
-    // The same again on a host that is busy.
+    // The same run on a busy host.
     let over = AtomicBool::new(false);
     let shown = thread::scope(|scope| {
         let _busy = Busy(&over);
@@ -93,7 +93,7 @@ fn both_kernels_give_the_same_again_and_differ_as_they_should() {
     });
     assert_eq!(shown.matches(": identical").count(), 4, "{shown}");
 
-    // A record that says otherwise is found out, with the place.
+    // A record that differs is detected, with the place.
     let file = place.path().join("a/rt/idle/run.json");
     let mut run = read_json(&file);
     run["threads"][0]["warm_up"] = 7.into();

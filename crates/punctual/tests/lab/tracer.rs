@@ -1,4 +1,4 @@
-//! What tracing costs the wake-ups that it explains, exactly: in virtual time.
+//! The exact cost of tracing for the wake-ups that it explains, in virtual time.
 
 use std::path::Path;
 
@@ -28,14 +28,14 @@ fn bills(run: &Run) -> &[Bill] {
     &run.explanation.as_ref().expect("it is explained").bills
 }
 
-/// Whose bill says that tracing took time from them.
+/// The number of bills with time for the tracer.
 fn traced(run: &Run) -> usize {
     let has = |bill: &&Bill| bill.rows.iter().any(|row| row.cause == Cause::Tracer);
     bills(run).iter().filter(has).count()
 }
 
 /// On an idle CPU each wake-up is the same, with the tracer and without: the difference is what
-/// its programs execute on the way.
+/// its programs execute.
 #[test]
 fn a_traced_wake_up_executes_1_500_instructions_more_at_most() {
     if let Err(why) = ready() {
@@ -55,7 +55,7 @@ fn a_traced_wake_up_executes_1_500_instructions_more_at_most() {
         latencies.sort_unstable();
         latencies
     });
-    // One in a hundred meets the tick.
+    // One in a hundred coincides with the tick.
     for share in [10, 50, 90] {
         let at = |of: &[u64]| of[of.len() * share / 100];
         let more = at(&with).saturating_sub(at(&without));
@@ -63,8 +63,8 @@ fn a_traced_wake_up_executes_1_500_instructions_more_at_most() {
     }
 }
 
-/// The stack of what is in the way is taken once the probe sleeps again, unless it is asked for
-/// at once. Whatever else runs before the thread in the way comes back, and however soon the probe
+/// The stack of the thread in the way is taken once the probe sleeps again, unless it is requested
+/// at once. Whatever else runs before that thread runs again, and however soon the probe
 /// is due again, the bill says where it was.
 #[test]
 fn a_late_wake_up_is_not_made_later_by_its_explanation() {
@@ -74,11 +74,11 @@ fn a_late_wake_up_is_not_made_later_by_its_explanation() {
     let place = Place::new();
     let runs = explained(&place, "default", &[]);
     let all_rows = || runs.iter().flat_map(bills).flat_map(|bill| &bill.rows);
-    // A system call that is looked up just before the probe is due takes no more than this.
+    // The lookup of a system call just before the probe is due takes at most this long.
     let looked_up = |row: &&BillRow| row.cause == Cause::Tracer;
     let cost_ns: Vec<u64> = all_rows().filter(looked_up).map(|row| row.ns).collect();
     assert!(cost_ns.iter().all(|ns| *ns <= 500), "{cost_ns:?}");
-    // What waited for the wake-up before it has that one's bill for its place.
+    // A wake-up that waited for the one before it has that one's bill for its place.
     let kept: Vec<&BillRow> = runs
         .iter()
         .flat_map(bills)
@@ -99,7 +99,7 @@ fn a_late_wake_up_is_not_made_later_by_its_explanation() {
     assert!(at_once.iter().map(traced).sum::<usize>() > 0);
 }
 
-/// Late wake-ups of the standard kernel, from several seeds: of one there may be few.
+/// Late wake-ups of the standard kernel, from several seeds, because one may give few.
 fn explained(place: &Place, name: &str, more: &[&str]) -> Vec<Run> {
     let words =
         "--kernel standard --load exit --seeds 5 -- measure -l 150 -i 1013 --explain-above 200us";

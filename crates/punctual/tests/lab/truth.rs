@@ -1,12 +1,12 @@
-//! Bills of real kernels against culprits that know when they were there. Nothing but the guest
-//! has the processor, so that what is wanted is wanted of every kind.
+//! Checks bills of real kernels against culprits that record when they ran. Only the guest
+//! has the CPU, so every kind must meet the requirements.
 #![cfg(feature = "trace")]
 
 use super::common::truth::{Trouble, Wanted, hold, lines};
 use super::common::{Place, examples, skip};
 use super::{lab, ready};
 
-/// What the issue of it asks for.
+/// The requirements in the laboratory.
 const THERE: Wanted = Wanted {
     least: 20,
     blind: 0,
@@ -38,7 +38,7 @@ fn bills_of_both_kernels_are_true() {
         for line in lines {
             match hold(&line, THERE) {
                 Ok(()) => {}
-                // There is one CPU.
+                // There is only one CPU.
                 Err(Trouble::Skipped(why)) if why.starts_with("call: ") => {}
                 Err(Trouble::Skipped(why) | Trouble::Wrong(why)) => {
                     wrong.push(format!("{kernel}: {why}"));

@@ -1,4 +1,4 @@
-//! What a user brings into a guest: data, scripts, modules, a root file system of their own.
+//! What a user copies into a guest: data, scripts, modules, a root file system.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,7 +15,7 @@ fn write(path: &Path, text: &[u8], mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
 }
 
-/// The script that all of these run: the shell's own words alone.
+/// The script that all of these run: only built-in commands of the shell.
 const SCRIPT: &[u8] = b"#!/bin/sh\nread first </srv/data/words; echo \"$0 $first $1\"; pwd\n\
     [ -x /srv/data/tool ] && echo runs; [ -x /srv/data/words ] || echo plain\n\
     [ -e /gone ] || echo gone; [ -e /kept ] && echo kept; echo left >file; exit 7\n";
@@ -26,7 +26,7 @@ fn data(place: &Place) {
 }
 
 #[test]
-fn a_script_and_its_data_come_to_their_places_with_their_modes() {
+fn a_script_and_its_data_are_copied_with_their_modes() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -43,7 +43,7 @@ fn a_script_and_its_data_come_to_their_places_with_their_modes() {
         record["cells"][0]["laboratory"]["brought"][0],
         "data=/srv/data"
     );
-    // The record is enough to make it again.
+    // The record is sufficient to repeat it.
     let again = place
         .start(&["lab", "verify", "a"])
         .end_within(std::time::Duration::from_secs(300))
@@ -51,7 +51,7 @@ fn a_script_and_its_data_come_to_their_places_with_their_modes() {
     assert!(again.stdout.contains("identical"), "{again:?}");
 }
 
-/// A userspace with a shell and nothing else, as its distribution has it: `/bin` is a link.
+/// A userspace with only a shell, in the layout of its distribution: `/bin` is a link.
 fn userspace(root: &Path) {
     fs::create_dir_all(root.join("usr/bin")).expect("made");
     symlink("usr/bin", root.join("bin")).expect("a link");
@@ -80,7 +80,7 @@ fn tar_of(folder: &Path) -> Vec<u8> {
     archive.into_inner().expect("a tar")
 }
 
-/// An OCI layout of two layers: the second one takes a file away and brings the data.
+/// An OCI layout of two layers: the second one removes a file and adds the data.
 fn layout(place: &Path, lower: &[u8], upper: &[u8]) {
     use sha2::{Digest, Sha256};
     let blobs = place.join("blobs/sha256");
@@ -105,7 +105,7 @@ fn layout(place: &Path, lower: &[u8], upper: &[u8]) {
 }
 
 #[test]
-fn a_root_file_system_is_the_guests_userspace_whatever_holds_it() {
+fn a_root_file_system_in_any_form_is_the_guests_userspace() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -153,7 +153,7 @@ fn a_root_file_system_is_the_guests_userspace_whatever_holds_it() {
         let record = read_json(&path(&out).join("lab.json"));
         assert_eq!(record["cells"][0]["laboratory"]["rootfs"], root);
     }
-    // A measurement beside a command of that userspace.
+    // A measurement while a command of that userspace runs.
     let words = [
         "--kernel",
         "rt",
@@ -181,7 +181,7 @@ fn a_root_file_system_is_the_guests_userspace_whatever_holds_it() {
 }
 
 #[test]
-fn what_a_root_file_system_lacks_is_named_before_anything_boots() {
+fn missing_files_of_a_root_file_system_are_named_before_anything_boots() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -209,16 +209,16 @@ fn what_a_root_file_system_lacks_is_named_before_anything_boots() {
     refused("nowhere", "sh", "nowhere");
 }
 
-/// The module of the kernel's own package, as a file of the user's.
+/// The module of the kernel's own package, as a user's file.
 #[test]
-fn a_module_file_is_checked_and_loaded_or_refused_in_the_kernels_words() {
+fn a_module_file_is_checked_and_loaded_or_refused_with_the_kernels_error() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
     let cache = Cache::of_user().expect("a cache");
     let rt = kernel::find("rt", &cache, &mut |_| {}).expect("a kernel");
     let mut module = rt.module("null_blk").expect("a module").pop().expect("it");
-    // Its signature would not be that of an altered one: length, then 28 bytes at the end.
+    // A changed module must not have its signature: length, then 28 bytes at the end.
     let end = module.bytes.len() - 28;
     let length = module.bytes[end - 4..end].first_chunk().expect("a length");
     module
@@ -238,7 +238,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_in_the_kernels_words() {
     keep("mine.ko", &module.bytes);
     keep("other.ko", &altered("vermagic=6", "vermagic=5"));
     keep("options.ko", &altered("preempt_rt", "preempt_xx"));
-    // Its table of versions lacks a symbol that it needs: the kernel says so itself.
+    // Its table of versions lacks a symbol that it needs: the kernel itself reports that.
     keep(
         "lost.ko",
         &altered(
@@ -267,7 +267,7 @@ fn a_module_file_is_checked_and_loaded_or_refused_in_the_kernels_words() {
         assert!(ended.stderr.contains(words), "{words}: {ended:?}");
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     }
-    // Two of one name: the user's own is never left out without a word.
+    // Two of one name: the user's own is never left out silently.
     let file = place.path().join("mine.ko").display().to_string();
     let named = |asked: [&str; 2]| rt.modules(&asked.map(str::to_owned));
     let error = named(["null_blk", &file]).expect_err("another comes first");

@@ -1,4 +1,4 @@
-//! What runs in a guest: programs of all kinds, several processors, seeds.
+//! Programs that run in a guest: programs of all kinds, several CPUs, seeds.
 
 use std::fs;
 use std::process::Command;
@@ -9,14 +9,14 @@ use super::common::{Place, has, read_json, skip};
 use super::{flat, lab, ready};
 
 #[test]
-fn a_program_comes_with_its_libraries_and_its_status_comes_back() {
+fn a_program_is_copied_with_its_libraries_and_its_status_is_returned() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
     let place = Place::new();
     let script = "cat /proc/sys/kernel/osrelease; cat /sys/kernel/realtime; id -u; \
                   pwd; echo \"$PUNCTUAL_LAB_SEED\"; echo left >file; echo words >&2; exit 7";
-    // Only the shell is brought along: what it calls has to be its own.
+    // Only the shell is copied: what it calls must be built in.
     let script = script
         .replace(
             "cat /proc/sys/kernel/osrelease",
@@ -42,7 +42,7 @@ fn a_program_comes_with_its_libraries_and_its_status_comes_back() {
 }
 
 #[test]
-fn a_module_is_loaded_with_those_that_it_needs() {
+fn a_module_is_loaded_with_its_dependencies() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -63,7 +63,7 @@ fn a_module_is_loaded_with_those_that_it_needs() {
 }
 
 #[test]
-fn of_several_processors_no_latency_is_told() {
+fn with_several_cpus_no_latency_is_reported() {
     if let Err(reason) = ready() {
         skip!("{reason}");
     }
@@ -82,7 +82,7 @@ fn of_several_processors_no_latency_is_told() {
 }
 
 #[test]
-fn what_a_program_needs_and_cannot_be_found_is_named() {
+fn missing_dependencies_of_a_program_are_named() {
     if !has("gcc") {
         skip!("there is no gcc");
     }
@@ -108,7 +108,7 @@ fn what_a_program_needs_and_cannot_be_found_is_named() {
     assert!(ended.stderr.contains("its library liblost.so"), "{ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1);
     assert!(!place.path().join("a").exists());
-    // Where it is named, it travels along.
+    // If it is named, it is copied too.
     let mut command = place.command(super::common::program());
     command
         .args(["lab", "--kernel", "rt", "-o", "a", "--", "./main"])

@@ -1,4 +1,4 @@
-//! However a run ends, nothing of a load stays behind.
+//! However a run ends, no process or file of a load remains.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -23,8 +23,8 @@ fn start(spec: &str, scratch: &Path) -> LoadSet {
     LoadSet::start(&spec, &settings).expect("loads that start")
 }
 
-/// Called by its name in a process of its own it is the controller of the
-/// loads in its environment, for ever; called as a test it drops such loads.
+/// Run by its name in a process of its own, it is the controller of the
+/// loads in its environment, for ever; run as a test, it drops such loads.
 #[test]
 fn controller() {
     let Ok(spec) = std::env::var(SPEC) else {
@@ -49,7 +49,7 @@ fn controller() {
     }
 }
 
-/// Past the test harness, which would keep it.
+/// Writes around the test harness, which would capture it.
 fn say(word: &str) {
     let mut out = std::io::stdout();
     writeln!(out, "{word}")
@@ -61,16 +61,16 @@ fn entries(directory: &Path) -> usize {
     fs::read_dir(directory).map_or(0, Iterator::count)
 }
 
-/// A controller in a process of its own, and its loads.
+/// A controller in its own process, and its loads.
 struct Controller {
     process: Child,
     scratch: tempfile::TempDir,
-    /// Kept open: a controller that writes to nobody would end by itself.
+    /// Kept open: a controller without a reader would end by itself.
     _output: BufReader<ChildStdout>,
 }
 
 impl Controller {
-    /// Starts it and waits until it has said `word`.
+    /// Starts it and waits until it has printed `word`.
     fn start(spec: &str, word: &str) -> Self {
         let scratch = tempfile::tempdir().expect("a directory");
         let mut process = Command::new(std::env::current_exe().expect("this test"))
@@ -94,7 +94,7 @@ impl Controller {
         }
     }
 
-    /// Its loads' processes, all but the controller.
+    /// Its loads' processes, without the controller.
     fn processes(&self) -> Vec<u32> {
         let scratch = self.scratch.path().to_str().expect("text");
         let marker = format!("{SCRATCH}={scratch}");
@@ -161,8 +161,8 @@ fn a_controller_killed_while_loads_start_leaves_nothing() {
 
 #[test]
 fn the_tree_of_a_command_is_killed() {
-    // Two children, one of them in a session of its own, and a daemon whose
-    // parent is gone and which closed all that it could.
+    // Two children, one of them in its own session, and a daemon whose
+    // parent has ended and which closed everything that it could.
     let command = "sleep 1000 & setsid sleep 1000 & \
                    (setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; \
                    wait";
@@ -172,8 +172,8 @@ fn the_tree_of_a_command_is_killed() {
     controller.kill();
 }
 
-/// Waits until a `sleep` of exactly this argument is there, or is not: told by
-/// its command line, since an environment can be emptied.
+/// Waits until a `sleep` with exactly this argument exists, or does not: identified by
+/// its command line, because an environment can be cleared.
 fn await_sleep(seconds: &str, there: bool) {
     let wanted = format!("sleep\0{seconds}\0");
     let find = || {
@@ -249,6 +249,6 @@ fn a_killed_supervisor_is_a_failed_load_and_leaves_nothing() {
 }
 
 fn kill(pid: u32) {
-    // SAFETY: kill takes two integers.
+    // SAFETY: kill takes two integers and no pointer.
     unsafe { libc::kill(pid as i32, libc::SIGKILL) };
 }

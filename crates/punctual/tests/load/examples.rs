@@ -1,5 +1,5 @@
-//! The library's real-time examples, in C, C++ and Rust, beside the standard load that
-//! `qualify` and `measure` put on a machine: not one page fault while they are on duty.
+//! The library's real-time examples, in C, C++ and Rust, under the standard load that
+//! `qualify` and `measure` use: no page fault in their real-time section.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ fn of_rust(example: &str) -> PathBuf {
     crate::build::build("punctual-rt", example)
 }
 
-/// For two seconds, for ever at most a minute.
+/// For two seconds; at most for a minute.
 fn run(program: &PathBuf) -> Output {
     Command::new("timeout")
         .args(["-s", "KILL", "60"])
@@ -26,7 +26,7 @@ fn run(program: &PathBuf) -> Output {
 }
 
 #[test]
-fn examples_take_no_fault_beside_the_standard_load() {
+fn examples_take_no_page_fault_under_the_standard_load() {
     let c = Build {
         linked: Linked::Static,
         ..Build::PLAIN
@@ -65,14 +65,14 @@ fn examples_take_no_fault_beside_the_standard_load() {
         assert!(text.contains(" 0 faults, "), "{program:?}: {text}");
         let count: u64 = text.split(' ').next().unwrap_or("").parse().expect(&text);
         if text.contains(" cycles, ") {
-            // At 1 kHz, whatever was missed between them.
+            // At 1 kHz, including missed periods.
             assert_eq!(count, 2000, "{program:?}: {text}");
         } else {
             // 25 turns a second; a stall of the machine costs some.
             assert!((5..=51).contains(&count), "{program:?}: {text}");
         }
     }
-    // Every part of the load was at work meanwhile.
+    // Every part of the load worked meanwhile.
     for (before, (after, part)) in before.iter().zip(work().iter().zip(load.status())) {
         assert!(after > before, "{part:?}");
     }

@@ -1,4 +1,4 @@
-//! The generators do the work that they report, in the class asked for.
+//! The generators do the work that they report, with the requested scheduling.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ fn descendants(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Field `number` of `/proc/PID/stat`, for a process that still is one.
+/// Field `number` of `/proc/PID/stat`, unless the process has ended.
 fn stat(pid: u32, number: usize) -> Option<i64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<_> = text.rsplit_once(')')?.1.split_whitespace().collect();
@@ -59,12 +59,12 @@ fn stat(pid: u32, number: usize) -> Option<i64> {
 }
 
 #[test]
-fn every_generator_works_and_says_so() {
+fn every_generator_works_and_reports_it() {
     for generator in ALL {
         let small = |parameter: &Parameter| match parameter.key {
             "bytes" => ":bytes=1M",
             "processes" => ":processes=20",
-            // What a limit that can't be raised still allows.
+            // The number that a limit still allows if it can't be raised.
             "descriptors" => ":descriptors=500",
             _ => "",
         };
@@ -84,7 +84,7 @@ fn every_generator_works_and_says_so() {
 }
 
 #[test]
-fn the_other_work_is_counted_too() {
+fn additional_work_is_counted_too() {
     let spec = "net,timers,fork,mmap:bytes=1M,files:bytes=1M,exit:bytes=1M,\
                 hugepages:bytes=4M,truncate:bytes=1M,proc";
     let set = start(spec, &settings());
@@ -128,7 +128,7 @@ fn the_standard_load_does_all_of_its_work() {
     }
 }
 
-/// The load alone, with so few open files allowed and no right to more.
+/// Only the load, with this many open files allowed and no right to raise the limit.
 fn with_few_files(load: &str, files: u64) -> std::process::Output {
     const CAP_SYS_RESOURCE: libc::c_ulong = 24;
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_punctual"));
@@ -140,19 +140,19 @@ fn with_few_files(load: &str, files: u64) -> std::process::Output {
         };
         // SAFETY: prctl takes integers here; without the privilege it fails, and isn't needed.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_RESOURCE) };
-        // SAFETY: the pointer is to a live limit that is only read.
+        // SAFETY: `limit` is a valid rlimit that is only read.
         match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure makes system calls alone, and allocates nothing.
+    // SAFETY: the closure only makes system calls, and allocates nothing.
     unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, lower) };
     command.output().expect("it runs")
 }
 
 #[test]
-fn descriptors_that_cannot_be_had_are_refused_with_what_can() {
+fn unavailable_descriptors_are_refused_with_the_available_number() {
     let output = with_few_files("poll:descriptors=50000", 1000);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
@@ -160,7 +160,7 @@ fn descriptors_that_cannot_be_had_are_refused_with_what_can() {
     for word in ["50000", "ulimit -Hn", "1000", "poll:descriptors=936"] {
         assert!(text.contains(word), "{word}: {text}");
     }
-    // As many as there may be, if nobody asked for more.
+    // Without a requested number, as many as are available.
     for load in ["poll:descriptors=936", "poll"] {
         let output = with_few_files(load, 1000);
         assert_eq!(output.status.code(), Some(0), "{load}: {output:?}");
@@ -168,12 +168,12 @@ fn descriptors_that_cannot_be_had_are_refused_with_what_can() {
 }
 
 #[test]
-fn kernel_paths_are_taken_at_their_full_size() {
+fn kernel_paths_run_at_their_full_size() {
     for name in ["exit", "munmap", "hugepages"] {
         let load = format!("{name}:workers=1:bytes=100M");
         let report = work(&load, &settings()).remove(0);
         assert_eq!(report.failed, None, "{report:?}");
-        // Each was counted before it ended; the last may have been under way.
+        // Each was counted before it ended; the last may have been in progress.
         let pages = report.also["pages"];
         let whole = (100 << 20) / 4096;
         assert!(pages >= report.work * whole, "{report:?}");
@@ -198,7 +198,7 @@ fn the_set_of_kernel_paths_runs_as_one() {
 }
 
 #[test]
-fn no_load_is_no_process() {
+fn an_empty_load_starts_no_process() {
     let set = start("none", &settings());
     assert!(set.status().is_empty());
     assert!(set.stop().is_empty());
@@ -225,7 +225,7 @@ fn hackbench_counts_every_message() {
 }
 
 #[test]
-fn loads_that_were_never_let_go_have_failed() {
+fn loads_that_were_never_started_have_failed() {
     let spec = LoadSpec::parse("cpu:bytes=1M").expect("known");
     let set = LoadSet::start(&spec, &settings()).expect("a supervisor");
     let report = set.stop().remove(0);
@@ -234,7 +234,7 @@ fn loads_that_were_never_let_go_have_failed() {
 }
 
 #[test]
-fn a_finite_load_that_is_done_before_the_run_has_failed() {
+fn a_finite_load_that_ends_before_the_run_has_failed() {
     let set = start("hackbench:loops=1:groups=1:fds=2", &settings());
     let deadline = Instant::now() + READY;
     while !set.is_over() && Instant::now() < deadline {
@@ -258,8 +258,8 @@ fn the_class_is_in_force_in_every_process() {
         };
         let set = start("cpu:workers=2:bytes=1M,hackbench:groups=1:fds=2", &settings);
         for load in set.status() {
-            // The supervisor keeps to SCHED_OTHER: it has to be awake when
-            // the machine is full.
+            // The supervisor stays at SCHED_OTHER: it must run when
+            // the machine is busy.
             assert_eq!(stat(load.supervisor, 41), Some(0));
             let processes = descendants(load.supervisor);
             assert!(processes.len() > 2, "{}: {processes:?}", load.name);
@@ -277,18 +277,18 @@ fn the_class_is_in_force_in_every_process() {
 }
 
 #[test]
-fn nothing_of_the_caller_is_handed_down() {
+fn loads_inherit_nothing_of_the_caller() {
     let all = LoadSettings::default().allowed_cpus;
     let caller = std::thread::spawn(move || {
         // SAFETY: an affinity mask is an array of integers; zero is valid.
         let mut first: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: 0 is below CPU_SETSIZE.
         unsafe { libc::CPU_SET(0, &mut first) };
-        // SAFETY: the pointer is to a live mask of the size given.
+        // SAFETY: `first` is a valid mask of the given size.
         unsafe { libc::sched_setaffinity(0, size_of_val(&first), &first) };
         let fifo = libc::sched_param { sched_priority: 1 };
-        // Without the privilege this fails, and the affinity is tested alone.
-        // SAFETY: the pointer is to a live parameter that is only read.
+        // Without the privilege this fails, and only the affinity is tested.
+        // SAFETY: `fifo` is a valid parameter that is only read.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &fifo) };
         let set = start("cpu:workers=1:bytes=1M", &settings());
         let supervisor = set.status()[0].supervisor;
@@ -332,7 +332,7 @@ fn a_cpu_list_is_in_force_or_an_error() {
 }
 
 #[test]
-fn memory_that_is_not_there_is_refused() {
+fn unavailable_memory_is_refused() {
     let spec = LoadSpec::parse("mmap:workers=100:bytes=1000G").expect("in range");
     let error = LoadSet::start(&spec, &settings()).expect_err("100 TB");
     assert!(error.to_string().contains("MiB available"), "{error}");
@@ -387,7 +387,7 @@ fn an_unwritable_scratch_directory_is_named() {
 }
 
 #[test]
-fn by_hand_the_hidden_verb_refuses() {
+fn the_hidden_verb_refuses_to_run_by_hand() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(["__load", "cpu"])
         .stdin(std::process::Stdio::null())

@@ -1,5 +1,5 @@
-//! The loads by themselves: what they do, what they leave behind, and the library's examples beside
-//! them.
+//! The loads by themselves: what they do, what they leave behind, and the library's examples under
+//! load.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 

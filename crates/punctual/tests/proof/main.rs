@@ -1,4 +1,4 @@
-//! What is claimed of the probe's loop and of the figures, proven.
+//! Proofs of the claims about the probe's loop and the figures.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 #[path = "../common/mod.rs"]

@@ -1,5 +1,5 @@
-//! Proofs about the measuring loop from outside: what the kernel counted of the
-//! program itself.
+//! Proofs about the measuring loop from outside: what the kernel counted for the
+//! program.
 
 use crate::common;
 use std::fs;
@@ -34,7 +34,7 @@ fn no_page_fault_in_the_loop_of_any_wait_source() {
     }
 }
 
-/// What strace wrote of all threads of a measurement, and its record.
+/// The output of strace for all threads of a measurement, and its record.
 fn under_strace(what: &[&str], flags: &[&str]) -> (String, serde_json::Value) {
     let place = Place::new();
     let mut command = place.command("strace");
@@ -52,15 +52,15 @@ fn under_strace(what: &[&str], flags: &[&str]) -> (String, serde_json::Value) {
 fn calls_in_loop(flags: &[&str]) -> (Vec<String>, serde_json::Value) {
     let (trace, record) = under_strace(&[], flags);
     let tid = each(&record, "tid")[0];
-    // A call that another thread's line interrupts stands there twice.
+    // A call that another thread's line interrupts is there twice.
     let calls: Vec<&str> = trace
         .lines()
         .filter_map(|line| line.strip_prefix(&format!("{tid} ")))
         .map(str::trim_start)
         .filter(|call| !call.starts_with("<..."))
         .collect();
-    // The thread reads its own processor time right before and after each of its
-    // loops: that of the warm-up, then the one that counts.
+    // The thread reads its own CPU time right before and after each of its
+    // loops: the warm-up's, then the measurement's.
     let marks: Vec<usize> = (0..calls.len())
         .filter(|&at| calls[at].starts_with("clock_gettime(CLOCK_THREAD_CPUTIME_ID"))
         .collect();
@@ -93,10 +93,10 @@ fn one_system_call_a_cycle_and_no_other() {
                 ("timerfd" | "timer-signal", "primes") => {
                     assert_eq!(counted, 2 * cycles, "{case}");
                 }
-                // Armed once. A late thread may be told of an expiration that it
-                // has passed over already.
+                // Armed once. A late thread may be notified of an expiration that it
+                // has skipped already.
                 ("timerfd" | "timer-signal", _) => {
-                    // A tracer's stops take cycles out of the count, not out of the loop.
+                    // A tracer's stops remove cycles from the count, not from the loop.
                     let stopped = record["stops"]["cycles"].as_u64().unwrap_or(0);
                     let missed = each(&record, "missed")[0] + stopped;
                     let least = cycles + 1;
@@ -134,7 +134,7 @@ fn the_heap_does_not_grow_while_probes_run() {
     if !in_force(&record, "locked-memory") {
         skip!("memory may not be locked");
     }
-    // Until the first of the threads, a probe, is at its end.
+    // Until the first of the threads, a probe, ends.
     let running = trace
         .lines()
         .skip_while(|line| !line.contains("mlockall("))
@@ -154,7 +154,7 @@ fn polling_makes_one_system_call_a_period_and_has_no_page_fault() {
     let (calls, record) = calls_in_loop(&[&flags[..], &["--no-explain"]].concat());
     let sleeps = |call: &String| call.starts_with("clock_nanosleep(");
     assert!(calls.iter().all(sleeps), "{calls:#?}");
-    // 100 ms each; those that have passed are not made up for.
+    // 100 ms each; periods that have passed are skipped.
     assert!((1..=11).contains(&calls.len()), "{}", calls.len());
     if in_force(&record, "locked-memory") {
         assert_eq!(record["threads"][0]["faults"]["minor"], 0);
@@ -167,8 +167,8 @@ fn polling_makes_one_system_call_a_period_and_has_no_page_fault() {
 }
 
 #[test]
-fn the_probe_is_never_preempted_without_cause_or_says_so() {
-    // Involuntary switches are the machine's business; that they are counted is ours.
+fn the_record_has_each_probes_preemptions() {
+    // The machine decides about involuntary switches; the probe must count them.
     let place = Place::new();
     let summary = place.run(&["measure", "-l", "100", "--json"]).json();
     for thread in summary["threads"].as_array().expect("threads") {

@@ -1,5 +1,5 @@
-//! Proofs about the measuring loop from inside: it allocates nothing, whatever it
-//! waits on, and no course of events makes it panic or lose a period.
+//! Proofs about the measuring loop from inside: it allocates nothing, with any
+//! wait source, and no sequence of events makes it panic or lose a period.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use punctual_tool::probe::scripted::Scripted;
 use punctual_tool::probe::source::WaitSource;
 
 thread_local! {
-    /// Calls of the allocator by this thread. Neither lazy nor dropped, so that
+    /// Calls of the allocator by this thread. Neither lazy nor with a destructor, so that
     /// counting allocates nothing.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
@@ -27,32 +27,33 @@ fn count() {
     CALLS.with(|calls| calls.set(calls.get() + 1));
 }
 
-/// The system's allocator, counted.
+/// The system's allocator, with a counter.
 struct Counting;
 
-// SAFETY: every call is handed on as it is; counting touches nothing of it.
+// SAFETY: every call is forwarded unchanged; counting accesses no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: `layout` is what `GlobalAlloc::alloc` was called with.
+        // SAFETY: the caller guarantees a layout of non-zero size, which `System` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count();
-        // SAFETY: the pointer came from `System`, with this layout.
+        // SAFETY: the pointer came from `System` with this layout, because `alloc` forwards to it.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: `layout` is what `GlobalAlloc::alloc_zeroed` was called with.
+        // SAFETY: the caller guarantees a layout of non-zero size, which `System` requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the pointer came from `System`, with this layout, and `size` isn't 0.
+        // SAFETY: the pointer came from `System` with this layout; the caller guarantees a valid
+        // new size.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -92,7 +93,7 @@ impl<I: Intervals + Clone> WithSource for Count<I> {
 }
 
 #[test]
-fn the_counter_counts() {
+fn the_counter_counts_allocations() {
     let before = calls();
     drop(std::hint::black_box(Box::new(5_u64)));
     assert_eq!(calls() - before, 2);
@@ -163,7 +164,7 @@ fn polling_allocates_nothing_whether_it_rests_or_not() {
     }
 }
 
-/// What a loop over scripted latencies pushed, and what it did not push.
+/// The samples that a loop over scripted latencies stored, and the number refused.
 fn script(
     latencies_ns: &[i64],
     interval_ns: u64,
@@ -181,7 +182,7 @@ fn script(
     let before = calls();
     let ended = cycle::run(source, &schedule, &mut producer, &halt, bounds);
     let after = calls();
-    // The script itself notes what it was asked, doubling a vector now and then.
+    // The script itself notes the requested instants, and grows a vector now and then.
     assert!(after - before < 32, "{} allocations", after - before);
     let mut samples = Vec::new();
     consumer.drain(|sample| samples.push(sample));
@@ -191,9 +192,9 @@ fn script(
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every period is either asked for or counted as missed, once; nothing panics.
+    /// Every period is requested or counted as missed, exactly once; nothing panics.
     #[test]
-    fn no_course_of_events_loses_a_period(
+    fn no_sequence_of_events_loses_a_period(
         latencies_ns in prop::collection::vec(
             prop_oneof![0..200_000_i64, -1_000..0_i64, 0..3_000_000_000_i64], 1..200,
         ),
@@ -211,7 +212,7 @@ proptest! {
         }
     }
 
-    /// A ring that nobody empties refuses, and says how often.
+    /// A full ring refuses samples, and counts them.
     #[test]
     fn a_full_ring_ends_nothing(count in 0..500_usize) {
         let (samples, refused, _) = script(&vec![10; count], 1_000, 64, u64::MAX);
@@ -219,7 +220,7 @@ proptest! {
         prop_assert_eq!(samples.len(), count.min(64));
     }
 
-    /// The first above, and none after it.
+    /// The first latency above it ends the loop, and none after it is measured.
     #[test]
     fn the_break_value_is_exact(latencies_ns in prop::collection::vec(0..1_000_i64, 1..50), limit in 0..1_000_u64) {
         let (samples, _, ended) = script(&latencies_ns, 10_000, 64, limit);
@@ -255,7 +256,7 @@ impl WaitSource for Failing {
 }
 
 #[test]
-fn an_interrupted_wait_is_made_again_and_a_failed_one_ends_the_loop() {
+fn an_interrupted_wait_is_repeated_and_a_failed_one_ends_the_loop() {
     let (eintr, einval) = (libc::EINTR, libc::EINVAL);
     let source = Failing(vec![einval, 0, eintr, 0, eintr, eintr]);
     let (mut producer, mut consumer) = ring(8);

@@ -1,5 +1,5 @@
-//! What the report advises, run as it stands: each command does to the threads that it names what
-//! is said.
+//! The commands in the report's advice, executed: each does to the threads that it names what
+//! the advice says.
 
 use crate::bills;
 use std::process::Command;
@@ -11,7 +11,7 @@ use punctual_record::explanation::{Cause, Stage};
 use punctual_report::explain::mend;
 use punctual_rt::sched::{self, Policy};
 
-/// A run of a probe of priority 30 on CPU 0 that met a cause there; CPU 1 was not probed.
+/// A run of a probe with priority 30 on CPU 0 that had a cause there; CPU 1 was not probed.
 fn run_that_met(cause: &Cause) -> Run {
     let text = include_str!("../../../record/tests/data/run-2.json");
     let mut run: Run = serde_json::from_str(text).expect("a record");
@@ -29,7 +29,7 @@ fn run_that_met(cause: &Cause) -> Run {
     run
 }
 
-/// The commands in an advice: what follows a colon or a semicolon and begins with a program.
+/// The commands in an advice: they follow a colon or a semicolon and begin with a program.
 fn commands(advice: &str) -> Vec<String> {
     const PROGRAMS: &[&str] = &[
         "pgrep ",
@@ -60,7 +60,7 @@ fn commands(advice: &str) -> Vec<String> {
             .filter(|it| PROGRAMS.iter().any(|program| it.starts_with(program)))
             .map(|it| it.split(" (").next().unwrap_or(it))
             .map(|it| it.split(", ").next().unwrap_or(it))
-            // One within brackets ends with them.
+            // A command within parentheses ends with them.
             .map(|it| {
                 if it.contains('(') {
                     it
@@ -78,14 +78,14 @@ fn advice(cause: &Cause) -> String {
 }
 
 #[test]
-fn a_thread_in_the_way_is_put_below_and_elsewhere() {
+fn a_thread_in_the_way_is_lowered_or_moved() {
     if !is_root() || !has("pgrep") || !has("xargs") || !has("chrt") || !has("taskset") {
         skip!("it takes root, pgrep, xargs, chrt and taskset");
     }
     if cpus() != [0, 1] {
         skip!("it takes CPUs 0 and 1");
     }
-    // Threads, not programs, two of them, and a name that is no regular expression.
+    // Threads, not programs, two of them, and a name that is not a valid regular expression.
     let name = "hog.of [it]'s*";
     let (ready, is_ready) = mpsc::channel();
     let mut stops = Vec::new();
@@ -125,7 +125,7 @@ fn a_thread_in_the_way_is_put_below_and_elsewhere() {
         assert!(status.contains("Cpus_allowed_list:\t1\n"), "{status}");
         let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).expect("it lives");
         let after = stat.rfind(") ").map_or("", |at| &stat[at + 2..]);
-        // From the name on the 38th field is the real-time priority, of 41 in the manual.
+        // From the name on the 38th field is the real-time priority: number 41 in the manual.
         assert_eq!(
             after.split(' ').nth(37),
             Some("29"),
@@ -139,7 +139,7 @@ fn a_thread_in_the_way_is_put_below_and_elsewhere() {
 }
 
 #[test]
-fn every_command_is_one_that_a_shell_reads() {
+fn a_shell_parses_every_advised_command() {
     let mut read = 0;
     for cause in bills::causes() {
         let run = run_that_met(&cause);
@@ -177,7 +177,7 @@ fn advice_is_about_the_cpus_of_the_bills() {
 }
 
 #[test]
-fn nobody_is_put_below_a_probe_that_nothing_is_below() {
+fn no_thread_is_lowered_below_a_probe_of_lowest_priority() {
     let cause = Cause::Thread {
         task: "hog".to_owned(),
         policy: "SCHED_FIFO".to_owned(),
@@ -204,8 +204,7 @@ fn nobody_is_put_below_a_probe_that_nothing_is_below() {
     }
 }
 
-/// Every cause, with the names and numbers of this machine.
-/// All causes that name a thread, of this one.
+/// All causes that name a thread, naming this one.
 fn accused(task: &str) -> Vec<Cause> {
     let task = task.to_owned();
     let thread = |policy: &str, priority| Cause::Thread {
@@ -229,10 +228,10 @@ fn accused(task: &str) -> Vec<Cause> {
     ]
 }
 
-/// No affinity moves the kernel's threads of one CPU, a softirq or nobody; a user's program is
-/// not ours because of its name.
+/// No affinity moves per-CPU kernel threads, a softirq or an unknown thread; a user's program is
+/// not one of ours because of its name.
 #[test]
-fn what_can_not_be_moved_is_not_told_to_move() {
+fn no_advice_moves_threads_that_cannot_be_moved() {
     for task in [
         "ksoftirqd/1",
         "kworker/1:2",
@@ -323,7 +322,7 @@ fn corpus() -> Vec<Cause> {
     corpus
 }
 
-/// Words that stand for something which the reader would have to find.
+/// Words that are placeholders which the reader would have to replace.
 fn placeholder(advice: &str) -> Option<&str> {
     let words = advice.split(|c: char| c.is_whitespace() || "/()=;,".contains(c));
     let mut words = words.filter(|word| !word.is_empty());
@@ -331,7 +330,7 @@ fn placeholder(advice: &str) -> Option<&str> {
 }
 
 #[test]
-fn every_advice_parses_and_names_what_is_there() {
+fn every_advice_parses_and_names_existing_files() {
     let (mut commanded, mut named) = (0, 0);
     let corpus = corpus();
     for with_devices in [false, true] {
@@ -374,7 +373,7 @@ fn every_advice_parses_and_names_what_is_there() {
                         .args(["-c", &format!("ls -d {path} >/dev/null 2>&1")])
                         .status();
                     let here = shown.is_ok_and(|it| it.success());
-                    // A machine may have no disk or no card of its own.
+                    // A machine may lack a disk or a network card.
                     assert!(here || path.contains('*'), "{cause:?}: {path}");
                     named += 1;
                 }
@@ -391,9 +390,9 @@ fn paths(command: &str) -> Vec<String> {
     words.filter(is_path).map(str::to_owned).collect()
 }
 
-/// Our own load is there to be in the way: what it stands for is said, and not how to move it.
+/// Our own load is intended to interfere: the advice says what it represents, not how to move it.
 #[test]
-fn nothing_is_advised_against_our_own_load() {
+fn no_advice_is_given_against_our_own_load() {
     for kind in [
         "hackbench",
         "mmap",

@@ -1,5 +1,5 @@
-//! Other users prepare links, FIFOs and directories where root writes: nothing of root's is
-//! overwritten, nothing blocks, and what root must not write into is refused.
+//! Other users prepare links, FIFOs and directories where root writes: none of root's files is
+//! overwritten, nothing blocks, and a directory that root must not write into is refused.
 
 use std::fs;
 use std::io::Read;
@@ -19,7 +19,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// None where there can't be two users.
+    /// `None` if there can't be two users.
     fn new() -> Option<Self> {
         if !is_root() || !has("setpriv") {
             return None;
@@ -39,7 +39,7 @@ impl Scene {
         self.place.path().join(name)
     }
 
-    /// Whether the other user's commands went well.
+    /// Whether the other user's commands succeeded.
     fn other(&self, script: &str) -> bool {
         let status = self.as_other(script).status().unwrap();
         status.success()
@@ -53,7 +53,7 @@ impl Scene {
         command
     }
 
-    /// A run of root's, to look at.
+    /// A run that belongs to root, to read.
     fn run(&self) {
         let flags = ["measure", "-q", "-D", "1", "-o", "made", "--best-effort"];
         self.place.run(&flags);
@@ -74,14 +74,14 @@ impl Scene {
 }
 
 #[test]
-fn planted_links_lead_to_nothing() {
+fn planted_links_are_not_followed() {
     let Some(scene) = Scene::new() else {
         skip!("two users are wanted");
     };
     scene.run();
     let victim = scene.at("roots/victim");
     let victim = victim.to_str().unwrap();
-    // The names of the files, and those that they had while they were written.
+    // The names of the files, and their temporary names.
     for name in [
         "j.xml",
         "page.html",
@@ -93,7 +93,7 @@ fn planted_links_lead_to_nothing() {
             assert!(scene.other(&format!("ln -s {victim} theirs/{planted}")));
         }
     }
-    // Made by root itself: many a kernel lets nobody link others' files.
+    // Made by root itself: many kernels forbid links to other users' files.
     fs::hard_link(victim, scene.at("theirs/hard.csv")).unwrap();
     for arguments in [
         &["export", "made", "--format", "junit", "-o", "theirs/j.xml"][..],
@@ -129,7 +129,7 @@ fn planted_fifos_block_nothing() {
     let export = ["export", "made", "--format", "csv", "-o", "theirs/a.csv"];
     let ended = scene.punctual(&export).expect(1);
     assert!(ended.stderr.contains("a FIFO of user 65534"), "{ended:?}");
-    // With a reader too, who might stop reading.
+    // With a reader too, which might stop reading.
     let mut reader = scene
         .as_other("exec 3<>theirs/a.csv; read line <&3")
         .spawn()
@@ -138,7 +138,7 @@ fn planted_fifos_block_nothing() {
     assert!(ended.stderr.contains("a FIFO of user 65534"), "{ended:?}");
     let _ = reader.kill();
     let _ = reader.wait();
-    // In a directory of several files it is a file's name like any other.
+    // In a directory of several files it is treated as any other file name.
     scene
         .punctual(&["report", "made", "--gnuplot", "theirs"])
         .expect(0);
@@ -150,7 +150,7 @@ fn planted_fifos_block_nothing() {
 }
 
 #[test]
-fn a_run_directory_that_others_may_change_is_refused() {
+fn a_run_directory_that_other_users_may_change_is_refused() {
     let Some(scene) = Scene::new() else {
         skip!("two users are wanted");
     };
@@ -180,7 +180,8 @@ fn a_run_directory_that_others_may_change_is_refused() {
     let merge = ["merge", "theirs", "theirs", "-o", "open"];
     assert_ne!(scene.punctual(&merge).code(), 0);
     assert_eq!(fs::read_dir(scene.at("open")).unwrap().count(), 0);
-    // Root's own, a link of root's, and a new one in another user's directory are fine.
+    // Root's own directory, a link of root's, and a new directory in another user's directory are
+    // allowed.
     fs::create_dir(scene.at("own")).unwrap();
     fs::create_dir(scene.at("far")).unwrap();
     symlink(scene.at("far"), scene.at("near")).unwrap();
@@ -196,7 +197,7 @@ fn a_run_directory_that_others_may_change_is_refused() {
 }
 
 #[test]
-fn a_run_stays_in_its_directory_whatever_is_put_in_its_place() {
+fn a_run_stays_in_its_directory_even_if_it_is_replaced() {
     let Some(scene) = Scene::new() else {
         skip!("two users are wanted");
     };
@@ -204,7 +205,7 @@ fn a_run_stays_in_its_directory_whatever_is_put_in_its_place() {
     for name in ["run.json", "latency.dat", "report.html"] {
         fs::write(roots.join(name), SECRET).unwrap();
     }
-    // As soon as it is there, it is moved away, and a link to root's directory stands there.
+    // As soon as it exists, it is moved away, and a link to root's directory replaces it.
     let script = format!(
         "while ! mv theirs/run theirs/moved; do :; done 2>/dev/null; ln -s {} theirs/run",
         roots.display()
@@ -229,7 +230,7 @@ fn a_run_stays_in_its_directory_whatever_is_put_in_its_place() {
         );
     }
     assert_eq!(fs::read_dir(&roots).unwrap().count(), 4);
-    // Moved before it was opened, it is refused, else all of it is where it went.
+    // If it was moved before it was opened, it is refused; otherwise everything is in the moved one.
     if ended.code() == 64 {
         assert!(ended.stderr.contains("theirs/run"), "{ended:?}");
     } else {
@@ -256,14 +257,14 @@ fn standard_output_devices_and_own_fifos_are_written_to() {
         Going::start(command).end()
     };
     let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
-    // A file that the shell opened is gone on with, and stays the file that it is.
+    // A file that the shell opened is continued, and stays the same file.
     shell("echo first >all; $P export made --format csv -o /dev/stdout >>all").expect(0);
     assert_eq!(read("all"), format!("first\n{}", plain.stdout));
     assert!(fs::symlink_metadata("/dev/stdout").is_ok_and(|found| found.is_symlink()));
     shell("$P export made --format csv -o /dev/fd/7 7>seven").expect(0);
     assert_eq!(read("seven"), plain.stdout);
     shell("$P export made --format csv -o /dev/null").expect(0);
-    // What this process opened for itself is nobody's output; neither is what is closed.
+    // Descriptors that this process opened for itself are not outputs; neither are closed ones.
     for number in [3, 4, 5, 99] {
         let ended = shell(&format!("$P export made --format csv -o /dev/fd/{number}"));
         assert_eq!(ended.code(), 1, "{number}: {ended:?}");
@@ -295,7 +296,7 @@ fn standard_output_devices_and_own_fifos_are_written_to() {
 }
 
 #[test]
-fn files_of_a_run_are_nobody_elses_to_change() {
+fn no_other_user_can_change_the_files_of_a_run() {
     let Some(scene) = Scene::new() else {
         skip!("two users are wanted");
     };
@@ -334,9 +335,9 @@ fn look(directory: &Path, modes: &mut Vec<(PathBuf, u32)>) {
     }
 }
 
-/// The advice as it is printed, but for the group: one that there is.
+/// The advice as it is printed, with an existing group.
 #[test]
-fn a_copy_with_capabilities_is_the_groups_alone() {
+fn only_the_group_can_execute_a_copy_with_capabilities() {
     let Some(scene) = Scene::new() else {
         skip!("two users are wanted");
     };
@@ -356,7 +357,7 @@ fn a_copy_with_capabilities_is_the_groups_alone() {
         .map(|it| it.replace("sudo ", "").replace("realtime", OTHER))
         .collect();
     assert_eq!(of_file.len(), 3, "{commands:?}");
-    // What the advice warns of is so: without the group's part everybody may.
+    // The advice's warning is true: without the group's part every user may execute it.
     let root = |script: &str| {
         let mut command = scene.place.command("sh");
         command.args(["-c", script]);
@@ -376,7 +377,7 @@ fn a_copy_with_capabilities_is_the_groups_alone() {
         format!("ulimit -l 64; ./copy run -p 99 {flags} cut -d ' ' -f 40,41 /proc/self/stat")
     };
     let as_user = |user: &str, group: &str| shell(user, group, &at_99(""));
-    // Without capabilities nobody's program gets it, so the file gives it below.
+    // Without file capabilities another user's program gets none, so the file provides them below.
     root("setcap -r ./copy").expect(0);
     let nobody = as_user("65533", "65533").expect(1);
     assert!(nobody.stderr.contains("fifo 99 is refused"), "{nobody:?}");
@@ -385,11 +386,11 @@ fn a_copy_with_capabilities_is_the_groups_alone() {
     if anybody.stderr.contains("is refused") {
         skip!("file capabilities give no real-time priority here: {anybody:?}");
     }
-    // With the library in a file in memory too: what is loaded into the program is found by its
-    // loader, which has none of the file's rights.
+    // Also with the library in a memory file: the program's loader finds it, although it
+    // has none of the file's capabilities.
     assert_eq!(anybody.expect(0).stdout.trim(), "99 1");
-    // The right to lock without a limit ends where the program begins, so it is no reason to
-    // begin.
+    // The capability to lock without a limit is lost when the program starts, so it does not justify
+    // starting.
     let lock = shell("65533", "65533", &at_99("--lock")).expect(1);
     assert!(lock.stderr.contains("up to 64 KB only"), "{lock:?}");
     for command in &of_file {
@@ -402,8 +403,8 @@ fn a_copy_with_capabilities_is_the_groups_alone() {
 }
 
 #[test]
-fn whoever_advises_capabilities_says_whom_they_serve() {
-    // Every page, and every line of the program that names setcap.
+fn every_advice_of_capabilities_names_the_group() {
+    // Every page, and every line of the code that names setcap.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut places = vec![root.join("README.md")];
     for folder in ["docs", "crates/punctual/src"] {

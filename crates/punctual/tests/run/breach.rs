@@ -1,5 +1,5 @@
-//! What a latency above the break value leaves, of a run and of a watch: the kernel's trace frozen
-//! and saved, the whole ring, and the user's command run.
+//! The result of a latency above the break value, in a run and in a watch: the kernel's trace is
+//! frozen and saved, the whole ring is kept, and the user's command is run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use crate::common::{Ended, Going, Place, has, is_root, program, read_json, skip,
 use serde_json::Value;
 
 const TRACING: &str = "/sys/kernel/tracing";
-/// In a mount namespace of its own, the instance `$0` is all the tracing that there is.
+/// In its own mount namespace, the instance `$0` replaces tracefs.
 const WITHIN: &str = "mount --bind \"$0\" /sys/kernel/tracing && exec \"$@\"";
 
-/// An instance of the kernel's tracing that traces switches: other tests may freeze the buffer that
-/// all share.
+/// A tracing instance that records switches: other tests may freeze the global
+/// buffer.
 struct Tracing(PathBuf);
 
 impl Tracing {
@@ -63,7 +63,7 @@ impl Drop for Tracing {
     }
 }
 
-/// A scene is late for every other one: they take turns, and share the instance's name.
+/// Scenes delay each other: they run in turns, and share the instance's name.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -72,7 +72,7 @@ fn turn() -> MutexGuard<'static, ()> {
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A thread of a known name runs on the probe's CPU and ends; a tenth of a second later a hog above
+/// A thread with a known name runs on the probe's CPU and ends; a tenth of a second later a hog above
 /// the probe takes the CPU for 40 ms.
 const SCENE: &str = "import os,time\n\
 os.sched_setaffinity(0,{0})\n\
@@ -92,7 +92,7 @@ fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
         Err(reason) => skip!("{reason}"),
     };
     let place = Place::new();
-    // No breach: nothing is frozen, nothing more is kept, nothing runs.
+    // No breach: the trace is not frozen, nothing more is kept, no command runs.
     let quiet = [
         "measure",
         "-a",
@@ -158,11 +158,11 @@ fn a_breach_leaves_the_trace_the_ring_and_runs_the_command() {
     kept(&place);
 }
 
-/// The kernel's buffer holds what happened, and takes nothing more.
+/// The kernel's buffer contains what happened, and records nothing more.
 fn frozen(place: &Place, record: &Value, woken: &str) {
     let trace = fs::read_to_string(place.path().join("run/breach-trace.txt")).expect("a trace");
     assert!(trace.starts_with("# tracer: ") && trace.contains("next_comm="));
-    // On a busy machine its beginning has made room by the time that it is frozen.
+    // On a busy machine its beginning may already be overwritten when it is frozen.
     let counts = trace.split_once("entries-written: ").expect("its counts").1;
     let counts = counts.split_whitespace().next().expect("two numbers");
     let (kept, written) = counts.split_once('/').expect("two numbers");
@@ -177,7 +177,7 @@ fn frozen(place: &Place, record: &Value, woken: &str) {
     );
 }
 
-/// The whole ring reaches further back than the windows of the bills.
+/// The whole ring covers more time than the windows of the bills.
 fn kept(place: &Place) {
     let holds = |name: &str, text: &str| {
         let bytes = fs::read(place.path().join("run").join(name)).expect(name);
@@ -190,7 +190,7 @@ fn kept(place: &Place) {
         holds("breach.pftrace", "known-before"),
         "what came long before"
     );
-    // The worst comes first; another late wake-up may have met that thread.
+    // The worst comes first; another late wake-up may include that thread.
     let windows = fs::read_to_string(place.path().join("run/windows.jsonl")).expect("windows");
     let breach = windows.lines().next().expect("the breach");
     assert!(!breach.contains("known-before"), "the scene is too short");
@@ -234,7 +234,7 @@ fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
     until("its name", || {
         fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "rt-sleeper")
     });
-    // No breach: nothing is frozen, nothing more is kept, nothing runs.
+    // No breach: the trace is not frozen, nothing more is kept, no command runs.
     let quiet = [
         "watch",
         &tid,
@@ -300,14 +300,14 @@ fn a_breach_of_a_watch_leaves_the_same_as_that_of_a_run() {
 }
 
 #[test]
-fn a_breach_ends_a_watch_of_the_system_and_says_who_was_late() {
+fn a_breach_ends_a_watch_of_the_system_and_names_the_late_thread() {
     if !is_root() || !has("python3") {
         skip!("python3 or root are missing");
     }
     let _turn = turn();
     let place = Place::new();
     let _sleeper = Running::python(&place, SLEEPER);
-    // Any wake-up takes longer.
+    // Any wake-up takes longer than that.
     let words = ["watch", "--system", "-D", "60", "-b", "1ns", "-o", "run"];
     let ended = place.start(&words).end_within(PATIENCE).expect(2);
     assert!(
@@ -324,7 +324,7 @@ fn a_breach_ends_a_watch_of_the_system_and_says_who_was_late() {
 }
 
 #[test]
-fn a_command_without_a_limit_is_wrong_usage_and_one_that_fails_is_told() {
+fn a_command_without_a_limit_is_wrong_usage_and_a_failing_one_is_reported() {
     let place = Place::new();
     let ended = place
         .run(&["measure", "-l", "1", "--on-breach", "true"])

@@ -1,4 +1,4 @@
-//! Culprits are named so that one finds them: by number, process, command line and group.
+//! Culprits are identified: by number, process, command line and group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,8 +12,8 @@ use punctual_report::explain::bill_section;
 use punctual_report::style::Style;
 use punctual_rt::sched::{Policy, set_current};
 
-/// Threads in the way: one that lives until the end of the run, in a group, and some that end
-/// as soon as they have been in the way.
+/// Threads in the way: one that runs until the end, in a group, and some that end
+/// immediately afterwards.
 #[test]
 fn a_thread_in_the_way_has_its_process_its_command_line_and_its_group() {
     let files = [("cpu.rt_runtime_us", "300000")];
@@ -28,7 +28,7 @@ fn a_thread_in_the_way_has_its_process_its_command_line_and_its_group() {
         std::fs::write(tasks, "0").expect("the group takes a thread");
         punctual_rt::affinity::set_current(&[cpu]).expect("a CPU");
         set_current(Policy::Fifo(90)).expect("root may");
-        // SAFETY: the call takes nothing and returns a number.
+        // SAFETY: gettid takes no argument and never fails.
         says.send(unsafe { libc::gettid() })
             .expect("somebody waits");
         while !ended.load(Ordering::Relaxed) {
@@ -118,7 +118,7 @@ fn a_thread_in_the_way_has_its_process_its_command_line_and_its_group() {
         let wanted = format!("PID {}, TID {tid}, SCHED_FIFO 90,", std::process::id());
         assert!(said.join(" ").contains(&wanted), "{said:?}");
     }
-    // Made again from the events, the bills still know them.
+    // Generated again from the events, the bills still have them.
     let again = place.run(&["explain", "--again", "--json", "run"]);
     let again: Explanation = serde_json::from_str(&again.stdout).expect("an explanation");
     let named = |bills: &[Bill]| -> usize {
@@ -129,7 +129,7 @@ fn a_thread_in_the_way_has_its_process_its_command_line_and_its_group() {
             .count()
     };
     assert!(named(&again.bills) >= named(bills), "{again:?}");
-    // Of one that is gone what the events say is known.
+    // For a thread that has ended, the events' information is present.
     for (_, by) in of("a-brief-one") {
         assert_eq!((by.policy.as_str(), by.priority), ("SCHED_FIFO", 91));
         assert!(by.tid != 0 && by.ended == by.pid.is_none(), "{by:?}");

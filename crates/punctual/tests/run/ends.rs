@@ -1,5 +1,5 @@
 //! However a run ends: what was measured is kept, what was started is gone, and
-//! the exit status tells.
+//! the exit status says how it ended.
 
 use crate::common;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::common::{
     Ended, Going, Place, counts, cpus, event_kinds, has, in_force, is_root, read_json, skip, until,
 };
 
-/// Verdict flags under which a valid run passes, whatever this machine does.
+/// Flags with which a valid run passes, whatever this machine does.
 const PASSING: [&str; 6] = ["--deadline", "1h", "--miss", "0.99", "-i", "10000"];
 
 fn arguments<'a>(flags: &[&'a str]) -> Vec<&'a str> {
@@ -34,7 +34,7 @@ fn by_verdict(ended: &Ended, record: &serde_json::Value) {
     assert_eq!(ended.code(), code, "{ended:#?}");
 }
 
-/// Waits until something was measured and saved: the record is saved at once, and every 5 s.
+/// Waits until figures were saved: the record is saved at once, and every 5 s.
 fn await_figures(run: &Path) {
     until("figures in the record", || {
         fs::read(run).is_ok_and(|text| {
@@ -87,7 +87,7 @@ fn signals_end_a_run_cleanly() {
     }
 }
 
-/// While the tracer is set up the probe threads wait for their start.
+/// While the tracer is being set up the probe threads wait for their start.
 #[test]
 fn a_signal_before_the_start_ends_it_and_nothing_is_left() {
     let place = Place::new();
@@ -102,7 +102,7 @@ fn a_signal_before_the_start_ends_it_and_nothing_is_left() {
         going.signal(libc::SIGINT);
         let ended = going.end();
         if place.path().join("run").exists() {
-            // Where nothing is traced the threads hardly wait.
+            // Without tracing the threads hardly wait.
             let record = read_json(&place.path().join("run/run.json"));
             assert_eq!(record["state"]["state"], "stopped");
             fs::remove_dir_all(place.path().join("run")).expect("the run goes");
@@ -172,7 +172,7 @@ fn kill_9_at_any_moment_leaves_a_record_that_is_read_and_no_load() {
         ]);
         command.arg("-o").arg(&run);
         let going = Going::start(command);
-        // Anywhere between the first instruction and well into the measurement.
+        // Any time from the first instruction to well into the measurement.
         sleep(Duration::from_millis(moment * moment * 12));
         going.signal(libc::SIGKILL);
         drop(going);
@@ -185,7 +185,7 @@ fn kill_9_at_any_moment_leaves_a_record_that_is_read_and_no_load() {
     assert!(seen >= 5, "only {seen} of 10 had begun");
 }
 
-/// Checks what a killed run left; whether there is a record.
+/// Checks what a killed run left; returns whether there is a record.
 fn readable(place: &Place, run: &Path) -> bool {
     let Ok(entries) = fs::read_dir(run) else {
         return false;
@@ -194,7 +194,7 @@ fn readable(place: &Place, run: &Path) -> bool {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     let strangers = names.iter().filter(|name| name.ends_with(".tmp")).count();
-    // The space that is kept for the next record, and the file that was being written.
+    // The space that is reserved for the next record, and the file that was being written.
     assert!(strangers <= 2, "{names:?}");
     if !names.iter().any(|name| name == "run.json") {
         return false;
@@ -208,7 +208,7 @@ fn readable(place: &Place, run: &Path) -> bool {
     true
 }
 
-/// Whatever there is of a run: each verb shows it or says in one line why it can't.
+/// Whatever a run left: each verb shows it or says in one line why it can't.
 fn every_verb_reads(place: &Place, run: &Path) {
     let run = run.to_str().unwrap();
     let formats = punctual_report::formats::Format::ALL.map(|format| format.to_string());
@@ -238,11 +238,11 @@ fn every_verb_reads(place: &Place, run: &Path) {
     let _ = fs::remove_dir_all(place.path().join("sum"));
 }
 
-/// A file written byte by byte: the load is not ready for many seconds.
+/// A file written byte by byte: the load takes many seconds to get ready.
 const SLOW_LOAD: &str = "files:readers=1:bytes=64M:block=1";
 
 #[test]
-fn signals_while_a_load_gets_going_end_it_at_once() {
+fn signals_during_the_setup_of_a_load_end_it_at_once() {
     for (signal, arguments) in [
         (libc::SIGINT, &["load", SLOW_LOAD][..]),
         (libc::SIGTERM, &["load", SLOW_LOAD]),
@@ -263,7 +263,7 @@ fn signals_while_a_load_gets_going_end_it_at_once() {
         let begun = Instant::now();
         going.signal(signal);
         let ended = going.end().expect(1);
-        // To write what was asked for takes much longer, wherever it is written.
+        // Writing the requested size takes much longer, on any file system.
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(10), "{arguments:?}: {took:?}");
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
@@ -274,7 +274,7 @@ fn signals_while_a_load_gets_going_end_it_at_once() {
 }
 
 #[test]
-fn what_was_saved_before_kill_9_stands() {
+fn records_saved_before_kill_9_remain_readable() {
     let place = Place::new();
     let going = place.start(&[
         "measure",
@@ -311,7 +311,7 @@ fn what_was_saved_before_kill_9_stands() {
 }
 
 #[test]
-fn a_full_disk_costs_the_record_and_is_told_beside_the_verdict() {
+fn a_full_disk_loses_the_record_and_is_reported_with_the_verdict() {
     if !is_root() || !has("unshare") {
         skip!("only root can mount a small file system");
     }
@@ -348,7 +348,7 @@ fn a_full_disk_costs_the_record_and_is_told_beside_the_verdict() {
     assert!(ended.stderr.contains("not saved"), "{ended:#?}");
     assert!(summary["verdict"]["outcome"].is_string());
     assert_eq!(summary["state"]["state"], "finished");
-    // What fitted stands, whole.
+    // What fitted is complete.
     let kept = read_json(&place.path().join("kept"));
     let told = ended.stderr.contains("run.json");
     assert!(told || kept["state"]["state"] == "finished", "{ended:#?}");
@@ -357,7 +357,7 @@ fn a_full_disk_costs_the_record_and_is_told_beside_the_verdict() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_nothing() {
+fn a_run_continues_when_its_reader_goes_away() {
     let place = Place::new();
     let mut command = place.command(common::program());
     command.args([
@@ -391,7 +391,7 @@ fn a_reader_that_goes_away_ends_nothing() {
 }
 
 #[test]
-fn standard_output_that_is_full_is_said() {
+fn a_full_standard_output_is_reported() {
     let place = Place::new();
     let full = || Stdio::from(fs::File::options().write(true).open("/dev/full").unwrap());
     let mut command = place.command(common::program());
@@ -399,7 +399,7 @@ fn standard_output_that_is_full_is_said() {
         .args(arguments(&["-D", "1", "-o", "run"]))
         .stdout(full());
     let ended = Going::start(command).end();
-    // The verdict stands in the record alone: that is no success.
+    // The verdict is only in the record: that is not a success.
     assert_eq!(ended.code(), 1, "{ended:#?}");
     assert!(
         ended.stderr.contains("standard output: No space left"),
@@ -426,7 +426,7 @@ fn standard_output_that_is_full_is_said() {
 }
 
 #[test]
-fn closed_descriptors_are_no_trouble() {
+fn closed_descriptors_cause_no_failure() {
     let place = Place::new();
     let mut command = place.command("sh");
     command
@@ -487,7 +487,7 @@ fn a_load_that_is_killed_makes_the_run_invalid() {
     victims.retain(|pid| *pid != own);
     assert!(!victims.is_empty());
     for pid in victims {
-        // SAFETY: kill takes two integers.
+        // SAFETY: kill takes two integers and no pointer.
         unsafe { libc::kill(pid as i32, libc::SIGKILL) };
     }
     let ended = going.end().expect(4);
@@ -548,7 +548,7 @@ fn a_cpu_taken_offline_during_the_run_makes_it_invalid() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_stands_in_the_record_and_moves_nothing() {
+fn a_clock_that_is_set_back_is_recorded_and_changes_no_figure() {
     if std::env::var_os("PUNCTUAL_TEST_CLOCK").is_none() {
         skip!(
             "it sets the wall clock of the whole machine back for a moment: \
@@ -563,7 +563,7 @@ fn a_clock_that_is_set_back_stands_in_the_record_and_moves_nothing() {
         // SAFETY: the timespec is valid and outlives the call.
         unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
         now.tv_sec += seconds;
-        // SAFETY: the time is a live local that the call only reads.
+        // SAFETY: `now` is a valid timespec that outlives the call.
         unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const now) == 0 }
     };
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! Runs that explain their late wake-ups: what stands in the record and beside it, what
-//! happens where the kernel doesn't allow it, and that nothing is left in the kernel.
+//! Runs that explain their late wake-ups: what is in the record and beside it, what
+//! happens if the kernel doesn't allow it, and that nothing is left in the kernel.
 
 use crate::common;
 use std::fs;
@@ -37,7 +37,7 @@ fn why_not(record: &Value) -> Option<String> {
 }
 
 #[test]
-fn late_wake_ups_are_explained_and_their_windows_kept() {
+fn late_wake_ups_are_explained_and_their_windows_are_kept() {
     let place = Place::new();
     place.run(RUN);
     let record = place.record();
@@ -59,7 +59,7 @@ fn late_wake_ups_are_explained_and_their_windows_kept() {
     );
     let cost = run.own_cost.tracer.expect("its cost");
     assert!(cost.events > samples, "{cost:?}");
-    // Of each wake-up the last stage at least is known, unless events were lost.
+    // At least the last stage of each wake-up is known, unless events were lost.
     let user = explanation.stages.last().expect("stages").times.count;
     assert!(user <= samples);
     if cost.lost == 0 {
@@ -81,7 +81,7 @@ fn late_wake_ups_are_explained_and_their_windows_kept() {
             .find(|kept| (kept.due_ns, kept.cpu) == (bill.due_ns, bill.cpu));
         let kept = kept.expect("its bill");
         bill.learn_threads(kept);
-        // Within one bill a thread may be looked up in some rows alone.
+        // Within one bill a thread may be identified in only some rows.
         let bare = |bill: &Bill| -> Vec<BillRow> {
             let mut rows = bill.rows.clone();
             for by in rows.iter_mut().flat_map(|row| &mut row.by) {
@@ -91,7 +91,7 @@ fn late_wake_ups_are_explained_and_their_windows_kept() {
         };
         assert_eq!(bare(kept), bare(&bill));
     }
-    // All other outliers can be opened too, but for those that are counted.
+    // All other outliers can be opened too, except those that are only counted.
     let kept = explanation.kept.expect("more outliers than bills");
     let with_bill = explanation.explained + explanation.unexplained;
     let bills = explanation.bills.len() as u64;
@@ -110,9 +110,10 @@ fn late_wake_ups_are_explained_and_their_windows_kept() {
     assert!(opened.stdout.starts_with(&format!("Bill {last}: ")));
 }
 
-/// A hog as one starts it by hand: its name is that of the program, not of what set it up.
+/// A hog as a user starts it by hand: it has the name of the program, not of the program that
+/// started it.
 #[test]
-fn a_program_that_others_set_up_is_named_itself() {
+fn a_program_started_by_others_has_its_own_name_in_the_bill() {
     if !is_root() || !has("chrt") || !has("taskset") {
         skip!("it takes root, chrt and taskset");
     }
@@ -134,7 +135,7 @@ fn a_program_that_others_set_up_is_named_itself() {
     while !going.is_over() {
         let mut hog = place.command("chrt");
         hog.args(["-f", "99", "taskset", "-c", &cpu]);
-        // Some 20 ms on most machines.
+        // About 20 ms on most machines.
         hog.args([
             "dd",
             "if=/dev/zero",
@@ -159,25 +160,25 @@ fn a_program_that_others_set_up_is_named_itself() {
     };
     let [hog, before] = [took("dd"), took("taskset") + took("chrt")];
     assert!(hog > 2_000_000, "dd {hog} ns: {bills:#?}");
-    // They take their time, too, until the last of them becomes the hog.
+    // They take time, too, until the last of them executes the hog.
     assert!(before < hog / 2, "dd {hog} ns, what set it up {before} ns");
 }
 
-/// Floods the loopback with datagrams that nobody receives, until told to end.
+/// Floods the loopback with datagrams that no one receives, until it is stopped.
 fn flood(over: &AtomicBool) {
     let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let to = receiver.local_addr().expect("its address");
     while !over.load(Ordering::Relaxed) {
         for _ in 0..64 {
-            // A full receiver's datagrams are dropped after their softirq.
+            // Datagrams for a full receiver are dropped after their softirq.
             let _ = sender.send_to(&[0; 64], to);
         }
     }
 }
 
-/// Each datagram is several events, beside two threads for each CPU that send them: their rings
-/// hold what comes until it is copied out, and what is copied lasts until it is looked at.
+/// Each datagram causes several events, and two threads on each CPU send them: the rings
+/// keep events until they are copied, and copies are kept until they are examined.
 #[test]
 fn a_flood_of_events_leaves_no_wake_up_blind() {
     let place = Place::new();
@@ -203,7 +204,7 @@ fn a_flood_of_events_leaves_no_wake_up_blind() {
     let run = place.run_of();
     let cost = run.own_cost.tracer.expect("its cost");
     assert!(cost.events > 100_000, "it is a flood: {cost:?}");
-    // A host that takes both CPUs for half a second may cost some.
+    // A host that takes both CPUs for half a second may cause some loss.
     assert!(cost.lost * 20 <= cost.events, "{cost:?}");
     if cost.lost > 0 {
         skip!("{} of {} events were overwritten", cost.lost, cost.events);
@@ -215,7 +216,7 @@ fn a_flood_of_events_leaves_no_wake_up_blind() {
 }
 
 #[test]
-fn a_run_that_was_asked_not_to_leaves_the_kernel_alone() {
+fn a_run_without_explanations_loads_nothing_into_the_kernel() {
     let place = Place::new();
     place.run(&[RUN, &["--no-explain"]].concat());
     let run = place.run_of();
@@ -226,7 +227,7 @@ fn a_run_that_was_asked_not_to_leaves_the_kernel_alone() {
 }
 
 #[test]
-fn without_the_privilege_the_run_goes_on_and_says_what_is_missing() {
+fn without_the_privilege_the_run_continues_and_says_what_is_missing() {
     if !is_root() || !has("setpriv") {
         skip!("it takes root and setpriv to give privileges up");
     }
@@ -245,7 +246,7 @@ fn without_the_privilege_the_run_goes_on_and_says_what_is_missing() {
     assert_eq!(why.lines().count(), 1);
 }
 
-/// Programs in the kernel that a process holds, by number.
+/// BPF programs that a process holds, by number.
 fn programs_of(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir(format!("/proc/{pid}/fdinfo"));
     entries
@@ -266,7 +267,7 @@ fn programs_of(pid: u32) -> Vec<u32> {
 fn is_there(program: u32) -> bool {
     const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
     let mut arguments = [program, 0, 0];
-    // SAFETY: the kernel reads three words that are there.
+    // SAFETY: the kernel reads three words, which are initialised and outlive the call.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -276,21 +277,21 @@ fn is_there(program: u32) -> bool {
         )
     };
     if fd >= 0 {
-        // SAFETY: the descriptor is ours, and nobody else knows it.
+        // SAFETY: the descriptor is new and has no other owner.
         unsafe { libc::close(fd as i32) };
     }
     fd >= 0
 }
 
 #[test]
-fn after_kill_nothing_is_left_in_the_kernel_and_runs_side_by_side_don_t_meet() {
+fn a_kill_leaves_nothing_in_the_kernel_and_simultaneous_runs_do_not_interfere() {
     let place = Place::new();
     let forever = ["measure", "-q", "--best-effort", "-i", "10ms"];
     let mut killed = place.start(&[&forever[..], &["-o", "killed"]].concat());
     let mut other = place.start(&[&forever[..], &["-D", "4", "-o", "other"]].concat());
     killed.await_probes(cpus().len());
     other.await_probes(cpus().len());
-    // A record is saved some seconds after the beginning; what stops tracing stands in it.
+    // A record is saved some seconds after the beginning; it says what prevents tracing.
     let saved = |name: &str| read_json(&place.path().join(name).join("run.json"));
     until("both trace or say why not", || {
         (programs_of(killed.pid()).len() > 20 && programs_of(other.pid()).len() > 20)

@@ -1,5 +1,5 @@
-//! `measure noise` and `measure hardware`: whole runs. Nothing is said of how long gaps are
-//! here; what must add up, does.
+//! `measure noise` and `measure hardware`: complete runs. The lengths of gaps here
+//! are not checked; sums are.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ fn last_cpu() -> usize {
     *cpus().last().expect("a CPU")
 }
 
-/// What must hold of every run of gaps; its gaps.
+/// Properties of every run of gaps; returns its gaps.
 fn sound(run: &Run) -> &Gaps {
     let gaps = run.gaps.as_ref().expect("gaps");
     assert_eq!(gaps.threads.len(), run.threads.len());
@@ -42,7 +42,7 @@ fn sound(run: &Run) -> &Gaps {
     gaps
 }
 
-/// One at a time: a thread that polls, and one that is put in its way, want a CPU to themselves.
+/// One at a time: a polling thread, and one that is put in its way, need a CPU for themselves.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -81,7 +81,7 @@ fn share_watched_gaps_and_the_rest_add_up_at_any_duty() {
 }
 
 #[test]
-fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
+fn a_thread_in_the_way_is_listed_by_name_as_often_as_it_ran() {
     let _alone = alone();
     if !is_root() {
         skip!("needs a real-time priority above the probe's");
@@ -131,7 +131,7 @@ fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
     {
         skip!("no real-time priority");
     }
-    // Watched without a break, from the first reading on.
+    // Watched without a pause, from the first reading on.
     let thread = &gaps.threads[0];
     let end_ns = start_ns + thread.span_ns;
     let first_ns = start_ns + thread.unwatched_ns;
@@ -139,8 +139,8 @@ fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
     let came = stints.iter().filter(inside).count() as u64;
     assert!(came > 20, "{came}");
     let ranking = &explanation.ranking;
-    // Both leave the processor nothing: the kernel may throttle them for some 50 ms, a single
-    // gap that swallows the stints within it.
+    // Both leave no CPU time: the kernel may throttle them for some 50 ms, a single
+    // gap that hides the delays within it.
     let throttled = ranking
         .iter()
         .filter(|ranked| matches!(ranked.cause, Cause::Throttled { .. }))
@@ -165,7 +165,7 @@ fn a_thread_in_the_way_stands_there_by_its_name_as_often_as_it_came() {
 }
 
 #[test]
-fn the_kernels_own_gaps_are_not_the_hardwares() {
+fn gaps_of_the_kernel_do_not_count_as_the_hardwares() {
     let _alone = alone();
     let place = Place::new();
     let cpu = last_cpu().to_string();
@@ -180,7 +180,7 @@ fn the_kernels_own_gaps_are_not_the_hardwares() {
         skip!("nothing is traced here: {:?}", run.events);
     };
     assert!(gaps.sifted);
-    // The tick alone comes a hundred times a second.
+    // The tick alone runs a hundred times a second.
     assert!(gaps.threads[0].set_aside > 50, "{gaps:?}");
     for ranked in &explanation.ranking {
         let platform = matches!(
@@ -192,7 +192,7 @@ fn the_kernels_own_gaps_are_not_the_hardwares() {
 }
 
 #[test]
-fn a_limit_makes_a_verdict_and_no_gap_at_all_is_a_pass() {
+fn a_limit_gives_a_verdict_and_a_run_without_a_gap_passes() {
     let _alone = alone();
     let cpu = last_cpu().to_string();
     let flags = ["-D", "1", "--best-effort", "--policy", "other", "-a", &cpu];
@@ -214,7 +214,7 @@ fn a_limit_makes_a_verdict_and_no_gap_at_all_is_a_pass() {
         let rest = ended.stdout.replace("cpu_dma_latency", "");
         assert!(!rest.contains(words), "{words}: {}", ended.stdout);
     }
-    // Ours read it back, and hand it on.
+    // Our reader reads it, and exports it.
     for arguments in [
         &["report", "short"][..],
         &["compare", "short", "hour"],
@@ -240,7 +240,7 @@ fn a_limit_makes_a_verdict_and_no_gap_at_all_is_a_pass() {
 }
 
 #[test]
-fn ctrl_c_and_the_break_value_end_it_and_all_is_kept() {
+fn ctrl_c_and_the_break_value_end_a_run_and_everything_is_kept() {
     let _alone = alone();
     let cpu = last_cpu().to_string();
     let place = Place::new();
@@ -270,7 +270,7 @@ fn ctrl_c_and_the_break_value_end_it_and_all_is_kept() {
 }
 
 #[test]
-fn what_has_no_meaning_for_gaps_is_refused_in_a_line() {
+fn flags_without_a_meaning_for_gaps_are_refused_in_one_line() {
     let _alone = alone();
     let place = Place::new();
     for (flags, words) in [

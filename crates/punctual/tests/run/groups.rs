@@ -1,5 +1,5 @@
-//! Throttling by control groups stands in the bills under the group's name, and what is advised
-//! lifts it.
+//! Bills name the control group that throttled a probe, and the advice
+//! lifts the limit.
 
 use crate::common;
 use std::fs;
@@ -13,18 +13,18 @@ use crate::common::{Going, Place, cpus, has, is_root, skip};
 use punctual_record::explanation::Cause;
 use punctual_rt::sched::{Policy, set_current};
 
-/// One at a time: what one group may run another can't.
+/// One at a time: runtime that one group has is not available for another.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A probe of no priority in a group with a quota that another thread of the group uses up: the
-/// group stands in the bills, with as much as the kernel counted and no more, and what is advised
-/// for it is a file that is there.
+/// A probe of ordinary priority in a group with a quota that another thread of the group uses up: the
+/// group is in the bills, with as much time as the kernel counted and no more, and the advice names
+/// a file that exists.
 #[test]
-fn a_quota_stands_in_the_bills_as_its_groups() {
+fn bills_name_the_group_whose_quota_was_used_up() {
     let _alone = alone();
     let files = [("cpu.cfs_quota_us", "20000")];
     let group = is_root().then(|| Group::with("bills", &files)).flatten();
@@ -75,7 +75,7 @@ fn a_quota_stands_in_the_bills_as_its_groups() {
         its.count >= 2 && its.total_ns <= counted.ns,
         "{its:?} {counted:?}"
     );
-    // It is not the idle CPU's: that of bills which show nothing else.
+    // It is not billed to the idle CPU, by bills which show no other cause.
     for ranked in &explanation.ranking {
         let idle = match &ranked.cause {
             Cause::Throttled { task } => task.is_empty(),
@@ -87,7 +87,7 @@ fn a_quota_stands_in_the_bills_as_its_groups() {
     let advice = punctual_report::explain::mend(&its.cause, &run).expect("an advice");
     let file = format!("echo -1 > {directory}/cpu.cfs_quota_us");
     assert!(advice.contains(&file), "{advice}");
-    // As it is advised, so it is done: the limit is gone.
+    // Executing the advice removes the limit.
     let done = std::process::Command::new("sh")
         .args(["-c", &file])
         .status();
@@ -98,7 +98,7 @@ fn a_quota_stands_in_the_bills_as_its_groups() {
 
 /// A thread of the probe's real-time group uses up the group's budget now and then.
 #[test]
-fn a_real_time_budget_stands_in_the_bills_as_its_groups() {
+fn bills_name_the_group_whose_real_time_budget_was_used_up() {
     let _alone = alone();
     let files = [("cpu.rt_runtime_us", "100000")];
     let Some(group) = is_root().then(|| Group::with("budget", &files)).flatten() else {

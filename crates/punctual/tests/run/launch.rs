@@ -36,7 +36,7 @@ fn small(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// What a C program does with threads; its parts are named by an argument.
+/// A C program that uses threads; an argument selects its part.
 fn threads() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -51,7 +51,7 @@ fn exits_with_3(name: &str, flags: &[&str]) -> PathBuf {
     compiled("gcc", &source, name, flags)
 }
 
-/// `punctual run FLAGS -- COMMAND`, a minute at most.
+/// `punctual run FLAGS -- COMMAND`, for at most a minute.
 fn run(flags: &[&str], command: &[&str]) -> Output {
     Command::new("timeout")
         .args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_punctual"), "run"])
@@ -99,7 +99,7 @@ fn refused(flags: &[&str], command: &[&str], status: i32, words: &str) {
 }
 
 fn is_root() -> bool {
-    // SAFETY: geteuid has no precondition.
+    // SAFETY: geteuid takes no argument and never fails.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -132,7 +132,7 @@ fn a_thread_that_touches_200_kb_takes_no_page_fault() {
 }
 
 #[test]
-fn programs_do_with_threads_what_they_always_did() {
+fn programs_use_threads_as_without_the_library() {
     for stack in ["none", "wrap", "pool"] {
         for part in ["sizes", "detach", "cancel", "storm", "c11", "attributes"] {
             succeeds(&["--stack", stack], &[text(threads()), part]);
@@ -141,7 +141,7 @@ fn programs_do_with_threads_what_they_always_did() {
 }
 
 #[test]
-fn stacks_are_used_again_and_detached_ones_too() {
+fn stacks_are_reused_also_those_of_detached_threads() {
     let (_, told) = succeeds(&["-v"], &[text(threads()), "detach"]);
     let numbers = faults(&told.replace(['(', ',', ':'], " "));
     let (threads, made) = (numbers[1], numbers[2]);
@@ -150,7 +150,7 @@ fn stacks_are_used_again_and_detached_ones_too() {
 }
 
 #[test]
-fn wishes_above_the_largest_class_keep_their_own_stack() {
+fn threads_that_request_more_than_the_largest_class_keep_their_own_stack() {
     let (said, told) = succeeds(&["-v"], &[text(threads()), "sizes"]);
     assert!(said.contains("size 67108864 faults 0"), "{said}");
     assert!(said.contains("default size 2097152"), "{said}");
@@ -161,7 +161,7 @@ fn wishes_above_the_largest_class_keep_their_own_stack() {
 fn an_overflow_ends_at_the_guard() {
     for stack in ["wrap", "pool"] {
         let output = run(&["--stack", stack], &[text(threads()), "overflow"]);
-        // timeout tells of a signal as shells do, or ends by it itself.
+        // timeout reports a signal as shells do, or ends by it itself.
         let ended = output
             .status
             .signal()
@@ -202,7 +202,7 @@ fn rust_threads_find_their_guard() {
 }
 
 #[test]
-fn interpreters_and_their_children() {
+fn interpreters_and_their_children_run_on_pooled_stacks() {
     let script = "import threading, subprocess
 all = [threading.Thread(target=lambda: sum(range(1000))) for _ in range(20)]
 [one.start() for one in all]
@@ -223,7 +223,7 @@ assert child.stdout == b'child\\n' and child.stderr == b'', child";
 }
 
 #[test]
-fn java() {
+fn java_runs_on_pooled_stacks() {
     if Command::new("java").arg("-version").output().is_err() {
         println!("SKIPPED: no java");
         return;
@@ -252,7 +252,7 @@ fn java() {
 }
 
 #[test]
-fn what_nothing_can_be_loaded_into_is_refused() {
+fn a_program_that_cannot_be_preloaded_is_refused() {
     let fixed = exits_with_3("static", &["-static"]);
     refused(&[], &[text(&fixed)], 126, "linked statically");
     refused(
@@ -276,13 +276,13 @@ fn what_nothing_can_be_loaded_into_is_refused() {
     assert_eq!(run(&[], &[text(&set_uid)]).status.code(), Some(3));
     fs::set_permissions(&set_uid, fs::Permissions::from_mode(0o4755)).expect("set-uid");
     refused(&[], &[text(&set_uid)], 126, "set-uid");
-    // By hand, as cp keeps the bits of no one.
+    // Set by hand, because cp drops the bits.
     fs::set_permissions(&set_uid, fs::Permissions::from_mode(0o2755)).expect("set-gid");
     refused(&[], &[text(&set_uid)], 126, "set-gid");
 }
 
 #[test]
-fn programs_that_are_not_there() {
+fn missing_programs_have_the_shells_exit_status() {
     refused(&[], &["no-such-program"], 127, "no such program in PATH");
     refused(&[], &["./no-such-program"], 127, "no such program");
     refused(&[], &["/etc/passwd"], 126, "not executable");
@@ -296,7 +296,7 @@ fn programs_that_are_not_there() {
 }
 
 #[test]
-fn a_library_that_cannot_be_loaded_is_no_silent_loss() {
+fn a_library_that_cannot_be_loaded_is_reported() {
     let run = |library: &str| {
         Command::new(env!("CARGO_BIN_EXE_punctual"))
             .args(["run", "/bin/true"])
@@ -339,14 +339,14 @@ fn policy_place_and_lock_are_in_force() {
 }
 
 #[test]
-fn a_user_without_rights_is_told_what_to_mend() {
+fn a_user_without_rights_gets_a_fix() {
     if !is_root() {
         println!("SKIPPED: root can become another user, others can't");
         return;
     }
-    // Where everybody may read it: the build's folder may be closed to others.
+    // In a place that every user may read: the build's folder may be closed to other users.
     let tool = std::env::temp_dir().join(format!("punctual-run-{}", std::process::id()));
-    // By another process: what is open for writing here, others can't run.
+    // By another process: a file that is open for writing here can't be executed by others.
     let copied = Command::new("cp")
         .arg(env!("CARGO_BIN_EXE_punctual"))
         .arg(&tool)
@@ -380,9 +380,9 @@ fn a_user_without_rights_is_told_what_to_mend() {
     assert!(plain.status.success(), "{}", errors(&plain));
 }
 
-/// Root's capabilities in a user namespace are not those that lock memory.
+/// Root's capabilities in a user namespace do not allow locking memory.
 #[test]
-fn root_of_a_user_namespace_is_told_that_it_cannot_lock() {
+fn root_of_a_user_namespace_cannot_lock_and_learns_why() {
     let output = Command::new("sh")
         .args(["-c", "ulimit -l 64; exec unshare -r \"$@\"", "sh"])
         .args([env!("CARGO_BIN_EXE_punctual"), "run", "--lock", "true"])
@@ -410,17 +410,17 @@ fn stacks() -> &'static Path {
     })
 }
 
-/// Runs a part of it, and asks for what is said and the signal that it ended by.
+/// Runs a part of it, and returns its output and the signal that ended it.
 fn debugged(flag: &str, part: &str) -> (Option<i32>, String) {
     let output = run(&[flag], &[text(stacks()), part]);
     let code = output.status.code();
     let by = output.status.signal();
-    // timeout tells of a signal as shells do, or ends by it itself.
+    // timeout reports a signal as shells do, or ends by it itself.
     let by = by.or(code.filter(|code| *code > 128).map(|code| code - 128));
     (by, errors(&output))
 }
 
-/// The function that the first frame of a trace names.
+/// The function in the first frame of a trace.
 fn first_of<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
     let head = format!("  {kind} by thread ");
     let mut lines = text.lines().skip_while(|line| !line.starts_with(&head));
@@ -429,7 +429,7 @@ fn first_of<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn stack_debug_finds_what_a_program_does_with_stacks_of_threads_that_have_ended() {
+fn stack_debug_finds_uses_of_stacks_of_ended_threads() {
     for part in ["joined", "detached"] {
         assert_eq!(
             debugged("--stack-debug", part),
@@ -477,7 +477,7 @@ fn stack_debug_finds_what_a_program_does_with_stacks_of_threads_that_have_ended(
 }
 
 #[test]
-fn threads_do_what_they_always_did_while_their_stacks_are_watched() {
+fn threads_work_as_before_while_their_stacks_are_watched() {
     for part in ["sizes", "detach", "cancel", "storm", "c11", "attributes"] {
         let (_, said) = succeeds(&["--stack-debug"], &[text(threads()), part]);
         assert_eq!(said, "", "{part}");
@@ -485,7 +485,7 @@ fn threads_do_what_they_always_did_while_their_stacks_are_watched() {
 }
 
 #[test]
-fn wrong_usage() {
+fn wrong_usage_is_refused_in_one_line() {
     refused(&["-p", "100"], &["true"], 64, "1 to 99");
     refused(&["--stack-size", "4M"], &["true"], 64, "32K to 2M");
     refused(&["--stack", "heap"], &["true"], 64, "pool");
@@ -504,7 +504,7 @@ fn wrong_usage() {
 }
 
 #[test]
-fn signals_and_the_process_are_the_programs() {
+fn signals_and_the_process_id_belong_to_the_program() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(["run", "sleep", "60"])
         .process_group(0)

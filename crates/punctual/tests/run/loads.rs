@@ -1,5 +1,5 @@
-//! A load that stops working: seen, told, and no valid run; and loads that do little but
-//! work.
+//! A load that stops working is noticed and reported, and the run is not valid; and loads that do
+//! little still count as working.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Ended, Going, Place, skip, until};
 use serde_json::Value;
 
-/// Words of a run that nothing but its load can make invalid or fail.
+/// Flags of a run that only its load can make invalid or fail.
 const WORDS: &[&str] = &[
     "qualify",
     "-t",
@@ -42,7 +42,7 @@ fn flat(ended: &Ended) -> String {
 }
 
 #[test]
-fn a_command_that_works_for_a_moment_and_then_sleeps_is_no_load() {
+fn a_command_that_soon_sleeps_makes_the_run_invalid() {
     let place = Place::new();
     let load = "timeout 0.5 yes >/dev/null; sleep 100";
     let ended = place.run(&words("6", &[load])).expect(4);
@@ -66,7 +66,7 @@ fn a_command_that_works_for_a_moment_and_then_sleeps_is_no_load() {
 }
 
 #[test]
-fn a_command_that_is_not_to_be_checked_is_not() {
+fn a_command_is_not_checked_on_request() {
     let place = Place::new();
     let load = "timeout 0.2 yes >/dev/null; sleep 100";
     let ended = place
@@ -81,7 +81,7 @@ fn a_command_that_is_not_to_be_checked_is_not() {
 }
 
 #[test]
-fn a_command_that_does_little_works() {
+fn a_command_that_does_little_counts_as_working() {
     let place = Place::new();
     let load = "while :; do sleep 0.02; done";
     place.run(&words("6", &[load])).expect(0);
@@ -91,7 +91,7 @@ fn a_command_that_does_little_works() {
 }
 
 #[test]
-fn how_much_a_command_must_do_can_be_said() {
+fn the_required_work_of_a_command_can_be_set() {
     let place = Place::new();
     let load = "while :; do sleep 0.02; done";
     let ended = place
@@ -111,7 +111,7 @@ fn how_much_a_command_must_do_can_be_said() {
     );
 }
 
-/// The processes below one, but for those that the kernel names so.
+/// The descendants of a process, from the lists of children in `/proc`.
 fn below(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
@@ -130,17 +130,17 @@ fn below(pid: u32) -> Vec<u32> {
 
 fn send(pids: &[u32], signal: i32) {
     for &pid in pids {
-        // SAFETY: kill takes two integers; these are processes of our own run.
+        // SAFETY: kill takes two integers; the processes belong to our own run.
         unsafe { libc::kill(pid as i32, signal) };
     }
 }
 
-/// Stops what is below a run for a part of it.
+/// Stops the descendants of a run for a part of it.
 fn stopped(place: &Place, load: &str) -> Ended {
     stopped_some(place, load, |pids| pids)
 }
 
-/// Stops those that are chosen.
+/// Stops the chosen ones.
 fn stopped_some(place: &Place, load: &str, choose: fn(Vec<u32>) -> Vec<u32>) -> Ended {
     let mut run: Going = place.start(&words("10", &[load]));
     run.await_probes(1);
@@ -160,7 +160,7 @@ fn stopped_some(place: &Place, load: &str, choose: fn(Vec<u32>) -> Vec<u32>) -> 
 }
 
 #[test]
-fn a_load_whose_processes_are_stopped_for_a_while_is_seen() {
+fn a_load_whose_processes_are_stopped_for_a_while_is_noticed() {
     for load in ["cpu", "yes >/dev/null", "exit:bytes=64M"] {
         let place = Place::new();
         let ended = stopped(&place, load).expect(4);
@@ -177,7 +177,7 @@ fn a_load_whose_processes_are_stopped_for_a_while_is_seen() {
     }
 }
 
-/// Those that work have no processes below them.
+/// Workers have no child processes.
 fn first_worker(pids: Vec<u32>) -> Vec<u32> {
     let leaf = |pid: &u32| below(*pid).is_empty();
     let worker = pids.into_iter().find(leaf);
@@ -185,7 +185,7 @@ fn first_worker(pids: Vec<u32>) -> Vec<u32> {
 }
 
 #[test]
-fn one_of_several_workers_that_is_stopped_is_seen() {
+fn one_stopped_worker_of_several_is_noticed() {
     for (load, said) in [
         ("cpu:workers=2", "1 of 2 processes of the load cpu"),
         (
@@ -212,8 +212,8 @@ fn one_of_several_workers_that_is_stopped_is_seen() {
 }
 
 #[test]
-fn work_that_is_seldom_counted_is_work() {
-    // One unit takes longer than a second on any machine that is busy.
+fn work_that_is_rarely_counted_still_counts() {
+    // One unit takes longer than a second on any busy machine.
     let available = punctual_load::memory::available() >> 20;
     if available < 2048 {
         skip!("{available} MiB of memory are available, and it takes 2 GiB");
@@ -228,7 +228,7 @@ fn work_that_is_seldom_counted_is_work() {
 }
 
 #[test]
-fn timers_that_expire_every_few_seconds_work() {
+fn timers_that_expire_every_few_seconds_count_as_working() {
     let place = Place::new();
     let timers = "timers:workers=1:timers=1:sleepers=0:period_us=2500000";
     place.run(&words("8", &[timers])).expect(0);

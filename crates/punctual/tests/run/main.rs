@@ -1,4 +1,4 @@
-//! Runs as users make them: how they are measured, disturbed, attacked, explained, ended and judged.
+//! Runs as users start them: how they are measured, disturbed, attacked, explained, ended and judged.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(
     clippy::print_stderr,

@@ -1,5 +1,5 @@
-//! Where a run takes place: an affinity that it was started with, CPUs that are named, and
-//! cpusets. Isolated CPUs are in `lab/inside.rs`: they take a kernel of their own.
+//! Where a run takes place: the affinity that it was started with, named CPUs, and
+//! cpusets. Isolated CPUs are in `lab/inside.rs`: they need a kernel of their own.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ fn measure(place: &Place, before: impl FnOnce(&mut Command), words: &[&str]) -> 
     Going::start(command).end()
 }
 
-/// The record, and what was said without its lines' ends.
+/// The record, and the messages as one line.
 fn told(place: &Place, ended: &Ended) -> (Run, String) {
     let said = ended
         .stdout
@@ -28,7 +28,7 @@ fn told(place: &Place, ended: &Ended) -> (Run, String) {
     (place.run_of(), said)
 }
 
-/// Has a command begin on one CPU, as taskset does.
+/// Starts a command on one CPU, as taskset does.
 fn pinned(cpu: usize) -> impl FnOnce(&mut Command) {
     move |command| {
         let pin = move || punctual_rt::affinity::set_current(&[cpu]);
@@ -56,7 +56,7 @@ fn a_named_cpu_wins_over_the_affinity_at_start() {
         (&[first][..], Some(first))
     );
     assert!(found.reachable.contains(&second));
-    // The load stays where the user put all of it.
+    // The load stays within the affinity that the user gave everything.
     assert_eq!(found.load, [first]);
     assert_eq!(run.loads[0].parameters["cpus"], first.to_string());
     let words = format!(
@@ -76,7 +76,7 @@ fn a_named_cpu_wins_over_the_affinity_at_start() {
 }
 
 #[test]
-fn without_a_list_the_affinity_at_start_is_probed_and_said() {
+fn without_a_list_the_initial_affinity_is_probed_and_reported() {
     let [first, second, ..] = cpus()[..] else {
         skip!("one CPU only");
     };
@@ -93,7 +93,7 @@ fn without_a_list_the_affinity_at_start_is_probed_and_said() {
 }
 
 #[test]
-fn all_means_all_that_can_be_reached() {
+fn all_means_every_cpu_that_can_be_reached() {
     let all = cpus();
     let place = Place::new();
     measure(&place, pinned(all[0]), &["-a", "all"]).expect(0);
@@ -101,7 +101,7 @@ fn all_means_all_that_can_be_reached() {
 }
 
 #[test]
-fn a_load_alone_stays_in_the_affinity_at_start_and_can_be_named_out_of_it() {
+fn a_load_alone_stays_in_the_initial_affinity_unless_cpus_are_named() {
     let [first, second, ..] = cpus()[..] else {
         skip!("one CPU only");
     };
@@ -121,7 +121,7 @@ fn a_load_alone_stays_in_the_affinity_at_start_and_can_be_named_out_of_it() {
 
 /// A program that may not change its affinity.
 #[test]
-fn where_the_affinity_may_not_be_changed_that_is_said() {
+fn an_affinity_that_cannot_be_changed_is_reported() {
     let [first, second, ..] = cpus()[..] else {
         skip!("one CPU only");
     };
@@ -129,7 +129,7 @@ fn where_the_affinity_may_not_be_changed_that_is_said() {
     let words = ["-a", &second.to_string()];
     let forbid = |command: &mut Command| {
         pinned(first)(command);
-        // SAFETY: between fork and exec; two system calls on data that live on the stack.
+        // SAFETY: between fork and exec; two system calls on data on the closure's stack.
         unsafe { command.pre_exec(forbid_set_affinity) };
     };
     let ended = measure(&place, forbid, &words).expect(64);
@@ -162,7 +162,7 @@ fn forbid_set_affinity() -> std::io::Result<()> {
     };
     // SAFETY: prctl takes integers here.
     let bound = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    // SAFETY: the program and its steps live until the call has ended.
+    // SAFETY: the filter and its instructions outlive the call.
     let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
     if bound == 0 && set == 0 {
         return Ok(());
@@ -170,7 +170,7 @@ fn forbid_set_affinity() -> std::io::Result<()> {
     Err(std::io::Error::last_os_error())
 }
 
-/// A cpuset of version 1 with one CPU; gone when dropped.
+/// A cpuset of version 1 with one CPU; removed when dropped.
 struct Cpuset(PathBuf);
 
 impl Cpuset {

@@ -1,4 +1,4 @@
-//! A user who may not have what a run requests is told so at once, with a fix that works.
+//! A user who lacks rights that a run requests is told so at once, with a fix that works.
 
 use crate::common;
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::Command;
 
 use crate::common::{Ended, Going, Place, has, in_force, is_root, skip};
 
-/// The user that the runs here are made as.
+/// The user id of these runs.
 const NOBODY: &str = "65534";
 
-/// A place with a copy of the program, for the build's directory may be closed to others.
+/// A place with a copy of the program, because the build's directory may be closed to other users.
 fn place() -> Option<Place> {
     if !is_root()
         || !["setpriv", "unshare", "prlimit"]
@@ -26,7 +26,7 @@ fn place() -> Option<Place> {
     Some(place)
 }
 
-/// The words that run the program as an ordinary user with ordinary limits.
+/// The command that runs the program as an ordinary user with ordinary limits.
 fn as_user(place: &Place, arguments: &[&str]) -> Vec<String> {
     let program = place.path().join("bin/punctual");
     let user = format!("--reuid={NOBODY}");
@@ -47,22 +47,22 @@ fn run(place: &Place, arguments: &[&str]) -> Ended {
     Going::start(command).end()
 }
 
-/// The commands between backquotes of the lines that advise.
+/// The commands in backquotes on the lines with advice.
 fn advised(text: &str) -> Vec<String> {
     let fixes = text.lines().filter(|line| line.contains("fix: "));
     let spans = fixes.flat_map(|line| line.split('`').skip(1).step_by(2));
     spans.map(str::to_owned).collect()
 }
 
-/// Runs shell lines where /etc and /dev are not the machine's: `sudo` is at hand, so is the user
-/// who is advised, and what they write there stays in `place`. None where such a place can't be
-/// had.
+/// Runs shell lines with private /etc and /dev: `sudo` exists, and so does the user
+/// who gets the advice, and what they write there stays in `place`. `None` if this is not
+/// possible.
 fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
     let tools = place.path().join("tools");
     fs::create_dir_all(&tools).unwrap();
     for (name, text) in [
         ("sudo", "#!/bin/sh\nexec \"$@\"\n".to_owned()),
-        // The user who is advised, though root does it.
+        // The user who gets the advice, although root executes it.
         (
             "id",
             format!("#!/bin/sh\ncase $1 in -un) echo probeuser;; -gn) echo '{NOBODY}';; esac\n"),
@@ -72,7 +72,7 @@ fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
         fs::set_permissions(tools.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
     fs::create_dir_all(place.path().join("limits.d")).unwrap();
-    // The whole of /etc is a copy: groupadd and usermod replace files in it by new ones, and
+    // The whole of /etc is a copy: groupadd and usermod replace its files, and
     // lock it. The copy is made again for each world.
     let world = "set -e\n\
         rm -rf \"$PLACE/etc\"; cp -a /etc \"$PLACE/etc\"\n\
@@ -97,11 +97,11 @@ fn in_a_world_of_its_own(place: &Place, lines: &str) -> Option<Ended> {
 }
 
 #[test]
-fn a_run_that_would_be_invalid_is_not_made() {
+fn a_run_that_would_be_invalid_is_not_started() {
     let Some(place) = place() else {
         skip!("only root can become another user, with setpriv");
     };
-    // Without a word of it, this would be a minute of measuring under load.
+    // Without a prior check, this would measure for a minute under load.
     let ended = run(&place, &["qualify"]).expect(4);
     assert_eq!(ended.stdout, "");
     let lines: Vec<&str> = ended.stderr.lines().collect();
@@ -125,7 +125,7 @@ fn a_run_that_would_be_invalid_is_not_made() {
     );
     assert_eq!(place.entries(), ["bin"], "something is left behind");
     place.await_silence();
-    // The same for every way of measuring, and in no other place than standard error.
+    // The same for every measuring verb, and only on standard error.
     for arguments in [
         &["measure", "-l", "5", "-q"][..],
         &["measure", "-l", "5", "--json"],
@@ -144,7 +144,7 @@ fn a_run_that_would_be_invalid_is_not_made() {
 }
 
 #[test]
-fn what_nobody_requested_is_no_reason_to_refuse() {
+fn only_explicitly_requested_conditions_are_a_reason_to_refuse() {
     let Some(place) = place() else {
         skip!("only root can become another user, with setpriv");
     };
@@ -153,7 +153,7 @@ fn what_nobody_requested_is_no_reason_to_refuse() {
     assert!(!ended.stderr.contains("INVALID"), "{}", ended.stderr);
     let record = common::read_json(&place.path().join("run/run.json"));
     assert!(!in_force(&record, "priority"));
-    // One fix stands there for all, once.
+    // One fix for all of them, printed once.
     let shown = ended
         .stdout
         .split_whitespace()
@@ -164,7 +164,7 @@ fn what_nobody_requested_is_no_reason_to_refuse() {
 }
 
 #[test]
-fn in_a_user_namespace_it_is_told_as_well() {
+fn in_a_user_namespace_missing_rights_are_reported_as_well() {
     let Some(place) = place() else {
         skip!("only root can become another user, with setpriv");
     };
@@ -202,10 +202,10 @@ fn the_advised_capabilities_make_the_run_valid() {
         .find(|it| it.contains("setcap"))
         .expect("setcap is advised");
     let measure = ["measure", "-l", "50", "-q", "-o", "run"];
-    // As after logging in again, when the new group is the user's.
+    // As after a new login, when the user is in the new group.
     let words = as_user(&place, &measure).join(" ");
     let given = words.replace("--clear-groups", "--groups=\"$group\"");
-    // By a shell: setpriv itself keeps root's capabilities up to what it executes.
+    // Through a shell: setpriv itself keeps root's capabilities until it executes.
     let program = place.path().join("bin/punctual");
     let program = program.to_str().unwrap();
     let others = words.replace(program, &format!("sh -c 'exec \"$0\" \"$@\"' {program}"));
@@ -225,7 +225,7 @@ fn the_advised_capabilities_make_the_run_valid() {
     if ended.code() == 9 {
         skip!("no capabilities of files here: {}", ended.stderr);
     }
-    // usermod took the one who was advised into the group, and nobody else.
+    // usermod added the user who got the advice to the group, and no other.
     assert!(ended.stderr.contains(":probeuser\n"), "{}", ended.stderr);
     let ended = ended.expect(0);
     let record = common::read_json(&place.path().join("run/run.json"));
@@ -233,7 +233,7 @@ fn the_advised_capabilities_make_the_run_valid() {
         assert!(in_force(&record, name), "{name}: {ended:?}");
     }
     let lacking = common::event_kinds(&record);
-    // Of what the capabilities give, explaining is a part.
+    // The capabilities also allow explaining.
     let lacks = record["events"].to_string().contains("CAP_");
     assert!(!lacks, "{lacking:?} {}", record["events"]);
 }
@@ -251,7 +251,7 @@ fn limits(place: &Path) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn advice_that_is_followed_twice_does_not_undo_itself() {
+fn following_advice_twice_does_not_undo_it() {
     let Some(place) = place() else {
         skip!("only root can become another user, with setpriv");
     };
@@ -259,7 +259,7 @@ fn advice_that_is_followed_twice_does_not_undo_itself() {
         ["probeuser", "-", "memlock", "unlimited"],
         ["probeuser", "-", "rtprio", "99"],
     ];
-    // What lacks alone or with others, and in whichever order it is followed.
+    // Missing rights alone or with others, and fixes in any order.
     let runs: [&[&str]; 3] = [
         &["measure", "-l", "5"],
         &["measure", "-l", "5", "--as-deployed", "--policy", "other"],
@@ -289,7 +289,7 @@ fn advice_that_is_followed_twice_does_not_undo_itself() {
     );
 }
 
-/// Every command that is advised is one that a shell takes, whatever the program's path.
+/// A shell parses every advised command, whatever the program's path.
 #[test]
 fn every_advised_command_parses() {
     let Some(place) = place() else {
@@ -318,7 +318,7 @@ fn every_advised_command_parses() {
             .unwrap();
         assert!(checked.status.success(), "{advised}: {checked:?}");
         if advised.contains("setcap") {
-            // Which file it is about.
+            // The file that the advice is about.
             let script = format!(
                 "sudo() {{ case $1 in setcap) shift 2; printf '%s' \"$1\"; exit ;; esac; }}\n{advised}"
             );

@@ -1,5 +1,5 @@
-//! A disk that is full, too small, read-only or gone: the verdict is printed, what could not be
-//! saved is named, the exit status is 1, and what stands is whole.
+//! A disk that is full, too small, read-only or gone: the verdict is printed, files that could not be
+//! saved are named, the exit status is 1, and every file that exists is complete.
 
 use crate::common;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{Ended, Going, Place, has, is_root, program, read_json, skip};
 
-/// A run that writes all that a run can, and passes where it is valid.
+/// A run that writes everything that a run can write, and passes if it is valid.
 const RUN: &str = "qualify -q -a 0 --load none -i 500 --samples --explain-above 20 \
                    --deadline 1h --miss 0.99 -o run";
 
-/// What is left of a disk once a script has run on it.
+/// The contents of a disk after a script has run on it.
 struct Left {
     ended: Ended,
     files: PathBuf,
     _place: Place,
 }
 
-/// Runs a script in `disk`, with a file system of its own there; `$P` is the program. None where
+/// Runs a script in `disk`, which has a file system of its own; `$P` is the program. `None` if
 /// none can be mounted.
 fn on_disk(size: &str, script: &str) -> Option<Left> {
     if !is_root() || !has("unshare") {
@@ -41,7 +41,7 @@ fn on_disk(size: &str, script: &str) -> Option<Left> {
     })
 }
 
-/// Runs a script in a place of its own; `$P` is the program.
+/// Runs a script in its own place; `$P` is the program.
 fn in_place(script: &str) -> Left {
     let place = Place::new();
     let mut command = place.command("sh");
@@ -67,7 +67,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What stands is whole: no file of another name was left behind, what is a table can be read,
+/// Existing files are complete: no temporary file was left behind, every table can be read,
 /// and so can the record.
 #[track_caller]
 fn whole(left: &Left) {
@@ -97,7 +97,7 @@ fn whole(left: &Left) {
     }
 }
 
-/// The verdict was printed, and the exit status is that of something that failed.
+/// The verdict was printed, and the exit status says that something failed.
 #[track_caller]
 fn told(left: &Left, named: &[&str]) {
     let Ended { stdout, stderr, .. } = &left.ended;
@@ -114,7 +114,7 @@ fn told(left: &Left, named: &[&str]) {
 }
 
 #[test]
-fn a_disk_of_any_size_holds_a_whole_record_or_the_lack_is_told() {
+fn a_disk_of_any_size_has_a_complete_record_or_an_error() {
     let mut refused = 0;
     for size in ["16k", "48k", "128k", "256k", "600k", "4m"] {
         let Some(left) = on_disk(size, "$P $RUN -D 2") else {
@@ -129,7 +129,7 @@ fn a_disk_of_any_size_holds_a_whole_record_or_the_lack_is_told() {
         if left.ended.code() == 1 {
             refused += 1;
             assert!(left.ended.stderr.contains("not saved"), "{:#?}", left.ended);
-            // It is said of the record too, if it isn't there as it should be.
+            // The record is mentioned too if it is missing or incomplete.
             let said = left.ended.stderr.contains("run.json");
             assert!(said || state("finished"), "{size}: {:#?}", left.ended);
         } else {
@@ -146,7 +146,7 @@ fn a_disk_of_any_size_holds_a_whole_record_or_the_lack_is_told() {
 }
 
 #[test]
-fn a_disk_that_is_full_before_nothing_is_measured_on() {
+fn a_full_disk_is_refused_before_the_measurement() {
     let Some(left) = on_disk("256k", "cat /dev/zero >ballast 2>/dev/null; $P $RUN -D 600") else {
         skip!("no small file system can be mounted: it takes root");
     };
@@ -160,8 +160,8 @@ fn a_disk_that_is_full_before_nothing_is_measured_on() {
 }
 
 #[test]
-fn a_disk_that_fills_up_costs_the_samples_and_not_the_record() {
-    // The samples are opened when the record has its space.
+fn a_disk_that_fills_up_loses_the_samples_but_not_the_record() {
+    // The samples are opened after the record has reserved its space.
     let script = "(while [ ! -d run/samples ]; do sleep 0.02; done; \
                   cat /dev/zero >ballast 2>/dev/null) & $P $RUN -D 3";
     let Some(left) = on_disk("1m", script) else {
@@ -176,9 +176,9 @@ fn a_disk_that_fills_up_costs_the_samples_and_not_the_record() {
 }
 
 #[test]
-fn a_limit_on_the_length_of_files_is_an_error_and_no_death() {
+fn a_limit_on_the_file_size_is_an_error_and_not_a_death_by_a_signal() {
     for trap in ["", "trap '' XFSZ; "] {
-        // In units of 512 bytes, as POSIX has it.
+        // In units of 512 bytes, according to POSIX.
         let script = format!("{trap}ulimit -f 40; exec \"$P\" {RUN} -D 1 --best-effort");
         let left = in_place(&script);
         told(&left, &["report.html", "File too large"]);
@@ -187,8 +187,8 @@ fn a_limit_on_the_length_of_files_is_an_error_and_no_death() {
 }
 
 #[test]
-fn a_file_system_that_turns_read_only_leaves_what_was_saved() {
-    // Samples would keep a file open, and the file system could not be made read-only.
+fn a_file_system_that_becomes_read_only_keeps_what_was_saved() {
+    // Samples would keep a file open, so that the file system could not be made read-only.
     let script = "(while [ ! -f run/run.json ]; do sleep 0.02; done; \
                   until mount -o remount,ro . 2>/dev/null; do sleep 0.02; done) & \
                   $P qualify -q -a 0 --load none --deadline 1h --miss 0.99 -o run -D 3";
@@ -201,7 +201,7 @@ fn a_file_system_that_turns_read_only_leaves_what_was_saved() {
 }
 
 #[test]
-fn a_directory_that_is_removed_is_missed() {
+fn a_removed_directory_is_reported() {
     let script = format!(
         "(while [ ! -d run/samples ]; do sleep 0.02; done; \
          until rm -rf run && [ ! -e run ]; do :; done) & \"$P\" {RUN} -D 3 --best-effort"
@@ -212,7 +212,7 @@ fn a_directory_that_is_removed_is_missed() {
 }
 
 #[test]
-fn what_other_verbs_write_is_there_as_a_whole_or_missed() {
+fn files_of_other_verbs_are_complete_or_reported() {
     let place = Place::new();
     for name in ["made", "other"] {
         place.run(&["measure", "-q", "-D", "1", "-o", name, "--best-effort"]);
@@ -220,7 +220,7 @@ fn what_other_verbs_write_is_there_as_a_whole_or_missed() {
     let made = place.path().join("made");
     let other = place.path().join("other");
     let (made, other) = (made.display(), other.display());
-    // A few KB are left: some files fit, and none is cut short.
+    // A few KB are left: some files fit, and none is truncated.
     let script = format!(
         "head -c 244k /dev/zero >ballast; notes=$(mktemp -d); \
          try() {{ \"$@\" 2>>$notes/err; echo $? >>$notes/codes; }}; \

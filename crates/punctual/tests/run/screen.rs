@@ -1,5 +1,5 @@
-//! What stands on a real terminal of 80 columns and 24 lines while a run goes and
-//! after it: asked of tmux, which is one.
+//! The contents of a real terminal of 80 columns and 24 lines during a run and
+//! after it: read from tmux.
 
 use crate::common;
 use std::thread::sleep;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Going, Place, has, skip, until};
 
-/// A terminal of its own server; gone when dropped.
+/// A terminal with its own tmux server; closed when dropped.
 struct Terminal<'a> {
     place: &'a Place,
 }
@@ -24,14 +24,14 @@ impl Terminal<'_> {
 
     fn start<'a>(place: &'a Place, width: &str, height: &str, command: &str) -> Terminal<'a> {
         let terminal = Terminal { place };
-        // The pane stays when the command is over.
-        // The first line is ours: a screen cleared from its top is kept by tmux.
+        // The pane stays after the command has ended.
+        // The first line is ours: tmux keeps a screen that is cleared from its top.
         let script = format!("echo before; {command}; echo status $?; sleep 1000");
         terminal.tmux(&["new-session", "-d", "-x", width, "-y", height, &script]);
         terminal
     }
 
-    /// Everything that stands there, and what has scrolled out above.
+    /// The screen, including the lines that have scrolled out above.
     fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-S", "-"])
     }
@@ -62,7 +62,7 @@ fn the_block_is_redrawn_in_place_and_ctrl_c_leaves_nothing_of_it() {
     let flags = "-D 600 --load timers --deadline 1ms --miss 0.99";
     let terminal = Terminal::start(&place, "80", "24", &run(flags));
     until("the block", || terminal.screen().contains("left"));
-    // Drawn several times over by now.
+    // By now it was drawn several times.
     sleep(Duration::from_millis(1200));
     let during = terminal.screen();
     let lines: Vec<&str> = during.lines().filter(|line| !line.is_empty()).collect();
@@ -77,11 +77,11 @@ fn the_block_is_redrawn_in_place_and_ctrl_c_leaves_nothing_of_it() {
         lines.iter().all(|line| line.chars().count() <= 80),
         "{during}"
     );
-    // The cursor waits on the line below the block.
+    // The cursor is on the line below the block.
     let cursor = terminal.tmux(&["display-message", "-p", "#{cursor_x} #{cursor_y}"]);
     assert_eq!(cursor.trim(), format!("0 {}", lines.len()), "{during}");
 
-    // Echoed where the cursor stands.
+    // Echoed at the cursor.
     terminal.tmux(&["send-keys", "x", "C-c"]);
     until("the end", || terminal.screen().contains("status "));
     let after = terminal.screen();
@@ -122,12 +122,12 @@ fn no_color_is_honoured_on_a_terminal() {
 }
 
 #[test]
-fn a_small_terminal_holds_the_block() {
+fn the_block_fits_into_a_small_terminal() {
     if !has("tmux") {
         skip!("no tmux");
     }
     let place = Place::new();
-    // A light load: the terminal itself must get a processor on a small machine.
+    // A light load, because the terminal itself needs a CPU on a small machine.
     let flags = "-D 600 -t 12 --load timers --deadline 1ms";
     let terminal = Terminal::start(&place, "50", "8", &run(flags));
     until("the block", || terminal.screen().contains("left"));
@@ -138,7 +138,7 @@ fn a_small_terminal_holds_the_block() {
         during.lines().all(|line| line.chars().count() <= 50),
         "{during}"
     );
-    // The line before may have, to make room for the cursor.
+    // The previous line may have scrolled, to make room for the cursor.
     assert!(
         during.lines().count() <= 9,
         "nothing scrolled away: {during}"

@@ -1,4 +1,4 @@
-//! A stop of the measuring process is an event with a length, and no latency of the machine.
+//! A stop of the measuring process is an event with a length, not a latency of the machine.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 /// How long the tests stop a run: longer than any stall that a busy machine has on all CPUs.
 const STOP: Duration = Duration::from_millis(400);
 
-/// A run of ten seconds under way, traced or not, with its probe threads.
+/// A running measurement of ten seconds, traced or not, with its probe threads.
 fn under_way(place: &Place, flags: &[&str]) -> (Going, Vec<(i32, usize)>) {
     let all = [&["measure", "-D", "10", "-q", "-o", "run"], flags].concat();
     let mut going = place.start(&all);
@@ -21,12 +21,13 @@ fn under_way(place: &Place, flags: &[&str]) -> (Going, Vec<(i32, usize)>) {
         cpus().len().min(3)
     };
     let probes = going.await_probes(wanted);
-    // Well after the start, which lies some 50 ms ahead.
+    // Well after the start, which is some 50 ms in the future.
     sleep(Duration::from_millis(1500));
     (going, probes)
 }
 
-/// What every run says that was stopped once: its length, and no late wake-up by it.
+/// Properties of every run that was stopped once: the stop's length, and no late wake-up because of
+/// it.
 #[track_caller]
 fn one_stop(run: &Run, stopped: Duration, cause: StopCause) {
     let stops = run.stops.as_ref().expect("a stop in the record");
@@ -40,14 +41,14 @@ fn one_stop(run: &Run, stopped: Duration, cause: StopCause) {
     assert_eq!(longest.cause, cause, "{stops:?}");
     assert!(longest.length_ns + 30 * MS > stopped_ns, "{stops:?}");
     for thread in &run.threads {
-        // Later than any machine that is merely busy, and earlier than the stop.
+        // Later than any machine that is merely busy, and shorter than the stop.
         assert!(thread.latency.max_ns < stopped_ns * 3 / 4, "{stops:?}");
     }
     let kinds: Vec<&str> = run.events.iter().map(|event| event.kind()).collect();
     assert!(kinds.contains(&"stopped"), "{kinds:?}");
 }
 
-/// The cycles of each thread sum to its schedule: those that came, those that were skipped, and
+/// The cycles of each thread sum to its schedule: counted ones, skipped ones, and
 /// those within stops.
 #[track_caller]
 fn no_cycle_is_lost(run: &Run) {
@@ -58,7 +59,7 @@ fn no_cycle_is_lost(run: &Run) {
         .map(|t| t.latency.count + t.missed + t.lost)
         .sum();
     let due: u64 = run.threads.iter().map(|t| t.measured_ns / MS).sum();
-    // The last wake-up of a thread may have passed over a few more.
+    // The last wake-up of a thread may have skipped a few more.
     let cycles = counted + stops.cycles;
     assert!(
         (due..due + 50).contains(&cycles),
@@ -120,7 +121,7 @@ fn more_than_a_twentieth_of_a_run_in_stops_makes_it_invalid() {
     no_cycle_is_lost(&run);
 }
 
-/// Somebody who sends SIGCONT all the time excuses nothing: the process was never stopped.
+/// A process that sends SIGCONT all the time excuses nothing: the run was never stopped.
 #[test]
 fn a_stall_of_the_machine_stays_late_whatever_signals_come() {
     if !is_root() {
@@ -176,7 +177,7 @@ fn a_frozen_container_is_not_late() {
 }
 
 #[test]
-fn a_debugger_that_holds_one_probe_makes_it_no_later() {
+fn a_probe_that_a_debugger_stops_is_not_late() {
     let place = Place::new();
     let (going, probes) = under_way(&place, &["--deadline", "1h", "--no-explain"]);
     let (tid, cpu) = probes[0];
@@ -195,7 +196,7 @@ fn a_debugger_that_holds_one_probe_makes_it_no_later() {
 }
 
 #[test]
-fn a_debugger_that_holds_all_threads_makes_none_later() {
+fn threads_that_a_debugger_stops_are_not_late() {
     if !has("gdb") {
         skip!("no gdb");
     }
@@ -227,9 +228,9 @@ fn a_debugger_that_holds_all_threads_makes_none_later() {
     no_cycle_is_lost(&run);
 }
 
-/// A thread that polls finds its own stop as a gap: nobody looked meanwhile.
+/// A polling thread finds its own stop as a gap: no time was watched meanwhile.
 #[test]
-fn a_stop_is_no_noise_and_no_watched_time() {
+fn a_stop_is_neither_noise_nor_watched_time() {
     let place = Place::new();
     let all = [
         "measure",
@@ -268,9 +269,9 @@ fn a_stop_is_no_noise_and_no_watched_time() {
     }
 }
 
-/// A stop is no latency above the break value; the probe could not know.
+/// A stop is not a latency above the break value; the probe could not know.
 #[test]
-fn a_stop_that_ends_a_run_by_its_length_says_so() {
+fn a_run_that_a_stop_ends_by_its_length_says_so() {
     let place = Place::new();
     let (going, _) = under_way(&place, &["-b", "300000", "--no-explain"]);
     going.signal(libc::SIGSTOP);
@@ -285,9 +286,9 @@ fn a_stop_that_ends_a_run_by_its_length_says_so() {
     );
 }
 
-/// Samples on disk are those that count.
+/// Samples on disk are the counted ones.
 #[test]
-fn what_lies_in_a_stop_is_in_no_file() {
+fn samples_within_a_stop_are_in_no_file() {
     let place = Place::new();
     let (going, _) = under_way(&place, &["--samples", "--no-explain"]);
     going.signal(libc::SIGSTOP);
@@ -303,9 +304,9 @@ fn what_lies_in_a_stop_is_in_no_file() {
     assert!(record["stops"]["count"].as_u64() >= Some(1));
 }
 
-/// A stop while it ends, and one before it begins, leave a whole record.
+/// A stop during its end, and one before its start, leave a complete record.
 #[test]
-fn stops_at_any_moment_leave_a_record_that_is_read() {
+fn stops_at_any_moment_leave_a_readable_record() {
     for moment in [0, 20, 60, 150, 400, 1400] {
         let place = Place::new();
         let going = place.start(&["measure", "-D", "1", "-q", "-o", "run", "--no-explain"]);

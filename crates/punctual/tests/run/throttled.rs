@@ -1,5 +1,5 @@
-//! Throttling is found by the kernel's accounts, traced or not; and a limit that kills is told
-//! of before it does.
+//! Throttling is found from the kernel's accounts, traced or not; and a limit that kills is reported
+//! before it does.
 
 use crate::common;
 use std::fs;
@@ -45,7 +45,7 @@ impl Drop for Hog {
     }
 }
 
-/// One at a time: what takes all that real time may is in every other's way.
+/// One at a time: a thread that uses all real-time runtime delays every other test.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -56,7 +56,7 @@ fn number(file: &str) -> Option<i64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// Whether the kernel bounds real-time threads here.
+/// Whether the kernel limits real-time threads here.
 fn is_armed() -> bool {
     let runtime = number("/proc/sys/kernel/sched_rt_runtime_us");
     let period = number("/proc/sys/kernel/sched_rt_period_us");
@@ -88,12 +88,13 @@ fn a_throttled_probe_is_found_traced_or_not() {
         skip!("no throttling here");
     }
     let cpu = cpus()[0];
-    // Below the probe: never in its way, and yet it takes what all of real time may.
+    // Below the probe: never in its way, and yet it uses all the time that real-time threads may use.
     let _hog = Hog::at(50, cpu);
     let cpu = cpu.to_string();
     let flags = ["-a", &cpu, "-p", "80", "-D", "5", "--deadline", "10ms"];
     let wanted = format!("the kernel throttled the probe of CPU {cpu}: ");
-    // Where the host takes as much right beside each gap it hides them: a quieter moment may come.
+    // If the host takes as much time right next to each gap it hides them: a quieter moment may
+    // follow.
     for last in [false, false, true] {
         let runs = both(&flags);
         let stole =
@@ -115,9 +116,9 @@ fn a_throttled_probe_is_found_traced_or_not() {
     }
 }
 
-/// Interference is not throttling: the thread above takes less than all of real time may.
+/// Interference is not throttling: the thread above uses less than all of the real-time runtime.
 #[test]
-fn a_probe_that_others_of_real_time_delay_is_late_traced_or_not() {
+fn a_probe_that_other_real_time_threads_delay_is_late_traced_or_not() {
     let _alone = alone();
     if !is_root() || !is_armed() {
         skip!("no throttling here");
@@ -147,9 +148,9 @@ fn a_probe_that_others_of_real_time_delay_is_late_traced_or_not() {
     }
 }
 
-/// SCHED_OTHER is in force, whatever was asked for: others of its kind have their share.
+/// SCHED_OTHER is in force, whatever was requested: other ordinary threads have their share.
 #[test]
-fn a_best_effort_without_priority_is_not_throttled() {
+fn a_best_effort_run_without_priority_is_not_throttled() {
     let _alone = alone();
     if !is_root() || !has("setpriv") {
         skip!("not root, or no setpriv");
@@ -157,7 +158,7 @@ fn a_best_effort_without_priority_is_not_throttled() {
     let cpu = cpus()[0].to_string();
     for tracing in [&["--no-explain"][..], &[]] {
         let place = Place::new();
-        // Of its kind and always ready.
+        // An ordinary process that is always ready.
         let mut burn = place.command("taskset");
         burn.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]);
         let burning = Going::start(burn);
@@ -185,7 +186,7 @@ fn a_best_effort_without_priority_is_not_throttled() {
 #[test]
 fn the_budget_of_a_control_group_throttles_traced_or_not() {
     let _alone = alone();
-    // The sum of the groups' budgets may not be above that of all.
+    // The sum of the groups' budgets must not exceed the global one.
     let group = is_root()
         .then(|| Group::with("budget", &[("cpu.rt_runtime_us", "4000")]))
         .flatten();
@@ -258,13 +259,13 @@ fn limited(place: &Place, us: u64, flags: &[&str]) -> Ended {
     let mut command = place.command(common::program());
     command.args(flags);
     let limit = move || punctual_rt::sys::task::set_rt_time_limit(Some(us), Some(us));
-    // SAFETY: between fork and exec; a system call alone.
+    // SAFETY: between fork and exec only one system call is made.
     unsafe { command.pre_exec(limit) };
     Going::start(command).end()
 }
 
 #[test]
-fn a_probe_that_the_kernel_would_kill_is_not_begun() {
+fn a_probe_that_the_kernel_would_kill_is_not_started() {
     if !is_root() {
         skip!("not root");
     }
@@ -290,7 +291,7 @@ fn a_probe_that_the_kernel_would_kill_is_not_begun() {
     }
     assert_eq!(ended.stderr.trim().lines().count(), 1, "{}", ended.stderr);
     assert!(!place.path().join("run/run.json").exists());
-    // At half of the limit it goes on.
+    // At half of the limit it runs.
     let flags = [&flags[..], &["--runtime", "20000"]].concat();
     limited(&place, 100_000, &flags).expect(0);
 }
@@ -303,7 +304,7 @@ fn a_probe_that_never_sleeps_is_ended_before_the_kernel_kills_it() {
     }
     let place = Place::new();
     let cpu = cpus()[0].to_string();
-    // Each wake-up is past when it is asked for.
+    // Each wake-up is already past when it is requested.
     let flags = [
         "measure",
         "-q",
@@ -328,9 +329,9 @@ fn a_probe_that_never_sleeps_is_ended_before_the_kernel_kills_it() {
     let _ = ended.code();
 }
 
-/// SIGTERM keeps what there is, whatever else is going on.
+/// SIGTERM keeps what was measured, whatever else is going on.
 #[test]
-fn a_run_of_many_threads_that_is_ended_keeps_what_it_has() {
+fn a_run_of_many_threads_that_is_ended_keeps_its_figures() {
     let _alone = alone();
     if !has("timeout") {
         skip!("no timeout");
@@ -341,7 +342,7 @@ fn a_run_of_many_threads_that_is_ended_keeps_what_it_has() {
     command.args([
         "qualify", "-t", "99", "-D", "30", "-q", "-o", "run", "--load", "none",
     ]);
-    // Ninety-nine threads' figures are written out by a program that may be unoptimised.
+    // The figures of ninety-nine threads are written by a program that may be unoptimised.
     let ended = Going::start(command).end_within(4 * common::PATIENCE);
     assert_eq!(ended.code(), 124, "{ended:?}");
     assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);

@@ -1,14 +1,14 @@
-//! Requirements, verdicts and exit statuses; and what each output says.
+//! Requirements, verdicts and exit statuses; and the contents of each output.
 
 use crate::common;
 use crate::common::{Place, counts, cpus, each, event_kinds, in_force, is_root, read_json, skip};
 
 /// A hundred times less often than usual, so that a busy machine hardly ever
-/// misses a period, which counts as a miss of any deadline.
+/// skips a period, which counts as a miss of any deadline.
 const CALM: [&str; 2] = ["-i", "100ms"];
 
 #[test]
-fn a_deadline_that_nobody_misses_is_a_pass() {
+fn a_deadline_without_a_miss_is_a_pass() {
     let place = Place::new();
     let flags = [
         "measure",
@@ -59,7 +59,7 @@ fn a_run_keeps_its_stretches_of_time_and_no_sample_is_in_two() {
     );
 }
 
-/// Runs `measure` with the flags until no period was missed, and returns the
+/// Runs `measure` with the flags until no period was skipped, and returns the
 /// verdict if it could be other than INVALID here.
 fn outcome(flags: &[&str], code: i32) -> Option<(serde_json::Value, String)> {
     for _ in 0..5 {
@@ -175,7 +175,7 @@ fn at_best_effort_the_verdict_says_so_itself() {
 }
 
 #[test]
-fn best_effort_that_leaves_nothing_undone_is_no_other_run() {
+fn best_effort_with_everything_in_force_is_a_normal_run() {
     let place = Place::new();
     let flags = [
         "measure",
@@ -198,13 +198,13 @@ fn best_effort_that_leaves_nothing_undone_is_no_other_run() {
 
 type RunAs = fn(&Place, &[&str]) -> common::Ended;
 
-/// A place in which the program runs as nobody, with ordinary limits.
+/// A place in which the program runs as `nobody`, with ordinary limits.
 fn unprivileged() -> Option<(Place, RunAs)> {
     if !is_root() || !common::has("setpriv") || !common::has("prlimit") {
         return None;
     }
     let place = Place::new();
-    // The build's directory may be closed to others.
+    // The build's directory may be closed to other users.
     std::fs::create_dir(place.path().join("bin")).unwrap();
     std::fs::copy(common::program(), place.path().join("bin/punctual")).unwrap();
     let run: RunAs = |place, arguments| {
@@ -221,7 +221,7 @@ fn unprivileged() -> Option<(Place, RunAs)> {
 }
 
 #[test]
-fn loops_threads_and_cpus_are_as_asked() {
+fn loops_threads_and_cpus_are_as_requested() {
     let cpus = cpus();
     let last = cpus.last().expect("a CPU").to_string();
     let place = Place::new();
@@ -231,7 +231,7 @@ fn loops_threads_and_cpus_are_as_asked() {
     place.run(&flags);
     let record = place.record();
     assert_eq!(counts(&record), [250, 250, 250]);
-    // A thread that was late for its warm-up cuts it short, and never counts it.
+    // A thread that was late for its warm-up shortens it, and never counts it.
     assert!(each(&record, "warm_up").iter().all(|cycles| *cycles <= 16));
     assert_eq!(record["request"]["priority"], 70);
     let on: Vec<String> = each(&record, "cpu").iter().map(u64::to_string).collect();
@@ -248,7 +248,7 @@ fn without_a_list_each_allowed_cpu_has_its_thread() {
     let place = Place::new();
     place.run(&["measure", "-l", "20", "-q"]);
     let probed = each(&place.record(), "cpu");
-    // One is spared where there are four or more.
+    // One is left out if there are four or more.
     let expected = if cpus.len() < 4 {
         cpus.len()
     } else {
@@ -259,7 +259,7 @@ fn without_a_list_each_allowed_cpu_has_its_thread() {
 }
 
 #[test]
-fn json_is_all_that_is_printed_and_holds_the_run() {
+fn json_output_is_only_json_and_contains_the_run() {
     let place = Place::new();
     let flags = [
         "measure",
@@ -341,7 +341,7 @@ fn verbose_says_on_standard_error_what_is_done() {
         let found = ended.stderr.find(words);
         found.unwrap_or_else(|| panic!("{words}: {}", ended.stderr))
     };
-    // Setting up beside busy processes would take many seconds.
+    // Setup next to busy processes would take many seconds.
     let order = [
         "looking at the machine",
         "setting up the probe threads",
@@ -378,7 +378,7 @@ fn samples_are_all_written() {
         "{:?}",
         place.entries()
     );
-    // What the host takes is no fault of the writer's.
+    // Time that the host takes is not the writer's fault.
     assert!(
         event_kinds(&record).iter().all(|kind| *kind == "steal"),
         "{}",
@@ -387,7 +387,7 @@ fn samples_are_all_written() {
 }
 
 #[test]
-fn the_seed_stands_in_the_record_and_draws_the_same() {
+fn the_record_has_the_seed_which_repeats_the_draws() {
     let place = Place::new();
     for output in ["one", "two"] {
         place.run(&[
@@ -406,7 +406,7 @@ fn the_seed_stands_in_the_record_and_draws_the_same() {
     let [one, two] = ["one", "two"].map(|run| read_json(&place.path().join(run).join("run.json")));
     assert_eq!(one["request"]["interval"]["seed"], 7);
     assert_eq!(one["request"]["interval"], two["request"]["interval"]);
-    // Where no period was missed, the same draws took the same time.
+    // If no period was skipped, the same draws took the same time.
     if each(&one, "missed") == each(&two, "missed") && each(&one, "missed").iter().all(|m| *m == 0)
     {
         assert_eq!(each(&one, "measured_ns"), each(&two, "measured_ns"));

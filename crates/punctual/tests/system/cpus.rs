@@ -12,7 +12,7 @@ use punctual_tool::system::topology;
 use system_support::Machine;
 
 #[test]
-fn lists_in_cyclictests_manner() {
+fn lists_in_cyclictests_syntax_are_parsed() {
     let only = |text: &str, expected: &[usize]| {
         assert_eq!(parse(text), Ok(CpuList::Only(expected.to_vec())), "{text}");
     };
@@ -29,7 +29,7 @@ fn lists_in_cyclictests_manner() {
 }
 
 #[test]
-fn what_is_no_list_says_what_is_accepted() {
+fn a_malformed_list_is_refused_with_the_expected_form() {
     let messages = [
         ("", "the CPU list is empty"),
         ("!", "the CPU list is empty"),
@@ -67,14 +67,14 @@ fn a_hostile_list_is_refused_at_once() {
 }
 
 #[test]
-fn lists_are_written_the_kernels_way() {
+fn lists_are_written_in_the_kernels_format() {
     assert_eq!(format(&[]), "none");
     assert_eq!(format(&[3]), "3");
     assert_eq!(format(&[1, 0]), "0-1");
     assert_eq!(format(&[8, 0, 1, 2, 3, 8, 5]), "0-3,5,8");
 }
 
-/// A process with this affinity that may move to these CPUs.
+/// A process with this affinity that can move to these CPUs.
 fn place(inherited: &[usize], reachable: &[usize]) -> Place {
     Place {
         inherited: inherited.to_vec(),
@@ -121,7 +121,7 @@ fn offline_and_forbidden_cpus_are_named() {
 }
 
 #[test]
-fn what_is_left_over_houses_the_rest() {
+fn a_remaining_cpu_is_for_housekeeping() {
     let topology = Topology {
         online: vec![0, 1, 2, 3],
         isolated: vec![0],
@@ -136,12 +136,12 @@ fn what_is_left_over_houses_the_rest() {
     };
     assert_eq!(chosen("all"), choice(&[0, 1, 2], None));
     assert_eq!(chosen("!1"), choice(&[0, 2], Some(1)));
-    // CPU 0 is left as well, but isolated.
+    // CPU 0 remains as well, but it is isolated.
     assert_eq!(chosen("2"), choice(&[2], Some(1)));
     assert_eq!(chosen("1,2"), choice(&[1, 2], Some(0)));
 }
 
-/// Isolated CPUs 1 and 3 of four, as `isolcpus=1,3` makes them.
+/// CPUs 1 and 3 of four are isolated, as with `isolcpus=1,3`.
 fn booted_isolated() -> Topology {
     Topology {
         online: vec![0, 1, 2, 3],
@@ -151,9 +151,9 @@ fn booted_isolated() -> Topology {
 }
 
 #[test]
-fn isolated_cpus_are_probed_and_the_rest_is_elsewhere() {
+fn isolated_cpus_are_probed_and_everything_else_runs_elsewhere() {
     let topology = booted_isolated();
-    // What the kernel gives every program there.
+    // The affinity that the kernel gives every program there.
     let place = place(&[0, 2], &[0, 1, 2, 3]);
     let choice = default_probed(&topology, &place);
     assert_eq!(
@@ -162,11 +162,11 @@ fn isolated_cpus_are_probed_and_the_rest_is_elsewhere() {
     );
     assert_eq!(choice.housekeeping, Some(0));
     assert_eq!(for_load(&topology, &place), [0, 2]);
-    // Named ones may be outside of the affinity.
+    // Named CPUs may be outside of the affinity.
     let choice = select(&parse("1").unwrap(), &topology, &place).unwrap();
     assert_eq!((&*choice.probed, choice.chosen), (&[1][..], Chosen::Named));
     assert_eq!(choice.housekeeping, Some(0));
-    // As a service with all CPUs in its affinity, and as a cpuset of version 1 gives them.
+    // As for a service with all CPUs in its affinity, and as in a cpuset of version 1.
     let wide = Place {
         inherited: vec![0, 1, 2, 3],
         ..place
@@ -176,7 +176,7 @@ fn isolated_cpus_are_probed_and_the_rest_is_elsewhere() {
 }
 
 #[test]
-fn an_affinity_that_somebody_chose_wins_over_isolation() {
+fn a_chosen_affinity_overrides_isolation() {
     let topology = booted_isolated();
     for inherited in [&[2][..], &[1], &[0, 1]] {
         let place = place(inherited, &[0, 1, 2, 3]);
@@ -187,7 +187,7 @@ fn an_affinity_that_somebody_chose_wins_over_isolation() {
         );
         assert_eq!(choice.housekeeping, None);
     }
-    // A named CPU wins over both, and the load stays where it was put, if it can.
+    // A named CPU overrides both, and the load stays where it was put, if possible.
     let one = place(&[2], &[0, 1, 2, 3]);
     let choice = select(&parse("3").unwrap(), &topology, &one).unwrap();
     assert_eq!((&*choice.probed, choice.housekeeping), (&[3][..], Some(2)));
@@ -197,7 +197,7 @@ fn an_affinity_that_somebody_chose_wins_over_isolation() {
 }
 
 #[test]
-fn cpus_without_tick_are_probed_where_none_is_isolated() {
+fn cpus_without_a_tick_are_probed_if_none_is_isolated() {
     let topology = Topology {
         online: vec![0, 1, 2, 3],
         nohz_full: vec![2, 3],
@@ -209,11 +209,11 @@ fn cpus_without_tick_are_probed_where_none_is_isolated() {
         (&*choice.probed, choice.chosen),
         (&[2, 3][..], Chosen::NohzFull)
     );
-    // The scheduler puts programs there as well.
+    // The scheduler runs programs there as well.
     assert_eq!(for_load(&topology, &all), [0, 1, 2, 3]);
 }
 
-/// A machine whose process is in this group of version 2, which is mounted as a whole.
+/// A machine whose process is in this group of version 2, whose hierarchy is mounted at its root.
 fn in_group(group: &str, files: &[(&str, &str)]) -> Machine {
     let machine = Machine::recorded("vm-2cpu");
     machine.write("/proc/self/cgroup", format!("0::{group}\n"));
@@ -226,7 +226,7 @@ fn in_group(group: &str, files: &[(&str, &str)]) -> Machine {
 }
 
 #[test]
-fn an_isolated_partition_is_known_from_within_and_from_outside() {
+fn an_isolated_partition_is_recognised_from_within_and_from_outside() {
     let within = [
         ("rt/cpuset.cpus.effective", "1\n"),
         ("rt/cpuset.cpus.partition", "isolated\n"),
@@ -250,7 +250,7 @@ fn an_isolated_partition_is_known_from_within_and_from_outside() {
             (&*choice.probed, choice.chosen),
             (&[1][..], Chosen::Isolated)
         );
-        // The load must go somewhere.
+        // The load must run somewhere.
         assert_eq!(for_load(&topology, &place), [1]);
         let refused = select(&parse("0").unwrap(), &topology, &place).unwrap_err();
         assert!(
@@ -304,7 +304,7 @@ fn fewer_than_four_cpus_are_all_probed() {
             housekeeping: None
         }
     );
-    // Four CPUs, of which one is isolated.
+    // Four CPUs, one of which is isolated.
     let choice = default_of("raspberry-pi");
     assert_eq!(
         (&*choice.probed, choice.chosen),
@@ -328,12 +328,12 @@ fn of_four_or_more_cpus_one_is_left_out() {
 
 #[test]
 fn the_isolated_cpus_of_a_server_are_probed() {
-    // As it was recorded the session's cpuset has not got them. 12 to 15 share a core with a
-    // CPU that is online, as all others do: so it is the lowest that is left out.
+    // As recorded, the session's cpuset lacks them. 12 to 15 share a core with an
+    // online CPU, as all others do: so the lowest one is left out.
     let choice = default_of("server-16cpu");
     assert_eq!((choice.housekeeping, choice.chosen), (Some(0), Chosen::All));
     assert_eq!(choice.probed, [1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15]);
-    // With all CPUs in the cpuset they are out of the affinity alone.
+    // With all CPUs in the cpuset they are only outside the affinity.
     let machine = Machine::recorded("server-16cpu");
     let session = "/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope";
     machine.write(&format!("{session}/cpuset.cpus.effective"), "0-15\n");
@@ -354,13 +354,13 @@ fn a_core_of_its_own_is_preferred_for_housekeeping() {
     assert_eq!(topology.siblings_of(0), [8]);
     assert_eq!(topology.siblings_of(3), [0; 0]);
     assert_eq!(topology.node_of(5), Some(1));
-    // 11's and 3's core has one thread online only, but they are not; 4-7 are
-    // isolated: all that is left shares a core.
+    // 11's and 3's core has only one thread online, but they are not; 4-7 are
+    // isolated: all remaining CPUs share a core.
     assert_eq!(default_probed(&topology, &all).housekeeping, Some(0));
     machine.write("/sys/devices/system/cpu/online", "0-2,4-15");
     let topology = punctual_tool::system::topology(&machine.root);
     assert_eq!(default_probed(&topology, &all).housekeeping, Some(11));
-    // Nothing is isolated any more.
+    // No CPU is isolated any more.
     let topology = Topology {
         isolated: Vec::new(),
         nohz_full: Vec::new(),
@@ -392,13 +392,13 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(set in proptest::collection::btree_set(0..300_usize, 1..60)) {
+    fn a_written_list_is_read_back(set in proptest::collection::btree_set(0..300_usize, 1..60)) {
         let cpus: Vec<usize> = set.into_iter().collect();
         prop_assert_eq!(parse_kernel(&format(&cpus)), Ok(cpus));
     }
 
     #[test]
-    fn a_choice_holds_usable_cpus_alone(
+    fn a_choice_contains_only_usable_cpus(
         online in proptest::collection::btree_set(0..24_usize, 0..24),
         allowed in proptest::collection::btree_set(0..24_usize, 0..24),
         isolated in proptest::collection::btree_set(0..24_usize, 0..24),

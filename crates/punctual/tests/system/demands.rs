@@ -1,4 +1,4 @@
-//! What was asked, compared with what was read back.
+//! Requested and actual conditions.
 
 use super::support as system_support;
 
@@ -72,7 +72,7 @@ fn said(fix: Fix) -> String {
 }
 
 #[test]
-fn what_was_asked_and_got_is_in_force() {
+fn a_condition_that_was_requested_and_granted_is_in_force() {
     let demands = judge(&asked(), &all_in_force(), &machine("vm-2cpu"));
     let in_force: Vec<&str> = demands
         .iter()
@@ -95,7 +95,7 @@ fn what_was_asked_and_got_is_in_force() {
         found_of(&demands, "locked-memory"),
         "all of 18 MiB resident"
     );
-    // The rest is stated; a virtual machine is no reason for INVALID.
+    // The others are stated; a virtual machine is no reason for INVALID.
     let stated: Vec<&str> = demands[5..].iter().map(Demand::name).collect();
     assert_eq!(
         stated,
@@ -113,7 +113,7 @@ fn what_was_asked_and_got_is_in_force() {
 }
 
 #[test]
-fn one_thread_astray_is_named() {
+fn one_deviating_thread_is_named() {
     let mut found = all_in_force();
     found.threads[1] = probe(1, Policy::Other, 0, &[0, 1]);
     let demands = judge(&asked(), &found, &machine("vm-2cpu"));
@@ -128,12 +128,12 @@ fn one_thread_astray_is_named() {
         facts::found(&demands[1]),
         "the thread for CPU 1 may run on 0-1"
     );
-    // The slack of the ordinary one is a reader's business now.
+    // The slack of the ordinary thread is shown to the reader.
     assert!(found_of(&demands, "timer-slack").contains("50000 ns"));
 }
 
 #[test]
-fn a_lower_priority_than_asked_is_not_in_force() {
+fn a_lower_priority_than_requested_is_not_in_force() {
     let threads = [probe(0, Policy::Fifo, 79, &[0])];
     let demand = demands::priority(&asked(), &threads, &machine("vm-2cpu"));
     assert_eq!(demand.standing, Standing::NotInForce);
@@ -161,9 +161,9 @@ fn no_thread_at_all_is_not_a_pass() {
 }
 
 #[test]
-fn the_fix_for_a_priority_fits_its_reason() {
+fn the_fix_for_a_priority_matches_its_reason() {
     let refused = Some(libc::EPERM);
-    // Root, in a group of no runtime.
+    // Root, in a group without runtime.
     let mend = said(fixes::priority(&asked(), refused, &machine("vm-2cpu")));
     assert_eq!(
         mend,
@@ -171,7 +171,7 @@ fn the_fix_for_a_priority_fits_its_reason() {
          `echo 950000 | sudo tee /sys/fs/cgroup/cpu/rt/none/cpu.rt_runtime_us`, or run from the \
          root group: `echo $$ | sudo tee /sys/fs/cgroup/cpu/tasks`"
     );
-    // The same within a container, whose files of the group are not the host's.
+    // The same within a container, where the group's files are not the host's.
     let mut contained = machine("vm-2cpu");
     contained.virtualisation.container = Some("podman".to_owned());
     let mend = said(fixes::priority(&asked(), refused, &contained));
@@ -183,11 +183,11 @@ fn the_fix_for_a_priority_fits_its_reason() {
         mend.starts_with("start the container with `--device /dev/cpu_dma_latency`"),
         "{mend}"
     );
-    // A user without rights.
+    // A user without privileges.
     let mend = said(fixes::priority(&asked(), refused, &machine("server-16cpu")));
     assert!(mend.contains("sudo setcap cap_sys_nice,cap_ipc_lock=ep /opt/punctual"));
     assert!(mend.contains("rtprio 99"), "{mend}");
-    // A user whose limit suffices, so that something else refuses it.
+    // A user whose limit is sufficient, so that something else refuses it.
     let mend = said(fixes::priority(&asked(), refused, &machine("raspberry-pi")));
     assert!(mend.contains("a security policy"), "{mend}");
     // A container.
@@ -201,7 +201,7 @@ fn the_fix_for_a_priority_fits_its_reason() {
     docker.virtualisation.container = Some("docker".to_owned());
     let mend = said(fixes::priority(&asked(), refused, &docker));
     assert!(mend.contains("--cap-add sys_nice"), "{mend}");
-    // A number that no kernel takes.
+    // A priority that no kernel accepts.
     let wrong = Asked {
         priority: 100,
         ..asked()
@@ -229,7 +229,7 @@ fn an_odd_path_is_quoted_for_the_shell() {
 }
 
 #[test]
-fn a_refusal_stands_beside_what_was_found() {
+fn a_refusal_is_shown_with_the_actual_state() {
     let mut found = all_in_force();
     found.threads.truncate(1);
     found.threads[0] = probe(0, Policy::Other, 0, &[0]);
@@ -252,7 +252,7 @@ fn a_refusal_stands_beside_what_was_found() {
     );
     let mend = facts::fix_of(memory).unwrap();
     assert!(mend.contains("memlock unlimited"), "{mend}");
-    // What lacks for want of rights has one fix in common.
+    // Missing rights have one common fix.
     assert_eq!(named(&demands, "priority").fix, memory.fix);
     assert!(!mend.contains("cpu_dma_latency"), "{mend}");
 }
@@ -286,7 +286,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
         "{first}"
     );
     assert!(first.contains("--as-deployed"), "{first}");
-    // The device that isn't there is no question of rights.
+    // A missing device is not a question of rights.
     found.dma_latency_us = Some(Err(IdleBoundError::Absent));
     let [first, second, third] = fixes(&server, &found);
     assert_eq!(first, second);
@@ -294,7 +294,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
         first != third && !first.contains("chgrp \"$(id -gn)\""),
         "{first}"
     );
-    // A container is started anew, once for all.
+    // A container is started again, once for all missing rights.
     for (kind, words) in [
         (
             "docker",
@@ -308,7 +308,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
         assert_eq!((&first, &first), (&second, &third));
         assert!(first.contains(words), "{first}");
     }
-    // setcap replaces what a file has: nothing of it gets lost without --explain.
+    // setcap replaces a file's capabilities: without --explain none of them may be lost.
     let mut system = machine("server-16cpu");
     system.limits.capabilities = vec!["cap_bpf".to_owned(), "cap_perfmon".to_owned()];
     let fix = said(fixes::priority(&asked(), Some(libc::EPERM), &system));
@@ -319,7 +319,7 @@ fn one_fix_gives_all_rights_that_a_run_lacks() {
 }
 
 #[test]
-fn memory_that_is_locked_in_part_is_not_locked() {
+fn partly_locked_memory_is_not_locked() {
     let mut found = all_in_force();
     found.memory = Some(LockedMemory {
         locked_bytes: 20 << 20,
@@ -332,7 +332,7 @@ fn memory_that_is_locked_in_part_is_not_locked() {
 }
 
 #[test]
-fn affinity_fixes_name_the_cpu() {
+fn fixes_for_an_affinity_name_the_cpu() {
     let system = machine("raspberry-pi");
     let mend = said(fixes::affinity(&[3], &system));
     assert!(mend.starts_with("this process may not use CPU 3"), "{mend}");
@@ -341,12 +341,12 @@ fn affinity_fixes_name_the_cpu() {
 }
 
 #[test]
-fn idle_bounds_by_what_is_in_force() {
+fn the_limit_of_idle_states_is_the_one_in_force() {
     let standing = |found: Result<i32, IdleBoundError>| {
         demands::dma_latency(20, Some(&found), &machine("vm-2cpu")).standing
     };
     assert_eq!(standing(Ok(20)), Standing::InForce);
-    // Another program holds a lower one.
+    // Another program holds a lower limit.
     assert_eq!(standing(Ok(0)), Standing::InForce);
     assert_eq!(standing(Ok(2_000_000_000)), Standing::NotInForce);
     assert_eq!(standing(Err(IdleBoundError::Absent)), Standing::NotInForce);
@@ -364,7 +364,7 @@ fn idle_bounds_by_what_is_in_force() {
 }
 
 #[test]
-fn timers_without_high_resolution() {
+fn timers_without_high_resolution_are_not_in_force() {
     let mut system = machine("vm-2cpu");
     system.clock.resolution_ns = 4_000_000;
     system.kernel.command_line = "quiet highres=off".to_owned();
@@ -391,7 +391,7 @@ fn throttling_is_stated_and_only_not_in_force_when_it_cut() {
 }
 
 #[test]
-fn a_server_states_clock_siblings_tasks_and_governors() {
+fn the_state_of_a_server_has_clock_siblings_tasks_and_governors() {
     let request = SurveyRequest {
         probed_cpus: vec![5, 9],
         priority: 80,

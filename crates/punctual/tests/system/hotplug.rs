@@ -1,5 +1,5 @@
-//! A CPU taken offline under a probe. It stands alone in its file: every other
-//! test, and every other program on the machine, would feel it.
+//! Takes a CPU offline under a probe. The test is alone in its file, because every other
+//! test, and every other program on the machine, would be affected.
 
 use std::sync::mpsc;
 
@@ -9,7 +9,7 @@ use punctual_tool::system::watch::{Probe, Watch};
 use punctual_tool::system::{Root, online};
 
 #[test]
-fn a_cpu_taken_offline_under_a_probe_is_seen() {
+fn a_cpu_taken_offline_under_a_probe_is_noticed() {
     if std::env::var_os("PUNCTUAL_TEST_HOTPLUG").is_none() {
         return eprintln!(
             "SKIPPED: it takes the pinning from other programs' threads: \
@@ -25,11 +25,11 @@ fn a_cpu_taken_offline_under_a_probe_is_seen() {
     let sleeper = std::thread::spawn(move || {
         let mut mask = [0_u64; 16];
         mask[cpu / 64] |= 1 << (cpu % 64);
-        // SAFETY: `mask` is as long as stated and outlives the call.
+        // SAFETY: `mask` has the given length and outlives the call.
         let pinned =
             unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
         assert_eq!(pinned, 0);
-        // SAFETY: gettid takes nothing and never fails.
+        // SAFETY: gettid takes no argument and never fails.
         tell.send(unsafe { libc::gettid() }).unwrap();
         let _ = stopped.recv();
     });

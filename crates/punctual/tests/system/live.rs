@@ -1,4 +1,4 @@
-//! The machine that the tests run on. What it does not allow is skipped aloud.
+//! The machine that the tests run on. Tests that it does not allow report that they are skipped.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -23,16 +23,16 @@ fn output(command: &str) -> String {
 }
 
 fn is_root() -> bool {
-    // SAFETY: geteuid takes nothing and never fails.
+    // SAFETY: geteuid takes no argument and never fails.
     unsafe { libc::geteuid() == 0 }
 }
 
 fn own_tid() -> i32 {
-    // SAFETY: gettid takes nothing and never fails.
+    // SAFETY: gettid takes no argument and never fails.
     unsafe { libc::gettid() }
 }
 
-/// Sets the calling thread's policy; the error number if it is refused.
+/// Sets the calling thread's policy; returns the error number if it is refused.
 fn set_fifo(priority: i32) -> Result<(), i32> {
     let parameter = libc::sched_param {
         sched_priority: priority,
@@ -44,13 +44,13 @@ fn set_fifo(priority: i32) -> Result<(), i32> {
     }
 }
 
-/// Sets a thread's affinity; the error number if it is refused.
+/// Sets a thread's affinity; returns the error number if it is refused.
 fn set_affinity(tid: i32, cpus: &[usize]) -> Result<(), i32> {
     let mut mask = [0_u64; 16];
     for cpu in cpus {
         mask[cpu / 64] |= 1 << (cpu % 64);
     }
-    // SAFETY: `mask` is as long as stated and outlives the call.
+    // SAFETY: `mask` has the given length and outlives the call.
     let result = unsafe {
         libc::sched_setaffinity(
             tid,
@@ -64,7 +64,7 @@ fn set_affinity(tid: i32, cpus: &[usize]) -> Result<(), i32> {
     }
 }
 
-/// A thread pinned to a CPU that sleeps until it is dropped.
+/// A thread pinned to a CPU, which sleeps until this is dropped.
 struct Sleeper {
     tid: i32,
     stop: mpsc::Sender<()>,
@@ -190,7 +190,7 @@ fn a_real_time_task_above_is_found_until_it_ends() {
 }
 
 #[test]
-fn a_changed_affinity_and_priority_is_seen() {
+fn a_changed_affinity_and_priority_is_noticed() {
     let root = Root::live();
     let usable = allowed(&root);
     if usable.len() < 2 {
@@ -248,7 +248,7 @@ fn a_look_is_cheap() {
 }
 
 #[test]
-fn the_idle_bound_is_held_and_released() {
+fn the_limit_of_idle_states_is_set_and_removed() {
     let free = match DmaLatency::hold(i32::MAX) {
         Ok(held) => held.in_force_us().unwrap(),
         Err(error) => return eprintln!("SKIPPED: {error}"),
@@ -266,7 +266,7 @@ fn the_idle_bound_is_held_and_released() {
     assert_eq!(after, free);
 }
 
-/// What a child of this test binary, run elsewhere, says of its own priority.
+/// Run elsewhere, a child of this test binary reports its own priority.
 #[test]
 #[ignore = "run by other tests, in other circumstances"]
 fn child_asks_for_a_priority() {
@@ -297,7 +297,7 @@ fn child_asks_for_a_priority() {
     eprintln!("DEMAND {}", serde_json::to_string(&demand).unwrap());
 }
 
-/// Runs the child behind a prefix of the shell's.
+/// Runs the child after a prefix of shell commands.
 fn child_behind(prefix: &str) -> Option<Demand> {
     let me = std::env::current_exe().unwrap();
     let command = format!(
@@ -314,7 +314,7 @@ fn child_behind(prefix: &str) -> Option<Demand> {
 }
 
 #[test]
-fn without_rights_the_mend_is_one_that_helps() {
+fn without_rights_the_fix_works() {
     if !is_root() {
         return eprintln!("SKIPPED: only root can give up its rights");
     }
@@ -333,7 +333,7 @@ fn without_rights_the_mend_is_one_that_helps() {
         "{mend}"
     );
     assert!(mend.contains("rtprio 99"), "{mend}");
-    // What the mend's limit would give.
+    // The effect of the fix's limit.
     if output("prlimit --rtprio=80 echo done") != "done" {
         return eprintln!("SKIPPED: half of it: the limit can't be raised here");
     }
@@ -341,7 +341,7 @@ fn without_rights_the_mend_is_one_that_helps() {
     assert_eq!(demand.standing, Standing::InForce, "{demand:?}");
 }
 
-/// A control group that is gone when dropped.
+/// A control group, removed when dropped.
 struct Group(String);
 
 impl Drop for Group {
@@ -351,7 +351,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn in_a_group_without_runtime_the_mend_is_one_that_helps() {
+fn in_a_group_without_runtime_the_fix_works() {
     let directory = format!("/sys/fs/cgroup/cpu/punctual-test-{}", std::process::id());
     let runtime = format!("{directory}/cpu.rt_runtime_us");
     if let Err(error) = fs::create_dir(&directory) {
@@ -371,13 +371,13 @@ fn in_a_group_without_runtime_the_mend_is_one_that_helps() {
         mend.contains("`echo $$ | sudo tee /sys/fs/cgroup/cpu/tasks`"),
         "{mend}"
     );
-    // The groups share what the root has: half of it is to be had for certain.
+    // The groups share the root's runtime: half of it is certainly available.
     fs::write(&runtime, "100000").unwrap();
     let demand = child_behind(&enter).unwrap();
     assert_eq!(demand.standing, Standing::InForce, "{demand:?}");
 }
 
-/// Locks its memory and looks at it.
+/// Locks its memory and reports it.
 #[test]
 #[ignore = "run by another test, because memory is the whole process's"]
 fn child_locks_its_memory() {

@@ -1,4 +1,4 @@
-//! The machine as it is read: from recorded trees, and this one.
+//! Reading the machine: recorded trees, and the live machine.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 

@@ -1,4 +1,4 @@
-//! Programs that run, from trees with lines of `/proc/PID/stat` of our own.
+//! Running programs, from trees with made-up lines of `/proc/PID/stat`.
 
 use punctual_tool::system::process::find;
 
@@ -6,7 +6,7 @@ use crate::support::Machine;
 
 const STAT: &str = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0";
 
-/// A machine on which this line is what the kernel says of the program 7.
+/// A machine where this line is the kernel's state of program 7.
 fn saying(stat: &str) -> Machine {
     let machine = Machine::empty();
     machine.write("/proc/7/status", "Name:\ta) b (c)\nTgid:\t7\n");
@@ -15,7 +15,7 @@ fn saying(stat: &str) -> Machine {
 }
 
 #[test]
-fn a_name_may_hold_anything_and_field_22_tells_a_later_program_from_it() {
+fn a_name_may_contain_anything_and_field_22_identifies_a_later_program() {
     let machine = saying(STAT);
     let program = find(&machine.root, "7").expect("it runs");
     assert_eq!((program.pid, program.name.as_str()), (7, "a) b (c)"));
@@ -29,7 +29,7 @@ fn a_name_may_hold_anything_and_field_22_tells_a_later_program_from_it() {
 }
 
 #[test]
-fn a_line_that_is_cut_anywhere_does_no_harm() {
+fn a_line_truncated_anywhere_causes_no_panic() {
     let machine = saying(STAT);
     let program = find(&machine.root, "7").expect("it runs");
     let begins = STAT.find("12345").expect("the field");
@@ -40,7 +40,7 @@ fn a_line_that_is_cut_anywhere_does_no_harm() {
 }
 
 #[test]
-fn a_process_that_holds_cpu_dma_latency_is_found_by_its_open_files() {
+fn a_process_that_keeps_cpu_dma_latency_open_is_found() {
     use punctual_tool::system::dma_latency;
 
     let machine = Machine::empty();

@@ -1,4 +1,4 @@
-//! Recorded trees of machines, written out for a test.
+//! Recorded trees of machines, extracted for a test.
 #![allow(dead_code, reason = "each file of tests uses what it needs")]
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use punctual_tool::system::Root;
 use tempfile::TempDir;
 
-/// A recorded machine, gone when dropped.
+/// A recorded machine, removed when dropped.
 pub struct Machine {
     /// Its tree.
     pub root: Root,
@@ -15,7 +15,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of which nothing can be read.
+    /// A machine where nothing can be read.
     pub fn empty() -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self {
@@ -24,7 +24,7 @@ impl Machine {
         }
     }
 
-    /// The machine in `tests/data/system/NAME.tree`: lines `=== /path` each begin
+    /// The machine in `tests/data/system/NAME.tree`: each line `=== /path` begins
     /// a file, lines `=== /path -> target` are symbolic links.
     pub fn recorded(name: &str) -> Self {
         let machine = Self::empty();
@@ -54,12 +54,12 @@ impl Machine {
         fs::remove_file(self.root.path(path)).unwrap();
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     pub fn link(&self, path: &str, target: &str) {
         std::os::unix::fs::symlink(target, self.place(path)).unwrap();
     }
 
-    /// Where a path is, with the directories above it made.
+    /// The real location of a path; creates the directories above it.
     pub fn place(&self, path: &str) -> std::path::PathBuf {
         let place = self.root.path(path);
         assert!(place.starts_with(self.directory.path()));

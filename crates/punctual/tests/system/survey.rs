@@ -1,4 +1,4 @@
-//! Surveys of recorded machines, of a machine of which nothing can be read, and of
+//! Surveys of recorded machines, of a machine where nothing can be read, and of
 //! trees full of garbage.
 
 use super::support as system_support;
@@ -18,7 +18,7 @@ fn surveyed(machine: &Machine, probed_cpus: &[usize]) -> SystemState {
 }
 
 #[test]
-fn a_virtual_machine_with_two_cpus() {
+fn a_virtual_machine_with_two_cpus_is_read() {
     let state = surveyed(&Machine::recorded("vm-2cpu"), &[0, 1]);
     assert_eq!(state.hostname, "guest");
     assert_eq!(
@@ -27,7 +27,7 @@ fn a_virtual_machine_with_two_cpus() {
     );
     assert_eq!(state.kernel.release, "6.18.44");
     assert_eq!(state.kernel.machine, "x86_64");
-    // The last word on the command line counts.
+    // The last parameter on the command line counts.
     assert_eq!(state.kernel.preemption, "voluntary");
     assert_eq!(state.kernel.preemption_source, "kernel command line");
     assert_eq!(state.processor.model, "AMD EPYC");
@@ -42,7 +42,7 @@ fn a_virtual_machine_with_two_cpus() {
     assert_eq!(state.power.idle_driver.as_deref(), Some("haltpoll"));
     assert_eq!(state.power.idle_states.len(), 2);
     assert_eq!(state.virtualisation.hypervisor.as_deref(), Some("unknown"));
-    // The file is there, but the namespaces are the first ones.
+    // The file exists, but the namespaces are the initial ones.
     assert_eq!(state.virtualisation.container, None);
     assert_eq!(state.scheduler.rt_runtime_us, Some(950_000));
     assert_eq!(state.scheduler.rt_group_runtime_us, Some(0));
@@ -77,7 +77,7 @@ fn a_virtual_machine_with_two_cpus() {
 }
 
 #[test]
-fn a_server_with_isolated_cpus_and_two_nodes() {
+fn a_server_with_isolated_cpus_and_two_nodes_is_read() {
     let machine = Machine::recorded("server-16cpu");
     let state = surveyed(&machine, &[5, 9]);
     assert_eq!(state.kernel.preemption, "rt");
@@ -102,7 +102,7 @@ fn a_server_with_isolated_cpus_and_two_nodes() {
             }
         ]
     );
-    // A node of memory alone has no CPUs and is left out.
+    // A node with only memory has no CPUs and is left out.
     assert_eq!(
         state.processor.nodes,
         [
@@ -140,7 +140,7 @@ fn a_server_with_isolated_cpus_and_two_nodes() {
             disabled: true
         }
     );
-    // The firmware names a cloud, but the processor says that it is a real one.
+    // The firmware names a cloud, but the processor says that it is not virtual.
     assert_eq!(state.virtualisation.hypervisor, None);
     assert_eq!(state.virtualisation.container, None);
     assert_eq!(state.limits.capabilities, [""; 0]);
@@ -174,7 +174,7 @@ fn tasks_above_are_those_that_may_delay_a_probe() {
         .iter()
         .map(|t| (&*t.name, &*t.policy, t.priority, t.kernel, &*t.cpus))
         .collect();
-    // Other programs' first; a name may hold parentheses; interrupt threads of
+    // Other programs' tasks first; a name may contain parentheses; interrupt threads of
     // priority 50 and a task of priority 10 are below ours.
     assert_eq!(
         above,
@@ -190,7 +190,7 @@ fn tasks_above_are_those_that_may_delay_a_probe() {
 }
 
 #[test]
-fn of_many_tasks_above_64_are_listed_and_all_counted() {
+fn with_many_tasks_above_64_are_listed_and_all_are_counted() {
     let machine = Machine::recorded("vm-2cpu");
     let mut fields = vec!["0"; 50];
     fields[37] = "95";
@@ -213,7 +213,7 @@ fn of_many_tasks_above_64_are_listed_and_all_counted() {
 }
 
 #[test]
-fn a_small_board() {
+fn a_small_board_is_read() {
     let state = surveyed(&Machine::recorded("raspberry-pi"), &[0]);
     assert_eq!(state.kernel.machine, "aarch64");
     assert_eq!(state.kernel.preemption, "full");
@@ -237,7 +237,7 @@ fn a_small_board() {
 }
 
 #[test]
-fn a_container_without_root_on_its_host() {
+fn a_rootless_container_is_read() {
     let state = surveyed(&Machine::recorded("rootless-container"), &[0]);
     assert_eq!(state.kernel.preemption, "voluntary");
     assert_eq!(
@@ -250,7 +250,7 @@ fn a_container_without_root_on_its_host() {
 }
 
 #[test]
-fn the_preemption_model_and_where_it_was_read() {
+fn the_preemption_model_is_read_with_its_source() {
     let machine = Machine::recorded("vm-2cpu");
     let read = |machine: &Machine| {
         let kernel = surveyed(machine, &[0]).kernel;
@@ -282,7 +282,7 @@ fn the_preemption_model_and_where_it_was_read() {
 }
 
 #[test]
-fn a_machine_of_which_nothing_can_be_read() {
+fn a_machine_where_nothing_can_be_read_gives_an_empty_survey() {
     let state = surveyed(&Machine::empty(), &[0, 3]);
     assert_eq!(state.kernel.preemption, "unknown");
     assert_eq!(state.clock.source, "");
@@ -297,13 +297,13 @@ fn a_machine_of_which_nothing_can_be_read() {
 }
 
 #[test]
-fn the_record_reads_back() {
+fn the_state_is_read_back_from_the_record() {
     let state = surveyed(&Machine::recorded("server-16cpu"), &[5, 9]);
     let text = serde_json::to_string(&state).unwrap();
     assert_eq!(serde_json::from_str::<SystemState>(&text).unwrap(), state);
 }
 
-/// Every file of every recorded machine, in turn replaced by each kind of garbage.
+/// Every file of every recorded machine, each replaced by each kind of garbage.
 #[test]
 fn garbage_never_panics_and_is_bounded() {
     let kinds: [&[u8]; 8] = [
@@ -345,7 +345,7 @@ fn garbage_never_panics_and_is_bounded() {
 }
 
 #[test]
-fn nonsense_is_noted_with_its_text() {
+fn malformed_values_are_noted_with_their_text() {
     let machine = Machine::recorded("vm-2cpu");
     machine.write("/proc/sys/kernel/sched_rt_runtime_us", "much");
     machine.write("/sys/devices/system/cpu/isolated", "3-1");
@@ -361,7 +361,7 @@ fn nonsense_is_noted_with_its_text() {
 }
 
 #[test]
-fn what_is_not_a_file_or_never_ends_is_not_waited_for() {
+fn pipes_and_endless_files_do_not_block() {
     let machine = Machine::recorded("vm-2cpu");
     for path in [
         "/proc/sys/kernel/hostname",
@@ -371,7 +371,7 @@ fn what_is_not_a_file_or_never_ends_is_not_waited_for() {
     ] {
         machine.remove(path);
     }
-    // A pipe that nobody writes to would block for ever.
+    // Opening a pipe without a writer would block for ever.
     let status = std::process::Command::new("mkfifo")
         .arg(machine.place("/proc/sys/kernel/hostname"))
         .status()
@@ -408,21 +408,21 @@ fn paths_read_from_files_do_not_lead_out_of_the_tree() {
         "1:cpu:/../../../../../../etc\n0::/../..\n",
     );
     let state = surveyed(&machine, &[0]);
-    // What is left of the path is `etc` below the mount, which is not there.
+    // The rest of the path is `etc` below the mount, which does not exist.
     assert_eq!(state.limits.cgroup_limits, [""; 0]);
     let out = machine.root.path("/sys/../../../../etc/passwd");
     assert!(out.ends_with("sys/etc/passwd"), "{}", out.display());
 }
 
-/// An image's marker in the root file system of a machine, and a namespace of one's own.
+/// An image's marker in the root file system of a machine, and a private namespace.
 #[test]
-fn an_unshared_namespace_is_no_container() {
+fn an_unshared_namespace_is_not_a_container() {
     let machine = Machine::recorded("vm-2cpu");
     machine.remove("/proc/self/ns/pid");
     machine.link("/proc/self/ns/pid", "pid:[4026532178]");
     let state = surveyed(&machine, &[0]);
     assert_eq!(state.virtualisation.container, None);
-    // What a manager mounts over the files of the image is news.
+    // Files that a manager mounts over the image's are evidence.
     machine.write(
         "/proc/self/mountinfo",
         "712 700 254:1 /docker/containers/4f1c/hostname /etc/hostname rw - ext4 /dev/vda1 rw\n",

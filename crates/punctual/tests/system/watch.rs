@@ -1,4 +1,4 @@
-//! What differs between two scripted looks at the conditions.
+//! The differences between two scripted looks at the conditions.
 
 use punctual_record::{Event, Happening};
 use punctual_report::facts;
@@ -18,7 +18,7 @@ fn fifo(cpus: &[usize]) -> Option<ThreadScheduling> {
     })
 }
 
-/// Four CPUs, of which 1 and 2 are probed.
+/// Four CPUs, 1 and 2 of which are probed.
 fn look(at_ns: u64) -> Snapshot {
     Snapshot {
         at_ns,
@@ -49,7 +49,7 @@ fn changes(change: impl FnOnce(&mut Snapshot)) -> Vec<Event> {
     look(5 * SECOND).changes(&mut later)
 }
 
-/// The only event: kind, text, whether it invalidates.
+/// The only event: its kind, its text, and whether it invalidates.
 #[track_caller]
 fn only(events: Vec<Event>) -> (&'static str, String, bool) {
     assert_eq!(events.len(), 1, "{events:?}");
@@ -65,12 +65,12 @@ fn expect(change: impl FnOnce(&mut Snapshot), kind: &'static str, text: &str, in
 }
 
 #[test]
-fn nothing_changed_is_no_event() {
+fn no_change_is_no_event() {
     assert_eq!(changes(|_| {}), []);
 }
 
 #[test]
-fn cpus_offline_and_online() {
+fn cpus_going_offline_and_online_are_events() {
     expect(
         |s| s.online = vec![0, 2, 3],
         "cpu-offline",
@@ -92,7 +92,7 @@ fn cpus_offline_and_online() {
 }
 
 #[test]
-fn affinity_and_priority_of_a_probe() {
+fn a_changed_affinity_or_priority_of_a_probe_is_an_event() {
     expect(
         |s| s.probes[1].scheduling = fifo(&[0, 1, 2, 3]),
         "affinity",
@@ -119,7 +119,7 @@ fn a_probe_that_has_ended_is_no_event() {
 }
 
 #[test]
-fn affinity_that_comes_back_is_told_and_does_not_invalidate_again() {
+fn an_affinity_that_is_restored_is_an_event_that_does_not_invalidate() {
     let mut astray = look(5 * SECOND);
     astray.probes[0].scheduling = fifo(&[0]);
     let (kind, _, invalidates) = only(astray.changes(&mut look(6 * SECOND)));
@@ -139,7 +139,7 @@ fn a_probe_whose_cpu_is_offline_is_one_event() {
 }
 
 #[test]
-fn the_wall_clock_set_and_a_suspend() {
+fn setting_the_wall_clock_and_a_suspend_are_events() {
     expect(
         |s| s.offsets.as_mut().unwrap().wall_ns -= 3_600 * SECOND as i64,
         "clock-set",
@@ -183,7 +183,7 @@ fn extreme_offsets_do_not_overflow() {
 }
 
 #[test]
-fn clock_source_and_governor() {
+fn a_changed_clock_source_or_governor_is_an_event() {
     expect(
         |s| s.clock_source = Some("hpet".to_owned()),
         "clock-source",
@@ -201,7 +201,7 @@ fn clock_source_and_governor() {
 }
 
 #[test]
-fn what_could_not_be_read_says_nothing() {
+fn an_unreadable_condition_is_no_event() {
     let events = changes(|s| {
         s.online.clear();
         s.offsets = None;
@@ -213,11 +213,11 @@ fn what_could_not_be_read_says_nothing() {
 }
 
 #[test]
-fn much_stolen_time_is_one_event_until_it_ends() {
+fn much_steal_time_is_one_event_until_it_ends() {
     let steal = |s: &mut Snapshot, total: u64| {
         s.stolen.insert(1, SECOND + total);
     };
-    // 5 % exactly, and a tick on an unprobed CPU, are none.
+    // 5 % exactly, and a tick on a CPU without a probe, are no event.
     assert_eq!(changes(|s| steal(s, 50_000_000)), []);
     assert_eq!(
         changes(|s| {
@@ -257,7 +257,7 @@ fn much_stolen_time_is_one_event_until_it_ends() {
 }
 
 #[test]
-fn stolen_time_that_runs_backwards_counts_as_none() {
+fn steal_time_that_decreases_counts_as_none() {
     let mut later = look(SECOND);
     later.stolen.insert(1, 0);
     let first = look(0);
@@ -266,7 +266,7 @@ fn stolen_time_that_runs_backwards_counts_as_none() {
     assert_eq!(Snapshot::default().stolen_until(&Snapshot::default()), None);
 }
 
-/// A quota holds threads up all through a run: its one event tells the whole length.
+/// A quota throttles threads throughout a run: its one event has the total length.
 #[test]
 fn the_event_of_a_quota_grows_with_the_run() {
     let machine = Machine::empty();

@@ -1,5 +1,5 @@
-//! README.md and docs/ say what the program does: every flag is described, none is made
-//! up, examples parse, links lead somewhere.
+//! README.md and docs/ agree with the program: every flag is described, no other is
+//! named, examples parse, links have a target.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The pages at the root and all of docs/, by path from the root.
+/// The pages at the root and in docs/, by path from the root.
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> = ["CHANGELOG", "CONTRIBUTING", "README", "SECURITY"]
         .map(|name| format!("{name}.md"))
@@ -40,7 +40,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// The verbs that the help lists, with every flag that they take.
+/// The verbs in the help, with all of their flags.
 fn verbs() -> Vec<Command> {
     let mut cli = Cli::command();
     cli.build();
@@ -57,7 +57,7 @@ fn names(flag: &Arg) -> Vec<String> {
     short.into_iter().chain(long).collect()
 }
 
-/// Those of its own verbs too: `lab bisect`.
+/// Including those of nested verbs: `lab bisect`.
 fn flags(verb: &Command) -> BTreeSet<String> {
     let own = verb.get_subcommands().flat_map(Command::get_arguments);
     let all = verb.get_arguments().chain(own);
@@ -69,7 +69,7 @@ fn flags(verb: &Command) -> BTreeSet<String> {
     .collect()
 }
 
-/// A page in pieces: the text of its code spans, and its fenced blocks with their language.
+/// A page in parts: the text of its code spans, and its fenced blocks with their language.
 #[derive(Default)]
 struct Page {
     spans: Vec<String>,
@@ -99,13 +99,13 @@ fn parse(text: &str) -> Page {
         }
     }
     assert!(!open, "a block is not closed");
-    // A span may go over the end of a line.
+    // A span may extend over the end of a line.
     let spans = page.prose.split('`').skip(1).step_by(2);
     page.spans = spans.map(|span| span.replace('\n', " ")).collect();
     page
 }
 
-/// Rows of the tables of flags: the names in the first cell, and the whole row.
+/// The rows of the tables of flags: the names in the first cell, and the whole row.
 fn described(text: &str) -> Vec<(Vec<String>, String)> {
     let rows = text.lines().filter(|line| line.starts_with("| `-"));
     rows.map(|row| {
@@ -170,7 +170,7 @@ fn no_page_describes_a_flag_that_does_not_exist() {
     }
 }
 
-/// Whether a flag by itself on this page is one of ours.
+/// Whether a bare flag on this page is one of ours.
 fn about_verbs(path: &str) -> bool {
     let name = path.trim_start_matches("docs/").trim_end_matches(".md");
     let verb = verbs().iter().any(|verb| verb.get_name() == name);
@@ -184,8 +184,8 @@ fn no_page_names_a_flag_or_verb_that_does_not_exist() {
     for path in pages() {
         for span in parse(&read(&path)).spans {
             let ours = span.starts_with("punctual ");
-            // `hackbench -g 10`, `cargo xtask test` are others' words, `-g -l -s` are
-            // hackbench's letters, and pages of other things have other programs' flags.
+            // `hackbench -g 10` and `cargo xtask test` belong to other programs, `-g -l -s` are
+            // hackbench's flags, and pages about other things have other programs' flags.
             let letters = path == "docs/load.md" && span.starts_with("-g ");
             let bare = span.starts_with('-') && !letters && about_verbs(&path);
             if !(ours || bare) {
@@ -207,7 +207,7 @@ fn no_page_names_a_flag_or_verb_that_does_not_exist() {
 }
 
 #[test]
-fn qualify_and_measure_describe_what_they_share_alike() {
+fn qualify_and_measure_describe_their_common_flags_equally() {
     let rows = |path: &str| -> Vec<String> {
         let rows = described(&read(path)).into_iter();
         let own = [
@@ -226,7 +226,7 @@ fn qualify_and_measure_describe_what_they_share_alike() {
 }
 
 #[test]
-fn the_readme_lists_the_verbs_that_there_are() {
+fn the_readme_lists_all_verbs() {
     let text = read("README.md");
     let verbs = verbs();
     let names: Vec<&str> = verbs.iter().map(Command::get_name).collect();
@@ -238,7 +238,7 @@ fn the_readme_lists_the_verbs_that_there_are() {
 }
 
 #[test]
-fn verdicts_have_the_exit_codes_that_are_documented() {
+fn verdicts_have_the_documented_exit_statuses() {
     for outcome in [
         Outcome::Pass,
         Outcome::Fail,
@@ -293,7 +293,7 @@ fn sources_formats_and_shells_are_all_named() {
     );
 }
 
-/// Words as a shell splits them, as far as the examples need it: single and double quotes,
+/// Words as a shell splits them, as far as the examples need that: single and double quotes,
 /// and an end at `#`, `|`, `>`, `&` and `;`.
 fn shell_words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -319,7 +319,7 @@ fn shell_words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn shell_words_are_a_shells() {
+fn shell_words_are_split_as_a_shell_does() {
     assert_eq!(
         shell_words("punctual qualify --load 'make -j8' -o a > b # c"),
         ["punctual", "qualify", "--load", "make -j8", "-o", "a"]
@@ -353,7 +353,7 @@ fn every_example_parses() {
     assert!(examples >= 20, "only {examples} examples were found");
 }
 
-/// The anchor that a heading gets on the web: lower case, dashes for spaces, no other signs.
+/// The anchor of a heading on the web: lower case, dashes for spaces, no other signs.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let kept: String = heading.chars().filter(kept).collect();
@@ -361,7 +361,7 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn every_relative_link_leads_somewhere() {
+fn every_relative_link_has_a_target() {
     for path in pages() {
         let text = read(&path);
         let prose = parse(&text).prose;
@@ -387,9 +387,10 @@ fn every_relative_link_leads_somewhere() {
     }
 }
 
-/// Files and folders that architecture.md and CONTRIBUTING.md name, from the root or within a crate.
+/// Checks the files and folders that architecture.md and CONTRIBUTING.md name, from the root or
+/// within a crate.
 #[test]
-fn architecture_names_what_is_there() {
+fn architecture_names_existing_files() {
     let mut named = 0;
     let pages =
         ["docs/architecture.md", "CONTRIBUTING.md"].map(|page| (page, parse(&read(page)).spans));
@@ -398,7 +399,7 @@ fn architecture_names_what_is_there() {
         .flat_map(|(page, spans)| spans.into_iter().map(move |span| (page, span)));
     for (page, span) in spans {
         let is_path = span.ends_with(".rs") || span.ends_with('/') || span.starts_with("crates/");
-        // `crates/punctual/tests/load_*` names files by their beginning.
+        // `crates/punctual/tests/load_*` names files by a prefix.
         if !is_path || span.contains('*') {
             continue;
         }
@@ -415,9 +416,9 @@ fn architecture_names_what_is_there() {
     assert!(named >= 30, "only {named} places were found");
 }
 
-/// Numbers that measurement.md gives are those of the program.
+/// Compares the numbers in measurement.md with the program's.
 #[test]
-fn measurement_gives_the_programs_numbers() {
+fn measurement_has_the_programs_numbers() {
     let text = read("docs/measurement.md").replace("\n", " ");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let primes = punctual_rt::periodic::PRIMES;
@@ -445,7 +446,7 @@ fn measurement_gives_the_programs_numbers() {
 }
 
 #[test]
-fn the_readme_states_what_the_build_takes() {
+fn the_readme_states_the_requirements_of_the_build() {
     let wanted = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"), " or newer");
     assert!(read("README.md").contains(wanted), "{wanted}");
 }

@@ -1,5 +1,5 @@
-//! Nonsense on the command line: one line that names what is wrong and says what
-//! is accepted, exit status 64, nothing started and nothing left behind.
+//! Nonsense on the command line: one line that names the error and the
+//! expected form, exit status 64, nothing started and nothing left behind.
 
 use crate::common;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 
 use crate::common::{Place, cpus, is_root, skip};
 
-/// Flags of the measuring verbs with nonsense, and what the line must say.
+/// Flags of the measuring verbs with nonsense values, and the parts of the error.
 const FLAGS: &[(&[&str], &[&str])] = &[
     (&["noise", "--gap", "0"], &["--gap", "such as 100us"]),
     (&["noise", "--gap", "-5"], &["--gap", "such as 100us"]),
@@ -293,7 +293,7 @@ fn a_flag_without_its_value_is_refused() {
     for (flag, named) in valued {
         refused(&["measure", flag], &[named, "needs a value"]);
     }
-    // What follows is a flag, not the value.
+    // The next word is a flag, not the value.
     refused(
         &["measure", "-D", "--json"],
         &["--duration", "'--json'", "expected"],
@@ -337,7 +337,7 @@ fn every_flag_of_the_help_is_in_the_table() {
 }
 
 #[test]
-fn verbs_that_are_missing_or_unknown() {
+fn missing_and_unknown_verbs_are_refused() {
     let verbs = "qualify, measure, load, run, explain, watch, lab, report, compare, merge, export, completions, help";
     refused(&[], &["a verb is needed", verbs]);
     refused(&["measuer"], &["'measuer'", verbs]);
@@ -347,7 +347,7 @@ fn verbs_that_are_missing_or_unknown() {
 }
 
 #[test]
-fn nonsense_for_the_other_verbs() {
+fn nonsense_for_the_other_verbs_is_refused_in_one_line() {
     refused(&["measure", "sundial"], &["PROBE", "nanosleep", "futex"]);
     refused(
         &["qualify", "--source", "sundial"],
@@ -396,7 +396,7 @@ fn nonsense_for_the_other_verbs() {
 }
 
 #[test]
-fn a_cpu_that_this_machine_does_not_have() {
+fn a_cpu_that_this_machine_does_not_have_is_refused() {
     let absent = cpus().last().map_or(1, |last| last + 1000).to_string();
     let place = Place::new();
     let ended = place.run(&["measure", "-D", "1", "-a", &absent]).expect(64);
@@ -407,7 +407,7 @@ fn a_cpu_that_this_machine_does_not_have() {
 }
 
 #[test]
-fn a_directory_that_is_not_empty_or_may_not_be_written_to() {
+fn a_directory_that_is_not_empty_or_not_writable_is_refused() {
     let place = Place::new();
     fs::create_dir(place.path().join("full")).unwrap();
     fs::write(place.path().join("full/notes"), "mine").unwrap();
@@ -453,7 +453,7 @@ fn a_directory_that_is_not_empty_or_may_not_be_written_to() {
 }
 
 #[test]
-fn what_can_not_be_begun_leaves_nothing_behind() {
+fn a_run_that_cannot_start_leaves_nothing_behind() {
     let place = Place::new();
     let mut command = place.command(common::program());
     command.env("TMPDIR", "/nonexistent");
@@ -465,7 +465,7 @@ fn what_can_not_be_begun_leaves_nothing_behind() {
     assert_eq!(place.entries(), [""; 0]);
     place.await_silence();
 
-    // What was there before stays, empty as it was.
+    // A directory that existed before remains, as empty as it was.
     fs::create_dir(place.path().join("mine")).unwrap();
     let mut command = place.command(common::program());
     command.env("TMPDIR", "/nonexistent");

@@ -1,4 +1,4 @@
-//! The command line: verbs, flags, bad input, words, and the documents that describe it.
+//! The command line: verbs, flags, bad input, typing errors, and the documents that describe it.
 
 #[path = "../common/mod.rs"]
 mod common;

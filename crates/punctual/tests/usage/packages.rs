@@ -1,5 +1,5 @@
-//! The crates that others may use, as they are packaged: with what a registry wants, and they build
-//! by themselves.
+//! The crates that other projects may use, as packages: with the metadata that a registry requires,
+//! and they build without the workspace.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn packages_build_by_themselves() {
         assert!(output.status.success(), "{said}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    // Unpacked and compiled, as cargo does before it publishes, each from the others' packages.
+    // Unpacked and compiled, as cargo does before it publishes, each with the others' packages.
     cargo(&CRATES, &[]);
     for name in CRATES {
         let list = cargo(&[name], &["--list"]);

@@ -1,4 +1,4 @@
-//! What becomes of a record: every verb and every format on runs that were just
+//! The uses of a record: every verb and every format on runs that were just
 //! made; completions and the man page.
 
 use crate::common;
@@ -34,7 +34,7 @@ fn total(run: &str) -> u64 {
 }
 
 #[test]
-fn report_shows_what_the_run_showed() {
+fn report_repeats_the_output_of_the_run() {
     let shown = RUNS.run(&["report", "one"]).expect(0).stdout;
     for words in ["Machine", "Latency in µs", "Bound", "Worst", "Details"] {
         assert!(shown.contains(words), "{shown}");
@@ -43,7 +43,7 @@ fn report_shows_what_the_run_showed() {
     for words in ["Conditions", "Latency in µs", "Statistics", "Worst samples"] {
         assert!(whole.contains(words), "{whole}");
     }
-    // A run is also named by its record.
+    // A run can also be named by its record.
     let same = RUNS.run(&["report", "one/run.json"]).expect(0).stdout;
     assert_eq!(same, shown);
     let summary = RUNS.run(&["report", "--json", "one"]).expect(0).stdout;
@@ -54,7 +54,7 @@ fn report_shows_what_the_run_showed() {
 }
 
 #[test]
-fn pictures_and_pages_go_where_they_are_told() {
+fn pictures_and_pages_are_written_to_the_given_place() {
     let place = Place::new();
     let run = RUNS.path().join("one");
     let run = run.to_str().unwrap();
@@ -94,7 +94,7 @@ fn pictures_and_pages_go_where_they_are_told() {
 }
 
 #[test]
-fn every_format_is_written_and_what_can_be_read_is_read_back() {
+fn every_format_is_written_and_the_readable_ones_are_read_back() {
     for format in FORMATS {
         let text = RUNS
             .run(&["export", "one", "--format", format])
@@ -123,7 +123,7 @@ fn every_format_is_written_and_what_can_be_read_is_read_back() {
             "{format}"
         );
         let compared = place.run(&["compare", run, "file"]).expect(0);
-        // Formats round: a pair of equals may become one of unequals.
+        // A format may round: a pair of equal values may become unequal.
         let share = compared
             .stdout
             .split_once(" % of pairs")
@@ -136,7 +136,7 @@ fn every_format_is_written_and_what_can_be_read_is_read_back() {
 }
 
 #[test]
-fn exported_counts_are_whole() {
+fn exported_counts_are_integers() {
     let csv = RUNS
         .run(&["export", "one", "--format", "csv"])
         .expect(0)
@@ -171,7 +171,7 @@ fn exported_counts_are_whole() {
 }
 
 #[test]
-fn merging_adds_up() {
+fn merging_adds_the_counts() {
     let place = Place::new();
     let [one, two] = ["one", "two"].map(|run| RUNS.path().join(run));
     let paths = [one.to_str().unwrap(), two.to_str().unwrap()];
@@ -193,7 +193,7 @@ fn merging_adds_up() {
     for format in FORMATS {
         place.run(&["export", "sum", "--format", format]).expect(0);
     }
-    // Nothing is written over.
+    // No existing file is overwritten.
     let again = place
         .run(&[&["merge"], &paths[..], &["-o", "sum"]].concat())
         .expect(64);
@@ -201,8 +201,8 @@ fn merging_adds_up() {
 }
 
 #[test]
-fn a_run_is_no_different_from_itself() {
-    // 200 cycles are no eight stretches of time: what there is, is the same.
+fn a_run_does_not_differ_from_itself() {
+    // 200 cycles are fewer than eight stretches of time: the existing figures are equal.
     let text = RUNS.run(&["compare", "one", "one"]).expect(0).stdout;
     assert!(text.contains("in 50.0 % of pairs"), "{text}");
     assert!(
@@ -211,7 +211,7 @@ fn a_run_is_no_different_from_itself() {
     );
 }
 
-/// A run of cyclictest's, every latency `us`, begun at a minute of the hour.
+/// A run of cyclictest, with every latency `us`, started at a minute of the hour.
 fn theirs(place: &Place, name: &str, us: u64, minute: usize) {
     let text = format!(
         r#"{{"file_version": 1, "cmdline:": "cyclictest -h 400", "rt_test_version:": "2.40",
@@ -227,7 +227,7 @@ fn theirs(place: &Place, name: &str, us: u64, minute: usize) {
 }
 
 #[test]
-fn several_runs_are_compared_side_by_side() {
+fn several_runs_are_compared_in_columns() {
     let place = Place::new();
     for (minute, (name, us)) in ["a1", "b1", "b2", "a2", "a3", "b3", "b4", "a4"]
         .into_iter()
@@ -258,7 +258,7 @@ fn several_runs_are_compared_side_by_side() {
     assert_eq!(found["basis"]["unit"], "run");
     assert_eq!(found["order"], "pairs");
     assert!(json["first"]["missed"].is_null(), "cyclictest does not say");
-    // Three of each can't reach 95 %, and one of each names nobody.
+    // Three of each can't reach 95 %, and one of each identifies no run.
     let three = ["compare", "a1", "a2", "a3", "--", "b1", "b2", "b3"];
     let text = place.run(&three).expect(0).stdout;
     assert!(text.starts_with("Too few runs"), "{text}");
@@ -278,14 +278,14 @@ fn several_runs_are_compared_side_by_side() {
 }
 
 #[test]
-fn of_one_run_the_cpus_are_compared() {
+fn the_cpus_of_one_run_are_compared() {
     if cpus().len() < 2 {
         skip!("one CPU");
     }
     let json = RUNS.run(&["compare", "one", "--json"]).expect(0).json();
     assert_eq!(json["kind"], "cpus");
     assert_eq!(json["cpus"].as_array().unwrap().len(), cpus().len());
-    // 200 cycles are no eight stretches of time.
+    // 200 cycles are fewer than eight stretches of time.
     assert!(json["headline"].as_str().unwrap().starts_with("Not tested"));
     let place = Place::new();
     theirs(&place, "alone", 50, 0);
@@ -298,7 +298,7 @@ fn of_one_run_the_cpus_are_compared() {
 }
 
 #[test]
-fn what_can_not_be_read_is_named() {
+fn an_unreadable_record_is_named() {
     let place = Place::new();
     fs::write(place.path().join("notes"), "nothing of the kind\n").unwrap();
     fs::create_dir(place.path().join("empty")).unwrap();
@@ -373,12 +373,12 @@ fn loads_alone_report_their_work() {
 }
 
 #[test]
-fn completions_are_good_for_their_shells() {
+fn completions_are_valid_for_their_shells() {
     let place = Place::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let text = place.run(&["completions", shell]).expect(0).stdout;
         for word in ["qualify", "deadline", "openmetrics"] {
-            // zsh and fish complete the values of --format where the flag says them.
+            // zsh and fish complete the values of --format after the flag.
             assert!(
                 text.contains(word) || word == "openmetrics",
                 "{shell}: no {word}"
@@ -448,7 +448,7 @@ fn the_man_page_renders() {
             ended.stdout
         );
     }
-    // Examples stand as they are typed.
+    // Examples are shown as typed.
     let example = "punctual qualify --deadline 50us -D 1h -a 2,3\n";
     assert!(ended.stdout.contains(example), "{}", ended.stdout);
 }
@@ -477,9 +477,9 @@ fn help_lists_every_verb_and_says_what_statuses_mean() {
     assert_eq!(version, format!("punctual {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// cyclictest's and jitterdebugger's own output, made now.
+/// Output of cyclictest and jitterdebugger that was just made.
 #[test]
-fn what_the_peers_just_wrote_is_compared() {
+fn output_of_the_peers_is_compared() {
     if !has("cyclictest") {
         skip!("no cyclictest");
     }

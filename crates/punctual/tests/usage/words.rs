@@ -1,12 +1,12 @@
-//! What a person types by habit or by a slip: cyclictest's spellings, misspelt names, `help`,
-//! and what the shells complete.
+//! Words that a user types by habit or by mistake: cyclictest's spellings, misspelt names, `help`,
+//! and the completions of shells.
 
 use crate::common;
 use std::fs;
 
 use crate::common::{Going, Place, has, skip};
 
-/// Runs what must be refused with one line that holds all of `wanted`.
+/// Runs a command line that must be refused with one line that contains all of `wanted`.
 #[track_caller]
 fn refused(arguments: &str, wanted: &[&str]) -> String {
     let place = Place::new();
@@ -26,7 +26,7 @@ fn refused(arguments: &str, wanted: &[&str]) -> String {
 }
 
 #[test]
-fn cyclictests_histogram_is_no_call_for_help() {
+fn cyclictests_histogram_flag_is_not_a_request_for_help() {
     for arguments in [
         "measure -h400",
         "measure -h 400",
@@ -59,7 +59,7 @@ fn cyclictests_histogram_is_no_call_for_help() {
         let ended = place.run(&words).expect(0);
         assert!(ended.stdout.contains("Usage: punctual"), "{arguments}");
     }
-    // What it names gives what is promised.
+    // The advised command line gives the promised result.
     place.run(&["measure", "-l", "50", "-q", "-o", "DIR"]);
     let shown = place
         .run(&["export", "DIR", "--format", "cyclictest"])
@@ -69,9 +69,9 @@ fn cyclictests_histogram_is_no_call_for_help() {
 }
 
 #[test]
-fn a_value_is_never_taken_for_a_letter() {
+fn a_value_is_never_taken_for_a_flag() {
     let place = Place::new();
-    // -o's value, and that of a flag in one word with its letter.
+    // The value of -o, and that of a flag in one word with its letter.
     for (arguments, directory) in [
         ("measure -l 5 -q -o -h400", "-h400"),
         ("measure -l5 -qoh400", "h400"),
@@ -88,7 +88,7 @@ fn a_value_is_never_taken_for_a_letter() {
 }
 
 #[test]
-fn what_cyclictest_takes_works_or_is_told_what_to_use() {
+fn cyclictests_flags_work_or_get_a_replacement() {
     for (arguments, wanted) in [
         ("-A 500", &["start at the same instant"][..]),
         ("--aligned=500", &["start at the same instant"]),
@@ -169,7 +169,7 @@ fn cyclictests_usual_command_lines_measure() {
 }
 
 #[test]
-fn a_slip_is_told_what_may_be_meant() {
+fn a_misspelt_word_gets_a_suggestion() {
     for (arguments, meant) in [
         ("qualifi", "'qualify'"),
         ("mesure -l 5", "'measure'"),
@@ -208,7 +208,7 @@ fn a_slip_is_told_what_may_be_meant() {
         "{}",
         ended.stderr
     );
-    // Nothing is near.
+    // No name is similar.
     for arguments in [
         "xyzzy",
         "measure --xyzzy",
@@ -221,7 +221,7 @@ fn a_slip_is_told_what_may_be_meant() {
 }
 
 #[test]
-fn help_of_a_verb_is_its_help() {
+fn help_with_a_verb_shows_the_verbs_help() {
     let place = Place::new();
     let said = |words: &[&str]| place.run(words).expect(0).stdout;
     assert_eq!(said(&["help"]), said(&["--help"]));
@@ -238,7 +238,7 @@ fn help_of_a_verb_is_its_help() {
     refused("help run -- ls", &["expected a verb"]);
 }
 
-/// What the help of a flag begins with: what the flag does.
+/// The first words of flags' help: a verb that says what the flag does.
 const IMPERATIVES: &str = "Accepted Add Allow Boot Bring Change Choose Compare Count Don't End \
                            Explain Export Find Give Interrupt Judge Keep Let Load Lock Make Measure Merge \
                            Poll Print Probe Require Run Set Show Start Stop Verify Wait Watch \
@@ -277,7 +277,7 @@ fn the_help_of_every_flag_says_what_it_does_and_in_which_unit() {
     check(&<punctual_tool::cli::Cli as clap::CommandFactory>::command());
 }
 
-/// What is typed after `punctual`, and what the shell makes of it.
+/// The text typed after `punctual`, and the shell's completion.
 const COMPLETED: &[(&str, &str)] = &[
     ("measure --load hackb", "hackbench"),
     ("measure --load cpu,for", "cpu,fork"),
@@ -352,7 +352,7 @@ fn zsh_completes_values() {
     let script = place.run(&["completions", "zsh"]).expect(0).stdout;
     fs::write(place.path().join("_punctual"), script).unwrap();
     for (typed, completed) in COMPLETED {
-        // The line editor needs a terminal; it says by itself when it is done.
+        // The line editor needs a terminal; it reports itself when it is done.
         let lines = format!(
             "zmodload zsh/zpty\n\
              zpty inner zsh -f -i\n\
@@ -370,7 +370,7 @@ fn zsh_completes_values() {
         Going::start(command).end();
         let said = fs::read_to_string(place.path().join("said")).unwrap_or_default();
         let last = said.trim_end().split(' ').next_back().unwrap_or_default();
-        // A list may go on.
+        // A list may be continued.
         assert_eq!(last.trim_end_matches(','), *completed, "{typed}: {said:?}");
     }
 }

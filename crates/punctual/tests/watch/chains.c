@@ -1,13 +1,13 @@
-/* A real-time thread that waits for others, which wait for others.
+/* A real-time thread that waits for other threads, which wait for others.
  *
  *     chains SCENE ROUNDS
  *
- * pipes: it waits for the answer of a second process, which waits for that of a third.
- * locks: for a lock whose holder waits for another lock, whose holder works; both lend priority.
- * hog: for an ordinary thread that a real-time thread keeps off its CPU.
+ * pipes: it waits for the reply of a second process, which waits for that of a third.
+ * locks: for a lock whose holder waits for another lock, whose holder works; both have priority inheritance.
+ * hog: for an ordinary thread that a real-time thread preempts.
  *
- * It says READY with its numbers, and for each line that comes in goes through its rounds, and says
- * DONE. Work is processor time, so whatever else the machine does, a thread has worked as long. */
+ * It prints READY with its numbers, and for each line of input goes through its rounds, and prints
+ * DONE. Work is CPU time, so a thread has worked this long whatever else the machine does. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #include "known.h"
 
 #define MS 1000000LL
-enum { FIRST = 20, SECOND = 5 };	/* ms of work of who works first, and of who then goes on */
+enum { FIRST = 20, SECOND = 5 };	/* ms of work of the thread that works first, and of the one that continues */
 
 static long rounds;
 static int last_cpu;
@@ -71,7 +71,7 @@ static void put(int to)
 		_exit(0);
 }
 
-/* A process that answers each byte, once `asked` has answered its own; how it is asked. */
+/* A process that replies to each byte, once `asked` has replied to its own; `asked`: how it is asked. */
 static void answers(const char *name, long long ms, int asked[2], int ends[2])
 {
 	int in[2], out[2];

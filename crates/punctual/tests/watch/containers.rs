@@ -1,5 +1,5 @@
 //! Runs and watches in a container: a PID namespace of its own, where threads have other numbers
-//! than in the kernel's events, with and without a /proc of its own.
+//! than in the kernel's events, with and without its own /proc.
 
 use crate::common;
 use crate::exact;
@@ -11,7 +11,7 @@ use crate::known::{Known, watch, watched};
 use punctual_record::Run;
 use punctual_record::explanation::{Cause, Stage};
 
-/// With a /proc of its own, and with the host's.
+/// With its own /proc, and with the host's.
 const CONTAINERS: [&[&str]; 2] = [&["-p", "-m", "-f", "--mount-proc"], &["-p", "-f"]];
 
 /// A run in a container in which every wake-up is late.
@@ -43,14 +43,14 @@ fn late_wake_ups_are_explained_in_a_container() {
         assert!(not.is_none(), "{container:?}: {not:?}");
         let explanation = run.explanation.expect("an explanation");
         let samples: u64 = run.threads.iter().map(|it| it.latency.count).sum();
-        // Known by its thread, a wake-up has its stages; some of a busy host's go by unseen.
+        // A wake-up has its stages if its thread is known; on a busy host some are missed.
         let first = &explanation.stages[0];
         assert!(
             first.times.count > samples / 2,
             "{container:?}: {} of {samples} wake-ups have their first stage",
             first.times.count
         );
-        // One or another is blind where a host's agent interferes.
+        // Some are blind if a host's agent interferes.
         let staged = explanation.bills.iter().filter(|bill| {
             let mut rows = bill.rows.iter();
             rows.any(|row| row.stage != Stage::User)
@@ -66,11 +66,11 @@ fn late_wake_ups_are_explained_in_a_container() {
     }
 }
 
-/// In a container; by itself it runs in none, and is no other test then.
+/// Part of a test, run in a container; run by itself it does nothing.
 #[test]
 #[ignore = "a helper of another test, in a container"]
 fn child_watches() {
-    exact::what_it_does_is_counted(&[]);
+    exact::its_actions_are_counted(&[]);
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "600"]);
     let number = known.pid.to_string();
@@ -87,7 +87,7 @@ fn child_watches() {
     );
     let explanation = run.explanation.expect("an explanation");
     let first = &explanation.stages[0].times;
-    // Its wake-ups have stages once it was met, some 0.1 s after its first.
+    // Its wake-ups have stages once its number is known, some 0.1 s after its first.
     assert!(first.count > 50, "{first:?}");
 }
 

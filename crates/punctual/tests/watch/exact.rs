@@ -1,4 +1,4 @@
-//! What a watch must count of programs whose behaviour is known, wherever they run: on this
+//! The required counts of a watch of programs with known behaviour, wherever they run: on this
 //! machine, and in the laboratory on its kernels.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn is_preempt_rt() -> bool {
     fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
 }
 
-/// A thread of a name, as any run has it and as a watch has it.
+/// A thread with a name, as in any run, and as in a watch.
 pub fn thread<'r>(run: &'r Run, name: &str) -> (&'r punctual_record::Thread, &'r WatchedThread) {
     let threads = &run.watch.as_ref().expect("a watch").threads;
     let at = threads.iter().position(|thread| thread.task.name == name);
@@ -30,8 +30,8 @@ pub fn thread<'r>(run: &'r Run, name: &str) -> (&'r punctual_record::Thread, &'r
     (&run.threads[at], &threads[at])
 }
 
-/// A count that is exact but for wake-ups that the kernel did not show: some kernels show nothing
-/// while a hypervisor's agent runs.
+/// Checks a count that is exact except for wake-ups that the kernel did not show: some kernels show
+/// none while a hypervisor's agent runs.
 #[track_caller]
 pub fn counted_but_for_unseen(found: u64, expected: u64, thread: &WatchedThread) {
     let least = expected.saturating_sub(thread.unseen);
@@ -48,11 +48,11 @@ pub fn times(thread: &WatchedThread, call: &str) -> u64 {
     found.map_or(0, |call| call.count)
 }
 
-/// Sleeps, faults, preemptions, reads and locks of the program, against what it says it did and
-/// what /proc says.
+/// Sleeps, faults, preemptions, reads and locks of the program, compared with its output and
+/// with /proc.
 ///
 /// Returns how often it slept in `read`.
-pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
+pub fn its_actions_are_counted(flags: &[&str]) -> u64 {
     let place = Place::new();
     let mut known = Known::start(
         program(),
@@ -68,7 +68,7 @@ pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
         known.proc("nonvoluntary_ctxt_switches"),
     );
     let did = known.go();
-    // It is done, and sleeps for good: nothing more comes.
+    // It has finished, and sleeps for good: no more events follow.
     let pause = || {
         let path = format!("/proc/{}/task/{}/syscall", known.pid, known.tid);
         fs::read_to_string(path)
@@ -90,7 +90,7 @@ pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
     assert!(did["skipped"] >= 30);
     counted_but_for_unseen(counted.missed, did["skipped"], watched);
     let faults = counted.faults.expect("faults");
-    // Between what it counted itself and its last sleep it printed: that may fault too.
+    // Between its own count and its last sleep it printed: that may fault too.
     assert!(
         (did["minor"]..did["minor"] + 16).contains(&faults.minor),
         "{faults:?} {did:?}"
@@ -99,16 +99,16 @@ pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
     assert_eq!(counted.preemptions, Some(after.1 - before.1));
     let nanosleeps = times(watched, "clock_nanosleep") + unslept(watched);
     counted_but_for_unseen(nanosleeps, 500, watched);
-    // The one that it was in when the watch began is none of them. On PREEMPT_RT who writes
-    // may still hold the pipe's lock, and then it sleeps once more for that: after the one, too.
+    // The call that it was in when the watch began is not counted. On PREEMPT_RT the writer
+    // may still hold the pipe's lock, so it sleeps once more for that: also after that first call.
     let read = times(watched, "read");
     let most = if is_preempt_rt() { 41 } else { 20 };
     let least = 20_u64.saturating_sub(watched.unseen);
     assert!((least..=most).contains(&read), "{read}");
     counted_but_for_unseen(times(watched, "futex LOCK_PI"), 7, watched);
-    // As /proc counts them, when they begin; the last goes on.
+    // /proc counts sleeps when they begin; the last one continues.
     let sleeps: u64 = watched.calls.iter().map(|call| call.count).sum();
-    // Each that went unseen is known to have been.
+    // Every unseen sleep is counted as unseen.
     assert_eq!(sleeps + watched.unseen + 1, after.0 - before.0);
     let locks = watched
         .calls
@@ -131,7 +131,7 @@ pub fn what_it_does_is_counted(flags: &[&str]) -> u64 {
         reads.other.as_ref().map(|other| &*other.policy),
         Some("other")
     );
-    // Each wake-up is a sample, of one kind or the other.
+    // Each wake-up is a sample of one kind or the other.
     assert_eq!(
         counted.latency.count,
         watched.by_timer.count + watched.by_others.count
@@ -146,8 +146,8 @@ fn unslept(thread: &WatchedThread) -> u64 {
     thread.by_timer.count.saturating_sub(slept)
 }
 
-/// Stalls of a program that makes up for them.
-pub fn late_waits_and_passed_instants_are_counted() {
+/// Stalls of a program that catches up.
+pub fn late_waits_and_skipped_instants_are_counted() {
     let place = Place::new();
     let mut known = Known::start(
         program(),
@@ -162,22 +162,22 @@ pub fn late_waits_and_passed_instants_are_counted() {
     let (counted, watched) = thread(&run, "rt-loop");
     assert_eq!(counted.lost, 0);
     assert!(did["late"] >= 15, "{did:?}");
-    // Between its reading of the clock and the arming of the timer an instant may pass; what began
-    // late because the host was in the way is not the program's doing.
+    // An instant may pass between its reading of the clock and the arming of the timer; a wait that
+    // began late because of the host is not the program's fault.
     assert!(
         (5..did["late"] + 5).contains(&watched.overruns),
         "{} of {did:?}",
         watched.overruns
     );
     assert!(watched.worst_overrun_ns >= 1_000_000);
-    // A stall of 3.5 periods: the next instant is late, the two after it have passed.
+    // A stall of 3.5 periods: the next instant is late, the two after it are skipped.
     let least = 10_u64.saturating_sub(watched.unseen);
     assert!(counted.missed >= least, "{}", counted.missed);
     counted_but_for_unseen(watched.by_timer.count + counted.missed, 500, watched);
 }
 
-/// A watch of a program with a thread under SCHED_DEADLINE, and what that did; or why it is no such
-/// thread here.
+/// A watch of a program with a thread under SCHED_DEADLINE, and the program's output; or why such a
+/// thread is not possible here.
 fn of_deadline_jobs(what: &[&str]) -> Result<(Run, BTreeMap<String, u64>), String> {
     let place = Place::new();
     let mut known = Known::start(program(), what);
@@ -192,15 +192,15 @@ fn of_deadline_jobs(what: &[&str]) -> Result<(Run, BTreeMap<String, u64>), Strin
     }
 }
 
-/// Jobs of a deadline thread, some of them too long; or why it is no such thread here.
+/// Jobs of a deadline thread, some of them too long; or why such a thread is not possible here.
 pub fn late_jobs_are_counted() -> Result<(), String> {
     let (run, did) = of_deadline_jobs(&["cycles", "100", "jobs", "25"])?;
     let (_, watched) = thread(&run, "dl-loop");
     assert_eq!(watched.task.policy, "deadline");
     let jobs = watched.jobs.expect("jobs");
-    // The first yield ends one too, before its jobs begin.
+    // The first yield also ends one, before its jobs begin.
     assert!((25..=27).contains(&jobs.count), "{jobs:?} {did:?}");
-    // One whose end the kernel did not show is in neither count.
+    // A job whose end the kernel did not show is in neither count.
     let least = 5_u64.saturating_sub(watched.unseen.max(1));
     assert!(
         jobs.late >= least && jobs.late <= did["late-jobs"] + 2,
@@ -212,7 +212,7 @@ pub fn late_jobs_are_counted() -> Result<(), String> {
     Ok(())
 }
 
-/// What jobs use of their budget; or why it is no such thread here.
+/// The budget that jobs use; or why such a thread is not possible here.
 pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
     const JOBS: u64 = 25;
     const LONG: u64 = JOBS / 5;
@@ -225,12 +225,12 @@ pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
     };
     let lengths = (budget.runtime_ns, budget.deadline_ns, budget.period_ns);
     assert_eq!(lengths, (5_000_000, 10_000_000, 20_000_000));
-    // The first yield may end one too, before its jobs begin.
+    // The first yield may also end one, before its jobs begin.
     assert!((JOBS..=JOBS + 1).contains(&budget.used.count) || watched.unseen > 0);
     let used = Histogram::try_from(&budget.used).expect("sound");
     let total_ns: u64 = budget.windows.iter().map(|it| it.used_ns).sum();
-    // No more than the thread's CPU time, and no less than it worked: exactly, unless the kernel
-    // takes less off the budget while the processor is slow.
+    // At most the thread's CPU time, and at least its work: exactly, unless the kernel
+    // subtracts less from the budget while the processor is slow.
     assert!(total_ns <= did["budget-cpu"], "{total_ns} {did:?}");
     let scaled = fs::read_to_string("/proc/cpuinfo").is_ok_and(|it| it.contains("aperfmperf"));
     let worked_ns = did["budget-worked"] >> u32::from(scaled);
@@ -242,7 +242,7 @@ pub fn the_budget_that_jobs_use_is_counted() -> Result<(), String> {
     if watched.unseen == 0 && !scaled {
         assert_eq!(budget.over, LONG, "{budget:?}");
         assert!(used.max() >= Some(12_000_000) && used.quantile(0.5) < Some(5_000_000));
-        // 12 ms do not fit into 5: each of them is throttled, once or more.
+        // 12 ms do not fit into 5: each of these jobs is throttled at least once.
         assert!(budget.throttled >= LONG, "{budget:?}");
         assert!(jobs.throttled_ns >= jobs.worst_throttled_ns && jobs.worst_throttled_ns > 0);
     }
@@ -284,13 +284,13 @@ pub fn places_off_the_cpu_are_counted() {
         .map(|it| it.count)
         .sum();
     let (_, watched) = thread(&run, "rt-loop");
-    // One of whose stack another had the room stands elsewhere.
+    // A sleep whose stack's slot was taken by another stack is listed elsewhere.
     let hidden = off_cpu.stackless + unslept(watched) + watched.unseen;
     assert!(
         (CYCLES - hidden..=CYCLES).contains(&count),
         "{count} {off_cpu:?}"
     );
-    // What was off the CPU at all was so where it slept, was preempted, or was stopped.
+    // All time off the CPU was a sleep, a preemption, or a stop.
     for (index, thread) in threads.iter().enumerate() {
         let own = |it: &&OffCpuPlace| it.thread as usize == index;
         let slept =
@@ -301,7 +301,7 @@ pub fn places_off_the_cpu_are_counted() {
         });
         let calls = thread.calls.iter();
         let sums = calls.fold((0, 0), |(n, ns), it| (n + it.count, ns + it.total_ns));
-        // The calls leave out what nothing was seen to wake.
+        // The calls omit sleeps without a recorded waking.
         assert!(
             count >= sums.0 && count <= sums.0 + thread.unseen,
             "{thread:?} {off_cpu:?}"
@@ -312,7 +312,7 @@ pub fn places_off_the_cpu_are_counted() {
             assert!(!holds(&place.kernel, "bpf_") && !holds(&place.kernel, "schedule"));
         }
     }
-    // Those that have ended are not forgotten: ten sleeps each.
+    // Threads that have ended are not forgotten: ten sleeps each.
     let brief = off_cpu.places.iter().filter(|it| name(it) == "rt-brief");
     let slept: u64 = brief.map(|it| it.count).sum();
     let unseen: u64 = threads.iter().map(|it| it.unseen).sum();
@@ -320,7 +320,7 @@ pub fn places_off_the_cpu_are_counted() {
 }
 
 /// How long a thread that a timer wakes, and one that is always ready, wait for a CPU that another
-/// one has for 40 ms at a time.
+/// thread has for 40 ms at a time.
 pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
     const TURNS: u64 = 8;
     const HELD: Duration = Duration::from_millis(40);
@@ -329,7 +329,7 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
     let subject = if of_system { "--system" } else { &own };
     let going = watch(&place, &[subject, "-q", "--run-queue"]);
     let be = |priority: u32| {
-        // The priority first: there it might wait for a thread that spins.
+        // The priority first: on that CPU it might wait for a thread that spins.
         set_current(Policy::Fifo(priority)).expect("root may");
         affinity::set_current(&[cpu]).expect("a CPU of ours");
     };
@@ -377,7 +377,7 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
         let found = queue.threads.iter().find(|it| it.task.name == name);
         found.unwrap_or_else(|| panic!("no {name} in {queue:?}"))
     };
-    // Each turn of the hog it waits from beginning to end; some may not be shown.
+    // It waits for each turn of the hog from start to end; the kernel may not show some.
     let held_ns = HELD.as_nanos() as u64;
     let least_ns = (TURNS - 1) * held_ns;
     let spins = of("queue-spins");
@@ -385,9 +385,9 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
     assert!(spins.preempted.lengths.count >= TURNS - 1, "{spins:?}");
     assert!(spins.preempted.total_ns >= least_ns, "{spins:?}");
     assert!(spins.preempted.lengths.max_ns >= held_ns, "{spins:?}");
-    // It never sleeps, but for its beginning.
+    // It never sleeps, except at its start.
     assert!(spins.woken.lengths.count <= 4, "{spins:?}");
-    // Its timer expires within some 2 ms of the hog's turn.
+    // Its timer expires within some 2 ms of the start of the hog's turn.
     let sleeps = of("queue-sleeps");
     assert!(
         sleeps.woken.lengths.max_ns >= held_ns - 10_000_000,
@@ -398,7 +398,7 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
     assert!(hogs.woken.lengths.count >= TURNS - 1, "{hogs:?}");
     for times in [&spins.preempted, &sleeps.woken, &hogs.woken] {
         let lengths = Histogram::try_from(&times.lengths).expect("sound");
-        // The places are at most a sixteenth too long; the sum is exact.
+        // A bucket is at most a sixteenth too long; the sum is exact.
         let sum_ns = lengths.mean().expect("some") * lengths.count() as f64;
         let total_ns = times.total_ns as f64;
         assert!(
@@ -406,17 +406,17 @@ pub fn waits_for_a_cpu_are_counted(cpu: usize, of_system: bool) {
             "{times:?}"
         );
     }
-    // Of a whole system every thread, also who is no real-time thread.
+    // For a whole system every thread, including ordinary ones.
     let ordinary = queue.threads.iter().any(|it| it.task.policy == "other");
     assert_eq!(ordinary, of_system, "{queue:?}");
 }
 
-/// One thread that wakes up each ms, and one above it that keeps the CPU for 40 ms at a time.
-pub fn who_was_in_the_way_is_named(cpu: usize) {
+/// A thread that wakes up each ms, and one above it that keeps the CPU for 40 ms at a time.
+pub fn the_thread_in_the_way_is_named(cpu: usize) {
     let place = Place::new();
     let going = watch(&place, &["--system", "-q"]);
     let be = |priority: u32| {
-        // The priority first: there it might wait for a thread that spins.
+        // The priority first: on that CPU it might wait for a thread that spins.
         set_current(Policy::Fifo(priority)).expect("root may");
         affinity::set_current(&[cpu]).expect("a CPU of ours");
         task::current_tid().unsigned_abs()
@@ -451,7 +451,7 @@ pub fn who_was_in_the_way_is_named(cpu: usize) {
     let watch = run.watch.as_ref().expect("a watch");
     assert_eq!(watch.subject, Subject::System);
     let of_hog = |task: &punctual_record::watch::WatchedTask| task.tid == hog;
-    // A timer that expires just before the hog goes to sleep makes it a short one.
+    // A timer that expires just before the hog goes to sleep gives a short wake-up.
     let is_long = |worst: &&WorstWakeUp| worst.latency_ns > 10_000_000;
     let of_victim = |worst: &&WorstWakeUp| worst.task.tid == victim;
     let named: Vec<_> = watch

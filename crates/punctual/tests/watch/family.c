@@ -1,10 +1,10 @@
-/* Programs that are each other's children, and whose behaviour is known.
+/* Programs that are each other's children, with known behaviour.
  *
- *     family CYCLES...    so many cycles for each generation
+ * family CYCLES...    this many cycles for each generation
  *
- * It says READY with the numbers of its one thread, and for each line that comes in goes through
+ * It prints READY with the number of its only thread, and for each line of input goes through
  * a turn: it has a child, which has the next one, and so on; each goes through its cycles under
- * SCHED_FIFO, and waits for its child to end. Then it says DONE. */
+ * SCHED_FIFO, and waits for its child to end. Then it prints DONE. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* What the programs of known behaviour have in common. */
+/* Functions that the programs with known behaviour have in common. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-//! Programs whose behaviour is known, and watches of them.
+//! Programs with known behaviour, and watches of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use super::common::{Going, Place, is_root, until};
 
-/// Why nothing can be watched here.
+/// Why no watch is possible here.
 #[allow(dead_code, reason = "not every test may be skipped")]
 pub fn cant() -> Option<String> {
     if !is_root() {
@@ -34,7 +34,7 @@ type Built = OnceLock<(Option<tempfile::TempDir>, PathBuf)>;
 /// A program of `tests/watch`, compiled once.
 fn built(name: &str, once: &'static Built) -> &'static PathBuf {
     let (_, path) = once.get_or_init(|| {
-        // The laboratory brings it along: there is no compiler within.
+        // The laboratory copies it into the guest, which has no compiler.
         if std::env::var_os("PUNCTUAL_LAB_OUT").is_some() {
             return (None, Path::new("/lab/bin").join(name));
         }
@@ -55,7 +55,7 @@ fn built(name: &str, once: &'static Built) -> &'static PathBuf {
     path
 }
 
-/// The program whose wake-ups are known.
+/// The program with known wake-ups.
 #[allow(dead_code, reason = "not every test wants this one")]
 pub fn watched() -> &'static PathBuf {
     static BUILT: Built = OnceLock::new();
@@ -69,21 +69,21 @@ pub fn family() -> &'static PathBuf {
     built("family", &BUILT)
 }
 
-/// The program whose thread waits for others.
+/// The program with a thread that waits for others.
 #[allow(dead_code, reason = "not every test wants this one")]
 pub fn chains() -> &'static PathBuf {
     static BUILT: Built = OnceLock::new();
     built("chains", &BUILT)
 }
 
-/// The program whose passes of its marks are known.
+/// The program with known passes of its marks.
 #[allow(dead_code, reason = "not every test wants this one")]
 pub fn marked() -> &'static PathBuf {
     static BUILT: Built = OnceLock::new();
     built("marked", &BUILT)
 }
 
-/// It, as it runs; killed when dropped.
+/// The running program; killed when dropped.
 pub struct Known {
     child: Child,
     input: ChildStdin,
@@ -122,7 +122,7 @@ impl Known {
         }
     }
 
-    /// Lets it go, and waits until it is done; what it did, by name.
+    /// Lets it run, and waits until it is done; returns its counts by name.
     pub fn go(&mut self) -> BTreeMap<String, u64> {
         self.input.write_all(b"go\n").expect("it listens");
         let mut done = BTreeMap::new();
@@ -141,7 +141,7 @@ impl Known {
         }
     }
 
-    /// What /proc says of its periodic thread.
+    /// The state of its periodic thread in /proc.
     #[allow(dead_code, reason = "not every test asks")]
     pub fn proc(&self, key: &str) -> u64 {
         let path = format!("/proc/{}/task/{}/status", self.pid, self.tid);
@@ -161,7 +161,7 @@ impl Drop for Known {
     }
 }
 
-/// Starts a watch, and waits until it watches.
+/// Starts a watch, and waits until it is active.
 pub fn watch(place: &Place, arguments: &[&str]) -> Going {
     let going = place.start(&[&["watch", "-v"], arguments].concat());
     await_watch(&going);
@@ -173,7 +173,7 @@ fn await_watch(going: &Going) {
     until("the watch", || begun(going.pid()));
 }
 
-/// The nice value of a process: that it is set is the last that is done before the watch.
+/// The nice value of a process: setting it is the last step before the watch.
 fn nice_of(pid: u32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let words: Vec<&str> = stat
@@ -183,7 +183,7 @@ fn nice_of(pid: u32) -> Option<i32> {
     words.get(16)?.parse().ok()
 }
 
-/// How many programs in the kernel a process holds.
+/// The number of BPF programs that a process holds.
 pub fn programs_of(pid: u32) -> usize {
     let entries = fs::read_dir(format!("/proc/{pid}/fdinfo"));
     let texts = entries.into_iter().flatten().flatten();

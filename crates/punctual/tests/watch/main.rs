@@ -1,9 +1,9 @@
-//! Programs of known behaviour, and what `punctual watch` says of them.
+//! Programs with known behaviour, and what `punctual watch` reports about them.
 #![allow(unsafe_code, reason = "tests call the C library and unsafe functions")]
 
 #[path = "../common/mod.rs"]
 mod common;
-// Its macro first.
+// Its macro must be defined first.
 #[macro_use]
 mod known;
 mod containers;

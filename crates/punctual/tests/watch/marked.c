@@ -1,7 +1,7 @@
-/* A program with marks whose passes are known: what a watch of it must count.
+/* A program with known passes of its marks, to check the counts of a watch.
  *
- * It says READY with the numbers of its process and of its first real-time thread, waits for a
- * line, goes through its cycles, says what it did as "name value" lines, then DONE, and sleeps
+ * It prints READY with the numbers of its process and of its first real-time thread, waits for a
+ * line, goes through its cycles, prints its counts as "name value" lines, then DONE, and sleeps
  * until it is killed. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,7 +18,7 @@
 
 #define MARKED __attribute__((noinline, noclone, used))
 
-/* A probe as sys/sdt.h writes it: a nop, and a note that says where it is. */
+/* A probe as sys/sdt.h writes it: a nop, and a note with its address. */
 #define PROBE(provider, name, semaphore)                                                           \
 	__asm__ volatile("990: nop\n"                                                              \
 			 ".pushsection .note.stapsdt,\"\",\"note\"\n"                              \
@@ -41,10 +41,10 @@
 			 ".popsection\n"                                                           \
 			 ".endif\n")
 
-/* Above 0 while somebody looks. */
+/* Above 0 while a probe is attached. */
 volatile unsigned short guarded_semaphore __attribute__((section(".probes"), visibility("hidden")));
 
-/* Begins with an instruction that no program may run, so that no probe may stand there. */
+/* Begins with a privileged instruction, on which the kernel refuses a probe. */
 void privileged(void);
 __asm__(".pushsection .text\n.globl privileged\n.type privileged, @function\n"
 	"privileged: hlt\nret\n.size privileged, .-privileged\n.popsection\n");
@@ -76,7 +76,7 @@ MARKED void tick(void)
 	__asm__ volatile("");
 }
 
-/* Calls itself twice more, and is busy for 300 us in all. */
+/* Calls itself twice more, and is busy for 300 us in total. */
 MARKED int work(int depth)
 {
 	busy(100000);
@@ -87,7 +87,7 @@ MARKED int work(int depth)
 
 static jmp_buf out;
 
-/* Is never returned from. */
+/* Never returns. */
 MARKED void leap(void)
 {
 	busy(1000);
@@ -101,7 +101,7 @@ MARKED void maybe_leap(int leaps_too)
 	__asm__ volatile("");
 }
 
-/* The same, deeper in the stack than any call that leapt. */
+/* The same, deeper in the stack than any call that was left by longjmp. */
 MARKED void deeper(void)
 {
 	volatile char room[4096];

@@ -1,5 +1,5 @@
-//! `punctual watch --mark` on a program whose passes are known: what is measured at its marks is
-//! held against what it did.
+//! `punctual watch --mark` on a program with known passes: its measurements are compared
+//! with what the program did.
 
 use crate::common;
 use std::fs;
@@ -32,8 +32,8 @@ fn thread<'r>(mark: &'r WatchedMark, name: &str) -> &'r MarkedThread {
     }
 }
 
-/// Lets the program go under a watch with these marks, and returns the record with what it says
-/// that it did.
+/// Lets the program run under a watch with these marks, and returns the record and the program's
+/// counts.
 fn went(what: &[&str], marks: &[&str]) -> (Run, std::collections::BTreeMap<String, u64>) {
     let place = Place::new();
     let mut known = Known::start(marked(), what);
@@ -50,7 +50,7 @@ fn went(what: &[&str], marks: &[&str]) -> (Run, std::collections::BTreeMap<Strin
 }
 
 #[test]
-fn each_pass_is_counted_thread_by_thread_and_takes_as_long_as_the_work_within() {
+fn each_pass_is_counted_by_thread_and_takes_as_long_as_its_work() {
     needed!();
     let (run, _) = went(
         &["rounds", "120", "ordinary", "7", "brief", "3"],
@@ -60,12 +60,12 @@ fn each_pass_is_counted_thread_by_thread_and_takes_as_long_as_the_work_within() 
         let tick = thread(mark(&run, "tick"), name);
         assert_eq!((tick.count, tick.lengths.count), (rounds, rounds - 1));
         assert_eq!((tick.unfinished, tick.unmatched, tick.lost), (0, 0, 0));
-        // Half a ms or two of work, 0.3 of `work`, and a sleep of one.
+        // Half a ms to two of work, 0.3 of `work`, and a sleep of one.
         assert!(tick.lengths.min_ns >= 18 * MS / 10, "{tick:?}");
         assert!(tick.worst.iter().all(|worst| worst.slept >= 1), "{tick:?}");
         assert_eq!((&*tick.task.policy, tick.task.priority), ("fifo", 40));
 
-        // It calls itself twice more: each call is one.
+        // It calls itself twice more: each call is counted.
         let work = thread(mark(&run, "work()"), name);
         assert_eq!((work.count, work.lengths.count), (3 * rounds, 3 * rounds));
         assert_eq!((work.unfinished, work.unmatched, work.lost), (0, 0, 0));
@@ -80,12 +80,12 @@ fn each_pass_is_counted_thread_by_thread_and_takes_as_long_as_the_work_within() 
         assert_eq!((cycle.unfinished, cycle.unmatched, cycle.lost), (0, 0, 0));
         assert!(cycle.lengths.min_ns >= 8 * MS / 10, "{cycle:?}");
         assert!(cycle.lengths.max_ns >= 23 * MS / 10, "{cycle:?}");
-        // Every tenth is long, so all that are kept of these are.
+        // Every tenth is long, so all kept ones are long.
         let long = cycle.worst.iter().take(rounds as usize / 10);
         assert!(long.clone().all(|worst| worst.length_ns >= 23 * MS / 10));
         assert!(long.clone().all(|worst| worst.slept == 0), "{cycle:?}");
         assert!(cycle.worst.is_sorted_by(|a, b| a.length_ns >= b.length_ns));
-        // Within what it began and when it was over.
+        // After the watch began and before it ended.
         let begin = run.start_ns.expect("its beginning");
         let within = begin..begin + run.measured_ns;
         assert!(cycle.worst.iter().all(|it| within.contains(&it.at_ns)));
@@ -97,7 +97,7 @@ fn each_pass_is_counted_thread_by_thread_and_takes_as_long_as_the_work_within() 
             .iter()
             .all(|it| it.count == 10 && it.lengths.count == 9)
     );
-    // Those of ordinary priority aren't watched, and that is said.
+    // Threads of ordinary priority aren't watched, and that is reported.
     assert!(threads(mark(&run, "tick"), "ordinary").is_empty());
     assert_eq!(mark(&run, "tick").unwatched, 7);
     assert_eq!(mark(&run, "cycle").unwatched, 0);
@@ -120,7 +120,7 @@ fn threads_of_ordinary_priority_pass_marks_where_all_are_watched() {
 }
 
 #[test]
-fn probes_of_the_author_are_passed_also_those_that_ask_whether_somebody_looks() {
+fn usdt_probes_are_counted_also_those_with_a_semaphore() {
     needed!();
     let marks = ["usdt:known:step", "asked=usdt:known:guarded"];
     let (run, did) = went(&["rounds", "50"], &marks);
@@ -136,11 +136,11 @@ fn probes_of_the_author_are_passed_also_those_that_ask_whether_somebody_looks() 
 }
 
 #[test]
-fn a_call_that_never_returns_is_not_measured_and_is_counted() {
+fn a_call_that_never_returns_is_counted_but_not_measured() {
     needed!();
     let (run, _) = went(&["rounds", "1", "leaps", "20"], &["it=maybe_leap()"]);
     let leap = thread(mark(&run, "it"), "rt-leap");
-    // That the last one won't return is not known yet.
+    // It is not known yet that the last one won't return.
     assert_eq!((leap.count, leap.unfinished, leap.unmatched), (10, 9, 0));
 }
 
@@ -150,7 +150,7 @@ fn a_place_in_the_file_and_a_function_of_a_library_are_marks_too() {
     if !has("nm") {
         skip!("it takes nm to know where a function lies");
     }
-    // The linker puts code where it lies in the file, by default.
+    // By default the linker's addresses of code are its file offsets.
     let place = format!("at=+{:#x}", address_of("tick"));
     let library = "sleep=libc.so.6:clock_nanosleep";
     let (run, _) = went(&["rounds", "20"], &[&place, library]);
@@ -159,7 +159,7 @@ fn a_place_in_the_file_and_a_function_of_a_library_are_marks_too() {
 }
 
 #[test]
-fn the_end_of_a_watch_takes_every_mark_away_that_of_a_killed_one_too() {
+fn every_mark_is_removed_when_a_watch_ends_or_is_killed() {
     needed!();
     let (place, killed) = (Place::new(), Place::new());
     let mut known = Known::start(marked(), &["rounds", "20"]);
@@ -177,11 +177,11 @@ fn the_end_of_a_watch_takes_every_mark_away_that_of_a_killed_one_too() {
     going.signal(libc::SIGKILL);
     going.end();
     assert_eq!(programs_of(pid), 0);
-    // Beside one that ends in order, and before the program goes.
+    // While another watch ends normally, and before the program ends.
     let going = watch(&place, &flags);
     going.signal(libc::SIGINT);
     going.end();
-    // The kernel takes them away some time after the last descriptor.
+    // The kernel removes them some time after the last descriptor is closed.
     let count = || semaphore_of(&known);
     until("nobody to look", || count() == 0);
     let did = known.go();
@@ -193,7 +193,7 @@ fn the_end_of_a_watch_takes_every_mark_away_that_of_a_killed_one_too() {
     );
 }
 
-/// Where something of that name lies in the program.
+/// The address of a symbol in the program.
 fn address_of(name: &str) -> u64 {
     let listed = Command::new("nm").arg(marked()).output().expect("nm");
     let text = String::from_utf8_lossy(&listed.stdout);
@@ -205,7 +205,7 @@ fn address_of(name: &str) -> u64 {
     u64::from_str_radix(digits.expect("its address"), 16).expect("an address")
 }
 
-/// What the program reads to know whether somebody looks.
+/// The variable that the program reads to know whether a probe is attached.
 fn semaphore_of(known: &Known) -> u16 {
     use std::os::unix::fs::FileExt as _;
     let maps = fs::read_to_string(format!("/proc/{}/maps", known.pid)).expect("its maps");
@@ -220,7 +220,7 @@ fn semaphore_of(known: &Known) -> u16 {
 }
 
 #[test]
-fn two_watches_mark_the_same_places_side_by_side() {
+fn two_watches_mark_the_same_places_simultaneously() {
     needed!();
     let (one, other) = (Place::new(), Place::new());
     let mut known = Known::start(marked(), &["rounds", "30"]);
@@ -272,7 +272,7 @@ fn a_program_that_ends_leaves_what_its_marks_said() {
 }
 
 #[test]
-fn marks_of_two_records_add_up() {
+fn marks_of_two_records_are_added() {
     needed!();
     let place = Place::new();
     for name in ["one", "two"] {
@@ -304,7 +304,7 @@ fn judged(what: &[&str], flags: &[&str]) -> (Option<i32>, Run, Place) {
 }
 
 #[test]
-fn a_mark_that_took_longer_than_it_may_is_a_fail_and_each_that_did_is_counted() {
+fn a_mark_above_its_limit_is_a_fail_and_each_such_pass_is_counted() {
     needed!();
     let cycle = "cycle=begin_cycle..end_cycle";
     let flags = [
@@ -324,7 +324,7 @@ fn a_mark_that_took_longer_than_it_may_is_a_fail_and_each_that_did_is_counted() 
         panic!("two are limited: {:?}", verdict.lengths)
     };
     assert_eq!((cycle.outcome, cycle.longer), (Outcome::Pass, 0));
-    // Each call is busy for twice as long at least, and each round is three calls.
+    // Each call is busy for at least twice as long, and each round is three calls.
     assert_eq!((work.outcome, work.longer), (Outcome::Fail, 90));
     assert_eq!((cycle.count, work.count), (30, 90));
     for name in ["rt-one", "rt-two"] {
@@ -343,7 +343,7 @@ fn a_mark_that_took_longer_than_it_may_is_a_fail_and_each_that_did_is_counted() 
     for case in ["\"cycle at most 1", "\"work() at most 50", "type=\"FAIL\""] {
         assert!(suite.stdout.contains(case), "{case}: {}", suite.stdout);
     }
-    // Alone, what was kept is a PASS.
+    // By itself, a limit that was kept is a PASS.
     let flags = ["--mark", "tick", "--mark-max", "tick=1h"];
     let (code, run, _) = judged(&["rounds", "4"], &flags);
     assert_eq!(code, Some(0), "{}", said(&run));
@@ -370,7 +370,7 @@ fn a_limited_mark_that_was_not_measured_makes_the_run_invalid() {
 }
 
 #[test]
-fn a_thread_that_ended_before_it_was_woken_is_no_fault_of_the_watch() {
+fn threads_that_end_before_they_wake_up_do_not_invalidate_a_watch() {
     needed!();
     let (code, run, _) = judged(&["rounds", "20", "brief", "2"], &["--max", "10s"]);
     assert!(run.verdict.is_some(), "a verdict");
@@ -389,7 +389,7 @@ fn a_thread_that_ended_before_it_was_woken_is_no_fault_of_the_watch() {
 }
 
 #[test]
-fn what_is_no_mark_or_not_there_is_said_in_one_line() {
+fn malformed_and_missing_marks_are_reported_in_one_line() {
     let place = Place::new();
     let known = Known::start(marked(), &[]);
     let number = known.pid.to_string();
@@ -452,7 +452,7 @@ fn what_is_no_mark_or_not_there_is_said_in_one_line() {
 }
 
 #[test]
-fn without_the_privilege_to_look_at_the_program_nothing_is_marked() {
+fn without_access_to_the_program_nothing_is_marked() {
     if !is_root() || !has("setpriv") {
         skip!("it takes root and setpriv to give privileges up");
     }
@@ -470,7 +470,7 @@ fn without_the_privilege_to_look_at_the_program_nothing_is_marked() {
 }
 
 #[test]
-fn a_stripped_program_says_so_and_its_probes_stay() {
+fn a_stripped_program_is_reported_and_its_probes_still_work() {
     needed!();
     if !has("strip") {
         skip!("it takes strip");
@@ -501,7 +501,7 @@ fn a_stripped_program_says_so_and_its_probes_stay() {
 }
 
 #[test]
-fn a_program_whose_file_was_replaced_since_it_began_is_marked_all_the_same() {
+fn a_program_whose_file_was_replaced_after_its_start_is_marked() {
     needed!();
     let place = Place::new();
     let path = place.path().join("replaced");
@@ -520,7 +520,7 @@ fn a_program_whose_file_was_replaced_since_it_began_is_marked_all_the_same() {
 }
 
 #[test]
-fn a_mark_that_the_kernel_refuses_is_said_and_the_watch_goes_on() {
+fn a_mark_that_the_kernel_refuses_is_reported_and_the_watch_continues() {
     needed!();
     let place = Place::new();
     let mut known = Known::start(marked(), &["rounds", "5"]);

@@ -1,4 +1,4 @@
-//! Periods that a watched thread skips, and threads that have none: what the verdict says of them.
+//! Periods that a watched thread skips, and threads without a period: the verdict on them.
 
 use punctual_record::watch::Timing;
 use punctual_record::{InvalidReason, Run, analyse_record};
@@ -8,7 +8,7 @@ use super::common::{Place, said, skip};
 use super::exact::{counted_but_for_unseen, thread};
 use super::known::{Known, watch, watched};
 
-/// What a program did, and the record of a watch of it.
+/// A program's output, and the record of a watch of it.
 fn watched_as(place: &Place, does: &[&str], asked: &[&str]) -> (Known, Run, [u64; 3]) {
     let mut known = Known::start(watched(), does);
     let number = known.pid.to_string();
@@ -25,7 +25,7 @@ fn directory(place: &Place) -> String {
     place.run_directory().to_string_lossy().into_owned()
 }
 
-/// The record as it would be judged by another deadline.
+/// The record judged by another deadline.
 fn judged_by(run: &Run, deadline_ns: u64) -> Outcome {
     let mut run = run.clone();
     for requirement in &mut run.request.requirements {
@@ -53,8 +53,8 @@ fn judged_by(run: &Run, deadline_ns: u64) -> Outcome {
     analyse_record(&run).expect("an analysis").verdict.outcome
 }
 
-/// A loop on a grid that works for 3.5 periods now and then: the periods in between are no
-/// wake-ups on time.
+/// A loop on a grid that works for 3.5 periods now and then: the periods in between are not
+/// punctual wake-ups.
 pub fn periods_that_a_thread_skips_itself_miss_the_deadline() {
     let place = Place::new();
     let asked = ["--deadline", "900us", "--miss", "0.01"];
@@ -72,7 +72,7 @@ pub fn periods_that_a_thread_skips_itself_miss_the_deadline() {
         "{}",
         watched.skipped_itself
     );
-    // Table, bound, sentence and JUnit say the same.
+    // Table, bound, sentence and JUnit agree.
     assert_eq!(counted.missed_late, Some(skipped));
     let verdict = run.verdict.as_ref().expect("a verdict");
     let bound = &verdict.requirements[0].bound;
@@ -94,13 +94,13 @@ pub fn periods_that_a_thread_skips_itself_miss_the_deadline() {
     let words = ["export", &directory(&place), "--format", "junit"];
     let junit = place.run(&words).expect(0).stdout;
     assert!(junit.contains("type=\"FAIL\""), "{junit}");
-    // A deadline of many periods was kept, if too short a time to show that it always is.
+    // A deadline of many periods was met, although the time is too short to show that it always is.
     if counted.latency.max_ns < 4_000_000 {
         assert_ne!(judged_by(&run, 30_000_000), Outcome::Fail);
     }
 }
 
-/// A loop of sleep and work has no period, however regular it is; and one that computes its
+/// A loop of sleep and work has no period, however regular it is; a loop that computes its
 /// sleeps from the clock has one.
 pub fn a_thread_that_sleeps_for_lengths_has_no_period() {
     let place = Place::new();
@@ -130,15 +130,15 @@ pub fn a_thread_that_computes_its_sleeps_from_the_clock_has_a_period() {
     assert_eq!(watched.timing, Timing::Periodic, "{:?}", watched.period_ns);
     let period = watched.period_ns.expect("a period");
     assert!(period.abs_diff(1_000_000) < 20_000, "{period}");
-    // It skips 5 periods 20 times. That it was too late to sleep at all is no wake-up here,
-    // and no skipped period there.
+    // It skips 5 periods 20 times. A sleep that it was too late for is not a wake-up here,
+    // and not a skipped period there.
     assert!(skipped >= 100);
     assert!(counted.missed >= 90, "{} of {skipped}", counted.missed);
     let verdict = run.verdict.as_ref().expect("a verdict");
     assert_eq!(verdict.outcome, Outcome::Fail, "{}", said(&run));
 }
 
-/// More threads than there is room for: what the others kept is not what the program kept.
+/// More threads than fit: what the others met is not what the program met.
 pub fn threads_without_room_make_no_pass(many: &str, followed: usize) {
     let place = Place::new();
     let asked = ["--deadline", "30s", "--miss", "0.5"];

@@ -1,5 +1,5 @@
-//! `punctual watch` on programs whose behaviour is known: what it counts is held against what
-//! they did, not against what the watch says itself.
+//! `punctual watch` on programs with known behaviour: its counts are compared with what
+//! they did, not with the watch's own output.
 
 use crate::common;
 use crate::exact;
@@ -19,13 +19,13 @@ use punctual_report::facts;
 #[test]
 fn what_a_program_does_is_counted_exactly() {
     needed!();
-    exact::what_it_does_is_counted(&[]);
+    exact::its_actions_are_counted(&[]);
 }
 
 #[test]
-fn waits_that_begin_too_late_are_overruns_and_instants_that_passed_are_missed() {
+fn waits_that_begin_too_late_are_overruns_and_instants_that_passed_are_skipped() {
     needed!();
-    exact::late_waits_and_passed_instants_are_counted();
+    exact::late_waits_and_skipped_instants_are_counted();
 }
 
 #[test]
@@ -53,18 +53,18 @@ fn a_pipe_of_three_processes_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked() {
+fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread() {
     needed!();
-    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked();
+    waits::a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread();
 }
 
 #[test]
-fn a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that() {
+fn a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread() {
     needed!();
-    waits::a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that();
+    waits::a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread();
 }
 
-/// A crowd of real-time threads is in the way of every other one: those that it would spoil
+/// A crowd of real-time threads delays every other one: tests that it would disturb
 /// wait for it.
 static CROWD: Mutex<()> = Mutex::new(());
 
@@ -115,7 +115,7 @@ fn a_program_that_ends_ends_the_watch_and_the_record_stays() {
 }
 
 #[test]
-fn two_watches_side_by_side_count_the_same_and_one_that_is_killed_leaves_nothing() {
+fn two_simultaneous_watches_count_the_same_and_a_killed_one_leaves_nothing() {
     needed!();
     let (one, other, killed) = (Place::new(), Place::new(), Place::new());
     let mut known = Known::start(watched(), &["cycles", "500"]);
@@ -127,7 +127,7 @@ fn two_watches_side_by_side_count_the_same_and_one_that_is_killed_leaves_nothing
     third.signal(libc::SIGKILL);
     let pid = third.pid();
     third.end();
-    // Nothing is pinned: what a process holds goes with it.
+    // Nothing is pinned: what a process holds is freed when it ends.
     assert_eq!(programs_of(pid), 0);
     known.go();
     for going in [first, second] {
@@ -145,12 +145,12 @@ fn two_watches_side_by_side_count_the_same_and_one_that_is_killed_leaves_nothing
     });
     assert_eq!(counts[0], counts[1]);
     assert_eq!(counts[0].1, 0);
-    // The one that was killed is a record all the same.
+    // The watch that was killed leaves a record all the same.
     assert_eq!(killed.run_of().state, State::Unfinished);
 }
 
 #[test]
-fn threads_of_ordinary_priority_are_watched_when_asked_for() {
+fn threads_of_ordinary_priority_are_watched_on_request() {
     needed!();
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "100", "reads", "5"]);
@@ -179,7 +179,7 @@ fn threads_of_ordinary_priority_are_watched_when_asked_for() {
 }
 
 #[test]
-fn a_program_without_real_time_threads_gives_no_figures_and_says_so() {
+fn a_program_without_real_time_threads_gives_no_figures_and_a_reason() {
     needed!();
     let place = Place::new();
     let mut sleeper = Command::new("sleep").arg("60").spawn().expect("sleep");
@@ -199,10 +199,10 @@ fn a_program_without_real_time_threads_gives_no_figures_and_says_so() {
 }
 
 #[test]
-fn the_worst_wake_up_of_the_system_names_who_was_in_the_way() {
+fn the_worst_wake_up_of_the_system_names_the_thread_in_the_way() {
     needed!();
     let _alone = alone();
-    exact::who_was_in_the_way_is_named(common::cpus()[0]);
+    exact::the_thread_in_the_way_is_named(common::cpus()[0]);
 }
 
 #[test]
@@ -253,16 +253,16 @@ fn places_off_the_cpu_are_counted_with_their_stacks() {
 }
 
 #[test]
-fn waits_for_a_cpu_are_counted_of_a_program_and_of_the_system() {
+fn waits_for_a_cpu_are_counted_for_a_program_and_for_the_system() {
     needed!();
     let _alone = alone();
     exact::waits_for_a_cpu_are_counted(0, false);
     exact::waits_for_a_cpu_are_counted(0, true);
 }
 
-/// Programs that end between two readings of the counts, and have one number, one after the other.
+/// Programs that end between two readings of the counts, and have the same number one after the other.
 #[test]
-fn waits_of_threads_whose_number_another_one_gets_are_counted_or_lost_and_said_to_be() {
+fn waits_of_threads_whose_number_is_reused_are_counted_or_reported_as_lost() {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
     needed!();
     let _alone = alone();
@@ -289,7 +289,7 @@ fn waits_of_threads_whose_number_another_one_gets_are_counted_or_lost_and_said_t
     let queue = queue.expect("run queues");
     let own = queue.threads.iter().filter(|it| it.task.name == "true");
     let kept: u64 = own.map(|it| it.woken.lengths.count).sum();
-    // Each one waited for its CPU at least once, when it was made.
+    // Each one waited for a CPU at least once, when it was created.
     assert!(
         kept + queue.lost >= reused,
         "{kept} kept, {} lost of {reused}",
@@ -298,7 +298,7 @@ fn waits_of_threads_whose_number_another_one_gets_are_counted_or_lost_and_said_t
 }
 
 #[test]
-fn what_can_not_be_watched_is_said_in_one_line() {
+fn a_program_that_cannot_be_watched_is_reported_in_one_line() {
     let place = Place::new();
     let cases: [(&[&str], &str); 9] = [
         (&["4194304"], "no program has the number 4194304"),
@@ -340,7 +340,7 @@ fn what_can_not_be_watched_is_said_in_one_line() {
 }
 
 #[test]
-fn without_the_privilege_nothing_is_watched_and_nothing_left_behind() {
+fn without_the_privilege_nothing_is_watched_or_left_behind() {
     if !is_root() || !has("setpriv") {
         skip!("it takes root and setpriv to give privileges up");
     }

@@ -1,4 +1,4 @@
-//! Watches of several programs, which come and go: each wake-up of those that are watched is
+//! Watches of several programs, which come and go: each wake-up of watched ones is
 //! counted, and none of others.
 
 use std::fs;
@@ -38,7 +38,7 @@ fn cycles(thread: &WatchedThread) -> u64 {
     times(thread, "clock_nanosleep") + unslept
 }
 
-/// The threads of a program, by its number.
+/// The threads of the program with a number.
 fn of_program(run: &Run, pid: u32) -> Vec<&WatchedThread> {
     let of_it = |thread: &&WatchedThread| thread.program == Some(pid);
     threads(run).iter().filter(of_it).collect()
@@ -67,7 +67,7 @@ pub fn a_tree_is_followed() {
     let number = known.pid.to_string();
     let going = watch(&place, &[&number, "--children", "-q", "--no-explain"]);
     known.go();
-    // The same again: two more programs.
+    // Again: two more programs.
     known.go();
     let run = end(going, &place);
     let (following, programs) = programs(&run);
@@ -90,7 +90,7 @@ pub fn a_tree_is_followed() {
 
 pub fn programs_of_a_name_are_followed() {
     let (place, own) = (Place::new(), tempfile::tempdir().expect("a directory"));
-    // Of this test alone.
+    // A name that only this test uses.
     let name = format!("known-{}", std::process::id());
     let program = own.path().join(&name);
     fs::copy(family(), &program).expect("a copy");
@@ -115,11 +115,11 @@ pub fn programs_of_a_name_are_followed() {
     assert_eq!(threads(&run).len(), 2);
 }
 
-/// A control group that is removed again.
+/// A control group, removed when dropped.
 struct Own(PathBuf);
 
 impl Own {
-    /// In a hierarchy in which a real-time thread may be; none where there is none.
+    /// In a hierarchy that accepts real-time threads; `None` if there is none.
     fn make(name: &str) -> Option<Self> {
         let name = format!("{name}-{}", std::process::id());
         let mounts = [
@@ -148,8 +148,8 @@ impl Drop for Own {
     }
 }
 
-/// Or why there is no group to be had.
-pub fn who_joins_and_leaves_a_group_is_told() -> Result<(), String> {
+/// Or why no group is available.
+pub fn programs_that_join_and_leave_a_group_are_followed() -> Result<(), String> {
     let group = Own::make("punctual-watch").ok_or("no control group can be made here")?;
     let inner = Own(group.0.join("inner"));
     fs::create_dir(&inner.0).expect("a group within");
@@ -173,7 +173,7 @@ pub fn who_joins_and_leaves_a_group_is_told() -> Result<(), String> {
     above.take(leaves.pid);
     std::mem::forget(above);
     group.take(joins.pid);
-    // As often as before: those of `leaves` are nobody's now, and those of `joins` count.
+    // As often as before: the cycles of `leaves` count no more, and those of `joins` do.
     leaves.go();
     joins.go();
     let run = end(going, &place);

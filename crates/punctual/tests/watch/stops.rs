@@ -1,4 +1,4 @@
-//! A stop of a watched program is an event with a length: no late wake-up of it, and no skipped
+//! A stop of a watched program is an event with a length, not a late wake-up and not a skipped
 //! period.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use punctual_stats::verdict::Outcome;
 const MS: u64 = 1_000_000;
 /// Longer than any stall that a busy machine has.
 const STOP: Duration = Duration::from_millis(300);
-/// Long enough for a period to be known.
+/// Long enough for a period to be found.
 const BEFORE: Duration = Duration::from_millis(500);
 
 fn ns(length: Duration) -> u64 {
@@ -27,7 +27,8 @@ fn ns(length: Duration) -> u64 {
 
 fn signal(pid: u32, number: i32) {
     let pid = i32::try_from(pid).expect("a number of a process");
-    // SAFETY: kill takes two numbers, and the process is a child that has not been waited for.
+    // SAFETY: kill takes two integers; the process is a child that has not been reaped, so the
+    // number is its own.
     assert_eq!(unsafe { libc::kill(pid, number) }, 0);
 }
 
@@ -44,7 +45,7 @@ fn await_stopped(pid: u32) {
     });
 }
 
-/// The least and the most that a stop lasted.
+/// The shortest and the longest possible length of a stop.
 struct Held(Duration, Duration);
 
 /// Stops a process for a while.
@@ -59,8 +60,8 @@ fn stop(pid: u32) -> Held {
     Held(least, begun.elapsed())
 }
 
-/// A watch of a program while something is done to it, given its numbers; and what the program
-/// says that it did.
+/// Watches a program during an action, which gets its numbers; returns the record and the
+/// program's output.
 fn watched_while<T: Send>(
     place: &Place,
     does: &[&str],
@@ -82,8 +83,8 @@ fn watched_while<T: Send>(
     (place.run_of(), did, held)
 }
 
-/// The only stop of a record that is not short: how long it was, and that nothing else suffered
-/// from it.
+/// The only stop of a record that is not short: its length, and no other effect
+/// of it.
 #[track_caller]
 fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
     let stops = run.stops.as_ref().expect("a stop in the record");
@@ -95,7 +96,7 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
     let &[stop] = &long[..] else {
         panic!("one stop, not {stops:?}");
     };
-    // What a freezer leaves asleep is seen to be frozen when its next period begins.
+    // A thread that is frozen while asleep is noticed when its next period begins.
     let bounds = ns(held.0).saturating_sub(2 * MS)..=ns(held.1);
     assert!(bounds.contains(&stop.length_ns), "{bounds:?}: {stops:?}");
     let told = run.events.iter().filter(|event| event.kind() == "stopped");
@@ -107,7 +108,7 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
         "{}",
         counted.latency.max_ns
     );
-    // Such as the machine itself brings about.
+    // Others are due to the machine itself.
     assert!(counted.missed < ns(STOP) / MS / 2, "{}", counted.missed);
     let skipped_longest = watched.skips.iter().map(|skip| skip.most_ns).max();
     assert!(skipped_longest < Some(ns(STOP) / 2), "{:?}", watched.skips);
@@ -115,7 +116,7 @@ fn the_stop<'r>(run: &'r Run, held: &Held) -> (&'r Stops, &'r Stop) {
     (stops, stop)
 }
 
-/// Wake-ups, skipped periods and those within stops sum to the schedule of the thread.
+/// Wake-ups, skipped periods and those within stops sum to the thread's schedule.
 #[track_caller]
 fn no_cycle_is_lost(run: &Run, due: u64) {
     let (counted, watched) = thread(run, "rt-loop");
@@ -132,7 +133,7 @@ fn no_cycle_is_lost(run: &Run, due: u64) {
 fn a_program_that_is_stopped_and_continued_is_not_late() {
     needed!();
     let place = Place::new();
-    // 300 ms of 7 s: the record stands.
+    // 300 ms of 7 s: the record is valid.
     let (run, did, held) = watched_while(
         &place,
         &["cycles", "6500"],
@@ -171,7 +172,7 @@ fn a_program_that_catches_up_after_a_stop_skips_nothing_of_it() {
 }
 
 #[test]
-fn a_debugger_that_holds_one_thread_makes_it_no_later() {
+fn a_thread_that_a_debugger_stops_is_not_late() {
     needed!();
     let place = Place::new();
     let (run, did, held) = watched_while(
@@ -220,7 +221,7 @@ fn a_program_whose_control_group_is_frozen_is_not_late() {
         );
         let (_, stopped) = the_stop(&run, &held);
         assert_eq!(stopped.cause, StopCause::Freezer);
-        // Off the CPU it was frozen for so long, and asleep up to then.
+        // It was off the CPU frozen for this long, and asleep until then.
         let watch = run.watch.as_ref().expect("a watch");
         let places = &watch.off_cpu.as_ref().expect("places").places;
         let of_loop = |why: OffCpuWhy| {
@@ -240,9 +241,9 @@ fn a_program_whose_control_group_is_frozen_is_not_late() {
     }
 }
 
-/// A stop that had begun before the watch, and one that goes on when it ends.
+/// A stop that had begun before the watch, and one that continues when it ends.
 #[test]
-fn a_stop_over_the_bounds_of_a_watch_is_one_within_them() {
+fn a_stop_across_the_bounds_of_a_watch_is_clipped_to_them() {
     needed!();
     let place = Place::new();
     let mut known = Known::start(watched(), &["cycles", "3000", "catch-up", "1"]);
@@ -274,7 +275,7 @@ fn a_stop_over_the_bounds_of_a_watch_is_one_within_them() {
     let [first, second] = &stops.list[..] else {
         panic!("two stops, not {stops:?}");
     };
-    // The watch begins shortly before it is seen to.
+    // The watch begins shortly before it is seen to be active.
     assert_eq!(first.at_ns, 0);
     assert!(
         first.length_ns >= ns(before) && second.length_ns >= ns(after),

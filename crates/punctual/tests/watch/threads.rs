@@ -13,15 +13,15 @@ fn a_tree_of_three_programs_is_followed_and_each_cycle_counted() {
 }
 
 #[test]
-fn programs_of_a_name_are_followed_from_before_and_from_later() {
+fn programs_with_a_name_are_followed_whenever_they_start() {
     needed!();
     several::programs_of_a_name_are_followed();
 }
 
 #[test]
-fn of_a_control_group_who_joins_is_counted_and_who_leaves_no_longer() {
+fn programs_that_join_a_control_group_are_counted_until_they_leave_it() {
     needed!();
-    if let Err(why) = several::who_joins_and_leaves_a_group_is_told() {
+    if let Err(why) = several::programs_that_join_and_leave_a_group_are_followed() {
         skip!("{why}");
     }
 }
@@ -41,7 +41,8 @@ fn children_that_are_not_followed_are_counted() {
     let ended = place.run(&["watch", &number, "-v", "-D", "300ms", "--deadline", "1ms"]);
     let children = fs::read_to_string(&task).unwrap_or_default();
     for pid in children.split_whitespace() {
-        // SAFETY: takes no pointers; the shell holds its children's numbers until it waits.
+        // SAFETY: kill takes two integers; the shell has not reaped its child, so the number is its
+        // own.
         unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
     }
     let _ = sh.kill();
@@ -58,7 +59,7 @@ fn children_that_are_not_followed_are_counted() {
 }
 
 #[test]
-fn what_is_not_there_is_wrong_usage() {
+fn a_missing_program_is_wrong_usage() {
     let place = Place::new();
     for (arguments, said) in [
         (&["--cgroup", "no-such-group-here"][..], "no control group"),

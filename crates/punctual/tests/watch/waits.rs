@@ -1,4 +1,4 @@
-//! Waits for other threads: who had to do with them is known, and how long each worked.
+//! Waits for other threads: the threads involved are known, and how long each worked.
 
 use punctual_record::Run;
 use punctual_record::explanation::{Doing, Wait, WaitRow};
@@ -8,11 +8,11 @@ use super::known::{Known, chains, watch};
 
 const ROUNDS: u64 = 12;
 const MS: u64 = 1_000_000;
-/// What the one worked that worked first, and the one that went on then.
+/// How long the thread worked that worked first, and the one that continued.
 const FIRST: u64 = 20 * MS;
 const SECOND: u64 = 5 * MS;
 
-/// The waits of the real-time thread that a thread ended, in a scene of the program.
+/// The waits of the real-time thread that a given thread ended, in a scene of the program.
 fn waits(scene: &str, ended_by: &str) -> Wait {
     let place = Place::new();
     let mut known = Known::start(chains(), &[scene, &ROUNDS.to_string()]);
@@ -34,7 +34,7 @@ fn waits(scene: &str, ended_by: &str) -> Wait {
     wait.clone()
 }
 
-/// How long a thread did what, an interrupt over that included.
+/// How long a thread did something, including interrupts meanwhile.
 fn time(wait: &Wait, name: &str, is: impl Fn(&Doing) -> bool) -> u64 {
     let of_it = |row: &&WaitRow| {
         let thread = row.thread.as_ref().and_then(|it| it.name.as_deref());
@@ -55,9 +55,9 @@ fn depth(wait: &Wait, name: &str) -> Option<u32> {
     wait.rows.iter().filter(of_it).map(|row| row.depth).min()
 }
 
-/// Of a worker the processor time is known. What the kernel showed nothing of, while a hypervisor's
-/// agent ran, it may have been at work too; and where other real-time threads keep who waits off its
-/// CPU, the work has begun before the wait has. In the laboratory neither is.
+/// A worker's CPU time is known. Time without events, while a hypervisor's agent ran, may have been
+/// work too; and if other real-time threads preempt the waiting thread, the work has begun
+/// before the wait. Neither happens in the laboratory.
 #[track_caller]
 fn has_worked(wait: &Wait, name: &str, least: u64) {
     let unseen = wait.rows.iter().filter(|row| row.doing == Doing::Unseen);
@@ -85,7 +85,7 @@ pub fn a_pipe_of_three_processes_is_followed_to_its_end() {
     );
 }
 
-pub fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked() {
+pub fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_the_working_thread() {
     let wait = waits("locks", "middle");
     assert_eq!(wait.call, "futex LOCK_PI");
     // It had begun before the wait did.
@@ -97,7 +97,7 @@ pub fn a_lock_whose_holder_waits_for_another_lock_is_followed_to_who_worked() {
     );
 }
 
-pub fn a_helper_that_a_real_time_thread_keeps_off_its_cpu_is_ready_behind_that() {
+pub fn a_helper_that_a_real_time_thread_preempts_is_ready_behind_that_thread() {
     let wait = waits("hog", "helper");
     has_worked(&wait, "helper", SECOND);
     let behind_hog = |doing: &Doing| matches!(doing, Doing::Ready { behind: Some(by) } if by.name.as_deref() == Some("hog"));

@@ -1,7 +1,7 @@
-/* A program whose behaviour is known: what a watch of it must count.
+/* A program with known behaviour, to check the counts of a watch.
  *
- * It says READY with the numbers of its threads, waits for a line, goes through its cycles,
- * says what it did as "name value" lines, then DONE, and sleeps until it is killed. */
+ * It prints READY with the numbers of its threads, waits for a line, goes through its cycles,
+ * prints its counts as "name value" lines, then DONE, and sleeps until it is killed. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -32,8 +32,8 @@ static void sleep_until(long long ns)
 		;
 }
 
-/* The C library need not keep frame pointers: then the stack has no place for who calls it, and has one
- * for who calls that. */
+/* The C library need not keep frame pointers: then the stack lacks its caller's address, and has
+ * the address of the caller's caller. */
 static __attribute__((noinline)) void sleep_below(long long ns)
 {
 	sleep_until(ns);
@@ -53,7 +53,7 @@ static void scheduled(int policy, int priority)
 		fail("scheduling");
 }
 
-/* Waits until the periodic thread sleeps: in the call that it was about to make. */
+/* Waits until the periodic thread sleeps in the expected call. */
 static void await_sleep(const char *in)
 {
 	char path[64], text[512], *end;
@@ -73,7 +73,7 @@ static void await_sleep(const char *in)
 	}
 }
 
-/* Answers a request when who made it is asleep. */
+/* Replies to a request when the requesting thread is asleep. */
 static void *answer(void *nothing)
 {
 	char byte, number[16];
@@ -87,7 +87,7 @@ static void *answer(void *nothing)
 	return nothing;
 }
 
-/* Takes the lock, and gives it back when somebody waits for it. */
+/* Takes the lock, and releases it when another thread waits for it. */
 static void *hold(void *nothing)
 {
 	char byte, number[16];
@@ -104,7 +104,7 @@ static void *hold(void *nothing)
 	return nothing;
 }
 
-/* Lives for ten sleeps. */
+/* Ends after ten sleeps. */
 static void *brief(void *nothing)
 {
 	pthread_setname_np(pthread_self(), "rt-brief");
@@ -141,7 +141,7 @@ static void *sleep_lengths(void *nothing)
 	return nothing;
 }
 
-/* Sleeps for what the clock says is left until the next period, as std::this_thread::sleep_until
+/* Sleeps for the remaining time until the next period, as std::this_thread::sleep_until
  * and the scheduled executors of a JVM do. */
 static void *sleep_by_clock(void *nothing)
 {
@@ -153,7 +153,7 @@ static void *sleep_by_clock(void *nothing)
 		long long left = next - now();
 		if (left > 0)
 			sleep_for(left);
-		/* So long that it varies when the next sleep begins. */
+		/* Long enough that the start of the next sleep varies. */
 		long long until = now() + turn * 7919 % 97 * 5000;
 		while (now() < until)
 			;
@@ -167,7 +167,7 @@ static void *sleep_by_clock(void *nothing)
 	return nothing;
 }
 
-/* One of many that live at once. */
+/* One of many that run at once. */
 static void *crowd(void *nothing)
 {
 	pthread_setname_np(pthread_self(), "rt-crowd");
@@ -186,8 +186,8 @@ struct attributes {
 	unsigned long long runtime, deadline, period;
 };
 
-/* Jobs of 1 ms, which are to be done within 6 of each 20 ms: every fifth takes 12, so that
- * wherever it begins between ticks, which may be 4 ms apart, one finds it beyond its runtime. */
+/* Jobs of 1 ms, with a deadline of 6 in each 20 ms: every fifth takes 12, so that
+ * wherever it begins between ticks, which may be 4 ms apart, a tick finds it beyond its runtime. */
 static void *deadline(void *nothing)
 {
 	long ended = 0, late = 0;
@@ -217,7 +217,7 @@ static long long cpu_time(void)
 	return at.tv_sec * 1000000000LL + at.tv_nsec;
 }
 
-/* Jobs that take 2 of their 5 ms, every fifth 12: of CPU time, whoever is in the way. */
+/* Jobs that take 2 of their 5 ms, every fifth 12: of CPU time, whatever else runs. */
 static void *use_budget(void *nothing)
 {
 	long ended = 0;
@@ -280,7 +280,7 @@ static void *run(void *nothing)
 		if (write(request[1], &byte, 1) != 1 || read(reply[0], &byte, 1) != 1)
 			fail("ask");
 	for (long n = 0; n < locks; n++) {
-		/* That the lock is taken it learns by a call of another name. */
+		/* Another call tells it that the lock is taken, so that the calls can be distinguished. */
 		struct pollfd told = {.fd = taken[0], .events = POLLIN};
 		if (write(take[1], &byte, 1) != 1 || poll(&told, 1, -1) != 1 || read(taken[0], &byte, 1) != 1)
 			fail("take");

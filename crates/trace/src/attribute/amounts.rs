@@ -1,5 +1,5 @@
-//! From stretches with a cause to the rows of a bill: what the hypervisor and system
-//! management mode took is moved to them, and what is left is added up.
+//! Turns stretches with a cause into the rows of a bill: time that the hypervisor and system
+//! management mode took is moved to them, and the rest is summed.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ pub(super) struct Amount {
     pub cpu: u32,
     pub from: u64,
     pub to: u64,
-    /// What of it is not moved elsewhere.
+    /// How much of it is not moved to another cause.
     pub ns: u64,
     pub stack: Vec<String>,
     pub note: Option<String>,
-    /// The thread that took it, where the cause is one.
+    /// The thread that used it, if the cause is a thread.
     pub by: Option<Culprit>,
 }
 
 impl Amount {
-    /// How much of it lies between two instants, if its own time does.
+    /// How much of it lies between two instants, if the stretch's own time does.
     pub(super) fn within(&self, from: u64, to: u64) -> u64 {
         let overlap = self.to.min(to).saturating_sub(self.from.max(from));
         overlap.min(self.ns)
     }
 
-    /// Nothing but the absence of the processor is known of it.
+    /// All that is known of it is that the CPU did not run.
     fn is_gap(&self) -> bool {
         matches!(
             self.cause,
@@ -44,8 +44,8 @@ impl Amount {
 /// A counter that was read on a CPU.
 type Reading = (u32, u64, u64);
 
-/// Moves to the hypervisor what its account says it took. Where a reading spans more than
-/// the wake-up, only what can't have been outside is taken from causes with a name.
+/// Moves to the hypervisor the time that its account says it took. Where two readings span more
+/// than the wake-up, a named cause gives up only the time that was certainly stolen within it.
 pub(super) fn take_stolen(amounts: &mut Vec<Amount>, events: &[&Event]) {
     let readings = readings(events, |what| match what {
         What::Stolen { total_ns } => Some(*total_ns),
@@ -89,7 +89,7 @@ pub(super) fn take_stolen(amounts: &mut Vec<Amount>, events: &[&Event]) {
     amounts.append(&mut moved);
 }
 
-/// Names what the platform took system management mode, where its count moved.
+/// Turns the platform's time into system management mode where the SMI count rose.
 pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
     let readings = readings(events, |what| match what {
         What::SmiCount { total } => Some(*total),
@@ -99,7 +99,7 @@ pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
         let gaps = amounts
             .iter_mut()
             .filter(|amount| amount.cpu == cpu && amount.within(from, to) > 0)
-            // They stop all CPUs at once, as a host does.
+            // An SMI stops all CPUs at once, as a host does.
             .filter(|amount| {
                 matches!(
                     amount.cause,
@@ -122,7 +122,7 @@ fn readings(events: &[&Event], take: fn(&What) -> Option<u64>) -> Vec<Reading> {
     readings
 }
 
-/// By how much a counter moved, from one reading to the next on the same CPU.
+/// The increase of a counter between consecutive readings on the same CPU.
 fn steps(readings: &[Reading]) -> impl Iterator<Item = (u32, u64, u64, u64)> + '_ {
     readings.windows(2).filter_map(|pair| {
         let ((cpu, from, before), (same, to, after)) = (pair[0], pair[1]);
@@ -131,10 +131,10 @@ fn steps(readings: &[Reading]) -> impl Iterator<Item = (u32, u64, u64, u64)> + '
     })
 }
 
-/// One row for each cause in each stage, the dearest of a stage first. What a record has no
-/// room for stands together as [`Cause::Other`].
+/// One row for each cause in each stage, the largest of a stage first. Rows that exceed the
+/// limit of a record are summed as [`Cause::Other`].
 pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
-    // With each row how long the amount is that its note is of.
+    // Each row, with the length of the amount that its note belongs to.
     let mut rows: BTreeMap<(Stage, Cause), (BillRow, u64)> = BTreeMap::new();
     for amount in amounts.into_iter().filter(|amount| amount.ns > 0) {
         let (row, noted_ns) = rows
@@ -152,7 +152,7 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
             });
         row.ns += amount.ns;
         if let Some(by) = amount.by {
-            // What is left of it.
+            // The part that was not moved.
             let ns = amount.ns;
             match row.by.iter_mut().find(|known| known.tid == by.tid) {
                 Some(known) => known.ns += ns,
@@ -162,7 +162,7 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
         if row.stack.is_empty() {
             row.stack = amount.stack;
         }
-        // What is said of most of it: of several notes the first is that of a few microseconds, or not.
+        // The note of the largest amount: otherwise it might be that of a few microseconds.
         if amount.note.is_some() && amount.ns > *noted_ns {
             (row.note, *noted_ns) = (amount.note, amount.ns);
         }
@@ -185,7 +185,7 @@ pub(super) fn rows(amounts: Vec<Amount>) -> Vec<BillRow> {
     rows
 }
 
-/// The dearest rows, and one for the others of each stage.
+/// The largest rows, and one for the others of each stage.
 fn with_others(mut rows: Vec<BillRow>) -> Vec<BillRow> {
     rows.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.cause.cmp(&b.cause)));
     let rest = rows.split_off(Explanation::ROWS - Stage::ALL.len());

@@ -1,4 +1,4 @@
-//! Whose a stretch of time is: one cause for each, by the rules in docs/attribution.md.
+//! Decides which cause a stretch of time has: exactly one, by the rules in docs/attribution.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use super::passage::{Doing, Life, Passage, Sleep};
 use super::request::Requests;
 use punctual_record::explanation::{Cause, EARLIER_TIMER, Stage, softirq_name};
 
-/// The wake-up's own way through one stage is shorter than this on any machine that real
-/// time is done on. What is longer has another reason.
+/// A stage of an undisturbed wake-up is shorter than this on any machine used for real-time
+/// work. A longer one has another cause.
 const PATH_MOST_NS: u64 = 50_000;
-/// From the end of the interrupt to the switch, when nothing is in the way.
+/// From the end of the interrupt to the switch, if nothing delays it.
 const SWITCH_MOST_NS: u64 = 5_000;
-/// From the instant a timer is due to its interrupt, when nothing is in the way.
+/// From the instant a timer is due to its interrupt, if nothing delays it.
 const DELIVERY_MOST_NS: u64 = 3_000;
-/// Parts of the names of functions that let interrupts in again. An interrupt that was held
-/// up comes there; one that comes anywhere else may as well be the platform's.
+/// Parts of the names of functions that enable interrupts again. A delayed interrupt arrives
+/// there; one that arrives anywhere else may be the platform's as well.
 const ENABLES: [&str; 7] = [
     "unlock_irq",
     "irqrestore",
@@ -30,34 +30,34 @@ const ENABLES: [&str; 7] = [
     "finish_task_switch",
     "finish_lock_switch",
 ];
-/// A request to switch may be on its way from another CPU for as long.
+/// A request to switch may take this long to arrive from another CPU.
 const REQUEST_MOST_NS: u64 = 100_000;
-/// No processor takes longer to come back from an idle state.
+/// No processor takes longer to leave an idle state.
 const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
 
-/// A softirq by its name.
+/// A softirq's name.
 pub(super) fn softirq_label(number: u32) -> String {
     format!("softirq {}", softirq_name(number))
 }
 
-/// A cause, and what a reader must know of it.
+/// A cause, and a note for the reader.
 pub(super) type Verdict = (Cause, Option<String>);
 
-/// What is known of the whole wake-up while its stretches are judged.
+/// What is known of the whole wake-up while its stretches are classified.
 pub(super) struct Court<'a, 'w> {
     pub window: &'w Window,
     pub passage: &'a Passage<'w>,
     pub life: &'a Life<'w>,
-    /// Woken on another CPU than it ran on.
+    /// The probe was woken on another CPU than it ran on.
     pub remote: bool,
-    /// Of a gap: whether the kernel did anything in it.
+    /// For a gap: whether the kernel did anything in it.
     pub busy: bool,
-    /// Threads' time between waking and switch, by when they came.
+    /// Each thread's time between waking and switch: its start and end.
     stints: BTreeMap<u64, u64>,
     requests: Requests,
     /// The limits of the probe's control groups.
     pub groups: &'a Groups<'w>,
-    /// When those came who ran in user mode although the probe was ready.
+    /// When threads began to run that ran in user mode although the probe was ready.
     let_run: BTreeSet<u64>,
 }
 
@@ -103,18 +103,18 @@ impl<'a, 'w> Court<'a, 'w> {
         }
     }
 
-    /// Whose this stretch is. It lies within one stage, and the probe does one thing in it.
+    /// The cause of this stretch. It lies within one stage, and the probe does one thing in it.
     pub(super) fn judge(&self, slice: &Slice<'w>) -> Verdict {
         let stage = self.passage.stage_at(slice.from).0;
         if let Some(state) = self.stopped(slice)
             && self.window.lost == 0
             && (slice.blind || self.remote && stage == Stage::Waking)
         {
-            // Whatever its CPU does, and the one from which it is continued.
+            // Independent of what its CPU does, and of the CPU that continues it.
             return (Cause::Blocked { state }, None);
         }
         if slice.blind {
-            // Nobody is accused: it is where to look.
+            // Blames no thread: it shows where to look.
             let seen = slice.thread.filter(|thread| thread.tid != 0);
             let note = seen.map(|thread| {
                 let name = naming::bounded(&thread.name);
@@ -148,7 +148,7 @@ impl<'a, 'w> Court<'a, 'w> {
         let own = self.passage.interrupt.is_some_and(|frame| {
             frame.from <= slice.from && frame.to.is_some_and(|to| slice.to <= to)
         });
-        // The CPU that woke the probe asks this one to switch.
+        // The CPU that woke the probe requests a switch from this one.
         let asked = vector == Vector::Reschedule
             && (self.remote && stage == Stage::Switch || self.requests.is_one(slice));
         if own || asked {
@@ -158,7 +158,7 @@ impl<'a, 'w> Court<'a, 'w> {
         (Cause::CpuInterrupt { vector }, None)
     }
 
-    /// The state of a probe that a signal or a debugger has stopped.
+    /// The state of a probe that was stopped by a signal or a debugger.
     fn stopped(&self, slice: &Slice<'w>) -> Option<String> {
         match self.life.at(slice.from).0 {
             Some(Doing::Asleep(sleep)) if sleep.state.is_some_and(naming::is_stopped) => {
@@ -168,8 +168,8 @@ impl<'a, 'w> Court<'a, 'w> {
         }
     }
 
-    /// It slept and had not armed its timer for this wake-up: in the wait of the wake-up before,
-    /// where an earlier timer woke it.
+    /// The probe slept and had not armed its timer for this wake-up yet: it was still in the previous
+    /// wait, and an earlier timer woke it.
     fn asleep_before(&self, slice: &Slice<'w>, sleep: Sleep<'w>) -> Verdict {
         let (cause, note) = asleep(sleep, self.window);
         if sleep.lock.is_some() || sleep.fault {
@@ -187,7 +187,7 @@ impl<'a, 'w> Court<'a, 'w> {
         (Cause::Blocked { state }, Some(note))
     }
 
-    /// What the probe's own interrupt came upon, for a stretch that ends with it.
+    /// What the probe's own timer interrupt interrupted, for a stretch that ends with it.
     fn late_timer(&self, slice: &Slice<'w>) -> Option<Interrupted> {
         let frame = self.passage.interrupt?;
         (slice.to <= frame.from && !is_before_armed(slice, self.window))
@@ -258,17 +258,17 @@ impl<'a, 'w> Court<'a, 'w> {
         }
     }
 
-    /// The timer was due, and its interrupt had not come.
+    /// The timer was due, and its interrupt had not arrived.
     fn before_timer(&self, slice: &Slice<'w>, stage: Stage) -> Verdict {
         let idle = slice.thread.is_some_and(|thread| thread.tid == 0);
         let found = self.late_timer(slice);
         match found {
             Some(found) if found.user => (Cause::Platform, None),
             _ if idle => idle_exit(slice),
-            // As long as over a program: it need not be the kernel's doing.
+            // No longer than over a program: kernel code need not be the reason.
             Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, None),
             Some(found) => self.irqs_off(found, naming::task(slice.thread)),
-            // The callback runs in a softirq's thread, on its way to the waking.
+            // The callback runs in a softirq's thread, before the waking.
             None if stage != Stage::Interrupt => self.ready(slice, self.passage.instants.due_ns),
             None => {
                 let task = naming::task(slice.thread);
@@ -277,7 +277,7 @@ impl<'a, 'w> Court<'a, 'w> {
         }
     }
 
-    /// The probe could run since an instant, and another had the CPU.
+    /// The probe was ready from an instant on, and another thread had the CPU.
     fn ready(&self, slice: &Slice<'w>, since: u64) -> Verdict {
         let Some(thread) = slice.thread else {
             return (Cause::Blind, None);
@@ -295,7 +295,7 @@ impl<'a, 'w> Court<'a, 'w> {
             };
         }
         let task = naming::bounded(&thread.name);
-        // Whoever runs, and however long: among ordinary threads priorities don't decide.
+        // Between ordinary threads, priorities don't decide who runs, nor for how long.
         if thread.is_ordinary() && probe.is_ordinary() {
             let shared = || (Cause::FairShare { task }, self.groups.doubt(probe));
             return self.groups.ordinary(slice.to, span).unwrap_or_else(shared);
@@ -335,14 +335,14 @@ impl<'a, 'w> Court<'a, 'w> {
     }
 }
 
-/// The timer that was to wake the probe was not armed yet: it could not be late.
+/// The timer that was to wake the probe was not armed yet, so it could not be late.
 fn is_before_armed(slice: &Slice<'_>, window: &Window) -> bool {
     slice.to <= window.waiting_ns
 }
 
-/// When the threads came whom an interrupt found in user mode although the probe was ready.
-/// On its way there the kernel looks whether it is to switch, so it was not: the threads of
-/// real time are throttled, or others have a share of their own.
+/// When the threads began to run that an interrupt found in user mode although the probe was
+/// ready. Before it returns to user mode the kernel checks whether it must switch. It did not, so
+/// real-time threads are throttled, or others have a share of their own.
 fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTreeSet<u64> {
     let from = passage.handed_over.saturating_add(REQUEST_MOST_NS);
     let in_user_mode = window.events.iter().filter(|event| {
@@ -360,7 +360,7 @@ fn let_run(window: &Window, passage: &Passage<'_>, pieces: &[Slice<'_>]) -> BTre
         .collect()
 }
 
-/// The wake-up's own way, unless it took longer than it can.
+/// The wake-up's own path, unless it took longer than that can.
 fn path(slice: &Slice<'_>, stage: Stage) -> Verdict {
     if slice.to - slice.from <= PATH_MOST_NS {
         return (Cause::WakePath, None);
@@ -375,7 +375,7 @@ fn path(slice: &Slice<'_>, stage: Stage) -> Verdict {
     (Cause::Unexplained, Some(where_.to_owned()))
 }
 
-/// An idle CPU beside a thread that is ready.
+/// An idle CPU although a thread is ready.
 pub(super) fn idle_though_ready() -> Verdict {
     let task = String::new();
     let note = "the CPU went idle although the probe was ready".to_owned();
@@ -390,7 +390,7 @@ fn idle_exit(slice: &Slice<'_>) -> Verdict {
     (Cause::IdleExit { state: slice.idle }, None)
 }
 
-/// The probe has the CPU, and has not read the clock yet.
+/// The probe has the CPU and has not read the clock yet.
 fn running(slice: &Slice<'_>, stage: Stage, window: &Window) -> Verdict {
     if let Some(lock) = slice.lock {
         return (locked(lock.address, lock.holder, window), None);
@@ -415,7 +415,7 @@ fn locked(address: u64, holder: Option<&Task>, window: &Window) -> Cause {
     }
 }
 
-/// The timer whose expiry first woke the probe from this instant on: when it expired, and when
+/// The first timer whose expiry woke the probe from this instant on: when it expired, and when
 /// it was due.
 fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
     let waking = window.events.iter().position(|event| {
@@ -423,7 +423,7 @@ fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
             && matches!(event.what, What::Waking { tid, .. } if tid == window.probe.tid)
     })?;
     let cpu = window.events[waking].cpu;
-    // Nothing but its callback lies between.
+    // Only its callback lies between.
     let mut before = window.events[..waking].iter().rev();
     match before.find(|event| event.cpu == cpu)? {
         Event {
@@ -435,7 +435,7 @@ fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
     }
 }
 
-/// The probe itself went to sleep on its way.
+/// The probe itself went to sleep in this stage.
 pub(super) fn asleep(sleep: Sleep<'_>, window: &Window) -> Verdict {
     if let Some(lock) = sleep.lock {
         return (locked(lock.address, lock.holder, window), None);

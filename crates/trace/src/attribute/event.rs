@@ -1,7 +1,7 @@
-//! What the kernel was seen to do: the events that a bill is made of.
+//! What the kernel did, as seen by the tracer: the events that a bill is made from.
 //!
 //! Times are CLOCK_MONOTONIC in nanoseconds. Addresses are the kernel's own;
-//! names for them come in with [`Window::symbols`].
+//! [`Window::symbols`] has names for them.
 
 use std::collections::BTreeMap;
 
@@ -14,58 +14,58 @@ use punctual_record::explanation::GroupLimit;
 pub struct Window {
     /// The probe's CPU.
     pub cpu: u32,
-    /// The probe thread, as the kernel numbers it.
+    /// The probe thread, by the kernel's thread number.
     pub probe: Task,
     /// The instant at which the probe began to wait.
     pub waiting_ns: u64,
-    /// The instant that was asked for.
+    /// The requested instant.
     pub due_ns: u64,
-    /// The clock as the probe read it when it ran again.
+    /// The probe's first reading of the clock after it ran again.
     pub woken_ns: u64,
-    /// Events that were overwritten before they were copied out: the window is blind there.
+    /// Events that were overwritten before they were copied: the window is blind there.
     pub lost: u64,
-    /// Whether the kernel is a PREEMPT_RT one: there a softirq belongs to the thread that it
+    /// Whether the kernel is PREEMPT_RT: there a softirq belongs to the thread that it
     /// runs in, and can be preempted with it.
     #[serde(default)]
     pub preempt_rt: bool,
-    /// Whether it is no wake-up, but a gap between two readings of the clock by a thread that
+    /// Whether this is not a wake-up, but a gap between two readings of the clock by a thread that
     /// polls it, at `due_ns` and `woken_ns`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gap: bool,
-    /// The kernel's number for the state in which the probe left its CPU, where that was before
-    /// the first event; 0 where it was preempted, or throttled: it was ready.
+    /// The kernel's number for the state in which the probe left its CPU, if it left before
+    /// the first event; 0 if it was preempted or throttled: it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
-    /// Limits on the CPU time of the probe's control group and of those above it, the nearest
+    /// Limits on the CPU time of the probe's control group and its ancestors, the nearest
     /// first, with what the kernel counted between two readings around the wake-up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<GroupLimit>,
-    /// When CPUs stood still. Those of the window's own CPU are found in its events.
+    /// When CPUs stood still. For the window's own CPU this follows from its events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
     /// What happened, on any CPU, in any order.
     pub events: Vec<Event>,
-    /// The names of the addresses in `events`: `function+0x1a`, or without offset.
+    /// The names of the addresses in `events`: `function+0x1a`, or without an offset.
     #[serde(default)]
     pub symbols: BTreeMap<u64, String>,
 }
 
-/// A stretch in which nothing was seen of a CPU, and that this CPU ended by itself.
+/// A stretch without events on a CPU, which this CPU ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Which.
+    /// Which CPU.
     pub cpu: u32,
-    /// From its last event, or from when its timer was to expire.
+    /// From its last event, or from when its timer was due.
     pub from_ns: u64,
     /// To the first event after that.
     pub to_ns: u64,
-    /// Whether kernel code may have held it up; else its timer came late over a program or an idle
-    /// CPU.
+    /// Whether kernel code may have delayed it; otherwise its timer came late over a program or an
+    /// idle CPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_kernel: bool,
 }
 
-/// A thread at one moment.
+/// A thread at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
     /// The thread's number; 0 is the idle task.
@@ -80,7 +80,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Neither real-time nor SCHED_DEADLINE: the scheduler shares the CPU among such threads.
+    /// Neither real-time nor SCHED_DEADLINE: such threads share the CPU by the scheduler's choice.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
         const FIRST: i32 = 100;
@@ -91,31 +91,31 @@ impl Task {
 /// Something the kernel did on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Event {
-    /// When it was seen.
+    /// When it was recorded.
     pub at_ns: u64,
     /// On which CPU.
     pub cpu: u32,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
-/// Among the flags of a lock: it is the program's own, and lies at an address of the program's.
+/// In the flags of a lock: it is a futex, and its address is in the program.
 pub const FUTEX: u32 = 1 << 16;
 
-/// What an event says.
+/// What an event reports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// An interrupt of the CPU's own began.
+    /// An interrupt of the CPU itself began.
     VectorEntry {
-        /// Which.
+        /// Which one.
         vector: Vector,
-        /// What it interrupted, where that could be read (timer interrupts alone).
+        /// What it interrupted, if that could be read (timer interrupts only).
         interrupted: Option<Interrupted>,
     },
     /// It ended.
     VectorExit {
-        /// Which.
+        /// Which one.
         vector: Vector,
     },
     /// A device's handler began, within an interrupt or in its own thread's CPU time.
@@ -138,7 +138,7 @@ pub enum What {
     },
     /// It ended.
     SoftirqExit {
-        /// As at its entry.
+        /// The number at its entry.
         number: u32,
     },
     /// The probe armed its timer.
@@ -164,55 +164,55 @@ pub enum What {
         /// The timer's address.
         timer: u64,
     },
-    /// Somebody began to wake a thread.
+    /// A thread or an interrupt began to wake a thread.
     Waking {
         /// The thread that is woken.
         tid: u32,
-        /// Who wakes it, where no interrupt does and that could be read.
+        /// The thread that wakes it; absent for an interrupt, or if it could not be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Task>,
     },
     /// The CPU went from one thread to another.
     Switch {
-        /// Who leaves.
+        /// The thread that leaves.
         from: Task,
-        /// Its state as it leaves: 0 is still runnable.
+        /// Its state as it leaves: 0 means still runnable.
         from_state: u64,
         /// Whether it was preempted.
         preempted: bool,
-        /// Who comes.
+        /// The thread that runs next.
         to: Task,
     },
     /// A thread was moved.
     Migrate {
         /// The thread.
         tid: u32,
-        /// The CPU that it is to run on.
+        /// The CPU that it will run on.
         to_cpu: u32,
     },
-    /// A non-maskable interrupt ended, that began `duration_ns` earlier.
+    /// A non-maskable interrupt ended; it had begun `duration_ns` earlier.
     Nmi {
         /// How long its handler took.
         duration_ns: u64,
     },
-    /// The idle task goes to sleep in a state, or is back (`None`).
+    /// The idle task enters an idle state, or left it (`None`).
     Idle {
         /// The state's number.
         state: Option<u32>,
     },
-    /// Another CPU asked this one to run a function.
+    /// Another CPU sent an IPI that requests a function call.
     CallSent {
         /// Its address.
         function: u64,
-        /// The CPU that asks.
+        /// The CPU that sent it.
         from_cpu: u32,
-        /// The request's address, the same when it is met.
+        /// The request's address; the same at its execution.
         request: u64,
-        /// The thread that asks; absent where an interrupt does.
+        /// The thread that sent it; absent if an interrupt did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Task>,
     },
-    /// A function that another CPU asked for began.
+    /// A function that another CPU requested began.
     CallEntry {
         /// Its address.
         function: u64,
@@ -237,87 +237,87 @@ pub enum What {
         /// The kernel's flags: 1 spin, 2 read, 4 write, 8 real-time, 16 percpu, 32 mutex; and
         /// [`FUTEX`].
         flags: u32,
-        /// Who holds it, where that could be read.
+        /// The thread that holds it, if that could be read.
         holder: Option<Task>,
     },
-    /// It waits no more.
+    /// The wait for the lock ended.
     LockDone {
         /// The lock's address.
         lock: u64,
     },
     /// A page fault of the probe.
     Fault {
-        /// The address that wasn't there.
+        /// The address that faulted.
         address: u64,
     },
-    /// The running thread took another name: it executes another program, mostly.
+    /// The running thread changed its name, mostly because it executes another program.
     Rename {
-        /// As it is called from now on.
+        /// Its name from now on.
         task: Task,
     },
-    /// What ran when the probe was late already.
+    /// The stack of the thread that ran when the probe was already late.
     Stack {
-        /// The thread that it was taken of.
+        /// The thread whose stack it is.
         tid: u32,
-        /// How long the taking took: the tracer's own cost, `at_ns` is its end.
+        /// How long taking it took: the tracer's own cost, which ends at `at_ns`.
         cost_ns: u64,
         /// Return addresses, innermost first.
         frames: Vec<u64>,
     },
-    /// A thread let go of the CPU for a probe that was late.
+    /// A thread released the CPU for a probe that was late.
     Left {
         /// The thread.
         tid: u32,
-        /// The number of the system call that it was in; absent where it was in none.
+        /// The number of the system call that it was in; absent outside system calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<u32>,
-        /// Return addresses, innermost first; none where it was on its way to user mode.
+        /// Return addresses, innermost first; empty if it was on its way to user mode.
         frames: Vec<u64>,
     },
     /// The hypervisor's account: time stolen from this CPU since boot.
     Stolen {
-        /// In all.
+        /// The total.
         total_ns: u64,
     },
     /// The processor's count of system management interrupts since boot.
     SmiCount {
-        /// In all.
+        /// The total.
         total: u64,
     },
 }
 
-/// An interrupt of the CPU's own.
+/// An interrupt vector of the CPU itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vector {
     /// The CPU's timer.
     LocalTimer,
-    /// Asked to look for a better thread.
+    /// Requests a reschedule.
     Reschedule,
-    /// Asked to call functions.
+    /// Requests function calls.
     CallFunction,
-    /// Asked to call one function.
+    /// Requests one function call.
     CallFunctionSingle,
-    /// Work that a handler put off.
+    /// Work that a handler deferred.
     IrqWork,
-    /// The platform's own.
+    /// A platform interrupt.
     Platform,
-    /// Too hot.
+    /// Thermal event.
     Thermal,
     /// A corrected machine check.
     Threshold,
-    /// Another one.
+    /// Another vector.
     Other(u32),
 }
 
-/// What an interrupt came upon.
+/// What an interrupt interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Interrupted {
-    /// The instruction it came back to.
+    /// The instruction that it returned to.
     pub address: u64,
-    /// Whether that is a program's and not the kernel's.
+    /// Whether that is user code, not the kernel's.
     pub user: bool,
-    /// The kernel's preemption count at that point; 0 where it could have been preempted.
+    /// The kernel's preemption count at that point; 0 if it could have been preempted.
     pub preempt_count: u32,
 }
 

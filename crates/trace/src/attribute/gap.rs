@@ -1,7 +1,7 @@
-//! A gap between two readings of the clock by a thread that polls it: whose its time is.
+//! A gap between two readings of the clock by a thread that polls it: which cause its time has.
 //!
-//! At both ends the probe itself ran its own code, so nothing need be known of what lies
-//! outside: no interrupt and no other thread can be under way there.
+//! At both ends the probe itself ran its own code, so nothing outside the gap
+//! matters: no interrupt and no other thread can have been active there.
 
 use super::classify::{Court, Verdict};
 use super::event::{Event, Window};
@@ -10,8 +10,8 @@ use super::naming;
 use super::passage::Doing;
 use punctual_record::explanation::Cause;
 
-/// From the probe's last instruction to the first event in the kernel, and back: longer takes
-/// no processor by itself.
+/// From the probe's last instruction to the first event in the kernel, and back: no processor
+/// takes longer by itself.
 const CROSSING_MOST_NS: u64 = 3_000;
 
 /// The events of a gap: those of its CPU, from one reading to the other.
@@ -24,7 +24,7 @@ pub(super) fn inside<'w>(window: &Window, events: &[&'w Event]) -> Vec<&'w Event
         .collect()
 }
 
-/// Whether the kernel did anything in it.
+/// Whether the kernel did anything in the gap.
 pub(super) fn is_busy(window: &Window, pieces: &[Slice<'_>]) -> bool {
     let probe = |slice: &Slice<'_>| slice.thread.is_some_and(|t| t.tid == window.probe.tid);
     pieces.iter().any(|slice| {
@@ -32,7 +32,7 @@ pub(super) fn is_busy(window: &Window, pieces: &[Slice<'_>]) -> bool {
     })
 }
 
-/// Whose a stretch is over which no interrupt ran.
+/// The cause of a stretch during which no interrupt ran.
 pub(super) fn judge(court: &Court<'_, '_>, slice: &Slice<'_>) -> Verdict {
     let window = court.window;
     let Some(thread) = slice.thread else {
@@ -44,7 +44,7 @@ pub(super) fn judge(court: &Court<'_, '_>, slice: &Slice<'_>) -> Verdict {
         }
         return match (court.busy, slice.to - slice.from) {
             (true, ..=CROSSING_MOST_NS) => (Cause::Crossing, None),
-            // What happened there may be what is missing.
+            // The missing events may be the cause.
             _ if window.lost > 0 => (Cause::Blind, None),
             _ => (Cause::Platform, None),
         };

@@ -1,5 +1,5 @@
-//! Throttling by control groups: the probe is ready, and its group has used up what it may run.
-//! Whoever runs meanwhile, or nobody, is not the cause.
+//! Throttling by control groups: the probe is ready, and its group has used up its CPU time.
+//! The thread that runs meanwhile, if any, is not the cause.
 
 use super::classify::Verdict;
 use super::event::{Task, Vector, What, Window};
@@ -11,10 +11,10 @@ use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
 const RT_SWITCH_MOST_NS: u64 = 1_000_000;
 /// From a request to switch to the switch.
 const REQUEST_MOST_NS: u64 = 100_000;
-/// No idle state takes longer to leave: a CPU that is idle for longer beside a ready thread does
-/// not get the thread to run.
+/// No idle state takes longer to leave: a CPU that stays idle longer although a thread is ready
+/// is not allowed to run that thread.
 const IDLE_EXIT_MOST_NS: u64 = 1_000_000;
-/// Functions that give a group of ordinary threads its time again, on this CPU or for another.
+/// Functions that replenish the quota of a group of ordinary threads, on this CPU or for another.
 const QUOTA_ENDS: [&str; 3] = [
     "sched_cfs_period_timer",
     "sched_cfs_slack_timer",
@@ -22,7 +22,7 @@ const QUOTA_ENDS: [&str; 3] = [
 ];
 const RT_ENDS: &str = "sched_rt_period_timer";
 
-/// The functions by which a group's throttling ends: they count on whichever CPU they run.
+/// The functions that end a group's throttling; it does not matter on which CPU they run.
 #[must_use]
 pub fn ends_throttling(function: &str) -> bool {
     QUOTA_ENDS.contains(&function) || function == RT_ENDS
@@ -35,16 +35,16 @@ pub(super) struct Groups<'w> {
     real_time: Option<&'w GroupLimit>,
     /// The group of ordinary threads that was throttled most in this time.
     quota: Option<(&'w GroupLimit, GroupThrottling)>,
-    /// One with a quota whose account could not be read.
+    /// A group with a quota whose account could not be read.
     unread: Option<&'w GroupLimit>,
-    /// When a quota was renewed; when a request to switch came, that may have been for it.
+    /// When a quota was replenished; when a request to switch came that may be a result of that.
     renewed: Vec<u64>,
     requests: Vec<u64>,
-    /// When the time of real-time groups was renewed.
+    /// When the runtime of real-time groups was replenished.
     rt_renewed: Vec<u64>,
-    /// When a thread that is not below the probe came to its CPU, and when it left.
+    /// When a thread of higher or equal priority came to the probe's CPU, and when it left.
     above: Vec<(u64, u64)>,
-    /// When the probe's CPU went from one thread to another.
+    /// When the probe's CPU switched from one thread to another.
     switches: Vec<u64>,
 }
 
@@ -101,15 +101,15 @@ impl<'w> Groups<'w> {
         groups
     }
 
-    /// When a quota is renewed next, after an instant.
+    /// The first replenishment of a quota after an instant.
     pub(super) fn renewed_after(&self, at: u64) -> Option<u64> {
         self.quota?;
         let next = self.renewed.partition_point(|renewed| *renewed <= at);
         self.renewed.get(next).copied()
     }
 
-    /// An idle CPU beside a probe that is ready since then, at an instant: only throttling keeps it
-    /// so, for longer than an idle state takes to leave.
+    /// An idle CPU although the probe has been ready since then, at an instant: only throttling keeps
+    /// it idle for longer than an idle state takes to leave.
     pub(super) fn idle(
         &self,
         probe: &Task,
@@ -128,9 +128,9 @@ impl<'w> Groups<'w> {
         self.quota.map(quota)
     }
 
-    /// An ordinary thread beside an ordinary probe that is ready: up to the instant at which the
-    /// quota was renewed the probe's group was throttled, from then on they share the CPU. What
-    /// ends a stretch is `to`.
+    /// An ordinary thread runs while an ordinary probe is ready: until the instant at which the
+    /// quota was replenished the probe's group was throttled; from then on they share the CPU. The
+    /// stretch ends at `to`.
     pub(super) fn ordinary(&self, to: u64, (since, until): (u64, u64)) -> Option<Verdict> {
         let (limit, throttled) = self.quota?;
         let enough = |at: u64| throttled.ns >= (at - since) / 10 * 9;
@@ -144,9 +144,9 @@ impl<'w> Groups<'w> {
         (to <= renewed && enough(renewed)).then(|| quota((limit, throttled)))
     }
 
-    /// A thread of lower priority beside a real-time probe that is ready: it is the group's
-    /// throttling if the group's time was renewed as that of the threads below ended. Others of
-    /// real time, outside the group, may have come and gone in between.
+    /// A thread of lower priority runs while a real-time probe is ready: the group is throttled
+    /// if its runtime was replenished as the time of the lower threads ended. Other real-time
+    /// threads, outside the group, may have run in between.
     pub(super) fn below(&self, to: u64) -> Option<Verdict> {
         let limit = self.real_time?;
         let renewed_before = |came: u64| {
@@ -166,7 +166,7 @@ impl<'w> Groups<'w> {
         None
     }
 
-    /// What is not known where throttling is seen, and not by which limit.
+    /// A note for throttling that is seen, but not by which limit.
     pub(super) fn doubt(&self, probe: &Task) -> Option<String> {
         if probe.is_ordinary() {
             let limit = self.unread?;

@@ -1,69 +1,69 @@
-//! CPUs that stood still at once: what took one of them is no thread or interrupt of this kernel.
+//! CPUs that stood still at once: neither a thread nor an interrupt of this kernel took the time.
 
 use super::amounts::Amount;
 use super::event::{Event, Stall, Vector, What, Window};
 use punctual_record::explanation::Cause;
 
-/// Less in common is a chance.
+/// A shorter overlap may be chance.
 const LEAST_NS: u64 = 500_000;
-/// Kernel code that holds a timer up for less is a chance, too.
+/// If kernel code delays a timer, a shorter overlap may be chance, too.
 const LEAST_IN_KERNEL_NS: u64 = 2_000_000;
-/// CPUs that a host lets go on together do so within this time, or within a tenth of the standstill
-/// where that is more: a busy host lets one after the other go on.
+/// CPUs that a host resumes together do so within this time, or within a tenth of the standstill
+/// if that is more: a busy host resumes them one after the other.
 const TOGETHER_NS: u64 = 1_000_000;
 const TOGETHER_PART: u64 = 10;
-/// The other CPU's request, or the kernel's way to another thread, may come just before the CPU's own
-/// timer, that both are late alike: within this time, or within a fiftieth of the silence where that is
-/// more. A host serves a timer after its CPU, and the kernel may have had interrupts disabled.
+/// Another CPU's request, or the kernel's path to another thread, may come just before the CPU's
+/// own timer, when both are equally late: within this time, or within a fiftieth of the silence if
+/// that is more. A host serves a timer after its CPU, and the kernel may have had interrupts disabled.
 const BEFORE_TIMER_NS: u64 = 100_000;
 const BEFORE_TIMER_PART: u64 = 50;
 
-/// How far apart CPUs may go on that stood still for so long together.
+/// The greatest distance at which CPUs resume that stood still together for this long.
 #[must_use]
 pub fn together_ns(standstill_ns: u64) -> u64 {
     TOGETHER_NS.max(standstill_ns / TOGETHER_PART)
 }
 
-/// What an event tells of whether its CPU stood still before it.
+/// What an event says about whether its CPU stood still before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// The CPU's timer interrupts it.
+    /// The CPU's timer interrupted something.
     Timer {
-        /// A program, and not the kernel or the idle task.
+        /// It interrupted a program, not the kernel or the idle task.
         over_program: bool,
     },
     /// Another interrupt begins.
     Enter,
     /// An interrupt ends.
     Leave,
-    /// A timer's callback begins, that was due at this instant.
+    /// The callback of a timer begins that was due at this instant.
     Expire(u64),
-    /// Another thread comes.
+    /// Another thread runs.
     Switch {
         /// It is the idle task.
         to_idle: bool,
     },
-    /// The idle task goes to sleep, or is back.
+    /// The idle task enters or leaves an idle state.
     Idle,
     /// None of this.
     Other,
 }
 
-/// A stretch in which nothing was seen of a CPU, and that this CPU ended by itself.
+/// A stretch without events on a CPU, which this CPU ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standstill {
     /// The last event before it.
     pub silent_ns: u64,
-    /// The same, or when the timer was due that ended it.
+    /// The same, or when the timer was due that ended the stretch.
     pub from_ns: u64,
     /// The first event after it.
     pub to_ns: u64,
-    /// Whether kernel code may have held the CPU up: its timer did not come late over a program or
+    /// Whether kernel code may have delayed the CPU: its timer did not come late over a program or
     /// the idle task.
     pub in_kernel: bool,
 }
 
-/// When a CPU stood still, by what was seen of it in order.
+/// When a CPU stood still, from its events in order.
 #[must_use]
 pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
     let mut found = Vec::new();
@@ -80,7 +80,8 @@ pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
         if to_ns.saturating_sub(silent_ns) < LEAST_NS {
             continue;
         }
-        // On its way from an interrupt to the thread that this woke, an idle CPU does not rest.
+        // While it switches from its interrupt to the thread that this woke, an idle CPU is not at
+        // rest.
         let on_its_way =
             idle && before == Sign::Leave && matches!(first, Sign::Switch { to_idle: false });
         if let Some((due_ns, held_up)) =
@@ -110,19 +111,19 @@ pub fn standstills(seen: &[(u64, Sign)]) -> Vec<Standstill> {
 }
 
 /// The CPU's own timer at the end of a silence: when it was due, and whether kernel code may have
-/// held it up. Another CPU's request alone proves nothing: that CPU woke it.
+/// delayed it. Another CPU's request alone proves nothing: that CPU woke this one.
 fn late_timer(silent_ns: u64, after: &[(u64, Sign)], idle: bool) -> Option<(u64, bool)> {
     let first_ns = after.first()?.0;
     let most_ns = BEFORE_TIMER_NS.max(first_ns.saturating_sub(silent_ns) / BEFORE_TIMER_PART);
     let soon = |(at_ns, _): &&(u64, Sign)| at_ns.saturating_sub(first_ns) <= most_ns;
     let is_timer = |(_, sign): &(u64, Sign)| matches!(sign, Sign::Timer { .. });
     let timer = after.iter().take_while(soon).position(is_timer)?;
-    // The first that expires in an interrupt is the one that it came for.
+    // The interrupt came for the first timer that expires in it.
     let due_ns = after[timer..].iter().find_map(|(_, sign)| match sign {
         Sign::Expire(due_ns) => Some(*due_ns),
         _ => None,
     })?;
-    // What another CPU asks for may come just before, if no thread came with it.
+    // A request of another CPU may come just before, if no thread ran with it.
     let went_on = after[..timer]
         .iter()
         .any(|(_, sign)| matches!(sign, Sign::Switch { .. } | Sign::Idle));
@@ -130,8 +131,8 @@ fn late_timer(silent_ns: u64, after: &[(u64, Sign)], idle: bool) -> Option<(u64,
     Some((due_ns, went_on || !(idle || over_program)))
 }
 
-/// A stretch in which a CPU and others stood still, these others, and whether it is sure that no
-/// kernel code held them up.
+/// A stretch in which a CPU and others stood still, these others, and whether it is certain that no
+/// kernel code delayed them.
 struct Common {
     from_ns: u64,
     to_ns: u64,
@@ -139,8 +140,8 @@ struct Common {
     sure: bool,
 }
 
-/// Gives what lies in a standstill of several CPUs to the host; where kernel code may have held up
-/// all of them, to nobody.
+/// Assigns the time in which several CPUs stood still to the host; if kernel code may have delayed
+/// all of them, to no cause.
 pub(super) fn take(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]) {
     if window.stalls.is_empty() {
         return;
@@ -162,7 +163,7 @@ pub(super) fn take(amounts: &mut Vec<Amount>, window: &Window, events: &[&Event]
     }
 }
 
-/// What an event tells; nothing where it is a counter that is read, and not seen to move.
+/// What an event says; `None` for a counter that is read, which shows no activity.
 fn sign(what: &What) -> Option<Sign> {
     Some(match what {
         What::Stolen { .. } | What::SmiCount { .. } => return None,
@@ -183,14 +184,14 @@ fn sign(what: &What) -> Option<Sign> {
     })
 }
 
-/// The others that stood still up to the same time as this CPU.
+/// The other CPUs that stood still until the same time as this CPU.
 fn common(cpu: u32, own: Standstill, stalls: &[Stall]) -> Option<Common> {
     let length = |stall: &Stall| stall.to_ns.saturating_sub(stall.from_ns);
     let together = |stall: &&Stall| {
         let shorter = (own.to_ns - own.silent_ns).min(length(stall));
         stall.cpu != cpu && stall.to_ns.abs_diff(own.to_ns) <= together_ns(shorter)
     };
-    // Kernel code that ends by chance when the standstill does is shorter than that.
+    // Kernel code that happens to end with the standstill is shorter than that.
     let is_as_long = |stall: &Stall| {
         length(stall) >= LEAST_IN_KERNEL_NS && length(stall) >= (own.to_ns - own.from_ns) / 2
     };
@@ -258,7 +259,7 @@ fn move_out(amounts: &mut Vec<Amount>, cpu: u32, common: &Common) {
     amounts.append(&mut moved);
 }
 
-/// How the note begins of a standstill that is likely the host's.
+/// How the note of a standstill begins that is likely the host's.
 pub const LIKELY: &str = "likely the host";
 
 fn likely(cpus: &[u32]) -> String {

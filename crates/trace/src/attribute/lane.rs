@@ -1,14 +1,14 @@
-//! One CPU's events in order: what ran at each moment, and over what.
+//! One CPU's events in order: what ran at each instant, and what it interrupted.
 //!
-//! A non-maskable interrupt runs over an interrupt, that over a softirq, that over a
-//! thread. Where events are missing, the stretch whose owner can't be known is blind.
+//! A non-maskable interrupt interrupts an interrupt, that a softirq, and that a
+//! thread. Where events are missing, a stretch whose owner isn't known is blind.
 
 use std::collections::BTreeMap;
 
 use super::event::{Event, FUTEX, Interrupted, Task, Vector, What, Window};
 use super::overlay::{lay_over, tracers_timers};
 
-/// What ran uppermost.
+/// What ran on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layer<'w> {
     Nmi,
@@ -22,12 +22,12 @@ pub(super) enum Layer<'w> {
 }
 
 impl Layer<'_> {
-    /// Runs with interrupts off, so that nothing can be switched beneath it.
+    /// Runs with interrupts disabled, so that no switch can happen beneath it.
     pub(super) fn is_hard(self) -> bool {
         !matches!(self, Self::Softirq(_) | Self::Thread)
     }
 
-    /// Ends with whatever it runs in: its end need not be seen.
+    /// Ends with the context it runs in: its own end need not be recorded.
     fn ends_by_itself(self) -> bool {
         matches!(self, Self::Timer { .. })
     }
@@ -39,9 +39,9 @@ pub(super) struct Slice<'w> {
     pub from: u64,
     pub to: u64,
     pub layer: Layer<'w>,
-    /// The thread beneath, where it is known.
+    /// The thread beneath, if it is known.
     pub thread: Option<&'w Task>,
-    /// When that thread came.
+    /// When that thread began to run.
     pub since: u64,
     /// The idle state that the CPU was in last.
     pub idle: Option<u32>,
@@ -49,13 +49,13 @@ pub(super) struct Slice<'w> {
     pub work: Option<u64>,
     /// The lock that the probe waits for, if it runs.
     pub lock: Option<Lock<'w>>,
-    /// The probe's page fault was the last that was seen.
+    /// The probe's last recorded event was a page fault.
     pub fault: bool,
     pub blind: bool,
 }
 
 impl Slice<'_> {
-    /// Nothing was seen.
+    /// No event was seen.
     pub(super) const UNKNOWN: Self = Self {
         from: 0,
         to: 0,
@@ -70,12 +70,12 @@ impl Slice<'_> {
     };
 }
 
-/// A lock that is waited for.
+/// A lock that the probe waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lock<'w> {
     pub address: u64,
     pub holder: Option<&'w Task>,
-    /// A futex: who waits for it sleeps.
+    /// A futex: a thread that waits for it sleeps.
     pub of_program: bool,
 }
 
@@ -83,12 +83,12 @@ pub(super) struct Lock<'w> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'w> {
     pub from: u64,
-    /// `None` where its end wasn't seen.
+    /// `None` if its end wasn't recorded.
     pub to: Option<u64>,
     pub layer: Layer<'w>,
-    /// Frames beneath it.
+    /// The number of frames beneath it.
     pub depth: usize,
-    /// What a timer's interrupt came upon.
+    /// What a timer's interrupt interrupted.
     pub interrupted: Option<Interrupted>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Stint<'w> {
     pub thread: &'w Task,
 }
 
-/// A stack that was caught.
+/// A stack that was taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Caught<'w> {
     pub at: u64,
@@ -108,7 +108,7 @@ pub(super) struct Caught<'w> {
     pub frames: &'w [u64],
 }
 
-/// How a thread let go of the CPU for the probe.
+/// How a thread released the CPU for the probe.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Left<'w> {
     pub at: u64,
@@ -128,9 +128,9 @@ pub(super) struct Lane<'w> {
 }
 
 impl<'w> Lane<'w> {
-    /// What the CPU did, from its events in order. `runs_at`: the probe was seen to run
-    /// here at this instant, whatever the events say. `settled`: who runs where no switch
-    /// says it.
+    /// What the CPU did, from its events in order. `runs_at`: the probe is known to run
+    /// here at this instant, whatever the events say. `settled`: the thread that runs while no
+    /// switch says otherwise.
     pub(super) fn of(
         window: &Window,
         events: &[&'w Event],
@@ -143,7 +143,7 @@ impl<'w> Lane<'w> {
         let end = window.woken_ns.max(window.due_ns).max(last);
         let mut builder = Builder::new(window, events, begin);
         builder.thread = builder.thread.or(settled);
-        // Without an event up to the end of the wake-up nothing is known of it.
+        // Without an event up to the end of the wake-up nothing is known of this CPU.
         let unknown = (window.lost > 0 && first > begin) || first > window.woken_ns;
         if unknown && !window.gap {
             builder.advance(first.min(end));
@@ -163,7 +163,7 @@ impl<'w> Lane<'w> {
         builder.finish(window, end, events)
     }
 
-    /// The slices between two instants, cut to fit.
+    /// The slices between two instants, clipped to them.
     pub(super) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = Slice<'w>> + '_ {
         let first = self.slices.partition_point(|slice| slice.to <= from);
         self.slices[first..]
@@ -191,9 +191,9 @@ impl<'w> Lane<'w> {
 #[derive(Clone, Copy)]
 struct Open<'w> {
     layer: Layer<'w>,
-    /// Where it stands in the lane's frames.
+    /// Its index in the lane's frames.
     frame: usize,
-    /// Slices that there were when it began.
+    /// The number of slices when it began.
     slices: usize,
 }
 
@@ -205,15 +205,15 @@ struct Builder<'w> {
     thread: Option<&'w Task>,
     since: u64,
     stack: Vec<Open<'w>>,
-    /// Softirqs of threads that were preempted in them.
+    /// Softirqs of threads that were preempted while serving them.
     stowed: BTreeMap<u32, Vec<Open<'w>>>,
     works: BTreeMap<u32, u64>,
     idle: Option<u32>,
     lock: Option<Lock<'w>>,
     fault: bool,
-    /// Slices that there were at the last switch.
+    /// The number of slices at the last switch.
     switched: usize,
-    /// Nothing that began or ended was seen yet.
+    /// No start or end was recorded yet.
     fresh: bool,
     blind_all: Vec<(usize, usize)>,
     blind_threads: Vec<(usize, usize)>,
@@ -245,7 +245,7 @@ impl<'w> Builder<'w> {
         }
     }
 
-    /// Time goes on to `at`, and what was uppermost has it.
+    /// Time advances to `at`, and is assigned to what ran on top.
     fn advance(&mut self, at: u64) {
         if at <= self.at {
             return;
@@ -367,7 +367,7 @@ impl<'w> Builder<'w> {
                 self.abandon(index + 1);
                 self.stack.truncate(index);
             }
-            // It began before the first event did.
+            // It began before the first event.
             None if self.fresh => {
                 for slice in &mut self.lane.slices {
                     slice.layer = layer;
@@ -380,7 +380,7 @@ impl<'w> Builder<'w> {
                     interrupted: None,
                 });
             }
-            // Its beginning is missing: it lies after the event before this one.
+            // Its start is missing: it lies after the previous event.
             None => self.blind_last(),
         }
         self.fresh = false;
@@ -391,7 +391,7 @@ impl<'w> Builder<'w> {
         self.blind_all.push((count.saturating_sub(1), count));
     }
 
-    /// The frames from `index` on ended unseen: whose their time was can't be told.
+    /// The ends of the frames from `index` on were not recorded: the owner of their time is unknown.
     fn abandon(&mut self, index: usize) {
         let mut first = None;
         for open in &self.stack[index..] {
@@ -435,8 +435,8 @@ impl<'w> Builder<'w> {
         self.fresh = false;
     }
 
-    /// A thread whose priority rose while it ran had the higher one while others could run:
-    /// these would have come before.
+    /// A thread whose priority rose while it ran had the higher one while others were ready:
+    /// otherwise these would have run first.
     fn rise(&mut self, from: &'w Task) {
         let rose = |thread: &Task| thread.tid == from.tid && from.priority < thread.priority;
         if self.thread.is_some_and(rose) && !from.name.is_empty() {
@@ -447,7 +447,7 @@ impl<'w> Builder<'w> {
         }
     }
 
-    /// It goes on under another name, with the CPU time that it had under the one before.
+    /// The thread continues under another name and keeps the CPU time of the former one.
     fn rename(&mut self, task: &'w Task) {
         if self.thread.is_some_and(|thread| thread.tid == task.tid) {
             self.thread = Some(task);
@@ -472,7 +472,7 @@ impl<'w> Builder<'w> {
         }
     }
 
-    /// The probe read the clock here: if another thread should be running, a switch is missing.
+    /// The probe read the clock here: if another thread seems to run, a switch is missing.
     fn confirm(&mut self, at: u64) {
         self.advance(at);
         self.abandon(0);
@@ -518,7 +518,7 @@ impl<'w> Builder<'w> {
         lane
     }
 
-    /// Marks what is blind: one pass, however many marks overlap.
+    /// Marks blind slices in one pass, however many marks overlap.
     fn mark(&mut self) {
         let count = self.lane.slices.len();
         let mut edges = vec![(0i64, 0i64); count + 1];

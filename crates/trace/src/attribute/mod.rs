@@ -1,9 +1,9 @@
-//! From events to causes. Pure: a window of events in, a bill out.
+//! From events to causes. Pure: takes a window of events, returns a bill.
 //!
-//! The rules are in docs/attribution.md. In short: on each CPU one thing runs uppermost at
-//! any moment, and has that moment; a moment belongs to one stage of the wake-up; so every
-//! nanosecond from the instant asked for to the reading of the clock stands in exactly one
-//! row. Where events are missing it is blind, and where they are all there and explain
+//! The rules are in docs/attribution.md. In short: on each CPU one thing runs on top at
+//! any instant, and that instant is assigned to it; an instant belongs to one stage of the wake-up.
+//! So every nanosecond from the requested instant to the reading of the clock is in exactly one
+//! row. Where events are missing, the time is blind; where they are complete and explain
 //! nothing, it is unexplained.
 
 mod amounts;
@@ -40,7 +40,7 @@ use passage::{Life, Passage, Traces};
 use senders::Senders;
 
 /// The bill of one wake-up. It is total: whatever the window holds, the rows sum to the
-/// latency, and so do the stages. Its picture is as large as a record takes.
+/// latency, and so do the stages. Its picture is limited to what a record takes.
 #[must_use]
 pub fn bill(window: &Window) -> Bill {
     let seen = Seen::of(window);
@@ -52,14 +52,14 @@ pub fn bill(window: &Window) -> Bill {
     }
 }
 
-/// The same bill without its picture, for those that are only counted.
+/// The same bill without its picture, for wake-ups that are only counted.
 #[must_use]
 pub fn plain_bill(window: &Window) -> Bill {
     let seen = Seen::of(window);
     seen.bill(seen.amounts())
 }
 
-/// Everything that the window shows of all its CPUs, however much that is.
+/// Everything that the window shows of all its CPUs, without a limit.
 #[must_use]
 pub fn picture(window: &Window) -> Picture {
     let seen = Seen::of(window);
@@ -67,23 +67,23 @@ pub fn picture(window: &Window) -> Picture {
     seen.picture(&amounts, None)
 }
 
-/// A stretch of a wake-up and its one owner.
+/// A stretch of a wake-up with exactly one owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// From when.
     pub from_ns: u64,
     /// To when.
     pub to_ns: u64,
-    /// How much of it is this cause's; the rest of the stretch the hypervisor took, which has
-    /// a [`Held`] of its own.
+    /// How much of it belongs to this cause; the hypervisor took the rest of the stretch, which
+    /// has a [`Held`] of its own.
     pub ns: u64,
-    /// In which stage of the wake-up.
+    /// The stage of the wake-up.
     pub stage: Stage,
-    /// Whose it is.
+    /// The cause it belongs to.
     pub cause: Cause,
 }
 
-/// Who had each moment of the wake-up: what the rows of its bill are added up from, in order.
+/// The owner of each moment of the wake-up, in order: the rows of its bill are the sums of these.
 #[must_use]
 pub fn account(window: &Window) -> Vec<Held> {
     let held = |amount: Amount| Held {
@@ -113,7 +113,7 @@ struct Seen<'w> {
 impl<'w> Seen<'w> {
     fn of(window: &'w Window) -> Self {
         let mut events: Vec<&Event> = window.events.iter().collect();
-        // The whole event is the key: the order in which they were handed over is not.
+        // The whole event is the key: the result doesn't depend on the order of the input.
         events.sort_unstable();
         let traces = if window.gap {
             Traces::default()
@@ -171,7 +171,7 @@ impl<'w> Seen<'w> {
     }
 
     /// The wake-up's time, cut so that each piece has one owner, lies in one stage, and the
-    /// probe does one thing in it; with the CPU that it lies on.
+    /// probe does one thing in it; with the CPU that it is on.
     fn pieces(&self) -> Vec<(u32, Slice<'w>)> {
         let due = self.passage.instants.due_ns;
         let woken = self.window.woken_ns.max(due);
@@ -188,7 +188,7 @@ impl<'w> Seen<'w> {
                     at = slice.to;
                 }
             }
-            // No event of that CPU was seen.
+            // No event of that CPU was recorded.
             if at < to {
                 let unknown = Slice {
                     from: at,
@@ -238,7 +238,7 @@ impl<'w> Seen<'w> {
             let place = seen.and_then(|lane| place::of(self.window, lane, &slice, &cause));
             let (stack, where_) = place.unwrap_or_default();
             let note = place::joined(note, where_);
-            // What a softirq interrupted has nothing to do with it.
+            // What a softirq interrupted has no part in it.
             let own = match slice.layer {
                 Layer::Softirq(_) => self.window.preempt_rt,
                 _ => true,
@@ -280,7 +280,7 @@ impl<'w> Seen<'w> {
     }
 }
 
-/// The probe, if nothing says that it ever left the CPU. At both ends of a gap it ran.
+/// The probe, if no event says that it ever left the CPU. At both ends of a gap it ran.
 fn settled<'w>(window: &'w Window, events: &[&Event], traces: &Traces) -> Option<&'w Task> {
     if window.gap {
         return Some(&window.probe);

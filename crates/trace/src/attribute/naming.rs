@@ -1,17 +1,17 @@
-//! What things are called in a bill. Names come from the window and may be anything, so
-//! they are cut to what a record takes.
+//! The names in a bill. They come from the window and may be anything, so
+//! they are cut to the length that a record takes.
 
 use super::event::{Task, Vector, Window};
 use super::lane::Layer;
 use punctual_record::explanation::{Cause, Culprit, Explanation};
 
-/// A text of at most so many bytes as a record takes.
+/// Cuts a text to the length that a record takes.
 pub(super) fn bounded(text: &str) -> String {
     let end = text.floor_char_boundary(text.len().min(Explanation::TEXT));
     text[..end].to_owned()
 }
 
-/// A function with its offset, or its address.
+/// A function with its offset; an address without a name as a number.
 pub(super) fn symbol(window: &Window, address: u64) -> String {
     match window.symbols.get(&address) {
         Some(name) => bounded(name),
@@ -68,7 +68,7 @@ pub(super) fn vector(vector: Vector) -> String {
     }
 }
 
-/// What runs over threads; of a softirq that runs in a thread's place, too.
+/// The cause of what interrupts threads, and of a softirq that runs in a thread.
 pub(super) fn interrupt(window: &Window, layer: Layer<'_>) -> Option<Cause> {
     Some(match layer {
         Layer::Nmi => Cause::Nmi,
@@ -100,7 +100,8 @@ pub(super) fn softirq_is_timer(number: u32) -> bool {
     matches!(number, TIMER | HRTIMER)
 }
 
-/// The kernel's number for the state of a frozen thread (since 6.1), and the recorder's for any.
+/// The kernel's number for the state of a frozen thread (since 6.1); the recorder uses it for all
+/// kernels.
 pub(super) const FROZEN: u64 = 0x8000;
 
 /// How a thread sleeps, from the kernel's number for its state.
@@ -115,13 +116,13 @@ pub(super) fn sleep(state: Option<u64>) -> String {
     .to_owned()
 }
 
-/// Whether a thread in this state waits for somebody to let it go on: a signal, a debugger, the
+/// Whether a thread in this state waits to be continued: by a signal, a debugger, or the
 /// freezer of its control group.
 pub(super) fn is_stopped(state: u64) -> bool {
     state & (0xc | FROZEN) != 0
 }
 
-/// A thread of higher or equal priority that is in the way.
+/// A thread of higher or equal priority that interferes.
 pub(super) fn interference(by: &Task) -> Cause {
     Cause::Thread {
         task: bounded(&by.name),
@@ -144,7 +145,7 @@ pub(super) fn culprit(cause: &Cause, thread: &Task) -> Option<Culprit> {
     (ran && thread.tid != 0).then(|| self::thread(thread))
 }
 
-/// A thread by what the events say of it.
+/// A thread as the events describe it.
 pub(super) fn thread(thread: &Task) -> Culprit {
     Culprit {
         tid: thread.tid,

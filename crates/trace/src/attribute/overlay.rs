@@ -1,30 +1,30 @@
-//! What lies over everything else, and is found only when all events are in order: the
-//! tracer's own work, and interrupts that are known by their end alone.
+//! Time that overrides everything else and is found only when all events are in order: the
+//! tracer's own work, and interrupts of which only the end is recorded.
 
 use super::event::{Vector, Window};
 use super::lane::{Frame, Layer, Slice};
 
-/// The callback of the timers that the tracer sets, to catch a stack while it lasts.
+/// The callback of the timers that the tracer sets to take a stack during a delay.
 const TRACERS_CALLBACK: &str = "bpf_timer_cb";
 /// From the interrupt that raises a softirq to the softirq.
 const RAISED_WITHIN_NS: u64 = 5_000;
 
-/// When the tracer's own timers ran: the callback, the softirq that held nothing else, and
-/// the interrupt before it that did nothing but raise it.
+/// When the tracer's own timers ran: the callback, the softirq if it did nothing else, and
+/// the interrupt before it if that only raised the softirq.
 pub(super) fn tracers_timers(window: &Window, frames: &[Frame<'_>]) -> Vec<(u64, u64)> {
     let is_own = |function: &u64| {
         let name = window.symbols.get(function);
         name.is_some_and(|name| name.split('+').next() == Some(TRACERS_CALLBACK))
     };
     let mut spans = Vec::new();
-    // Frames stand in the order of their beginnings: what a frame holds comes after it.
+    // Frames are in the order of their starts: the contents of a frame follow it.
     let mut interrupt: Option<(u64, u64, bool)> = None;
     let mut softirq: Option<(u64, u64, bool, bool)> = None;
     for frame in frames {
         let Some(to) = frame.to else { continue };
         match frame.layer {
             Layer::Vector(Vector::LocalTimer) => {
-                // The one before it raised the softirq.
+                // The interrupt before it raised the softirq.
                 if let Some(over) = softirq.take_if(|softirq| softirq.1 <= frame.from) {
                     end_softirq(&mut spans, Some(over), interrupt);
                 }
@@ -74,7 +74,7 @@ fn end_softirq(
     }
 }
 
-/// Gives stretches of time to `layer`, whatever they belonged to.
+/// Assigns stretches of time to `layer`, whatever they belonged to.
 pub(super) fn lay_over<'w>(
     slices: &mut Vec<Slice<'w>>,
     mut spans: Vec<(u64, u64)>,
@@ -84,7 +84,7 @@ pub(super) fn lay_over<'w>(
         return;
     }
     spans.sort_unstable();
-    // Joined where they overlap.
+    // Overlapping stretches are joined.
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (from, to) in spans {
         match joined.last_mut() {

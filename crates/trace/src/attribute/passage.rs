@@ -1,4 +1,4 @@
-//! How the wake-up went: who woke the probe, where, and at which instants it passed from
+//! The course of a wake-up: who woke the probe, where, and when it passed from
 //! one stage to the next.
 
 use super::event::{Event, FUTEX, Task, What, Window};
@@ -6,12 +6,12 @@ use super::lane::{Frame, Lane, Lock};
 use super::naming;
 use punctual_record::explanation::{Instants, Stage};
 
-/// Events of the wake-up itself, found before any CPU is looked at.
+/// Events of the wake-up itself, found before any CPU is examined.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Traces {
     /// The probe's timer expired: when, on which CPU.
     pub callback: Option<(u64, u32)>,
-    /// Somebody woke the probe: when, on which CPU.
+    /// A thread or an interrupt woke the probe: when, on which CPU.
     pub waking: Option<(u64, u32)>,
     /// The first switch to the probe after that: when, on which CPU.
     pub switch: Option<(u64, u32)>,
@@ -72,7 +72,7 @@ impl Traces {
         }
     }
 
-    /// The CPU on which the wake-up was brought about.
+    /// The CPU on which the probe was woken.
     pub(super) fn waking_cpu(&self, window: &Window) -> u32 {
         self.callback
             .or(self.waking)
@@ -85,15 +85,15 @@ impl Traces {
     }
 }
 
-/// The wake-up's stages, and the interrupt that it came by.
+/// The wake-up's stages, and the interrupt that caused it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passage<'w> {
     pub instants: Instants,
     /// The interrupt in which the probe was woken.
     pub interrupt: Option<Frame<'w>>,
-    /// From here on the CPU that the probe runs on is the one that matters.
+    /// From here on the CPU that the probe runs on is the relevant one.
     pub handed_over: u64,
-    /// The end of each stage, none before the one before it.
+    /// The end of each stage, in ascending order.
     ends: [u64; 6],
 }
 
@@ -140,19 +140,19 @@ impl<'w> Passage<'w> {
         }
     }
 
-    /// The stage at an instant, and where it ends.
+    /// The stage at an instant, and its end.
     pub(super) fn stage_at(&self, at: u64) -> (Stage, u64) {
         let index = self.ends.iter().position(|end| at < *end).unwrap_or(5);
         (Stage::ALL[index], self.ends[index])
     }
 }
 
-/// What the probe thread did, by all CPUs' events.
+/// What the probe thread did, from all CPUs' events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing<'w> {
     /// It waits for something.
     Asleep(Sleep<'w>),
-    /// It could run; since when.
+    /// It was ready since this instant.
     Ready(u64),
     Running,
 }
@@ -160,7 +160,7 @@ pub(super) enum Doing<'w> {
 /// How the probe went to sleep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sleep<'w> {
-    /// The kernel's number for its state, where that was seen.
+    /// The kernel's number for its state, if that was recorded.
     pub state: Option<u64>,
     /// It waited for this lock.
     pub lock: Option<Lock<'w>>,
@@ -168,15 +168,15 @@ pub(super) struct Sleep<'w> {
     pub fault: bool,
 }
 
-/// The callback of a thread that sleeps for a time: all that it does is to wake it.
+/// The callback of a thread that sleeps for a time: it only wakes the thread.
 const SLEEPERS: &str = "hrtimer_wakeup";
 
 fn is_waking(event: &Event, tid: u32) -> bool {
     matches!(event.what, What::Waking { tid: woken, .. } if woken == tid)
 }
 
-/// Its timer expired, and it slept on: since 6.1 the kernel freezes a thread that sleeps without
-/// waking it (`__freeze_task`), and until it thaws no timer wakes it.
+/// Its timer expired, and it slept on: since 6.1 the kernel freezes a sleeping thread without
+/// waking it (`__freeze_task`), and no timer wakes it until it is thawed.
 fn freeze(turns: &mut Vec<(u64, Doing<'_>)>, left: Option<u64>, at_ns: u64) {
     let sleep = match turns.last() {
         Some((_, Doing::Asleep(sleep))) => *sleep,
@@ -189,7 +189,7 @@ fn freeze(turns: &mut Vec<(u64, Doing<'_>)>, left: Option<u64>, at_ns: u64) {
     }
 }
 
-/// The probe's life through the window.
+/// The states of the probe through the window.
 #[derive(Debug, Default)]
 pub(super) struct Life<'w> {
     /// From when on, and what; in order.
@@ -200,7 +200,7 @@ impl<'w> Life<'w> {
     pub(super) fn of(window: &Window, events: &[&'w Event]) -> Self {
         let probe = &window.probe;
         let is_probe = |task: &Task| task.tid == probe.tid;
-        // Who is switched away from first was running before.
+        // The thread of the first switch away was running before.
         let mut on_cpu = events
             .iter()
             .find_map(|event| match &event.what {
@@ -213,8 +213,8 @@ impl<'w> Life<'w> {
         if on_cpu.is_some() {
             turns.push((0, Doing::Running));
         }
-        // It left before the first event, and was ready all the time: or it came unwoken, and armed
-        // its timer after that.
+        // It left before the first event, and was ready all the time; or it ran without a waking,
+        // and armed its timer after that.
         let first = events.iter().find_map(|event| match &event.what {
             What::Waking { tid, .. } if *tid == probe.tid => Some(None),
             What::Switch { to, .. } if is_probe(to) => Some(Some(event.at_ns)),
@@ -225,7 +225,7 @@ impl<'w> Life<'w> {
             turns.push((0, Doing::Ready(0)));
         }
         let mut sleep = Sleep::default();
-        // Its timer expired there, and nothing has come on that CPU since.
+        // Its timer expired there, and no other thread ran on that CPU since.
         let mut expired: Option<&Event> = None;
         for event in events {
             if let Some(expiry) = expired.filter(|expiry| expiry.cpu == event.cpu) {
@@ -239,7 +239,7 @@ impl<'w> Life<'w> {
                 What::Switch { to, .. } if is_probe(to) => {
                     on_cpu = Some(event.cpu);
                     sleep.fault = false;
-                    // Its end is not told, but this.
+                    // No event reports the end of a futex wait; this is its end.
                     sleep.lock = sleep.lock.filter(|lock| !lock.of_program);
                     turns.push((event.at_ns, Doing::Running));
                 }
@@ -264,7 +264,7 @@ impl<'w> Life<'w> {
                         turns.push((event.at_ns, Doing::Ready(event.at_ns)));
                     }
                     Some((_, Doing::Asleep(slept))) => {
-                        // Who lets a program's own lock go wakes who waits for it.
+                        // A thread that unlocks a futex wakes the thread that waits for it.
                         if let Some(lock) = &mut slept.lock
                             && lock.of_program
                         {
@@ -308,7 +308,7 @@ impl<'w> Life<'w> {
         turns.any(|(at, doing)| (from..=to).contains(at) && matches!(doing, Doing::Asleep(_)))
     }
 
-    /// What it did at an instant, and when that changes.
+    /// What it did at an instant, and when that changes next.
     pub(super) fn at(&self, at: u64) -> (Option<Doing<'w>>, u64) {
         let index = self.turns.partition_point(|turn| turn.0 <= at);
         let until = self.turns.get(index).map_or(u64::MAX, |turn| turn.0);

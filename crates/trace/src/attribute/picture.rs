@@ -1,4 +1,4 @@
-//! What ran when, as it is drawn.
+//! What ran when, as spans to draw.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Draft<'a, 'w> {
 }
 
 impl<'w> Draft<'_, 'w> {
-    /// The picture, of at most so many spans and marks.
+    /// The picture, with a limited number of spans and marks.
     pub(super) fn picture(
         &self,
         lanes: &BTreeMap<u32, Lane<'w>>,
@@ -93,7 +93,7 @@ impl<'w> Draft<'_, 'w> {
         }
     }
 
-    /// Draws what was taken from below the kernel over what it was taken from: that did not run.
+    /// Draws time that was taken from below the kernel over what it was taken from: that did not run.
     fn draw_host(&self, spans: &mut Vec<Span>, (from, to): (i64, i64)) {
         let mut taken: Vec<(u32, i64, i64, &str)> = self
             .amounts
@@ -106,8 +106,8 @@ impl<'w> Draft<'_, 'w> {
                     Cause::Smi => "system management",
                     _ => return None,
                 };
-                // Where in the stretch it lay is not known; it ends with the event that could come
-                // only then.
+                // Its place within the stretch is unknown; it ends with the event that could only come
+                // after it.
                 let end = self.since_due(amount.to);
                 let length = i64::try_from(amount.ns).unwrap_or(i64::MAX);
                 Some((amount.cpu, end.saturating_sub(length), end, label))
@@ -146,7 +146,7 @@ impl<'w> Draft<'_, 'w> {
         }
     }
 
-    /// What is shown: a little before and after, or everything.
+    /// The time that is shown: a little before and after, or everything.
     fn range(&self, narrow: bool) -> (i64, i64) {
         if !narrow {
             return (i64::MIN, i64::MAX);
@@ -174,7 +174,7 @@ impl<'w> Draft<'_, 'w> {
         });
     }
 
-    /// The dearest of what stands in the bill and can be drawn.
+    /// The largest rows of the bill that can be drawn.
     fn in_the_way(&self) -> Vec<&Amount> {
         const MOST: usize = 64;
         let mut amounts: Vec<&Amount> = self
@@ -249,7 +249,7 @@ impl<'w> Draft<'_, 'w> {
     }
 }
 
-/// Where a cause is drawn, if it is.
+/// The lane in which a cause is drawn, if it is drawn.
 fn lane_of(cause: &Cause) -> Option<explanation::Lane> {
     match cause {
         Cause::Nmi

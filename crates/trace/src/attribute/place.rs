@@ -1,4 +1,4 @@
-//! Where in the kernel a thread was while it kept the CPU: what stacks and system calls say.
+//! Where in the kernel a thread was while it kept the CPU, from stacks and system calls.
 
 use super::event::Window;
 use super::lane::{Caught, Lane, Left, Slice};
@@ -6,13 +6,13 @@ use super::naming;
 use crate::calls;
 use punctual_record::explanation::{Cause, Explanation};
 
-/// A stack is taken while an interrupt looks: its end lies just after the stretch.
+/// An interrupt takes the stack, so it ends just after the stretch.
 const CAUGHT_AFTER_NS: u64 = 50_000;
 
-/// A stack, innermost first, and what a reader must know of it.
+/// A stack, innermost first, and a note for the reader.
 pub(super) type Place = (Vec<String>, Option<String>);
 
-/// Where the thread of a stretch was: caught in the middle, or seen as it let go.
+/// Where the thread of a stretch was: interrupted in the middle, or as it released the CPU.
 pub(super) fn of(
     window: &Window,
     lane: &Lane<'_>,
@@ -41,7 +41,7 @@ pub(super) fn of(
         .call
         .map(|call| format!("in the system call {}", calls::name(call)));
     if late_interrupt {
-        // It went on meanwhile, unless it was preempted right there.
+        // It ran on meanwhile, unless it was preempted right there.
         let first = left.frames.first().map(|at| naming::function(window, *at));
         let there = match cause {
             Cause::IrqsOff { function, .. } => first.as_ref() == Some(function),
@@ -57,7 +57,7 @@ pub(super) fn of(
     Some((named(window, left.frames), joined(call, Some(seen))))
 }
 
-/// Two notes in one.
+/// Joins two notes.
 pub(super) fn joined(first: Option<String>, second: Option<String>) -> Option<String> {
     match (first, second) {
         (Some(first), Some(second)) => Some(format!("{first}; {second}")),

@@ -1,5 +1,5 @@
-//! A thread that another CPU wakes: its own CPU goes on with what it runs until the request to
-//! switch comes, in an interrupt.
+//! A thread that is woken by another CPU: its own CPU continues what it runs until the request to
+//! switch arrives, in an interrupt.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::event::{Vector, What, Window};
 use super::lane::Slice;
 use super::passage::{Life, Passage};
 
-/// When the probe was woken on another CPU, and when its own was asked to switch to it.
+/// When the probe was woken on another CPU, and when its own CPU received the request to switch.
 #[derive(Debug, Default)]
 pub(super) struct Requests(BTreeMap<u64, u64>);
 
@@ -31,7 +31,7 @@ impl Requests {
                 *at_ns = request.at_ns.min(*at_ns);
             }
         }
-        // One that came when the probe ran already asked for something else.
+        // A request that came when the probe already ran had another purpose.
         let due_ns = passage.instants.due_ns;
         asked.retain(|waking_ns, at_ns| {
             *at_ns != u64::MAX && *at_ns <= life.at((*waking_ns).max(due_ns)).1
@@ -44,8 +44,8 @@ impl Requests {
         self.0.values().any(|at_ns| *at_ns == slice.from)
     }
 
-    /// Whether the CPU runs what it ran when the probe was woken, for it was not asked to switch
-    /// yet.
+    /// Whether the CPU still runs what it ran when the probe was woken, because the request to switch
+    /// has not arrived yet.
     pub(super) fn is_on_its_way(&self, slice: &Slice<'_>, since_ns: u64) -> bool {
         let asked = self.0.get(&since_ns);
         slice.since <= since_ns && asked.is_some_and(|at_ns| slice.to <= *at_ns)

@@ -1,4 +1,4 @@
-//! Who asked a CPU to run a function: the senders of its interprocessor interrupts.
+//! Which CPU and thread requested a function call: the senders of interprocessor interrupts.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use super::lane::{Lane, Layer, Slice};
 use super::naming;
 use punctual_record::explanation::Culprit;
 
-/// Who sent a call, and from where.
+/// The sender of a call, and its stack.
 #[derive(Debug, Clone, Copy)]
 struct Sent<'w> {
     from_cpu: u32,
     by: Option<&'w Task>,
 }
 
-/// The senders of calls, by the CPU that ran one and when it began.
+/// The senders of calls, by the CPU that executed one and when it began.
 #[derive(Debug, Default)]
 pub(super) struct Senders<'w>(BTreeMap<(u32, u64), Sent<'w>>);
 
 impl<'w> Senders<'w> {
-    /// From events in order: a request has the same address when it is sent and when it is met,
-    /// and none other has it in between.
+    /// From events in order: a request has the same address when it is sent and when it is executed,
+    /// and no other request has that address in between.
     pub(super) fn of(events: &[&'w Event]) -> Self {
         let mut sent: BTreeMap<(u32, u64), Sent<'w>> = BTreeMap::new();
         let mut senders = BTreeMap::new();
@@ -47,7 +47,7 @@ impl<'w> Senders<'w> {
         Self(senders)
     }
 
-    /// The sender of the call that a stretch lies in, and what a reader must know of it.
+    /// The sender of the call that a stretch lies in, and a note for the reader.
     pub(super) fn at(
         &self,
         cpu: u32,

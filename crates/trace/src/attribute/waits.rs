@@ -1,8 +1,8 @@
-//! Who a thread waited for: from its wake-up back in time, from waker to waker.
+//! What a thread waited for: from its wake-up back in time, from waker to waker.
 //!
-//! What a thread did before it ran again is known from its switches and wakings. Where it slept
-//! and another woke it, that one's time counts, from the waking back to when the sleep began; and
-//! so on. Each instant of the wait has one thread and one thing that this did, so the rows sum.
+//! Switches and wakings show what a thread did before it ran again. If it slept and another thread
+//! woke it, that thread's time counts, from the waking back to when the sleep began; and so on.
+//! Each instant of the wait has one thread and one activity of it, so the rows sum to the wait.
 
 mod lives;
 
@@ -14,30 +14,30 @@ use super::naming;
 use lives::{Lives, Now, Woken};
 use punctual_record::explanation::{Cause, Culprit, Doing, Wait, WaitRow};
 
-/// Wakers behind each other that are followed.
+/// The longest chain of wakers that is followed.
 const DEEPEST: u32 = 32;
-/// A softirq that begins so soon after an interrupt was put off by that.
+/// A softirq that begins this soon after an interrupt was deferred by it.
 const AT_ONCE_NS: u64 = 2_000;
 
-/// Who says when the wait began sees the switch as soon after it.
+/// The start of the wait and the switch are at most this far apart.
 const APART_NS: u64 = 100_000;
 
-/// What a wait went to.
+/// What the time of a wait was spent on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Who waited.
+    /// The thread that waited.
     pub waiter: Culprit,
     /// When the thread left its CPU.
     pub from_ns: u64,
     /// When it ran again.
     pub to_ns: u64,
-    /// Who ended the wait; absent where an interrupt did, or that was not seen.
+    /// What ended the wait; absent if an interrupt did, or if it was not recorded.
     pub ended_by: Option<String>,
-    /// They sum to the time between.
+    /// They sum to the time between the two.
     pub rows: Vec<WaitRow>,
 }
 
-/// Follows a wait of the window's probe, from `due_ns` to `woken_ns`, back through those that it
+/// Follows a wait of the window's probe, from `due_ns` to `woken_ns`, back through the threads that it
 /// waited for. The window has the events of all CPUs; before `known_from_ns` some may be missing.
 /// It is total: whatever the window holds, the rows sum to the wait.
 #[must_use]
@@ -55,7 +55,7 @@ pub fn chain(window: &Window, known_from_ns: u64) -> Chain {
     let lives = Lives::of(&events);
     let waiter = window.probe.tid;
     let (mut from, mut to) = (window.due_ns, window.woken_ns.max(window.due_ns));
-    // One clock for all: the switches themselves, where they were seen.
+    // One clock for all: the switches themselves, if they were recorded.
     if let Some(came) = lives.came(waiter, to) {
         to = came.max(from);
     }
@@ -105,7 +105,7 @@ struct Walk<'w> {
 }
 
 impl<'w> Walk<'w> {
-    /// Whose time it was that passed between two instants while this thread was waited for.
+    /// Assigns the time between two instants while this thread was waited for.
     fn follow(&mut self, tid: u32, from: u64, to: u64, depth: u32) {
         let mut at = to;
         while at > from {
@@ -132,7 +132,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// It slept, and at the end of that it was woken.
+    /// It slept, and was woken at the end of that.
     fn slept(&mut self, tid: u32, woken: Woken<'w>, (from, to): (u64, u64), depth: u32) {
         let (waker, doing) = match woken.by {
             Some(by) => (Some(by), Doing::Unseen),
@@ -151,8 +151,8 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// What an interrupt was that woke a thread; or in whose place it did, if a thread had it
-    /// done: data for another process of this machine comes by a softirq of the sender's.
+    /// What kind of interrupt woke a thread; or the thread in whose time it ran, if that thread
+    /// caused it: data for another process of this machine arrives by a softirq of the sender.
     fn interrupt(&self, at: u64, cpu: u32) -> (Option<&'w Task>, Doing) {
         let lane = self.lanes.get(&cpu);
         let slice = lane.and_then(|lane| lane.between(at, at + 1).next());
@@ -187,7 +187,7 @@ impl<'w> Walk<'w> {
         (None, doing)
     }
 
-    /// A sleep ends by such a callback; another is the doing of a driver.
+    /// The callback ends a sleep; any other callback belongs to a driver.
     fn timer(&self, function: u64) -> Doing {
         const OF_SLEEPS: [&str; 4] = [
             "hrtimer_wakeup",
@@ -204,7 +204,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// It had a CPU, or was ready and another thread had the one that it then got.
+    /// It had a CPU, or was ready while another thread had the CPU that it then got.
     fn on_cpu(&mut self, tid: u32, cpu: u32, (from, to): (u64, u64), depth: u32, runs: bool) {
         let mut at = from;
         let slices: Vec<Slice<'w>> = match self.lanes.get(&cpu) {
@@ -265,12 +265,12 @@ impl<'w> Walk<'w> {
     }
 }
 
-/// Whether a frame is the softirq that a slice is of.
+/// Whether a frame is the softirq that a slice belongs to.
 fn is_at(frame: &Frame<'_>, slice: &Slice<'_>, at: u64) -> bool {
     frame.layer == slice.layer && frame.from <= at && frame.to.is_none_or(|to| at <= to)
 }
 
-/// Whether a softirq began as an interrupt ended, and not where a thread let softirqs in again.
+/// Whether a softirq began as an interrupt ended, and not where a thread enabled softirqs again.
 fn follows_interrupt(lane: &Lane<'_>, softirq: &Frame<'_>) -> bool {
     let before = lane
         .slices
@@ -281,7 +281,7 @@ fn follows_interrupt(lane: &Lane<'_>, softirq: &Frame<'_>) -> bool {
     near.any(|slice| slice.layer.is_hard() || matches!(slice.layer, Layer::Softirq(_)))
 }
 
-/// One row for each thing that each thread did; the first wakers first.
+/// One row for each activity of each thread; the first wakers first.
 fn rows(walk: &Walk<'_>) -> Vec<WaitRow> {
     let mut rows: Vec<WaitRow> = Vec::new();
     let mut places: BTreeMap<(u32, &Doing, Option<u32>), usize> = BTreeMap::new();

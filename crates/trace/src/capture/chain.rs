@@ -1,23 +1,23 @@
-//! From events to the instants that each wake-up went through.
+//! From events to the instants of each wake-up.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::slot::{LOCAL_TIMER, Slot, kind};
 use punctual_record::explanation::Instants;
 
-/// Wake-ups of a thread that wait for their sample.
+/// Wake-ups of a thread that are kept until their sample arrives.
 const KEPT: usize = 1 << 16;
 
-/// What a CPU is at.
+/// The current state of a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cpu {
-    /// Since when in the timer's interrupt.
+    /// When the timer's interrupt began.
     interrupt_ns: Option<u64>,
-    /// In the callback of which timer, and since when.
+    /// The timer whose callback runs, and since when.
     callback: Option<(u64, u64)>,
 }
 
-/// What a target is at.
+/// The current state of a target.
 #[derive(Debug, Default)]
 struct Target {
     timer: u64,
@@ -57,12 +57,12 @@ impl Chains {
         self.targets.entry(tid).or_default();
     }
 
-    /// Follows a thread no more.
+    /// Stops following a thread.
     pub fn drop(&mut self, tid: u32) {
         self.targets.remove(&tid);
     }
 
-    /// Takes the next event; those of all CPUs in the order of their times.
+    /// Takes the next event; the events of all CPUs are in the order of their times.
     pub fn feed(&mut self, slot: &Slot) {
         let at_ns = slot.at_ns();
         let vector = u64::from(slot.a() as u32);
@@ -141,7 +141,7 @@ impl Chains {
         });
     }
 
-    /// Forgets what goes on: events are missing.
+    /// Drops what is in progress: events are missing.
     pub fn forget(&mut self) {
         self.cpus.clear();
         for target in self.targets.values_mut() {
@@ -150,8 +150,8 @@ impl Chains {
         }
     }
 
-    /// The wake-up that ended when a thread read the clock: the last before. What is older is
-    /// given up.
+    /// The wake-up that ended when a thread read the clock: the last one before that. Older ones are
+    /// dropped.
     pub fn take(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
         let done = &mut self.targets.get_mut(&tid)?.done;
         let mut last = None;
@@ -160,7 +160,7 @@ impl Chains {
         {
             last = done.pop_front();
         }
-        // One that ended before the instant belongs to an earlier wait: this one needed none.
+        // A wake-up that ended before the instant belongs to an earlier wait: this wait needed none.
         let ended = last?.switch_ns.unwrap_or(0);
         let instants = Instants {
             due_ns,
@@ -183,7 +183,7 @@ mod tests {
         Slot([at_ns, head, words[0], words[1], words[2], 0, 0, 0])
     }
 
-    /// A whole wake-up that is due at an instant.
+    /// A complete wake-up that is due at an instant.
     fn wake_up(due_ns: u64) -> Vec<Slot> {
         vec![
             slot(due_ns - 900, kind::TIMER_START, 1, [TIMER, due_ns, TID]),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_find_theirs_and_a_wait_that_needed_no_wake_up_has_none() {
+    fn each_sample_has_its_wake_up_and_a_wait_without_one_has_none() {
         let slots: Vec<Slot> = [5000, 6000, 8000].into_iter().flat_map(wake_up).collect();
         let mut chains = fed(&slots);
         assert_eq!(
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_by_a_thread_has_no_interrupt() {
+    fn a_wake_up_by_a_thread_has_no_interrupt() {
         let slots = [
             slot(5030, kind::WAKING, 0, [TID, 0, 0]),
             slot(5050, kind::SWITCH, 1, [TID << 32, 0, 0]),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_gap_nothing_is_put_together_across_it() {
+    fn no_wake_up_is_assembled_across_a_gap() {
         let slots = wake_up(5000);
         let mut chains = fed(&slots[..4]);
         chains.forget();

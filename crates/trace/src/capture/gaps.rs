@@ -1,5 +1,5 @@
-//! Gaps between two readings of the clock by a thread that polls it: were they the kernel's,
-//! and what did it do in them.
+//! Gaps between two readings of the clock by a thread that polls it: whether the kernel caused
+//! them, and what it did in them.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use super::slot::Slot;
 use super::{Capture, Task, Window};
 
 impl Capture {
-    /// Whether the kernel did nothing on a recorded CPU between two instants; `None` where
-    /// that isn't known. What was copied last must lie after them.
+    /// Whether the kernel did nothing on a recorded CPU between two instants; `None` if
+    /// that isn't known. The last copied event must be later than both.
     #[must_use]
     pub fn is_quiet(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Option<bool> {
         let index = self.options.cpus.iter().position(|known| *known == cpu)?;
         self.histories.get(index)?.is_quiet(from_ns, to_ns)
     }
 
-    /// What happened in a gap of a target, and nothing around it: at both ends the target
-    /// ran. Nothing if `probe` is no target.
+    /// What happened in a gap of a target, without its surroundings: at both ends the target
+    /// ran. `None` if `probe` is not a target.
     #[must_use]
     pub fn gap(&self, probe: Task, from_ns: u64, to_ns: u64) -> Option<Window> {
         let targets = &self.options.targets;
@@ -49,7 +49,7 @@ impl Capture {
         Some(window)
     }
 
-    /// System management interrupts of a recorded CPU since the beginning, where the processor
+    /// System management interrupts of a recorded CPU since the start, if the processor
     /// counts them.
     #[must_use]
     pub fn smi_count(&self, cpu: u32) -> Option<u64> {

@@ -1,18 +1,18 @@
-//! The last events of each CPU, copied out of its ring, and windows cut from them.
+//! The last events of each CPU, copied from its ring, and windows cut from them.
 
 use std::collections::VecDeque;
 
 use super::slot::{Slot, kind};
 
-/// How long before the instant that was asked for a window begins, at least.
+/// How long before the requested instant a window begins, at least.
 const LEAD_NS: u64 = 200_000;
 /// How long after the wake-up it ends.
 const TAIL_NS: u64 = 20_000;
-/// Events that are gone through for the thread that ran when the window began.
+/// Events that are searched backwards for the thread that ran when the window began.
 const FAR: usize = 4096;
-/// Calls of a window whose requests are looked for before it.
+/// Calls of a window whose requests are searched for before it.
 const SENT: usize = 8;
-/// Gaps that are remembered.
+/// Gaps that are kept.
 const GAPS: usize = 256;
 
 /// Events that were overwritten before they were copied.
@@ -23,28 +23,28 @@ struct Gap {
     events: u64,
 }
 
-/// Of more events than a lane keeps in any case, those are kept that are not older than this:
-/// a late wake-up is looked at 0.1 to 0.2 s after it ended, on a busy machine later.
+/// Beyond the number of events that a lane always keeps, events are kept that are not older than this:
+/// a late wake-up is examined 0.1 to 0.2 s after it ended, later on a busy machine.
 const AGE_NS: u64 = 2_000_000_000;
 
-/// What is known of one lane.
+/// The events of one lane.
 #[derive(Debug)]
 pub struct History {
     slots: VecDeque<Slot>,
-    /// How many are kept however old they are, and at most.
+    /// How many are kept regardless of their age, and the limit.
     least: usize,
     most: usize,
     gaps: VecDeque<Gap>,
-    /// The last event that had to make room: nothing is known up to it.
+    /// The last event that was dropped: nothing is known up to it.
     forgotten_ns: Option<u64>,
-    /// Events lost since the last that is there.
+    /// Events lost since the last one that is present.
     pending: u64,
-    /// Events lost in all.
+    /// The number of all lost events.
     lost: u64,
 }
 
 impl History {
-    /// Keeps so many events, and up to `most` while they are young.
+    /// Keeps this many events, and up to `most` while they are young.
     #[must_use]
     pub fn new(least: usize, most: usize) -> Self {
         let least = least.max(1);
@@ -59,7 +59,7 @@ impl History {
         }
     }
 
-    /// Takes the next event of the lane.
+    /// Adds the next event of the lane.
     pub fn push(&mut self, slot: Slot) {
         if self.pending > 0 {
             let from_ns = self.slots.back().map_or(0, Slot::at_ns);
@@ -72,7 +72,7 @@ impl History {
                 self.gaps.pop_front();
             }
         }
-        // Two at a time, so that a flood's are given up again once it is over.
+        // Two at a time, so that the memory of a flood is released once it is over.
         for _ in 0..2 {
             if self.has_too_many(slot.at_ns()) {
                 let oldest = self.slots.pop_front();
@@ -88,7 +88,7 @@ impl History {
         count >= self.most || count >= self.least && self.slots.front().is_some_and(is_old)
     }
 
-    /// From when on no event is missing that came before an instant.
+    /// The instant from which on no event before another instant is missing.
     #[must_use]
     pub fn known_from(&self, until_ns: u64) -> u64 {
         let gaps = self.gaps.iter().filter(|gap| gap.from_ns <= until_ns);
@@ -96,7 +96,7 @@ impl History {
         gap.max(self.forgotten_ns.map_or(0, |at_ns| at_ns.saturating_add(1)))
     }
 
-    /// When the event came that has so many after it up to an instant, if there is one.
+    /// The time of the event that is followed by this many events up to an instant, if there is one.
     #[must_use]
     pub fn since(&self, until_ns: u64, count: usize) -> Option<u64> {
         let end = self.slots.partition_point(|slot| slot.at_ns() <= until_ns);
@@ -104,7 +104,7 @@ impl History {
         self.slots.get(index).map(Slot::at_ns)
     }
 
-    /// Whether events had to make room that a window needs which begins at this instant.
+    /// Whether events were dropped that a window needs which begins at this instant.
     #[must_use]
     pub fn has_forgotten(&self, due_ns: u64) -> bool {
         let from_ns = due_ns.saturating_sub(LEAD_NS);
@@ -112,25 +112,26 @@ impl History {
             .is_some_and(|until_ns| until_ns >= from_ns)
     }
 
-    /// Says that the next events of the lane were lost.
+    /// Notes that the next events of the lane were lost.
     pub fn lose(&mut self, events: u64) {
         self.pending += events;
         self.lost += events;
     }
 
-    /// Events lost in all.
+    /// The number of all lost events.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The events around a wait, by time, and how many of them were lost; one at least where
-    /// the wait began before what is still kept. It begins with the switch to the thread that ran when the wait was to end, if that is still known.
+    /// The events around a wait, by time, and how many of them were lost; at least one if the wait
+    /// began before the oldest kept event. It begins with the switch to the thread that ran when
+    /// the wait was due, if that is still known.
     #[must_use]
     pub fn cut(&self, due_ns: u64, woken_ns: u64) -> (Vec<Slot>, u64) {
         let from_ns = due_ns.saturating_sub(LEAD_NS);
         let to_ns = woken_ns.saturating_add(TAIL_NS);
-        // An interrupt between clock and slot makes neighbours change places, no more.
+        // An interrupt between reading the clock and claiming the slot can only swap neighbours.
         let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
         let end = self.slots.partition_point(|slot| slot.at_ns() <= to_ns);
         let is_switch = |slot: &Slot| slot.kind() == kind::SWITCH;
@@ -139,7 +140,7 @@ impl History {
             Some(at) if first - at <= FAR => cut.extend(self.slots.range(at..first)),
             Some(at) => {
                 cut.push(self.slots[at]);
-                // What it is called by now.
+                // Its name at that time.
                 let since = self.slots.range(at..first).rev();
                 cut.extend(since.copied().find(|slot| slot.kind() == kind::RENAME));
             }
@@ -157,7 +158,7 @@ impl History {
         self.slots.iter()
     }
 
-    /// Whether nothing happened between two instants; `None` where that isn't known.
+    /// Whether nothing happened between two instants; `None` if that isn't known.
     #[must_use]
     pub fn is_quiet(&self, from_ns: u64, to_ns: u64) -> Option<bool> {
         let first = self.slots.partition_point(|slot| slot.at_ns() < from_ns);
@@ -177,8 +178,8 @@ impl History {
         (slots, self.lost_within(from_ns, from_ns, to_ns))
     }
 
-    /// Events that were lost and may lie in a window that begins at one instant, of which
-    /// everything from another on is needed.
+    /// Lost events that may be in a window that begins at one instant and needs
+    /// everything from another instant on.
     fn lost_within(&self, begins_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
         let mut lost: u64 = self
             .gaps
@@ -186,7 +187,7 @@ impl History {
             .filter(|gap| gap.to_ns > begins_ns && gap.from_ns <= to_ns)
             .map(|gap| gap.events)
             .sum();
-        // What is lost and not followed by anything yet may lie in it too.
+        // Lost events at the end, not followed by any other yet, may be in it too.
         if self.slots.back().is_none_or(|last| last.at_ns() <= to_ns) {
             lost += self.pending;
         }
@@ -199,7 +200,7 @@ impl History {
         lost
     }
 
-    /// The last event before an instant that is looked for.
+    /// The last event before an instant that satisfies a condition.
     #[must_use]
     pub fn last_before(&self, at_ns: u64, is: impl Fn(&Slot) -> bool) -> Option<&Slot> {
         let end = self.slots.partition_point(|slot| slot.at_ns() <= at_ns);
@@ -210,7 +211,7 @@ impl History {
             .find(|slot| is(slot))
     }
 
-    /// The requests for the calls of a window, where they were sent before it begins.
+    /// The requests for the calls of a window, if they were sent before it begins.
     #[must_use]
     pub fn sent_before(&self, window: &[Slot]) -> Vec<Slot> {
         let of_kind = |of: u16| window.iter().filter(move |slot| slot.kind() == of);
@@ -224,8 +225,8 @@ impl History {
         sent.copied().collect()
     }
 
-    /// How a thread left this CPU, where it did so last and nothing was lost since: when, and
-    /// in what state.
+    /// How a thread left this CPU, if that was its last switch here and nothing was lost since:
+    /// when, and in what state.
     #[must_use]
     pub fn left(&self, tid: u32, before_ns: u64) -> Option<(u64, u64)> {
         let of_it = |slot: &Slot| {
@@ -237,7 +238,7 @@ impl History {
         (known && last.from_tid() == tid).then(|| (last.at_ns(), state))
     }
 
-    /// The first event after an instant that is looked for.
+    /// The first event after an instant that satisfies a condition.
     #[must_use]
     pub fn first_after(&self, at_ns: u64, is: impl Fn(&Slot) -> bool) -> Option<&Slot> {
         let first = self.slots.partition_point(|slot| slot.at_ns() <= at_ns);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_begins_with_the_switch_to_who_ran_when_it_was_due() {
+    fn a_window_begins_with_the_switch_to_the_thread_that_ran_when_it_was_due() {
         let mut history = History::new(100, 100);
         for (at_us, of) in [
             (100, kind::SWITCH),
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ran_long_has_the_name_that_it_took_last() {
+    fn a_thread_that_ran_long_has_its_last_name() {
         let mut history = History::new(10_000, 10_000);
         history.push(slot(1, kind::SWITCH));
         history.push(slot(2, kind::RENAME));
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(lost, 0);
     }
 
-    /// The CPU was busy: it went from one thread to another while the request was on its way.
+    /// The CPU was busy: it switched threads while the request was on its way.
     #[test]
     fn a_request_that_was_sent_before_the_window_is_found() {
         let mut history = History::new(100, 100);
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_places_is_put_in_order() {
+    fn swapped_events_are_put_in_order() {
         let mut history = History::new(100, 100);
         for at_ns in [1_000_100, 1_000_050, 1_000_200] {
             history.push(slot(at_ns, kind::NMI));
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_events_count_for_the_windows_that_they_may_lie_in() {
+    fn lost_events_count_in_each_window_that_may_contain_them() {
         let mut history = History::new(100, 100);
         history.push(slot(1_000_000, kind::SWITCH));
         history.lose(7);
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_is_what_is_known_to_be_empty() {
+    fn only_a_stretch_known_to_be_empty_is_quiet() {
         let mut history = History::new(3, 3);
         assert_eq!(history.is_quiet(5, 10), Some(true));
         for at_ns in [10, 20] {
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_are_kept() {
+    fn only_the_last_events_are_kept() {
         let mut history = History::new(3, 3);
         for at_ns in 1..=10 {
             history.push(slot(at_ns, kind::NMI));
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_kept_while_it_is_young() {
+    fn events_of_a_flood_are_kept_while_they_are_young() {
         const MS: u64 = 1_000_000;
         let mut history = History::new(10, 100);
         for at in 0..60 {
@@ -387,7 +388,7 @@ mod tests {
         }
         assert_eq!(times(&history.cut(0, 100 * MS).0).len(), 60);
         assert!(!history.has_forgotten(0));
-        // Seconds later they make room, as far as there are more than are kept in any case.
+        // Seconds later they are dropped, down to the number that is always kept.
         for at in 3_000..3_080 {
             history.push(slot(at * MS, kind::NMI));
         }
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_to_make_room_is_missing_and_not_merely_absent() {
+    fn dropped_events_are_reported_as_missing() {
         const MS: u64 = 1_000_000;
         let mut history = History::new(10, 10);
         for at in 0..50 {

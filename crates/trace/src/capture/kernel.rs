@@ -1,5 +1,5 @@
-//! What every program of ours in the kernel needs: loading, attaching, and what is said
-//! when the kernel refuses.
+//! Common to all our BPF programs: loading, attaching, and the error
+//! if the kernel refuses.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use super::shared::Shared;
 use super::unavailable::Unavailable;
 
 pub fn refused(what: &str, error: &dyn std::error::Error) -> Unavailable {
-    // The innermost reason is the kernel's own; a verifier's log is many lines.
+    // The innermost error is the kernel's own; a verifier's log has many lines.
     let mut reason = error.to_string();
     let mut next = error.source();
     while let Some(inner) = next {
@@ -71,7 +71,7 @@ pub fn attach_raw(programs: &mut Ebpf, name: &str, tracepoint: &str) -> Result<(
     Ok(())
 }
 
-/// CPUs that could ever be there.
+/// The number of CPUs that may ever be present.
 pub fn possible_cpus() -> u32 {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit(['-', ',']).next().unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Where the kernel keeps a CPU's own variables, read from its description of its types.
+//! Offsets of per-CPU variables, read from the kernel's description of its types.
 //!
 //! The format is BTF: Documentation/bpf/btf.rst of the kernel.
 
-/// Offsets in a CPU's own area; 0 where the kernel has no such variable.
+/// Offsets in a CPU's per-CPU area; 0 if the kernel has no such variable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// The run queue: by where a thread's run queue lies, the area is found.
+    /// The run queue: the address of a thread's run queue gives the area's address.
     pub runqueues: u64,
-    /// What the interrupt that is being served came upon.
+    /// The registers that the current interrupt saved.
     pub irq_regs: u64,
-    /// The count of what forbids preemption.
+    /// The preemption count.
     pub preempt_count: u64,
     /// The hypervisor's account of stolen time.
     pub steal_time: u64,
@@ -21,7 +21,7 @@ const KIND_UNION: u32 = 5;
 const KIND_VAR: u32 = 14;
 const KIND_DATASEC: u32 = 15;
 
-/// Reads the layout; what can't be found stays 0.
+/// Reads the layout; what can't be found is 0.
 #[must_use]
 pub fn parse(btf: &[u8]) -> Layout {
     read(btf).unwrap_or_default()
@@ -51,7 +51,7 @@ fn read(btf: &[u8]) -> Option<Layout> {
             .and_then(|rest| rest.get(..=name.len()))
             .is_some_and(|rest| rest[..name.len()] == *name.as_bytes() && rest[name.len()] == 0)
     };
-    // The variables by their numbers, and where one is a structure's member that lies within.
+    // The variables by their type numbers, and for a member of a structure its offset within that.
     let mut variables: [(&str, Option<u32>); 5] = [
         ("runqueues", None),
         ("__irq_regs", None),
@@ -69,7 +69,7 @@ fn read(btf: &[u8]) -> Option<Layout> {
         let (kind, entries) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
         let more = at + 12;
         let size = match kind {
-            // Pointers, forward declarations, typedefs and qualifiers say all in the head.
+            // For pointers, forward declarations, typedefs and qualifiers the header is everything.
             2 | 7 | 8 | 9 | 10 | 11 | 12 | 16 | 18 => 0,
             1 | KIND_VAR | 17 => 4,
             3 => 12,
@@ -108,7 +108,7 @@ fn read(btf: &[u8]) -> Option<Layout> {
     Some(layout)
 }
 
-/// Where a member of a structure lies, in bytes.
+/// The offset of a structure's member, in bytes.
 fn member(types: &[u8], at: usize, entries: usize, is: impl Fn(u32) -> bool) -> Option<u64> {
     (0..entries).find_map(|entry| {
         let place = at + entry * 12;
@@ -121,7 +121,7 @@ fn member(types: &[u8], at: usize, entries: usize, is: impl Fn(u32) -> bool) -> 
 mod tests {
     use super::*;
 
-    /// A description of types, made by hand: the format's header, then one part each.
+    /// A description of types, made by hand: the format's header, then its sections.
     struct Btf {
         types: Vec<u8>,
         strings: Vec<u8>,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_found_and_a_member_within_one() {
+    fn a_variable_and_a_member_of_a_variable_are_found() {
         assert_eq!(
             parse(&percpu().bytes()),
             Layout {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_or_bent_is_read_without_harm() {
+    fn truncated_and_damaged_descriptions_are_read_without_a_panic() {
         let whole = percpu().bytes();
         for length in 0..whole.len() {
             let _ = parse(&whole[..length]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernels_own_is_read() {
+    fn the_running_kernels_description_is_read() {
         let Ok(btf) = std::fs::read(super::super::unavailable::BTF) else {
             return;
         };

@@ -1,9 +1,9 @@
-//! The kernel's side: what it does while probes wait is recorded all the time, and looked at
+//! The kernel side: what the kernel does while probes wait is recorded all the time, and examined
 //! when one of them was late.
 //!
-//! A program in the kernel writes each event into a ring of its CPU's, which is overwritten
-//! for ever. Nothing is asked of the probe's thread. [`Capture::drain`] copies the rings out
-//! from another CPU; [`Capture::chain`] and [`Capture::window`] look at the copy.
+//! A BPF program writes each event into the ring of its CPU, which is overwritten
+//! continuously. The probe's thread does nothing for that. [`Capture::drain`] copies the rings
+//! on another CPU; [`Capture::chain`] and [`Capture::window`] examine the copy.
 
 pub mod chain;
 mod gaps;
@@ -50,19 +50,19 @@ use punctual_record::explanation::Instants;
 /// What to record.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Threads whose wake-ups are followed, by the kernel's own numbers ([`numbers`]), each with
-    /// the CPU that it runs on. None at all where they are to come later, by
+    /// Threads whose wake-ups are followed, by the kernel's thread numbers ([`numbers`]), each with
+    /// the CPU that it runs on. Empty if they come later, by
     /// [`Capture::follow`].
     pub targets: Vec<(u32, u32)>,
-    /// Record who wakes whom, of every thread: [`Capture::wait`] needs it.
+    /// Record which thread wakes which, for all threads: [`Capture::wait`] needs it.
     pub all_wakings: bool,
-    /// How late a target is when what runs in its place is interrupted and its stack taken, in
-    /// ns; 0 for never. That makes the target later still.
+    /// How late a target must be before a timer interrupts what runs instead and takes its stack, in
+    /// ns; 0 for never. That delays the target further.
     pub interrupt_above_ns: u64,
     /// CPUs that are recorded.
     pub cpus: Vec<u32>,
-    /// Events that each CPU's ring holds; rounded up to a power of two. 64 bytes each, and as
-    /// much again for the copy.
+    /// Events that each CPU's ring holds; rounded up to a power of two. 64 bytes each, and the
+    /// same again for the copy.
     pub ring_events: usize,
 }
 
@@ -86,13 +86,13 @@ impl Place {
     }
 }
 
-/// Events of a CPU's ring: at the 200,000 a second of a flood of packets a third of a second, six
-/// times as long as the collector naps.
+/// Events of a CPU's ring: a third of a second at the 200,000 a second of a flood of packets, six
+/// times as long as the collector sleeps.
 pub const RING_EVENTS: usize = 1 << 16;
-/// Events that are kept of all CPUs together, at most: 64 MiB, and only in a flood.
+/// Events that are kept of all CPUs together, at most: 64 MiB, and only during a flood.
 const KEPT_EVENTS: usize = 1 << 20;
 
-/// How many events a ring should hold where so many CPUs are recorded: together they are to
+/// How many events a ring should hold if this many CPUs are recorded: together they
 /// stay below 64 MiB.
 #[must_use]
 pub fn ring_events(cpus: usize) -> usize {
@@ -100,13 +100,13 @@ pub fn ring_events(cpus: usize) -> usize {
     each.clamp(1 << 13, RING_EVENTS)
 }
 
-/// A recording under way. Dropped, all of it is gone from the kernel; so it is when this
-/// process is killed.
+/// A recording in progress. When it is dropped, or this process is killed, all of it is removed from
+/// the kernel.
 pub struct Capture {
     recorder: Recorder,
     options: Options,
     histories: Vec<History>,
-    /// Copied, but not yet known to be followed by nothing earlier.
+    /// Copied, but an earlier event of another CPU may still follow.
     fresh: Vec<Slot>,
     chains: Chains,
     names: Names,
@@ -114,24 +114,24 @@ pub struct Capture {
     stacks: Stacks,
     symbols: Result<Arc<Symbols>, String>,
     smi: Option<SmiCounts>,
-    /// The hypervisor's account of each CPU: at the start, and last.
+    /// The stolen time of each CPU: at the start, and at the last reading.
     stolen: BTreeMap<u32, (u64, u64)>,
     stolen_from_ns: u64,
     preempt_rt: bool,
 }
 
 impl Capture {
-    /// Begins to record.
+    /// Starts recording.
     ///
     /// # Errors
     /// What is missing here, and what to do.
     pub fn start(options: &Options) -> Result<Self, Unavailable> {
-        // What was built without says that first.
+        // A build without tracing reports that first.
         #[cfg(feature = "kernel")]
         unavailable::check()?;
-        // Before the recorder, whose rings a flood fills meanwhile; and not when the first window
-        // is cut: the kernel can't be preempted while it prints a part of its table, for 0.2 ms
-        // on some.
+        // Before the recorder starts, because a flood fills its rings meanwhile; and not when the
+        // first window is cut: the kernel can't be preempted while it prints a part of its table,
+        // for 0.2 ms on some.
         let symbols = Symbols::load().map(Arc::new);
         let recorder = Recorder::start(options)?;
         let mut smi = SmiCounts::open(&options.cpus);
@@ -159,7 +159,7 @@ impl Capture {
         })
     }
 
-    /// Copies out what has come. To be called several times a second, by no real-time thread.
+    /// Copies the new events. Call it several times a second, from a thread that is not real-time.
     pub fn drain(&mut self) {
         let until_ns = clock::now_ns();
         let mut lost_any = false;
@@ -182,7 +182,7 @@ impl Capture {
             self.recorder.stacks_read(index, taken);
         }
         self.fresh.sort_by_key(Slot::at_ns);
-        // What is later than the beginning may still be overtaken by another CPU's.
+        // Events later than the beginning of this copy may still be preceded by another CPU's.
         let settled = self.fresh.partition_point(|slot| slot.at_ns() < until_ns);
         if lost_any {
             self.chains.forget();
@@ -210,35 +210,35 @@ impl Capture {
         }
     }
 
-    /// Stolen time counts from this instant on.
+    /// Counts stolen time from this instant on.
     pub fn count_stolen_from(&mut self, start_ns: u64) {
         self.stolen_from_ns = start_ns;
     }
 
-    /// Time stolen from a CPU since then, by the hypervisor's account, as far as it was drained:
-    /// to a tick. Absent where there is no account.
+    /// Time stolen from a CPU since then, by the hypervisor's account, up to the last drained
+    /// event: its resolution is a tick. Absent if there is no account.
     #[must_use]
     pub fn stolen_ns(&self, cpu: u32) -> Option<u64> {
         let (first, last) = self.stolen.get(&cpu)?;
         Some(last.saturating_sub(*first))
     }
 
-    /// Reads how many system management interrupts each CPU has had, if the last reading is as
-    /// long ago; whether it did. A reading interrupts each of the CPUs for some µs, so it is
-    /// asked for where something is to be told by it.
+    /// Reads how many system management interrupts each CPU has had, if the last reading is at
+    /// least this long ago; returns whether it did. A reading interrupts each of the CPUs for some
+    /// µs, so call it only if its result is used.
     pub fn count_smis(&mut self, apart_ns: u64) -> bool {
         self.smi.as_mut().is_some_and(|smi| smi.read(apart_ns))
     }
 
-    /// Says how late a target must be for the stack of the thread that let go of its CPU to be
-    /// taken, in ns. It is taken once the target sleeps again and that thread comes back, so it
+    /// Sets how late a target must be for the stack of the thread that released its CPU to be
+    /// taken, in ns. It is taken once the target sleeps again and that thread runs again, so it
     /// costs the target nothing.
     pub fn stacks_above(&self, above_ns: u64) {
         self.recorder.stacks_above(above_ns);
     }
 
-    /// The instants that a wake-up went through, which ended with this reading of the clock.
-    /// Samples of a thread are to be asked for in their order.
+    /// The instants of the wake-up that ended with this reading of the clock.
+    /// Ask for the samples of a thread in their order.
     pub fn chain(&mut self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Instants> {
         self.chains.take(tid, due_ns, woken_ns)
     }
@@ -246,21 +246,21 @@ impl Capture {
     /// Follows the wake-ups of one more thread.
     ///
     /// # Errors
-    /// What the kernel refused, where there is no room for it.
+    /// What the kernel refused, or that the map is full.
     pub fn follow(&mut self, tid: u32) -> Result<(), Unavailable> {
         self.recorder.follow(tid)?;
         self.chains.follow(tid);
         Ok(())
     }
 
-    /// Follows a thread no more.
+    /// Stops following a thread.
     pub fn forget(&mut self, tid: u32) {
         self.recorder.forget(tid);
         self.chains.drop(tid);
     }
 
-    /// What happened around a late wake-up of a target; nothing if it is none of the first.
-    /// Best asked for some ms after the wake-up: the hypervisor tells what it stole by then.
+    /// What happened around a late wake-up of a target; `None` if it is not one of the first targets.
+    /// Best called some ms after the wake-up: the hypervisor has reported its stolen time by then.
     #[must_use]
     pub fn window(&self, tid: u32, due_ns: u64, woken_ns: u64) -> Option<Window> {
         let (_, cpu) = *self
@@ -271,7 +271,7 @@ impl Capture {
         Some(self.window_at(tid, Place::on(cpu), due_ns, woken_ns))
     }
 
-    /// As [`Capture::window`], of any target: on the CPU that it ran on, and on the one where
+    /// The same for any target: on the CPU that it ran on, and on the one where
     /// it was made ready.
     #[must_use]
     pub fn window_at(&self, tid: u32, at: Place, due_ns: u64, woken_ns: u64) -> Window {
@@ -280,7 +280,7 @@ impl Capture {
         let mut slots = Vec::new();
         let mut stolen = [None; 2];
         for (index, history) in self.histories.iter().enumerate() {
-            // Of the other CPUs' lanes what concerns the target alone.
+            // From the other CPUs' lanes only what concerns the target.
             let here = self.options.cpus.get(index);
             let own = here == Some(&cpu) || here == Some(&at.waking);
             let (cut, lost_here) = history.cut(due_ns, woken_ns);
@@ -335,7 +335,7 @@ impl Capture {
         window
     }
 
-    /// Adds who sent the calls of a window, where that was before it begins.
+    /// Adds the senders of a window's calls, if these were sent before it begins.
     fn add_senders(&self, slots: &mut Vec<Slot>) {
         let lanes = self.options.cpus.iter().zip(&self.histories);
         let sent = lanes.flat_map(|(cpu, history)| {
@@ -370,8 +370,8 @@ impl Capture {
         window
     }
 
-    /// What slots say, and what was counted around them: stolen time where the account
-    /// moved, and system management interrupts.
+    /// The events of slots, and what was counted around them: stolen time if the account
+    /// rose, and system management interrupts.
     fn events_of(
         &self,
         slots: &[Slot],
@@ -413,7 +413,7 @@ impl Capture {
         events
     }
 
-    /// The stack of the thread that let go of a CPU for a late wake-up: it was taken later.
+    /// The stack of the thread that released a CPU for a late wake-up: it was taken later.
     fn left_for(&self, cpu: u32, due_ns: u64, woken_ns: u64) -> Option<Event> {
         let lanes = self.options.cpus.iter().zip(&self.histories);
         let (_, history) = lanes.into_iter().find(|(known, _)| **known == cpu)?;
@@ -424,7 +424,7 @@ impl Capture {
         self.stacks.left(history.first_after(woken_ns, left_now)?)
     }
 
-    /// Whether the beginning of a wake-up's window is no longer kept.
+    /// Whether the start of a wake-up's window is no longer kept.
     #[must_use]
     pub fn has_forgotten(&self, at: Place, due_ns: u64) -> bool {
         let mut lanes = self.options.cpus.iter().zip(&self.histories);
@@ -433,7 +433,7 @@ impl Capture {
         })
     }
 
-    /// Whether a timer's callback gives control groups their time again, on whichever CPU.
+    /// Whether a timer's callback replenishes the time of control groups, on any CPU.
     fn ends_throttling(&self, function: u64) -> bool {
         let name = self.symbols.as_ref().ok().and_then(|it| it.name(function));
         name.is_some_and(|name| groups::ends_throttling(&name))
@@ -450,7 +450,7 @@ impl Capture {
             .copied()
     }
 
-    /// In what state a target slept already when its window begins.
+    /// The state in which a target slept already when its window begins.
     fn left(&self, at: Place, tid: u32, begin_ns: u64) -> Option<u64> {
         let lanes = self.options.cpus.iter().zip(&self.histories);
         let left = lanes
@@ -459,7 +459,7 @@ impl Capture {
         left.max().map(|(_, state)| state)
     }
 
-    /// The probe as it came to run.
+    /// The probe as it was switched to.
     fn probe(&self, tid: u32, events: &[Event]) -> Task {
         let came = events.iter().rev().find_map(|event| match &event.what {
             What::Switch { to, .. } if to.tid == tid => Some(to.clone()),
@@ -473,8 +473,8 @@ impl Capture {
         })
     }
 
-    /// Gives the addresses in a window their names, and leaves out of stacks what the taking
-    /// itself put there.
+    /// Names the addresses in a window, and removes the frames of taking a stack
+    /// from stacks.
     fn name(&self, window: &mut Window) {
         let Ok(symbols) = &self.symbols else {
             return;
@@ -507,7 +507,7 @@ impl Capture {
         window.symbols = symbols.of(addresses.into_iter());
     }
 
-    /// Events that were overwritten before they were copied out.
+    /// Events that were overwritten before they were copied.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.histories.iter().map(History::lost).sum()
@@ -519,7 +519,7 @@ impl Capture {
         self.recorder.events()
     }
 
-    /// What can't be told here, in words: tracepoints that the kernel lacks, names that it
+    /// What can't be explained here, in words: tracepoints that the kernel lacks, names that it
     /// hides.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
@@ -541,10 +541,10 @@ fn event(slot: &Slot, what: What) -> Event {
     }
 }
 
-/// Events of one window: the rest of a longer one is blind.
+/// Events of one window: if there are more, its middle is blind.
 const WINDOW: usize = 1 << 13;
 
-/// Leaves the middle of a window out that has too many events; how many these were.
+/// Drops the middle of a window that has too many events; returns how many these were.
 fn leave_out_middle(slots: &mut Vec<Slot>) -> u64 {
     let over = slots.len().saturating_sub(WINDOW);
     if over > 0 {

@@ -1,26 +1,26 @@
-//! How the kernel numbers threads, where we are in a PID namespace of our own: a container.
+//! The kernel's thread numbers if we are in a PID namespace of our own: a container.
 //!
-//! What we and `/proc` call 17 is 48,213 in the kernel's events. Out there nobody may be asked, so
-//! the kernel is asked, by a program that goes through the tasks which can be seen from here.
+//! The thread that we and `/proc` call 17 is 48,213 in the kernel's events. No process outside can be
+//! asked, so a BPF program goes through the tasks that are visible from here.
 
 use std::collections::HashMap;
 
 use super::unavailable::Unavailable;
 
-/// The kernel's own number for the namespace that all others are in (`PROC_PID_INIT_INO`).
+/// The kernel's number for the initial PID namespace (`PROC_PID_INIT_INO`).
 const FIRST: u64 = 0xEFFF_FFFC;
-/// Threads that are remembered.
+/// Threads that are kept.
 const MOST: usize = 1 << 17;
 
-/// The numbers of the threads that can be seen from here; in the first namespace they are the
+/// The numbers of the threads that are visible from here; in the initial namespace they are the
 /// kernel's, and nothing is looked up.
 #[derive(Debug, Clone, Default)]
 pub struct Numbers {
-    /// Absent in the first namespace.
+    /// Absent in the initial namespace.
     known: Option<Known>,
 }
 
-/// Each number here and the kernel's, by either.
+/// Our number and the kernel's of each thread, in both directions.
 #[derive(Debug, Clone, Default)]
 struct Known {
     kernels: HashMap<u32, u32>,
@@ -28,7 +28,7 @@ struct Known {
 }
 
 impl Numbers {
-    /// As they are now.
+    /// The current numbers.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -43,7 +43,7 @@ impl Numbers {
         Ok(numbers)
     }
 
-    /// As `/proc` has them: not ours where a container sees its host's.
+    /// The numbers that `/proc` has: not ours if a container sees its host's.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -56,7 +56,7 @@ impl Numbers {
         }
     }
 
-    /// Learns of a thread that has come since, if it isn't known; of who has ended it stays known.
+    /// Adds a thread that has started since, if it isn't known; a thread that has ended stays known.
     pub fn meet(&mut self, kernels: u32) {
         let strange = |known: &Known| !known.here.contains_key(&kernels);
         if self.known.as_ref().is_some_and(strange) {
@@ -64,7 +64,7 @@ impl Numbers {
         }
     }
 
-    /// Learns of all threads that have come since.
+    /// Adds all threads that have started since.
     pub fn refresh(&mut self) {
         if self.known.is_some()
             && let Ok(lines) = read()
@@ -86,13 +86,13 @@ impl Numbers {
         }
     }
 
-    /// The number that `/proc` has for a thread; nothing where it is outside of our namespace, or
+    /// The number that `/proc` has for a thread; `None` if it is outside our namespace, or
     /// was never met.
     #[must_use]
     pub fn in_proc(&self, kernels: u32) -> Option<u32> {
         match &self.known {
             None => Some(kernels),
-            // A number here may have passed to another thread.
+            // Our number may now belong to another thread.
             Some(known) => known
                 .here
                 .get(&kernels)
@@ -101,8 +101,8 @@ impl Numbers {
         }
     }
 
-    /// The kernel's number of a thread. One that isn't found has ended: nothing comes of it, and
-    /// it has the number of none.
+    /// The kernel's number of a thread. A thread that isn't found has ended: it gets a number that no
+    /// thread has, so it has no events.
     #[must_use]
     pub fn kernels(&self, here: u32) -> u32 {
         match &self.known {
@@ -111,7 +111,7 @@ impl Numbers {
         }
     }
 
-    /// The number that a thread has here; the kernel's where it has none, for it is outside.
+    /// The number that a thread has here; the kernel's if it has none here because it is outside.
     #[must_use]
     pub fn here(&self, kernels: u32) -> u32 {
         let known = self.known.as_ref();
@@ -120,7 +120,7 @@ impl Numbers {
     }
 }
 
-/// Where /proc isn't there to tell, the kernel is asked.
+/// Without /proc, the kernel itself is asked.
 fn in_first_namespace() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|it| it.ino() == FIRST)
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn in_another_one_they_are_looked_up_and_none_is_taken_for_anothers() {
+    fn in_another_namespace_numbers_are_looked_up_and_never_mixed_up() {
         let mut numbers = Numbers {
             known: Some(Known::default()),
         };

@@ -1,4 +1,4 @@
-//! The kernel's side: loaded, attached, and read.
+//! The recorder's kernel side: loaded, attached, and read.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ use super::unavailable::{BTF, Unavailable};
 /// The compiled program.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
 
-/// Without these nothing can be explained.
+/// Tracepoints without which nothing can be explained.
 const NEEDED: &[&str] = &[
     "local_timer_entry",
     "local_timer_exit",
@@ -32,7 +32,7 @@ const NEEDED: &[&str] = &[
     "softirq_exit",
     "sched_migrate_task",
 ];
-/// Kernels may lack these.
+/// Tracepoints that a kernel may lack.
 const WELCOME: &[&str] = &[
     "reschedule_entry",
     "reschedule_exit",
@@ -56,12 +56,12 @@ const WELCOME: &[&str] = &[
     "page_fault_user",
     "task_rename",
 ];
-/// These take arguments that a typed program may not have.
+/// Tracepoints whose arguments a typed program may not access.
 const WELCOME_RAW: &[&str] = &["csd_function_entry", "csd_function_exit", "csd_queue_cpu"];
 
-/// Slots of the lane for what happens elsewhere.
+/// Slots of the lane for events on other CPUs.
 const OTHERS: usize = 4096;
-/// What a reader is told where the kernel lacks a tracepoint.
+/// The note for a kernel that lacks a tracepoint.
 fn lacking(tracepoint: &str) -> String {
     format!("{tracepoint} (this kernel has no such tracepoint)")
 }
@@ -70,9 +70,9 @@ fn lacking(tracepoint: &str) -> String {
 const STACKS: usize = 64;
 const FRAMES: usize = 32;
 
-/// The recorder at work. Dropped, it is gone from the kernel.
+/// The running recorder. When it is dropped, it is removed from the kernel.
 pub struct Recorder {
-    // Holds programs, links and maps by descriptors: however this process ends, they end.
+    // Owns programs, links and maps by descriptors: however this process ends, they end with it.
     programs: Ebpf,
     rings: Rings,
     stacks: Shared,
@@ -80,7 +80,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Loads and attaches it.
+    /// Loads and attaches the programs.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -97,7 +97,7 @@ impl Recorder {
                 .count()
                 == 1
         });
-        // An absolute, pinned timer can be armed from 6.7 on.
+        // Absolute, pinned timers can be armed since 6.7.
         let sentinel_on = u32::from(options.interrupt_above_ns > 0 && kernel_is_at_least(6, 7));
         let several = u32::from(options.targets.is_empty() || !one_each);
         let all_wakings = u32::from(options.all_wakings);
@@ -121,7 +121,7 @@ impl Recorder {
             .map_err(|error| refused("taking the recorder's maps", &error))?;
         let stacks = shared(&programs, "stacks", cpus as usize * STACKS * FRAMES)?;
         let rings = plan.map(&programs)?;
-        // A later target on the same CPU is looked for among them all.
+        // A CPU with several targets searches all of them.
         for (tid, cpu) in options.targets.iter().rev() {
             rings.aim(*cpu, *tid);
         }
@@ -153,10 +153,10 @@ impl Recorder {
             self.missing.push(why.to_owned());
         }
         if sentinel {
-            // Without it, stacks are taken at the interrupts that come anyway.
+            // Without it, stacks are taken in the interrupts that come anyway.
             if let Err(why) = make_sentinels(programs) {
                 let why = why.to_string();
-                // Where the verifier says nothing, its heading is left over.
+                // If the verifier prints nothing, only its heading is left.
                 let why = why.trim_end().trim_end_matches("Verifier output:");
                 self.missing.push(format!(
                     "stacks while a CPU is blocked ({})",
@@ -172,7 +172,7 @@ impl Recorder {
                 .map_err(|error| refused(&format!("tracing {tracepoint}"), &error))?;
         }
         for tracepoint in WELCOME {
-            // A kernel without the tracepoint of such an interrupt has none of the kind.
+            // If a kernel lacks the tracepoint of such an interrupt, it lacks the interrupt itself.
             let absent_itself = tracepoint.contains("_apic_");
             let attached = attach_typed(programs, &format!("on_{tracepoint}"), tracepoint, btf);
             if attached.is_err() && !absent_itself {
@@ -187,30 +187,30 @@ impl Recorder {
         Ok(())
     }
 
-    /// How many lanes there are: the CPUs asked for, and one for the others.
+    /// The number of lanes: one for each recorded CPU, and one for the others.
     #[must_use]
     pub fn lanes(&self) -> usize {
         self.rings.count()
     }
 
-    /// Hands over what a lane has got since the last time, in the order of its slots, and
-    /// returns how many events were overwritten before. These come before what is handed over.
+    /// Calls `take` with the new slots of a lane in their order, and returns how many
+    /// events were overwritten before them.
     pub fn drain(&mut self, index: usize, take: impl FnMut(Slot)) -> u64 {
         self.rings.drain(index, take)
     }
 
-    /// Says how late a target must be for the stack of the thread that let go of its CPU to be
+    /// Sets how late a target must be for the stack of the thread that released its CPU to be
     /// taken.
     pub fn stacks_above(&self, above_ns: u64) {
         self.rings.stacks_above(above_ns);
     }
 
-    /// Stacks of a lane so far, and that so many of them were read.
+    /// The number of stacks that a lane has taken so far.
     pub fn stacks(&self, index: usize) -> u64 {
         self.rings.stacks(index)
     }
 
-    /// See [`Recorder::stacks`].
+    /// Tells the kernel side that this many of them were read.
     pub fn stacks_read(&self, index: usize, count: u64) {
         self.rings.stacks_read(index, count);
     }
@@ -230,7 +230,7 @@ impl Recorder {
             .collect()
     }
 
-    /// One more thread is waited for.
+    /// Follows one more thread.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -240,14 +240,14 @@ impl Recorder {
             .map_err(|error| refused("naming one more thread", &error))
     }
 
-    /// A thread is waited for no more.
+    /// Stops following a thread.
     pub fn forget(&mut self, tid: u32) {
         if let Ok(mut targets) = targets(&mut self.programs) {
             let _ = targets.remove(&tid);
         }
     }
 
-    /// What this kernel doesn't offer.
+    /// What this kernel lacks.
     #[must_use]
     pub fn missing(&self) -> &[String] {
         &self.missing
@@ -267,7 +267,7 @@ fn targets(programs: &mut Ebpf) -> Result<HashMap<&mut MapData, u32, u64>, Unava
     HashMap::try_from(map).map_err(|error| refused("naming the threads", &error))
 }
 
-/// Gives every CPU its timer.
+/// Gives every CPU its sentinel timer.
 fn make_sentinels(programs: &mut Ebpf) -> Result<(), String> {
     let text = |error: aya::programs::ProgramError| error.to_string();
     let name = "make_sentinels";
@@ -287,7 +287,7 @@ mod tests {
     use super::OBJECT;
 
     #[test]
-    fn the_kernels_side_is_the_same_wherever_it_is_built() {
+    fn the_bpf_object_does_not_depend_on_where_it_is_built() {
         let here = env!("CARGO_MANIFEST_DIR").as_bytes();
         let found = OBJECT.windows(here.len()).any(|bytes| bytes == here);
         assert!(!found, "it holds the path of its sources");

@@ -1,8 +1,8 @@
-//! A program that was built without tracing.
+//! For a program that was built without tracing.
 use super::slot::Slot;
 use super::{Options, Unavailable};
 
-/// There is none.
+/// It can't exist.
 pub enum Recorder {}
 
 impl Recorder {

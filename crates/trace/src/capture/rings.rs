@@ -1,4 +1,4 @@
-//! Rings that a program in the kernel writes and we read: `bpf/ring.h` from outside.
+//! Rings that a BPF program writes and user space reads: the other side of `bpf/ring.h`.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -9,7 +9,7 @@ use super::shared::Shared;
 use super::slot::{Slot, WORDS};
 use super::unavailable::Unavailable;
 
-/// Words of a lane, and where its parts are: see `struct lane`.
+/// Words of a lane, and the offsets of its fields: see `struct lane`.
 const LANE_WORDS: usize = 32;
 const NEXT: usize = 0;
 const FIRST: usize = 1;
@@ -27,7 +27,7 @@ pub struct Rings {
     places: Vec<Place>,
 }
 
-/// A ring: its lane, its first slot, and how many there are.
+/// A ring: its lane, its first slot, and the number of slots.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     lane: usize,
@@ -36,7 +36,7 @@ struct Place {
     read: u64,
 }
 
-/// How the rings are to lie, before the program is loaded.
+/// The layout of the rings, before the program is loaded.
 #[derive(Debug)]
 pub struct Plan {
     cpus: u32,
@@ -44,7 +44,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Rings of so many events for these of the machine's possible CPUs.
+    /// Rings of this many events for these of the machine's possible CPUs.
     #[must_use]
     pub fn new(cpus: u32, recorded: &[u32], events: usize) -> Self {
         let mut plan = Self {
@@ -57,7 +57,7 @@ impl Plan {
         plan
     }
 
-    /// One more, for what happens elsewhere.
+    /// One more, for events on other CPUs.
     #[must_use]
     pub fn with_others(mut self, events: usize) -> Self {
         self.add(self.cpus as usize, events);
@@ -78,14 +78,14 @@ impl Plan {
         self.places.last().map_or(0, |last| last.first + last.size)
     }
 
-    /// Makes the program's maps as large as that takes.
+    /// Sizes the program's maps accordingly.
     pub fn size(&self, loader: &mut EbpfLoader<'_>) {
         loader
             .map_max_entries("lanes", self.cpus + 1)
             .map_max_entries("slots", u32::try_from(self.slots()).unwrap_or(u32::MAX));
     }
 
-    /// The rings of the loaded program, which is not attached yet.
+    /// Maps the rings of the loaded program, which is not attached yet.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -106,7 +106,7 @@ impl Plan {
 }
 
 impl Rings {
-    /// Names the thread that is waited for on a CPU, where it is one alone.
+    /// Sets the thread that is waited for on a CPU, if there is only one.
     pub fn aim(&self, cpu: u32, tid: u32) {
         let at = cpu as usize * LANE_WORDS + TARGET;
         if let Some(word) = self.lanes.words().get(at) {
@@ -114,12 +114,12 @@ impl Rings {
         }
     }
 
-    /// Says how late a target of a CPU must be for the stack of the thread that let go of the
-    /// CPU for it to be taken, in ns; `u64::MAX` for never.
+    /// Sets how late a target of a CPU must be for the stack of the thread that released the
+    /// CPU to be taken, in ns; `u64::MAX` for never.
     pub fn stacks_above(&self, above_ns: u64) {
         for place in &self.places {
             let lane = &self.lanes.words()[place.lane * LANE_WORDS..][..LANE_WORDS];
-            // 0 is never, and so is what an addition to the clock would take beyond its end.
+            // 0 means never, and so do values that would overflow when added to the clock.
             let worth_ns = if above_ns > u64::MAX / 2 {
                 0
             } else {
@@ -129,26 +129,26 @@ impl Rings {
         }
     }
 
-    /// Stacks that were taken on the CPU of a ring so far.
+    /// The number of stacks that were taken on the CPU of a ring so far.
     #[must_use]
     pub fn stacks(&self, index: usize) -> u64 {
         self.lanes.words()[self.places[index].lane * LANE_WORDS + STACKS].load(Ordering::Acquire)
     }
 
-    /// So many of these were read: their places may be used again.
+    /// Tells the kernel side that this many were read: their slots may be used again.
     pub fn stacks_read(&self, index: usize, count: u64) {
         self.lanes.words()[self.places[index].lane * LANE_WORDS + STACKS_READ]
             .store(count, Ordering::Release);
     }
 
-    /// How many there are.
+    /// The number of rings.
     #[must_use]
     pub fn count(&self) -> usize {
         self.places.len()
     }
 
-    /// Hands over what a ring has got since the last time, in the order of its slots, and
-    /// returns how many events were overwritten before. These come before what is handed over.
+    /// Calls `take` with the new slots of a ring in their order, and
+    /// returns how many events were overwritten before them.
     pub fn drain(&mut self, index: usize, mut take: impl FnMut(Slot)) -> u64 {
         let Place {
             lane,
@@ -167,15 +167,15 @@ impl Rings {
         while read < end {
             let words = &slots[(read as usize & (size - 1)) * WORDS..][..WORDS];
             let slot = copy(words);
-            // It was whole if its turn is what it should be, and nobody had begun to write
-            // over it when the copy was made.
+            // The copy is complete if its turn is the expected one, and if no writer had begun to
+            // overwrite the slot when the copy was made.
             fence(Ordering::Acquire);
             if next.load(Ordering::Relaxed) - read > size as u64 {
                 lost += 1;
             } else if slot.turn() == read as u32 + 1 {
                 take(slot);
             } else {
-                // Its writer is not done yet: it and what follows come the next time.
+                // It isn't complete yet: it and what follows are read the next time.
                 break;
             }
             read += 1;
@@ -196,7 +196,7 @@ impl Rings {
 
 fn copy(words: &[AtomicU64]) -> Slot {
     let mut slot = [0; WORDS];
-    // The turn first: if it is right, all was written.
+    // The turn first: if it is right, the whole slot was written.
     slot[1] = words[1].load(Ordering::Acquire);
     for index in (0..WORDS).filter(|index| *index != 1) {
         slot[index] = words[index].load(Ordering::Relaxed);

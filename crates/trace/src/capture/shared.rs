@@ -1,4 +1,4 @@
-//! What the kernel and we see of the same memory, and the calls that no crate offers.
+//! Memory that is shared with the kernel, and system calls that no crate offers.
 #![expect(
     unsafe_code,
     reason = "memory shared with the kernel, and the bpf call that no crate offers"
@@ -9,28 +9,28 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
-/// A map of the kernel's, mapped into our memory: whole words that it changes as it likes.
+/// A BPF map, mapped into our memory: words that the kernel changes at any time.
 #[derive(Debug)]
 pub struct Shared {
     place: NonNull<AtomicU64>,
     words: usize,
 }
 
-// SAFETY: it is memory of the process's, not of a thread's, and is touched by atomic
-// operations alone.
+// SAFETY: the mapping belongs to the process, not to a thread, and is accessed by atomic
+// operations only.
 unsafe impl Send for Shared {}
-// SAFETY: threads share it by atomic operations alone.
+// SAFETY: every access through `&Shared` is an atomic operation.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Maps the values of an array, of so many words in all.
+    /// Maps the values of an array map, with this many words in all.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn map(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fd = map.as_raw_fd();
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing that
         // exists; the kernel refuses one that is longer than the map.
         let place =
             unsafe { libc::mmap(null_mut(), words * 8, protection, libc::MAP_SHARED, fd, 0) };
@@ -45,15 +45,15 @@ impl Shared {
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is `words` long, page-aligned, initialised by the kernel, and
-        // lives as long as `self`; whoever else writes to it is the kernel, of whose writes
-        // an atomic word sees each whole.
+        // lives as long as `self`; the only other writer is the kernel, and
+        // an atomic load never sees half of its write.
         unsafe { std::slice::from_raw_parts(self.place.as_ptr(), self.words) }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone, and no reference into it outlives `self`.
+        // SAFETY: the mapping was made by `map`, and no reference into it outlives `self`.
         unsafe { libc::munmap(self.place.as_ptr().cast(), self.words * 8) };
     }
 }
@@ -80,13 +80,14 @@ struct TestRun {
     pad: u32,
 }
 
-/// Runs a program that classifies packets once, on an empty one, and returns what it returns.
+/// Runs a BPF program of the kind that classifies packets once, on an empty packet, and returns its
+/// result.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
     const BPF_PROG_TEST_RUN: libc::c_int = 10;
-    // The least that the kernel takes for a packet.
+    // The smallest packet that the kernel accepts.
     let packet = [0_u8; 64];
     let mut run = TestRun {
         prog_fd: program.as_raw_fd() as u32,
@@ -95,8 +96,8 @@ pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
         repeat: 1,
         ..TestRun::default()
     };
-    // SAFETY: `run` is laid out as the kernel has it, its size is told, and `packet` outlives
-    // the call; the kernel writes to `run` alone.
+    // SAFETY: `run` has the kernel's layout, its size is passed, and `packet` outlives
+    // the call; the kernel writes only to `run`.
     let done = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -111,7 +112,7 @@ pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(run.retval)
 }
 
-/// What the kernel reads to tie a program to an event: `union bpf_attr`, its part for that.
+/// What the kernel reads to attach a program to an event: that part of `union bpf_attr`.
 #[repr(C)]
 struct Link {
     prog_fd: u32,
@@ -121,11 +122,11 @@ struct Link {
     cookie: u64,
 }
 
-/// Has a program run at each event, with a number of ours. It does until the descriptor is
-/// closed, which holds both.
+/// Runs a program at each event, with our cookie. It runs until the descriptor, which holds program
+/// and event, is closed.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Result<OwnedFd> {
     const BPF_LINK_CREATE: libc::c_int = 28;
     const BPF_PERF_EVENT: u32 = 41;
@@ -136,8 +137,8 @@ pub fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::
         flags: 0,
         cookie,
     };
-    // SAFETY: `link` is laid out as the kernel has it, and its size is told; the kernel reads it
-    // alone.
+    // SAFETY: `link` has the kernel's layout, and its size is passed; the kernel only reads
+    // it.
     let made = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -149,6 +150,6 @@ pub fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::
     if made < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(made as libc::c_int) })
 }

@@ -1,5 +1,5 @@
-//! What the kernel's side writes for each event, and what it says: `bpf/recorder.bpf.c` read
-//! backwards.
+//! What the kernel side writes for each event, and its meaning: decodes the slots of
+//! `bpf/recorder.bpf.c`.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use crate::attribute::event::{Interrupted, Task, Vector, What};
 /// Words of a slot.
 pub const WORDS: usize = 8;
 
-/// One event as it stands in the ring.
+/// One event as it is in the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot(pub [u64; WORDS]);
 
-/// The kinds that are asked for by name; see `enum kind`.
+/// The kinds that are used by name; see `enum kind`.
 pub mod kind {
     #![allow(missing_docs, reason = "the names are those of the C declarations")]
     pub const VECTOR_ENTRY: u16 = 1;
@@ -43,10 +43,10 @@ pub mod kind {
 
 /// The CPU's timer among the vectors.
 pub const LOCAL_TIMER: u64 = 0;
-/// The state that the idle task gives when it is back.
+/// The state that the idle task reports when it leaves an idle state.
 const AWAKE: u32 = u32::MAX;
 
-/// A text that the kernel wrote into words: up to the first zero.
+/// A text that the kernel wrote into words: up to the first zero byte.
 #[must_use]
 pub fn text(words: &[u64]) -> String {
     let bytes: Vec<u8> = words
@@ -58,92 +58,92 @@ pub fn text(words: &[u64]) -> String {
 }
 
 impl Slot {
-    /// When it was seen.
+    /// When it was recorded.
     #[must_use]
     pub fn at_ns(&self) -> u64 {
         self.0[0]
     }
 
-    /// Which event of its lane it is, from 1 on, modulo 2³².
+    /// The number of the event in its lane, from 1 on, modulo 2³².
     #[must_use]
     pub fn turn(&self) -> u32 {
         self.0[1] as u32
     }
 
-    /// What it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> u16 {
         (self.0[1] >> 32) as u16
     }
 
-    /// Where.
+    /// Its CPU.
     #[must_use]
     pub fn cpu(&self) -> u32 {
         (self.0[1] >> 48) as u32
     }
 
-    /// The first word of what it says.
+    /// The first word of its payload.
     #[must_use]
     pub fn a(&self) -> u64 {
         self.0[2]
     }
 
-    /// The second.
+    /// The second word.
     #[must_use]
     pub fn b(&self) -> u64 {
         self.0[3]
     }
 
-    /// The third.
+    /// The third word.
     #[must_use]
     pub fn c(&self) -> u64 {
         self.0[4]
     }
 
-    /// The fourth.
+    /// The fourth word.
     #[must_use]
     pub fn d(&self) -> u64 {
         self.0[5]
     }
 
-    /// When the thread let go whose stack was taken, of such a stack.
+    /// For the stack of a thread that released the CPU: when it did.
     #[must_use]
     pub fn left_ns(&self) -> u64 {
         self.0[6]
     }
 
-    /// The name in it, as far as there is one.
+    /// The name in it, if there is one.
     #[must_use]
     pub fn name(&self) -> String {
         text(&self.0[6..])
     }
 
-    /// Who comes, of a switch.
+    /// For a switch: the thread that runs next.
     #[must_use]
     pub fn to_tid(&self) -> u32 {
         (self.a() >> 32) as u32
     }
 
-    /// Who leaves, of a switch.
+    /// For a switch: the thread that leaves.
     #[must_use]
     pub fn from_tid(&self) -> u32 {
         self.a() as u32
     }
 
-    /// Whether who leaves was preempted, of a switch.
+    /// For a switch: whether the thread that leaves was preempted.
     #[must_use]
     pub fn is_preempted(&self) -> bool {
         self.d() & 1 != 0
     }
 
-    /// Who wakes, of a waking that no interrupt did.
+    /// For a waking by a thread: the waker.
     #[must_use]
     pub fn waker(&self) -> Option<Task> {
         let tid = self.b() as u32;
         (tid != 0).then(|| self.other(tid))
     }
 
-    /// Another thread that it tells of.
+    /// The other thread in it.
     fn other(&self, tid: u32) -> Task {
         Task {
             tid,
@@ -153,21 +153,21 @@ impl Slot {
         }
     }
 
-    /// Whether it is the beginning of the CPU's timer interrupt, with the hypervisor's account.
+    /// Whether it is the start of the CPU's timer interrupt, with the hypervisor's account.
     #[must_use]
     pub fn stolen_ns(&self) -> Option<u64> {
         let timer = self.kind() == kind::VECTOR_ENTRY && self.a() as u32 as u64 == LOCAL_TIMER;
         (timer && self.d() != 0).then(|| self.d())
     }
 
-    /// Whether an interrupt came over a program, where that could be read.
+    /// Whether an interrupt interrupted a program, if that could be read.
     #[must_use]
     pub fn is_over_program(&self) -> bool {
         self.kind() == kind::VECTOR_ENTRY && self.b() != 0 && is_user(self.c())
     }
 
-    /// What it says, or nothing if it is none of ours. Stacks are looked up elsewhere; names
-    /// of threads that leave a CPU come from when they came.
+    /// Its meaning, or `None` for an unknown kind. Stacks are looked up elsewhere; names
+    /// of threads that leave a CPU were learnt when they began to run.
     #[must_use]
     pub fn what(&self, names: &Names, own: Own, of_probe: impl Fn(u64) -> bool) -> Option<What> {
         let (a, b, c) = (self.a(), self.b(), self.c());
@@ -176,7 +176,7 @@ impl Slot {
                 vector: vector(a as u32),
                 interrupted: (b != 0).then(|| Interrupted {
                     address: b,
-                    // The two lowest bits of a code segment are the privilege: 3 is a program's.
+                    // The two lowest bits of a code segment are the privilege level: 3 is user mode.
                     user: is_user(c),
                     preempt_count: own.without(preempt_count((a >> 32) as u32)),
                 }),
@@ -275,8 +275,8 @@ fn priority(bits: u16) -> i32 {
     i32::from(bits as i16)
 }
 
-/// The count as it was before the interrupt: the interrupt itself adds 1 to the part of the
-/// hard interrupts, and the highest bit says that nobody needs the processor.
+/// The count before the interrupt: the interrupt itself adds 1 to the hard interrupts'
+/// part, and the highest bit says that no reschedule is needed.
 fn preempt_count(read: u32) -> u32 {
     const NOT_NEEDED: u32 = 1 << 31;
     const ONE_INTERRUPT: u32 = 1 << 16;
@@ -293,7 +293,7 @@ fn is_user(segment: u64) -> bool {
 }
 
 /// What tracing itself adds to the preemption count: kernels differ. Programs run at 0, so
-/// whatever is read when one was interrupted is ours.
+/// the value that is read over one is tracing's.
 #[derive(Debug, Clone, Copy)]
 pub struct Own(u32);
 
@@ -306,7 +306,7 @@ impl Default for Own {
 impl Own {
     /// Learns from a timer's interrupt.
     pub fn learn(&mut self, slot: &Slot) {
-        // It isn't read each time; while an interrupt is served it never is 0.
+        // It isn't read each time; during an interrupt it is never 0.
         let read = slot.a() >> 32 != 0;
         if slot.kind() == kind::VECTOR_ENTRY && slot.b() != 0 && is_user(slot.c()) && read {
             self.0 = preempt_count((slot.a() >> 32) as u32) & 0xff;
@@ -318,7 +318,7 @@ impl Own {
     }
 }
 
-/// Names of threads by their numbers, as they were seen last.
+/// Names of threads by their numbers, as last recorded.
 #[derive(Debug, Default)]
 pub struct Names(HashMap<u32, [u64; 2]>);
 
@@ -326,7 +326,7 @@ pub struct Names(HashMap<u32, [u64; 2]>);
 const KEPT: usize = 1 << 15;
 
 impl Names {
-    /// Learns from a switch, and from a thread that takes another name.
+    /// Learns from a switch, and from a thread that changes its name.
     pub fn learn(&mut self, slot: &Slot) {
         let tid = match slot.kind() {
             kind::SWITCH => slot.to_tid(),
@@ -339,7 +339,7 @@ impl Names {
         self.0.insert(tid, [slot.0[6], slot.0[7]]);
     }
 
-    /// A thread's name; empty if it was never seen to come.
+    /// A thread's name; empty if no switch to it was recorded.
     #[must_use]
     pub fn of(&self, tid: u32) -> String {
         match self.0.get(&tid) {
@@ -373,7 +373,7 @@ mod tests {
     fn what_tracing_adds_to_the_preemption_count_is_learnt_from_programs() {
         let mut own = Own::default();
         let in_kernel = |count| timer(0xffff_ffff_8100_0000, 0x10, count);
-        // The interrupt itself stands in the third byte, the flag of no need in the highest.
+        // The interrupt itself is in the third byte, the flag "no reschedule needed" in the highest.
         assert_eq!(count(in_kernel(0x8001_0002), own), 1);
         own.learn(&timer(0x7f00_0000, 0x33, 0x8001_0000));
         assert_eq!(count(in_kernel(0x8001_0002), own), 2);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_says_who_and_names_are_remembered() {
+    fn a_switch_names_both_threads_and_names_are_remembered() {
         let mut names = Names::default();
         let name = u64::from_ne_bytes(*b"kworker/");
         let head = u64::from(kind::SWITCH) << 32 | 3 << 48;
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_is_read_without_harm() {
+    fn any_slot_is_decoded_without_a_panic() {
         for of in 0..=40 {
             for word in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
                 let head = u64::from(of as u16) << 32;

@@ -1,5 +1,5 @@
-//! How many system management interrupts a CPU has had, read now and then: they can't be seen
-//! coming, but the processor counts them.
+//! How many system management interrupts a CPU has had, read now and then: no event shows them,
+//! but the processor counts them.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -9,9 +9,9 @@ use std::path::Path;
 use punctual_rt::clock;
 use punctual_rt::sys::perf;
 
-/// Where the kernel lists the counters that it reads out of the processor's registers.
+/// Where the kernel lists the counters that it reads from the processor's registers.
 const PMU: &str = "/sys/bus/event_source/devices/msr";
-/// Readings of one CPU that are kept: more than fit into the time that events are.
+/// Readings of one CPU that are kept: they cover more time than the kept events.
 const KEPT: usize = 1024;
 
 /// The counts of some CPUs.
@@ -23,13 +23,13 @@ struct Counter {
     cpu: u32,
     counter: OwnedFd,
     first: Option<u64>,
-    /// When, and how many there had been.
+    /// When, and the count.
     readings: VecDeque<(u64, u64)>,
 }
 
 impl SmiCounts {
-    /// Begins to count on these CPUs; nothing where the processor doesn't count them, or
-    /// nobody may look.
+    /// Starts counting on these CPUs; `None` if the processor doesn't count them, or
+    /// access is denied.
     #[must_use]
     pub fn open(cpus: &[u32]) -> Option<Self> {
         let (kind, config) = event(Path::new(PMU))?;
@@ -45,8 +45,8 @@ impl SmiCounts {
         counters.map(|counters| Self { counters })
     }
 
-    /// Reads all counts, if the last reading is as long ago; whether it did. To read one
-    /// interrupts its CPU for some µs.
+    /// Reads all counts, if the last reading is at least this long ago; returns whether it did.
+    /// Reading one interrupts its CPU for some µs.
     pub fn read(&mut self, apart_ns: u64) -> bool {
         let last = self.counters.first().and_then(|c| c.readings.back());
         if last.is_some_and(|(at, _)| clock::now_ns() < at.saturating_add(apart_ns)) {
@@ -74,7 +74,7 @@ impl SmiCounts {
         around(&counter.readings, from_ns, to_ns)
     }
 
-    /// How many a CPU has had since the beginning.
+    /// How many a CPU has had since the start.
     #[must_use]
     pub fn since_start(&self, cpu: u32) -> Option<u64> {
         let counter = self.counters.iter().find(|known| known.cpu == cpu)?;
@@ -94,7 +94,7 @@ fn around(readings: &VecDeque<(u64, u64)>, from_ns: u64, to_ns: u64) -> [Option<
     ]
 }
 
-/// The kernel's numbers for the count of SMIs, where it has one: the kind of counter, and which.
+/// The kernel's numbers for the SMI counter, if it has one: the type of the PMU, and the event.
 fn event(folder: &Path) -> Option<(u32, u64)> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let kind = read("type")?.trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! Stacks that the kernel's side took, and what the taking itself left in them.
+//! Stacks that the kernel side took, without the frames of taking them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const KEPT: usize = 1024;
 pub(super) struct Stacks(BTreeMap<(u64, u32), Vec<u64>>);
 
 impl Stacks {
-    /// Keeps the stack that a slot tells of.
+    /// Keeps the stack that a slot refers to.
     pub(super) fn keep(&mut self, slot: &Slot, frames: Vec<u64>) {
         if self.0.len() >= KEPT {
             self.0.pop_first();
@@ -26,7 +26,7 @@ impl Stacks {
         self.0.get(&(slot.at_ns(), slot.cpu())).cloned()
     }
 
-    /// The stack of what an interrupt came upon.
+    /// The stack of what an interrupt interrupted.
     pub(super) fn caught(&self, slot: &Slot) -> Option<What> {
         Some(What::Stack {
             tid: slot.d() as u32,
@@ -35,12 +35,12 @@ impl Stacks {
         })
     }
 
-    /// The stack with which a thread let go of the CPU, at that instant.
+    /// The stack with which a thread released the CPU, at that instant.
     pub(super) fn left(&self, slot: &Slot) -> Option<Event> {
         let call = (slot.d() >> 32) as u32;
         let what = What::Left {
             tid: slot.d() as u32,
-            // Minus one where it was in none.
+            // -1 outside system calls.
             call: (call as i32 >= 0).then_some(call),
             frames: self.of(slot)?,
         };
@@ -52,7 +52,7 @@ impl Stacks {
     }
 }
 
-/// What the taking of the stack of a thread that let go took: nobody's time but ours.
+/// The cost of taking the stack of a thread that released the CPU: the tracer's own time.
 pub(super) fn cost(slot: &Slot) -> What {
     What::Stack {
         tid: slot.d() as u32,
@@ -61,8 +61,8 @@ pub(super) fn cost(slot: &Slot) -> What {
     }
 }
 
-/// Leaves out of the stacks what stands there of the interrupt that took one, and of the
-/// scheduler by which a thread let go.
+/// Removes from stacks the frames of the interrupt that took one, and of the
+/// scheduler through which a thread released the CPU.
 pub(super) fn trim(events: &mut [Event], symbols: &Symbols) {
     for event in events {
         match &mut event.what {
@@ -91,7 +91,7 @@ pub(super) fn trim(events: &mut [Event], symbols: &Symbols) {
 }
 
 /// The functions of a stack with which a thread left the CPU, innermost first: without the
-/// scheduler and what took the stack, and without the way into the kernel.
+/// scheduler and the tracer, and without the entry into the kernel.
 #[must_use]
 pub fn functions(frames: &[u64], symbols: &Symbols) -> Vec<String> {
     let name = |address: &u64| symbols.name(*address);
@@ -106,8 +106,8 @@ pub fn functions(frames: &[u64], symbols: &Symbols) -> Vec<String> {
     functions
 }
 
-/// Whether a function only leads to the scheduler: from a point at which the kernel lets itself
-/// be preempted, or from an interrupt.
+/// Whether a function only leads to the scheduler: from a preemption point, or
+/// from an interrupt.
 fn is_way_out(function: &str) -> bool {
     const PARTS: [&str; 9] = [
         "schedule",
@@ -123,7 +123,7 @@ fn is_way_out(function: &str) -> bool {
     PARTS.iter().any(|part| function.contains(part))
 }
 
-/// Whether a function is the way into the kernel, the same for every system call.
+/// Whether a function is the entry into the kernel, the same for every system call.
 fn is_entry(function: &str) -> bool {
     const PARTS: [&str; 4] = [
         "entry_SYSCALL",
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scheduler_is_told_from_what_let_go() {
+    fn the_schedulers_frames_are_removed_from_a_stack() {
         for function in [
             "__schedule",
             "preempt_schedule_irq",
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_stack_makes_room_whatever_its_cpu() {
+    fn the_oldest_stack_of_any_cpu_is_dropped_first() {
         let mut stacks = Stacks::default();
         let slot = |at_ns: u64, cpu: u64| Slot([at_ns, cpu << 48, 0, 0, 0, 0, 0, 0]);
         for at_ns in 0..=KEPT as u64 {

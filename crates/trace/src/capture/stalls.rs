@@ -1,4 +1,4 @@
-//! Other CPUs that stood still: found among their slots by the rules for the target's own events.
+//! Other CPUs that stood still: found in their slots by the rules for the target's own events.
 
 use super::slot::{LOCAL_TIMER, Slot, kind};
 use super::{Capture, Place};
@@ -6,16 +6,16 @@ use crate::attribute::event::Stall;
 use crate::attribute::host::{self, Sign, Standstill};
 
 impl Capture {
-    /// When other CPUs than the target's stood still.
+    /// When CPUs other than the target's stood still.
     pub(super) fn stalls(&self, at: Place, from_ns: u64, to_ns: u64) -> Vec<Stall> {
         const MOST: usize = 256;
         let lanes = self.options.cpus.iter().zip(&self.histories);
         let others = lanes.filter(|(cpu, _)| **cpu != at.running);
         let each = others.flat_map(|(cpu, history)| {
-            // One that goes on just after the wake-up stood still as well.
+            // A CPU that resumes just after the wake-up stood still as well.
             let later = host::together_ns(to_ns.saturating_sub(from_ns));
             let (slots, lost) = history.cut(from_ns, to_ns.saturating_add(later));
-            // A silence with lost events in it is none.
+            // A silence with lost events in it does not count.
             let slots = if lost > 0 { Vec::new() } else { slots };
             let stalls = stalls(&slots).into_iter();
             stalls.map(|stall| Stall {
@@ -31,7 +31,7 @@ impl Capture {
     }
 }
 
-/// When a CPU stood still, by its slots in their order.
+/// When a CPU stood still, from its slots in order.
 #[must_use]
 pub fn stalls(slots: &[Slot]) -> Vec<Standstill> {
     let seen = slots.iter().map(|slot| (slot.at_ns(), sign(slot)));
@@ -62,7 +62,7 @@ mod tests {
         Slot([at_ns, u64::from(of) << 32, a, b, c, 0, 0, 0])
     }
 
-    /// From when, to when, and whether kernel code may have held the CPU up.
+    /// From when, to when, and whether kernel code may have delayed the CPU.
     fn found(slots: &[Slot]) -> Vec<(u64, u64, bool)> {
         let found = stalls(slots).into_iter();
         found
@@ -70,7 +70,7 @@ mod tests {
             .collect()
     }
 
-    /// The last event at 1 ms, a timer that was due at `due` and whose interrupt came at 9 ms, over
+    /// The last event is at 1 ms; a timer was due at `due`, and its interrupt came at 9 ms, over
     /// the code segment `over`.
     fn seen(to_tid: u64, due: u64, over: u64) -> Vec<(u64, u64, bool)> {
         found(&[
@@ -81,10 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn a_late_timer_over_a_program_or_an_idle_cpu_is_one_that_stood_still() {
+    fn a_late_timer_over_a_program_or_an_idle_cpu_shows_a_standstill() {
         assert_eq!(seen(5, 2_000_000, 0x33), [(2_000_000, 9_000_000, false)]);
         assert_eq!(seen(0, 500_000, 0x10), [(1_000_000, 9_000_000, false)]);
-        // Kernel code may have held it up; a timer in time says nothing.
+        // Kernel code may have delayed it; a timer in time shows nothing.
         assert_eq!(seen(5, 2_000_000, 0x10), [(2_000_000, 9_000_000, true)]);
         assert_eq!(seen(5, 8_900_000, 0x33), []);
         assert_eq!(stalls(&[]), []);
@@ -104,17 +104,17 @@ mod tests {
             seen(kind::VECTOR_ENTRY, 8_950_000),
             [(2_000_000, 8_950_000, false)]
         );
-        // A thread that came before its timer may have run with interrupts disabled.
+        // A thread that was switched to before the timer came may have run with interrupts disabled.
         assert_eq!(
             seen(kind::SWITCH, 8_950_000),
             [(2_000_000, 8_950_000, true)]
         );
-        // It was back long before.
+        // It resumed long before.
         assert_eq!(seen(kind::VECTOR_ENTRY, 8_700_000), []);
     }
 
-    /// After 33 ms a CPU serves its timer up to 0.66 ms after the first that is seen of it: a thread that an
-    /// interrupt had woken before, or another CPU's request.
+    /// After 33 ms a CPU serves its timer up to 0.66 ms after its first event: a switch to a thread
+    /// that an interrupt had woken before, or another CPU's request.
     #[test]
     fn after_a_long_standstill_the_late_timer_may_come_later() {
         let seen = |of: u16, to_tid: u64, timer_ns: u64| {
@@ -134,17 +134,17 @@ mod tests {
         };
         let stood_still = |in_kernel| vec![(2_000_000, 34_000_000, in_kernel)];
         assert_eq!(seen(kind::SWITCH, 8, 34_340_000), stood_still(true));
-        // Later, only the time from that on is one.
+        // If the timer comes later, only the time from that event on is a standstill.
         let short = vec![(34_000_000, 34_670_000, true)];
         assert_eq!(seen(kind::SWITCH, 8, 34_670_000), short);
         assert_eq!(seen(kind::VECTOR_ENTRY, 0, 34_130_000), stood_still(false));
         assert_eq!(seen(kind::VECTOR_ENTRY, 0, 34_670_000), short);
-        // Over a thread the timer comes over its kernel code.
+        // If a thread runs, the timer interrupts its kernel code.
         assert_eq!(seen(kind::VECTOR_ENTRY, 8, 34_130_000), stood_still(true));
     }
 
-    /// An interrupt that goes on after 8 ms, and an idle CPU that goes to the thread that it woke 8 ms
-    /// ago: no timer ends either. An idle CPU that rests is woken by others.
+    /// An interrupt that continues after 8 ms, and an idle CPU that switches to the thread that it
+    /// woke 8 ms ago: no timer ends either. A CPU in an idle state is woken by others.
     #[test]
     fn kernel_code_that_nothing_is_seen_of_is_a_standstill_in_doubt() {
         let entry = |at_ns: u64| slot(at_ns, kind::VECTOR_ENTRY, 3, 0, 0);

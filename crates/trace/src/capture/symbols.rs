@@ -1,4 +1,4 @@
-//! Names for the kernel's addresses, from its own table.
+//! Names for the kernel's addresses, from /proc/kallsyms.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 /// The kernel's functions by address.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// Address, and where its name lies in `names`.
+    /// Address, and the place of its name in `names`.
     places: Vec<(u64, u32, u16)>,
     names: String,
 }
 
-/// What is farther from a function's beginning is not in it.
+/// An address farther from a function's beginning is not in it.
 const FAR: u64 = 1 << 20;
 
 impl super::Capture {
-    /// The kernel's names, which take some ms to read: read once for all.
+    /// The kernel's names, which take some ms to read: read once and shared.
     ///
     /// # Errors
     /// Why there are none, in words.
@@ -30,11 +30,11 @@ impl Symbols {
     /// Reads the running kernel's table.
     ///
     /// # Errors
-    /// In words, with what to do: the table can't be read, or gives no addresses away.
+    /// In words, with what to do: the table can't be read, or hides its addresses.
     pub fn load() -> Result<Self, String> {
         let table = File::open("/proc/kallsyms").and_then(|file| {
-            // Line by line: the whole of it is many times what is kept, and memory that was
-            // touched once stays locked.
+            // Line by line: the whole text is many times what is kept, and touched memory
+            // stays locked.
             let mut symbols = Self::default();
             for line in BufReader::with_capacity(1 << 16, file).lines() {
                 symbols.take(&line?);
@@ -52,7 +52,7 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// Reads a table as /proc/kallsyms gives it; what isn't like that is passed over.
+    /// Parses a table in the format of /proc/kallsyms; other lines are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut symbols = Self::default();
@@ -69,7 +69,7 @@ impl Symbols {
         let Ok(address) = u64::from_str_radix(address, 16) else {
             return;
         };
-        // Data can't be run.
+        // Data is not executed.
         if address == 0 || !matches!(class, "t" | "T" | "w" | "W") {
             return;
         }
@@ -88,7 +88,7 @@ impl Symbols {
         self
     }
 
-    /// `function+0x1a`, or the function alone at its beginning.
+    /// `function+0x1a`, or only the function at its beginning.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<String> {
         let after = self.places.partition_point(|(begin, ..)| *begin <= address);
@@ -105,7 +105,7 @@ impl Symbols {
         })
     }
 
-    /// The names of some addresses, as far as they have any.
+    /// The names of some addresses, if they have any.
     #[must_use]
     pub fn of(&self, addresses: impl Iterator<Item = u64>) -> BTreeMap<u64, String> {
         addresses

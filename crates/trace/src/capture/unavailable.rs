@@ -1,4 +1,4 @@
-//! Why nothing can be traced here.
+//! Why tracing is not available here.
 
 use std::fmt;
 use std::fs;
@@ -42,7 +42,7 @@ const CAP_BPF: u32 = 39;
 /// The kernel's description of its types.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Looks for what is needed, before anything is tried.
+/// Checks the requirements before anything is attempted.
 ///
 /// # Errors
 /// The first thing that is missing.
@@ -67,8 +67,8 @@ pub fn check() -> Result<(), Unavailable> {
     }
 }
 
-/// How this process gets the capabilities. Root that lacks them had them taken away: a container
-/// starts its programs so, and neither being root nor a file's capabilities bring them back.
+/// How this process gets the capabilities. If root lacks them, they were removed: a container
+/// starts its programs this way, and neither being root nor a file's capabilities restore them.
 fn rights(status: &str) -> &'static str {
     if effective_user(status) == Some("0") {
         "root lacks them here, as in a container: start it with `--cap-add sys_admin --cap-add \
@@ -81,13 +81,13 @@ fn rights(status: &str) -> &'static str {
     }
 }
 
-/// The effective user, by /proc/self/status.
+/// The effective user, from /proc/self/status.
 fn effective_user(status: &str) -> Option<&str> {
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_whitespace().nth(1)
 }
 
-/// The capabilities that lack, by /proc/self/status.
+/// The missing capabilities, from /proc/self/status.
 fn lacking(status: &str) -> Option<&'static str> {
     let held = status
         .lines()
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_without_capabilities_is_not_told_to_run_as_root() {
+    fn root_without_capabilities_is_not_advised_to_run_as_root() {
         let status = |user: &str| format!("Name:\tx\nUid:\t1000\t{user}\t0\t0\nCapEff:\t0\n");
         assert_eq!(lacking(&status("0")), Some("CAP_BPF and CAP_PERFMON"));
         let of_root = rights(&status("0"));

@@ -6,16 +6,16 @@ use super::slot::{Slot, kind};
 use super::{Capture, Place};
 use crate::attribute::event::{Task, Window};
 
-/// Events of one wait, the last of it: some 50 ms of a busy machine, seconds of a quiet one; and so
-/// many of one CPU at least.
+/// Events of one wait, the last ones: some 50 ms of a busy machine, seconds of a quiet one; and at
+/// least this many of one CPU.
 const EVENTS: usize = 1 << 16;
 const EVENTS_OF_CPU: usize = 1 << 12;
-/// The two programs in the kernel that see a waking read the clock one after the other.
+/// The two BPF programs that see a waking read the clock one after the other.
 const APART_NS: u64 = 100_000;
 
 impl Capture {
-    /// Who woke a thread at an instant, and on which CPU; absent where an interrupt did, or that was
-    /// not seen.
+    /// The thread that woke a thread at an instant, and the CPU; absent if an interrupt did, or if it
+    /// was not recorded.
     #[must_use]
     pub fn waker(&self, tid: u32, waking_ns: u64, cpu: u32) -> Option<Task> {
         let mut lanes = self.options.cpus.iter().zip(&self.histories);

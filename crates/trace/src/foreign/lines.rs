@@ -1,8 +1,8 @@
-//! One line of a recording as text. Total: what is no event is none.
+//! One line of a recording in text form. Total: a line that is no event gives `None`.
 
 use super::super::attribute::event::Vector;
 
-/// Places of a line that are tried for its CPU: a name has 15 bytes.
+/// Positions in a line that are tried for its CPU: a name has 15 bytes.
 const PLACES: usize = 16;
 
 /// An event as a line states it.
@@ -14,33 +14,33 @@ pub struct Line<'a> {
     pub tid: u32,
     /// On which CPU.
     pub cpu: u32,
-    /// Whether it happened in an interrupt or a softirq, where that is stated.
+    /// Whether it happened in an interrupt or a softirq, if that is stated.
     pub in_interrupt: bool,
     /// When, by the recording's own clock.
     pub at_ns: u64,
-    /// The event's name without that of its system.
+    /// The event's name without its system's.
     pub event: &'a str,
-    /// What stands behind the name.
+    /// The text after the name.
     pub payload: &'a str,
     /// Name and payload.
     pub rest: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// `  comm-12 [003] d..2. 1.234567: event: ...`, as tracefs and trace-cmd have it, or
-    /// `  comm 12/12 [003] 1.234567890: system:event: ...`, as perf has it.
+    /// `  comm-12 [003] d..2. 1.234567: event: ...`, as tracefs and trace-cmd print it, or
+    /// `  comm 12/12 [003] 1.234567890: system:event: ...`, as perf prints it.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim_end();
         if text.trim_start().starts_with('#') {
             return None;
         }
-        // A thread's name may have `[1]` in it: the CPU stands between its number and the time.
+        // A thread's name may contain `[1]`: the CPU is between the thread's number and the time.
         let places = text.match_indices('[').take(PLACES);
         places.into_iter().find_map(|(at, _)| Self::at(text, at))
     }
 
-    /// The event of a line whose CPU stands at a place.
+    /// The event of a line whose CPU is at a given position.
     fn at(text: &'a str, place: usize) -> Option<Self> {
         let (cpu, behind) = cpu_of(&text[place + 1..])?;
         let (name, tid) = task_of(text[..place].trim())?;
@@ -51,7 +51,7 @@ impl<'a> Line<'a> {
             if word.len() > 8 || word.contains(['[', '-']) {
                 return None;
             }
-            // The third of them, or the fourth where laziness has one of its own.
+            // The third of them, or the fourth if need-resched-lazy has a column of its own.
             in_interrupt = word.chars().skip(2).take(2).any(|c| "hHsZz".contains(c));
             (word, rest) = first_word(rest)?;
         }
@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// The word behind `key=` or `key:`.
+    /// The word after `key=` or `key:`.
     #[must_use]
     pub fn word(&self, key: &str) -> Option<&'a str> {
         word_of(self.payload, key)
@@ -106,14 +106,14 @@ fn word_of<'a>(payload: &'a str, key: &str) -> Option<&'a str> {
         .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// The first word, and what follows it.
+/// The first word, and the text after it.
 fn first_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let (word, rest) = text.split_at(text.find(char::is_whitespace)?);
     Some((word, rest.trim_start()))
 }
 
-/// The number of `003] ...`, and what stands behind it.
+/// The number in `003] ...`, and the text after it.
 fn cpu_of(text: &str) -> Option<(u32, &str)> {
     let (digits, behind) = text.split_once(']')?;
     let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -121,20 +121,20 @@ fn cpu_of(text: &str) -> Option<(u32, &str)> {
     Some((cpu, behind))
 }
 
-/// `comm-12`, `comm-12 (  12)`, `comm 12/12` and `comm 12`; a name may have any of these in it.
+/// `comm-12`, `comm-12 (  12)`, `comm 12/12` and `comm 12`; a name may contain any of these.
 fn task_of(text: &str) -> Option<(&str, u32)> {
     let text = match text.rfind('(') {
         Some(at) if text.ends_with(')') => text[..at].trim_end(),
         _ => text,
     };
-    // A name may end with a character of several bytes.
+    // A name may end with a multi-byte character.
     let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
     if before.is_empty() {
         return None;
     }
     let tid = text[before.len()..].parse().ok()?;
     let name = match before.strip_suffix('/') {
-        // The process's number stands before the thread's.
+        // The process's number is before the thread's.
         Some(before) => before.trim_end_matches(|c: char| c.is_ascii_digit()),
         None => before,
     };
@@ -157,7 +157,7 @@ fn seconds(text: &str) -> Option<u64> {
         .checked_add(part)
 }
 
-/// The CPU on which events were lost, where a line tells that.
+/// The CPU on which events were lost, if a line says so.
 #[must_use]
 pub fn lost_on(text: &str) -> Option<u32> {
     let text = text.trim();
@@ -165,7 +165,7 @@ pub fn lost_on(text: &str) -> Option<u32> {
     (rest.contains("LOST") || rest.contains("DROPPED")).then(|| cpu.parse().ok())?
 }
 
-/// An interrupt of the CPU's own by the event of its entry or exit.
+/// An interrupt vector, from the name of its entry or exit event.
 #[must_use]
 pub fn vector(event: &str) -> Option<(Vector, bool)> {
     let (name, is_entry) = match event.strip_suffix("_entry") {
@@ -192,9 +192,9 @@ type Stated<'a> = (u32, &'a str, i32);
 /// What `sched_switch` states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch<'a> {
-    /// Who leaves.
+    /// The thread that leaves.
     pub from: Stated<'a>,
-    /// Who comes.
+    /// The thread that runs next.
     pub to: Stated<'a>,
     /// The state in which it leaves, and whether it was preempted.
     pub state: (u64, bool),
@@ -223,7 +223,7 @@ impl<'a> Switch<'a> {
     }
 }
 
-/// Who is woken by a `sched_waking`: `comm=a pid=1 prio=2 target_cpu=003`.
+/// The thread that a `sched_waking` wakes: `comm=a pid=1 prio=2 target_cpu=003`.
 #[must_use]
 pub fn woken(payload: &str) -> Option<Stated<'_>> {
     Some(stated(payload, "comm=", " pid=", " prio=")?.0)
@@ -245,16 +245,16 @@ fn stated<'a>(
     ))
 }
 
-/// What osnoise states of one interruption.
+/// What osnoise says of one interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noise<'a> {
-    /// `local_timer`, `RCU`, a thread's name; nothing of an NMI.
+    /// `local_timer`, `RCU`, a thread's name; empty for an NMI.
     pub name: &'a str,
     /// The interrupt's, softirq's or thread's number.
     pub number: u32,
     /// When it began.
     pub from_ns: u64,
-    /// How long it took, without what interrupted it.
+    /// How long it took, without what interrupted it itself.
     pub ns: u64,
 }
 
@@ -279,12 +279,12 @@ impl<'a> Noise<'a> {
     }
 }
 
-/// What timerlat states of one wake-up.
+/// What timerlat says of one wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timerlat {
     /// The activation's number.
     pub number: u64,
-    /// As its thread saw it, and not its interrupt.
+    /// Measured in its thread, not in its interrupt.
     pub is_thread: bool,
     /// The latency.
     pub ns: u64,

@@ -1,5 +1,5 @@
 //! Recordings of other tools: the text of tracefs' `trace`, of `trace-cmd report` and of `perf
-//! script`. From their events come the same windows as from our own recorder.
+//! script`. Their events give the same windows as those of our own recorder.
 
 pub mod lines;
 pub mod open;
@@ -18,14 +18,14 @@ const EVENTS: usize = 1 << 20;
 const LINE: u64 = 1 << 12;
 /// Names of functions and devices.
 const NAMES: usize = 1 << 16;
-/// Bytes of a thread's or a device's name: a million events may each have another one.
+/// Bytes of a thread's or a device's name: each of a million events may have a different one.
 const NAME: usize = 64;
 /// Bytes of a function's name.
 const FUNCTION: usize = 128;
-/// Threads and timers that are known.
+/// Threads and timers that are kept.
 const KNOWN: usize = 1 << 16;
 
-/// What is needed for a whole bill, and what its lack means.
+/// What a complete bill needs, and the consequence if it is missing.
 const NEEDED: &[(&[&str], &str)] = &[
     (&["sched_switch", "thread_noise"], "who ran (sched_switch)"),
     (
@@ -50,7 +50,7 @@ const NEEDED: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What begins and ends; where no end is recorded, what runs afterwards isn't known.
+/// Events that begin and end something; without the end, what runs afterwards isn't known.
 const WITH_ENDS: &[(&str, &str)] = &[
     ("irq_handler_entry", "irq_handler_exit"),
     ("softirq_entry", "softirq_exit"),
@@ -64,20 +64,20 @@ const WITH_ENDS: &[(&str, &str)] = &[
     ("threshold_apic_entry", "threshold_apic_exit"),
 ];
 
-/// A recording, as far as it is kept.
+/// A recording, up to the limits.
 #[derive(Debug, Default)]
 pub struct Recording {
     /// Its events in the order of time, after [`Recording::read`].
     pub events: VecDeque<Event>,
-    /// Wake-ups whose latency the recording states or shows.
+    /// Wake-ups whose latency the recording states or implies.
     pub wake_ups: Vec<WakeUp>,
     /// Names for the addresses in its events.
     pub symbols: BTreeMap<u64, String>,
-    /// Instants at which events were lost, by their CPU.
+    /// Instants at which events were lost, with their CPU.
     pub lost: Vec<(u32, u64)>,
     /// What it lacks, in words.
     pub missing: Vec<String>,
-    /// From its first event to its last, those that are not kept included.
+    /// From its first event to its last, including those that are not kept.
     pub span_ns: u64,
     /// Whether its kernel is a `PREEMPT_RT` one.
     pub preempt_rt: bool,
@@ -87,17 +87,17 @@ pub struct Recording {
     lines: u64,
     /// The earliest and the latest instant.
     ends_ns: Option<(u64, u64)>,
-    /// Threads by their numbers, as last seen.
+    /// Threads by number, as last seen.
     tasks: BTreeMap<u32, Task>,
     on_cpu: BTreeMap<u32, Task>,
     wakers: Wakers,
 }
 
 impl Recording {
-    /// Reads a text to its end; total, and with bounded memory.
+    /// Reads a text to its end; total, with bounded memory.
     ///
     /// # Errors
-    /// What reading gives; `InvalidData` where no line is an event.
+    /// A read error; `InvalidData` if no line is an event.
     pub fn read(text: impl BufRead) -> io::Result<Self> {
         let mut recording = Self::default();
         let mut text = text;
@@ -108,7 +108,7 @@ impl Recording {
             if read == 0 {
                 break;
             }
-            // The rest of a line is no line.
+            // The remainder of an overlong line is ignored.
             if line.last() != Some(&b'\n') {
                 text.skip_until(b'\n')?;
             }
@@ -183,7 +183,7 @@ impl Recording {
         self.event(&line);
     }
 
-    /// A thread's name where nothing better is known.
+    /// A thread's name, if nothing better is known.
     fn know(&mut self, tid: u32, name: &str) {
         if tid != 0 && self.tasks.len() < KNOWN && !self.tasks.contains_key(&tid) && name != "<...>"
         {
@@ -207,7 +207,7 @@ impl Recording {
         if let Some(known) = self.names.get(text) {
             return *known;
         }
-        // No function of the kernel's lies there.
+        // No function of the kernel has such a low address.
         let address = 0x1000 + self.names.len() as u64;
         if self.names.len() < NAMES {
             self.names.insert(text.to_owned(), address);
@@ -333,7 +333,7 @@ impl Recording {
     }
 
     fn waking(&mut self, line: &Line<'_>) {
-        // Both stand in a recording often: the first counts.
+        // A recording often has both: the first one counts.
         if line.event == "sched_waking" {
             self.seen.insert("sched_waking");
         } else if self.seen.contains("sched_waking") {
@@ -367,7 +367,7 @@ impl Recording {
         self.push(line.at_ns, line.cpu, what);
     }
 
-    /// osnoise's own account: something ran from an instant on for so long.
+    /// osnoise's own measurement: something ran from an instant on for so long.
     fn noise(&mut self, line: &Line<'_>) {
         let Some(noise) = lines::Noise::parse(line.payload) else {
             return;
@@ -464,10 +464,10 @@ impl Recording {
     }
 }
 
-/// A thread; of one whose priority is not stated it is that of an ordinary one.
+/// A thread; without a stated priority it counts as an ordinary one.
 fn task(tid: u32, name: &str, priority: Option<i32>) -> Task {
     let priority = priority.unwrap_or(120);
-    // Nothing states the policy: what is real-time is FIFO or RR.
+    // The policy is not stated: a real-time thread is taken as FIFO.
     let policy = match priority {
         ..=-1 => 6,
         0..=98 => 1,
@@ -485,7 +485,7 @@ fn task(tid: u32, name: &str, priority: Option<i32>) -> Task {
     }
 }
 
-/// The beginning of a name.
+/// The beginning of a name, at most `most` bytes.
 fn bounded(name: &str, most: usize) -> &str {
     &name[..name.floor_char_boundary(name.len().min(most))]
 }

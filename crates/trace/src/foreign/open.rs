@@ -1,4 +1,4 @@
-//! Which recording a file is, and its events as text.
+//! Detects the kind of a recording, and reads its events as text.
 
 use std::error::Error;
 use std::fmt;
@@ -12,18 +12,18 @@ use punctual_record::text::shortened;
 use super::Recording;
 use super::lines::Line;
 
-/// A recording's tool, by what its file begins with.
+/// The tool that made a recording, from the file's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// trace-cmd's `trace.dat`, of any version.
     TraceCmd,
     /// perf's `perf.data`.
     Perf,
-    /// Text of tracefs' `trace`, as rtla keeps it, or of what the two print.
+    /// Text of tracefs' `trace`, as rtla saves it, or the output of the two.
     Text,
 }
 
-/// All fields that an event needs, times in ns.
+/// All fields that an event needs, with times in ns.
 const PERF: &[&str] = &[
     "perf",
     "script",
@@ -31,23 +31,23 @@ const PERF: &[&str] = &[
     "--fields=comm,pid,tid,cpu,time,event,trace",
     "-i",
 ];
-/// So much of a file tells what it is.
+/// The number of bytes that are read to detect the kind.
 const BEGINNING: u64 = 64 << 10;
 /// Letters of what a program complains of.
 const MOST: usize = 200;
 
 impl Kind {
-    /// What a file is; `None` where it is no recording.
+    /// The kind of a file; `None` if it is not a recording.
     ///
     /// # Errors
-    /// It can't be read.
+    /// The file can't be read.
     pub fn of(path: &Path) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
         File::open(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
         Ok(Self::of_bytes(&bytes))
     }
 
-    /// The same of a file's beginning.
+    /// The kind, from the beginning of a file.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(b"\x17\x08\x44tracing") {
@@ -71,10 +71,10 @@ impl Kind {
         }
     }
 
-    /// The command that prints such a file, and the package that it comes with.
+    /// The command that prints such a file, and the package that contains it.
     fn printer(self) -> Option<(&'static [&'static str], &'static str)> {
         match self {
-            // Times in ns, and the kernel's own format in the place of a plugin's.
+            // Times in ns, and the kernel's own format instead of a plugin's.
             Self::TraceCmd => Some((&["trace-cmd", "report", "-N", "-t", "-i"], "trace-cmd")),
             Self::Perf => Some((PERF, "linux-perf")),
             Self::Text => None,

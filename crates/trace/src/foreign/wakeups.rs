@@ -6,13 +6,13 @@ use super::super::attribute::event::{Event, Task, What, Window};
 use super::Recording;
 use super::lines::Timerlat;
 
-/// Wake-ups that are kept: the last ones, as of the events.
+/// Wake-ups that are kept: the last ones, as with events.
 pub(super) const MOST: usize = 1 << 20;
-/// Threads and timers that are known at one time.
+/// Threads and timers that are kept at one time.
 const KNOWN: usize = 1 << 16;
-/// Threads of this priority and below it in the kernel's numbers are real-time.
+/// Threads whose kernel priority is at most this are real-time.
 const REAL_TIME: i32 = 99;
-/// What happened so long before a wake-up was due belongs to its window.
+/// A window begins this long before its wake-up was due.
 const BEFORE_NS: u64 = 10_000_000;
 /// Events of a window.
 const EVENTS: usize = 1 << 17;
@@ -24,7 +24,7 @@ pub struct WakeUp {
     pub thread: Task,
     /// Where it ran.
     pub cpu: u32,
-    /// When it was due: its timer's expiry where that is known, else when it was woken.
+    /// When it was due: its timer's expiry if that is known, else when it was woken.
     pub due_ns: u64,
     /// When it ran.
     pub woken_ns: u64,
@@ -39,7 +39,7 @@ impl WakeUp {
         self.woken_ns.saturating_sub(self.due_ns)
     }
 
-    /// The highest latency first, and of equal ones the earlier.
+    /// Orders by latency, the highest first; of equal ones the earlier first.
     #[must_use]
     pub fn rank(&self) -> (std::cmp::Reverse<u64>, u64) {
         (std::cmp::Reverse(self.latency_ns()), self.due_ns)
@@ -53,7 +53,7 @@ impl WakeUp {
         let first = events.partition_point(|event| event.at_ns < from);
         let end = events.partition_point(|event| event.at_ns <= self.woken_ns);
         let first = first.max(end.saturating_sub(EVENTS));
-        // Who ran on each CPU as the window begins.
+        // The thread that ran on each CPU as the window begins.
         let mut before: BTreeMap<u32, &Event> = BTreeMap::new();
         let early = first.saturating_sub(EVENTS);
         for event in &events[early..first] {
@@ -109,18 +109,18 @@ fn names(recording: &Recording, events: &[Event]) -> BTreeMap<u64, String> {
     events.iter().filter_map(of).collect()
 }
 
-/// What is under way while a recording is read.
+/// State while a recording is read.
 #[derive(Debug, Default)]
 pub struct Wakers {
     /// Expiries of armed timers, by their addresses.
     armed: BTreeMap<u64, u64>,
-    /// The timer whose callback runs on a CPU, with its expiry by the recording's clock.
+    /// The timer whose callback runs on a CPU, with its expiry on the recording's clock.
     running: BTreeMap<u32, (u64, u64)>,
-    /// Threads that were woken and did not run yet: when they were due, and by which timer.
+    /// Threads that were woken and have not run yet: when they were due, and by which timer.
     ready: BTreeMap<u32, (u64, Option<u64>)>,
     /// timerlat's interrupts: the activation and its latency, by CPU.
     timerlat: BTreeMap<u32, (u64, u64)>,
-    /// Whether timerlat measures: then its threads alone count.
+    /// Whether timerlat measures: then only its threads count.
     is_timerlat: bool,
     found: VecDeque<WakeUp>,
     /// Earlier ones that are not kept.
@@ -134,12 +134,12 @@ impl Wakers {
         }
     }
 
-    /// A timer's callback begins; when it was due by the recording's clock.
+    /// A timer's callback begins; returns when it was due on the recording's clock.
     pub(super) fn expired(&mut self, at: u64, cpu: u32, timer: u64, now: u64) -> Option<u64> {
-        // Where the end of one isn't recorded, it ends here.
+        // If the end of the previous one wasn't recorded, it ends here.
         self.running.remove(&cpu);
         let expires = self.armed.remove(&timer)?;
-        // `now` is the same instant as `at`, by the clock that timers go by.
+        // `now` is the same instant as `at`, on the timers' clock.
         let due = at.checked_sub(now.checked_sub(expires)?)?;
         self.running.insert(cpu, (timer, due));
         Some(due)
@@ -158,14 +158,14 @@ impl Wakers {
         self.ready.entry(thread.tid).or_insert(due);
     }
 
-    /// A thread leaves a CPU: what it was woken for while it still ran is over, and so is any
+    /// A thread leaves a CPU: a waking while it still ran is settled, and so is any
     /// timer's callback there.
     pub(super) fn left(&mut self, cpu: u32, tid: u32) {
         self.ready.remove(&tid);
         self.running.remove(&cpu);
     }
 
-    /// Events were lost: what was under way isn't known any more.
+    /// Events were lost: what was in progress isn't known any more.
     pub(super) fn lost(&mut self) {
         self.ready.clear();
         self.running.clear();
@@ -188,7 +188,7 @@ impl Wakers {
         self.timerlat.insert(cpu, (number, ns));
     }
 
-    /// timerlat's thread ran; the latency that its interrupt stated.
+    /// timerlat's thread ran; returns the latency that its interrupt stated.
     pub(super) fn timerlat_thread(
         &mut self,
         at: u64,
@@ -228,7 +228,7 @@ impl Wakers {
         self.found.push_back(wake_up);
     }
 
-    /// The wake-ups, and how many before them are not kept.
+    /// The wake-ups, and how many earlier ones are not kept.
     pub(super) fn done(self) -> (Vec<WakeUp>, u64) {
         (self.found.into(), self.without_room)
     }

@@ -1,4 +1,4 @@
-//! What was set before it was changed, on disk before it is changed.
+//! Settings as they were before a change, saved to disk before the change.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,10 @@ use punctual_record::files::Folder;
 
 /// The first line of a journal.
 const HEAD: &str = "punctual tracer journal 1";
-/// How a journal's name ends.
+/// The suffix of a journal's name.
 const END: &str = ".journal";
 
-/// A tracing instance of ours, and what was set outside it.
+/// A tracing instance of ours, and the previous settings outside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// An empty one for an instance.
+    /// An empty journal for an instance.
     #[must_use]
     pub fn new(folder: &Path, root: &Path, instance: &str) -> Self {
         Self {
@@ -33,19 +33,19 @@ impl Journal {
         }
     }
 
-    /// Where it lies.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Notes what a setting is.
+    /// Notes the current value of a setting.
     ///
     /// # Errors
     /// When it can't be read.
     pub fn note(&mut self, file: &str) -> io::Result<()> {
         let found = fs::read_to_string(self.root.join(file))?;
-        // Of several choices the one in brackets.
+        // Of several choices, the one in brackets.
         let chosen = found
             .split_whitespace()
             .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
@@ -54,10 +54,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes it: whole or not at all, and on disk when this returns.
+    /// Writes it atomically; it is on disk when this returns.
     ///
     /// # Errors
-    /// The disk's.
+    /// The write error.
     pub fn write(&self) -> io::Result<()> {
         let mut text = format!("{HEAD}\n{}\n{}\n", self.root.display(), self.instance);
         for (file, value) in &self.before {
@@ -66,7 +66,7 @@ impl Journal {
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // What it says is put back by root: nobody else may have a say in it.
+        // Root restores what it says: no other user may be able to change it.
         let folder = Folder::make_all(folder)?;
         if folder.fault()?.is_some() {
             return Err(io::Error::new(
@@ -77,10 +77,10 @@ impl Journal {
         folder.replace(name, text.as_bytes())
     }
 
-    /// Reads one.
+    /// Reads a journal.
     ///
     /// # Errors
-    /// When there is none, or it is no journal.
+    /// When there is none, or the file is not a journal.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = fs::read_to_string(path)?;
         let (root, instance, before) = parse(&text).ok_or_else(|| {
@@ -95,8 +95,8 @@ impl Journal {
         })
     }
 
-    /// Ends the tracer and removes the instance. Both wait for the last reader: one that is
-    /// just being killed takes a moment.
+    /// Ends the tracer and removes the instance. Both must wait for the last reader: a reader that is
+    /// being killed takes a moment.
     fn end_instance(&self) -> io::Result<()> {
         let instance = self.root.join("instances").join(&self.instance);
         let mut tries = 100;
@@ -115,11 +115,11 @@ impl Journal {
         }
     }
 
-    /// Ends the tracer, removes the instance, puts back what was set, and then removes the
-    /// journal. It may be done again.
+    /// Ends the tracer, removes the instance, restores the settings, and then removes the
+    /// journal. It may be called again.
     ///
     /// # Errors
-    /// The first thing that failed; the journal is still there then.
+    /// The first thing that failed; the journal still exists then.
     pub fn restore(&mut self) -> io::Result<()> {
         let mut failed = self.end_instance();
         let mut keep = |done: io::Result<()>| {
@@ -128,7 +128,7 @@ impl Journal {
                 failed = done;
             }
         };
-        // Settings that bound each other: twice, the last first.
+        // Some settings bound each other: so they are written twice, the last first.
         for (file, value) in self.before.iter().rev().chain(&self.before) {
             let _ = put(&self.root.join(file), value);
         }
@@ -183,7 +183,7 @@ fn owner(instance: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Whether a path is that of a journal of ours.
+/// Whether a path is that of one of our journals.
 pub(super) fn is_ours(path: &Path, folder: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     path.parent() == Some(folder)
@@ -192,7 +192,7 @@ pub(super) fn is_ours(path: &Path, folder: &Path) -> bool {
             .is_some_and(is_instance)
 }
 
-/// Puts back what processes left behind that are no more, and their guards neither.
+/// Restores what processes left behind that have ended, together with their guards.
 ///
 /// # Errors
 /// When the folder can't be read.
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn journals_are_read_as_they_were_written_or_refused_as_a_whole() {
+    fn a_journal_is_read_as_it_was_written_or_refused_as_a_whole() {
         let place = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(
             place.path(),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_not_written_through_and_a_strangers_folder_refused() {
+    fn a_planted_link_is_not_followed_and_another_users_folder_is_refused() {
         use std::os::unix::fs::{chown, symlink};
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("journals");
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert_eq!(Journal::read(journal.path()).unwrap(), journal);
         assert!(fs::symlink_metadata(journal.path()).unwrap().is_file());
-        // Only root can give a folder away, and only root's is at stake.
+        // Only root can change a folder's owner, and only root's folder matters.
         if chown(&folder, Some(65534), None).is_ok() {
             let refused = Journal::new(&folder, root, "punctual-12-1").write();
             let refused = refused.unwrap_err();

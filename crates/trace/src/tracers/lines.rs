@@ -1,31 +1,31 @@
-//! What the kernel's tracers print, line by line. Whatever stands there is read without harm.
+//! Parses the output of the kernel's tracers, line by line. Any input is read without a panic.
 
-/// The longest line that is looked at.
+/// The longest line that is parsed.
 const LONGEST: usize = 1 << 10;
 
 /// A line of a tracer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// hwlat: a window of its polling in which a gap was above the threshold.
+    /// hwlat: a polling window with a gap above the threshold.
     Hwlat {
         /// Its CPU.
         cpu: usize,
-        /// The longest gap within its loop, and between two turns of it; in ns.
+        /// The longest gap within its loop, in ns.
         inner_ns: u64,
-        /// As above.
+        /// The longest gap between two iterations of it, in ns.
         outer_ns: u64,
-        /// When the longest was, CLOCK_REALTIME in ns.
+        /// When the longest one was, CLOCK_REALTIME in ns.
         at_real_ns: u64,
         /// Gaps in the window.
         count: u64,
-        /// Of them non-maskable interrupts.
+        /// Non-maskable interrupts among them.
         nmi_count: u64,
     },
-    /// timerlat: a wake-up, as its interrupt or as its thread saw it.
+    /// timerlat: a wake-up, measured in its interrupt or in its thread.
     Timerlat {
         /// Its CPU.
         cpu: usize,
-        /// The thread, and not the interrupt.
+        /// Measured in the thread, not in the interrupt.
         thread: bool,
         /// The latency in ns.
         latency_ns: u64,
@@ -38,12 +38,12 @@ pub enum Line {
         runtime_us: u64,
         /// Noise in it, in µs.
         noise_us: u64,
-        /// The longest single one, in µs.
+        /// The longest single interruption, in µs.
         max_us: u64,
     },
 }
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     rest: Vec<u8>,
@@ -51,7 +51,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes what was read, and hands over the lines that are whole.
+    /// Takes what was read, and calls `each` for every complete line.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Line)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.rest.len() + piece.len() <= LONGEST {
@@ -68,7 +68,7 @@ impl Lines {
         }
     }
 
-    /// Events that the kernel says it overwrote.
+    /// Events that the kernel reports as overwritten.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
@@ -83,10 +83,10 @@ fn lost_in(line: &str) -> u64 {
     number.map_or(0, |number| number.parse().unwrap_or(1))
 }
 
-/// One line; nothing where it is none of a tracer's.
+/// Parses one line; `None` if it is not a tracer's.
 #[must_use]
 pub fn parse(line: &str) -> Option<Line> {
-    // `task-pid [cpu] flags time: what`; a task's name may hold brackets, a CPU's number not.
+    // `task-pid [cpu] flags time: what`; a task's name may contain brackets, a CPU's number not.
     let (cpu, rest) = line.match_indices('[').find_map(|(at, _)| {
         let (number, rest) = line[at + 1..].split_once(']')?;
         let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -166,7 +166,7 @@ fn osnoise(cpu: usize, what: &str) -> Option<Line> {
 mod tests {
     use super::*;
 
-    /// As the kernel's documentation and the kernels of the laboratory print them.
+    /// As in the kernel's documentation, and as the kernels of the laboratory print it.
     const HWLAT: &str = "           <...>-1729  [001] d..1.   678.473449: #1     inner/outer(us):   11/12    ts:1581527483.343962693 count:6 nmi-total:4 nmi-count:1";
     const TIMERLAT: &str = "           <...>-867   [003] .....    54.030328: #2     context thread timer_latency     11700 ns";
     const OSNOISE: &str = "           <...>-859   [000] .....    81.637220: 1000000        190  99.98100       9     18      0     1007      18       1";
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_task_may_be_called_anything() {
+    fn a_task_may_have_any_name() {
         let line = TIMERLAT.replace("<...>", "[x] a: [y");
         assert!(matches!(parse(&line), Some(Line::Timerlat { cpu: 3, .. })));
     }
 
     #[test]
-    fn anything_else_is_passed_over_and_what_is_cut_or_bent_does_no_harm() {
+    fn other_and_damaged_lines_are_ignored_without_a_panic() {
         for line in [
             "",
             "# tracer: hwlat",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_whole_however_they_come_in() {
+    fn lines_are_complete_however_the_stream_is_split() {
         let text = format!(
             "{TIMERLAT}\nCPU:0 [LOST 7 EVENTS]\n{}\n{OSNOISE}\n",
             "x".repeat(5_000)

@@ -1,9 +1,9 @@
 //! The kernel's own tracers of latency, noise and hardware: set up in an instance of ours,
-//! read, and put away again, whatever happens to this process.
+//! read, and removed again, whatever happens to this process.
 //!
-//! What is changed outside the instance is written to a journal first. A guard, which is this
-//! program started again, waits for us to be gone; if we did not put back what we changed
-//! (`kill -9`), it does. If it was killed too, the next one that starts here does.
+//! What is changed outside the instance is written to a journal first. A guard (this
+//! program, started again) waits until this process has ended; if it did not restore its changes
+//! (`kill -9`), the guard does. If the guard was killed too, the next tracer that starts here does.
 
 pub mod journal;
 pub mod lines;
@@ -21,14 +21,14 @@ use super::capture::Unavailable;
 use journal::Journal;
 use lines::{Line, Lines};
 
-/// The verb by which this program starts itself again as the guard.
+/// The verb with which this program starts itself again as the guard.
 pub const VERB: &str = "__tracer-guard";
-/// Where the kernel's tracing is, in the order of trying.
+/// Where tracefs is mounted, in the order of trying.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Where journals lie: gone with a reboot, as what they tell of is.
+/// Where journals are: a reboot removes them, as it resets the settings they record.
 const JOURNALS: &str = "/run/punctual";
 
-/// What a tracer is to do.
+/// What to set up for a tracer.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Its name: `hwlat`, `timerlat`, `osnoise`.
@@ -39,7 +39,7 @@ pub struct Setup {
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// Whether the kernel has a tracer that we may use.
+/// The tracefs in which a tracer is available.
 ///
 /// # Errors
 /// What is missing, and what to do.
@@ -69,19 +69,19 @@ pub fn offers(tracer: &str) -> Result<PathBuf, Unavailable> {
     ))
 }
 
-/// A tracer at work. Dropped, all is as it was.
+/// A running tracer. When it is dropped, all settings are restored.
 #[derive(Debug)]
 pub struct Tracer {
     journal: Journal,
     guard: Option<Child>,
-    /// Closed first: a tracer that is being read can't be ended.
+    /// Closed first: a tracer can't end while it is being read.
     pipe: Option<File>,
     lines: Lines,
     buffer: Vec<u8>,
 }
 
 impl Tracer {
-    /// Sets it up, reads back what was set, and starts it.
+    /// Sets it up, reads the settings back, and starts it.
     ///
     /// # Errors
     /// What was refused; nothing is left behind.
@@ -107,14 +107,14 @@ impl Tracer {
         }
         journal.write().map_err(failed(JOURNALS))?;
         let guard = guard(journal.path()).map_err(failed("starting a guard"))?;
-        // From here on all is put back when it is dropped.
+        // From here on everything is restored on drop.
         let mut held = Held {
             journal: Some(journal),
             guard: Some(guard),
         };
         let instance = root.join("instances").join(&name);
         fs::create_dir(&instance).map_err(failed("making a tracing instance"))?;
-        // Two settings may bound each other: what can't be set before another can after.
+        // Two settings may bound each other: one that can't be set before another can be set after it.
         for (file, value) in setup.settings.iter().chain(&setup.settings) {
             let _ = put(&root.join(file), value);
         }
@@ -147,7 +147,7 @@ impl Tracer {
         })
     }
 
-    /// Takes what the tracer has said since the last time. To be called several times a
+    /// Reads the tracer's output since the last call. Call it several times a
     /// second.
     pub fn take(&mut self, mut each: impl FnMut(Line)) {
         let Some(pipe) = &mut self.pipe else {
@@ -161,7 +161,7 @@ impl Tracer {
         }
     }
 
-    /// Lines that were of the tracer and could not be read, or were overwritten.
+    /// Lines of the tracer that could not be parsed, or were overwritten.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lines.lost()
@@ -175,7 +175,7 @@ impl Drop for Tracer {
     }
 }
 
-/// The same while it is being set up.
+/// A tracer during its setup.
 struct Held {
     journal: Option<Journal>,
     guard: Option<Child>,
@@ -190,7 +190,7 @@ impl Drop for Held {
 }
 
 fn put_away(journal: &mut Journal, guard: &mut Option<Child>) {
-    // If it fails, the journal stays, and the guard tries again.
+    // If this fails, the journal stays, and the guard tries again.
     let _ = journal.restore();
     if let Some(mut guard) = guard.take() {
         drop(guard.stdin.take());
@@ -198,7 +198,7 @@ fn put_away(journal: &mut Journal, guard: &mut Option<Child>) {
     }
 }
 
-/// One write, as the kernel takes settings.
+/// A single write, as the kernel requires for settings.
 fn put(path: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new()
         .write(true)
@@ -206,8 +206,8 @@ fn put(path: &Path, value: &str) -> io::Result<()> {
         .write_all(value.as_bytes())
 }
 
-/// Whether a setting reads as it was written. `[per-cpu]` marks the one of several that is
-/// chosen.
+/// Whether a setting reads as it was written. `[per-cpu]` marks the chosen one of
+/// several.
 fn same(found: &str, value: &str) -> bool {
     let chosen = found
         .split_whitespace()
@@ -215,7 +215,7 @@ fn same(found: &str, value: &str) -> bool {
     chosen.unwrap_or(found.trim()) == value
 }
 
-/// CPUs as the kernel writes masks: 32 bits at a time in hexadecimal, the highest first.
+/// CPUs in the kernel's format for masks: 32 bits at a time in hexadecimal, the highest first.
 fn mask(cpus: &[usize]) -> String {
     let words = cpus.iter().max().map_or(0, |last| last / 32) + 1;
     let word = |index: usize| {
@@ -229,7 +229,7 @@ fn mask(cpus: &[usize]) -> String {
     words.join(",")
 }
 
-/// Starts the guard of a journal: in a process group of its own, so that Ctrl-C is not for it.
+/// Starts the guard of a journal: in its own process group, so that Ctrl-C doesn't reach it.
 fn guard(journal: &Path) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0("punctual")
@@ -243,13 +243,13 @@ fn guard(journal: &Path) -> io::Result<Child> {
         .spawn()
 }
 
-/// The guard's life: it waits until whoever started it is gone, and puts back what the
+/// The guard: it waits until the process that started it has ended, and restores what the
 /// journal still holds.
 pub fn guard_main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(path) = arguments.next().map(PathBuf::from) else {
         return ExitCode::from(64);
     };
-    // Typed by hand it must do no harm: a journal is ours by its name and place.
+    // Started by hand it must do no harm: a journal is ours only by its name and place.
     if !journal::is_ours(&path, Path::new(JOURNALS)) {
         return ExitCode::from(64);
     }
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_chosen_reads_as_what_was_written() {
+    fn a_chosen_setting_reads_as_it_was_written() {
         assert!(same("none [round-robin] per-cpu\n", "round-robin"));
         assert!(!same("none [round-robin] per-cpu\n", "per-cpu"));
         assert!(same("1000000\n", "1000000"));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracer_that_is_not_there_is_refused_in_words() {
+    fn a_missing_tracer_is_refused_with_a_reason() {
         let refused = offers("no-such-tracer").unwrap_err();
         assert!(!refused.reason.is_empty() && !refused.mend.is_empty());
         let setup = Setup {

@@ -1,4 +1,4 @@
-//! Where threads are while they are off the CPU: `bpf/away.h`.
+//! Where threads are while they are off the CPU: reads the maps of `bpf/away.h`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use aya::{Ebpf, EbpfLoader};
 
 use super::{AWAY_FRAMES, Away, AwayLost, Why};
 
-/// Places of threads off the CPU, and stacks, that are told apart.
+/// Places of threads off the CPU, and stacks, that are kept.
 const MOST: u32 = 16384;
 
 /// Words of `struct away_key`, `struct away` and `struct away_lost`.
@@ -15,7 +15,7 @@ type Key = [u32; 4];
 type Counted = [u64; 4];
 type Lost = [u64; 3];
 
-/// The compiled program, by how many functions a stack has at most: `AWAY_FRAMES`.
+/// The compiled programs, by the greatest depth of a stack: `AWAY_FRAMES`.
 static OBJECTS: [(u32, &[u8]); 3] = [
     (
         AWAY_FRAMES,
@@ -31,8 +31,8 @@ static OBJECTS: [(u32, &[u8]); 3] = [
     ),
 ];
 
-/// The program for the deepest stacks that this kernel makes room for, and how deep these are; for
-/// none, where nobody asked.
+/// The program with the deepest stacks for which this kernel accepts a map, and their depth; without
+/// stacks, if they were not requested.
 pub(super) fn object(asked: bool) -> (u32, &'static [u8]) {
     let most = fs::read_to_string("/proc/sys/kernel/perf_event_max_stack");
     let most = most.ok().and_then(|text| text.trim().parse::<u32>().ok());
@@ -48,7 +48,7 @@ fn within(most: u32) -> (u32, &'static [u8]) {
     *objects.next().unwrap_or(&OBJECTS[2])
 }
 
-/// Asks for it, or not, before the program is loaded.
+/// Switches it on or off, before the program is loaded.
 pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
     loader.override_global("off_cpu", asked, true);
     if *asked != 0 {
@@ -58,7 +58,7 @@ pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
     }
 }
 
-/// All of them, with their counts since each was seen first.
+/// All places, with their counts since each was first seen.
 pub(super) fn read(programs: &Ebpf) -> Vec<Away> {
     let map = programs.map("aways");
     let map = map.and_then(|map| HashMap::<&MapData, Key, Counted>::try_from(map).ok());
@@ -92,7 +92,7 @@ pub(super) fn stack(programs: &Ebpf, number: u32) -> Vec<u64> {
     })
 }
 
-/// Makes room.
+/// Removes a thread's entries.
 pub(super) fn forget(programs: &mut Ebpf, tid: u32) {
     let Some(map) = programs.map_mut("aways") else {
         return;
@@ -110,7 +110,7 @@ pub(super) fn forget(programs: &mut Ebpf, tid: u32) {
     }
 }
 
-/// What found no room.
+/// What exceeded the maps.
 pub(super) fn lost(programs: &Ebpf) -> AwayLost {
     let map = programs.map("away_lost");
     let counts = map.and_then(|map| Array::<_, Lost>::try_from(map).ok());

@@ -1,4 +1,4 @@
-//! The kernel's side: `bpf/watch.bpf.c`, loaded, attached and read.
+//! The watch's kernel side: `bpf/watch.bpf.c`, loaded, attached and read.
 
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -14,7 +14,7 @@ use crate::capture::slot::{Slot, text};
 use crate::capture::unavailable::{self, Unavailable};
 use punctual_record::StopCause;
 
-/// Beside the switches, all of them needed.
+/// Besides the switches; all of them are needed.
 const TRACEPOINTS: &[&str] = &[
     "hrtimer_expire_entry",
     "hrtimer_expire_exit",
@@ -35,38 +35,39 @@ const JOB: u16 = 4;
 /// See `enum stop`.
 const BY_SIGNAL: u64 = 1;
 const BY_DEBUGGER: u64 = 2;
-/// Where `struct watched` has when the thread went to sleep, and what stopped it.
+/// The offset of the instant at which the thread went to sleep in `struct watched`, and of what
+/// stopped it.
 const LEFT: usize = 21;
 const STOP: usize = 40;
-/// And whose it is.
+/// The offset of its program.
 const PROGRAM: usize = 42;
-/// How often it was throttled, for how long, and the longest.
+/// The offset of its throttles: how often, for how long, and the longest.
 const THROTTLES: usize = 50;
 /// Words of `struct followed` and of `struct coming`.
 type FollowedWords = [u64; 2];
 type Coming = [u64; 2];
-/// Turns of programs that are told from here: apart from those that the kernel's side counts.
+/// Turns of programs that user space announces: distinct from those that the kernel side counts.
 const TOLD: u64 = 1 << 63;
-/// `UPDATE_NOEXIST`: what the kernel's side knows already stays.
+/// `UPDATE_NOEXIST`: an entry of the kernel side stays.
 const UNLESS_THERE: u64 = 1;
 /// `FOR_A_LENGTH` of a wake-up's call.
 const FOR_A_LENGTH: u32 = 1 << 31;
 
-/// A program watched. Dropped, all of it is gone from the kernel; so it is when this process
-/// is killed.
+/// A watch in progress. When it is dropped, or this process is killed, all of it is removed from
+/// the kernel.
 pub struct Watching {
-    // Holds programs, links and maps by descriptors: however this process ends, they end.
+    // Owns programs, links and maps by descriptors: however this process ends, they end with it.
     programs: Ebpf,
     rings: Rings,
     away_frames: u32,
-    /// Taken out, but what another CPU's ring will hand over may come before it.
+    /// Read from a ring, but an earlier entry of another CPU may still follow.
     fresh: Vec<Happened>,
-    /// Programs that were told of.
+    /// The number of announced programs.
     told: u64,
 }
 
 impl Watching {
-    /// Begins to watch.
+    /// Starts watching.
     ///
     /// # Errors
     /// What is missing here, and what to do.
@@ -139,7 +140,7 @@ impl Watching {
     pub fn drain(&mut self) -> Vec<Happened> {
         let until_ns = punctual_rt::clock::now_ns();
         for index in 0..self.rings.count() {
-            // What is overwritten is missed by its thread's count.
+            // A thread's count shows what was overwritten.
             self.rings
                 .drain(index, |slot| self.fresh.push(happened(&slot)));
         }
@@ -148,7 +149,7 @@ impl Watching {
         self.fresh.drain(..settled).collect()
     }
 
-    /// The threads that have been seen, with their counts.
+    /// The threads seen so far, with their counts.
     #[must_use]
     pub fn threads(&self) -> Vec<Sleeper> {
         let Some(map) = self.hash::<u32, Thread>("threads") else {
@@ -158,7 +159,7 @@ impl Watching {
         entries.map(|(tid, words)| sleeper(tid, &words)).collect()
     }
 
-    /// What they slept in, each with its thread's number.
+    /// What they slept in, with the thread's number.
     #[must_use]
     pub fn calls(&self) -> Vec<(u32, Call)> {
         let Some(map) = self.hash::<[u32; 2], Counted>("calls") else {
@@ -170,14 +171,14 @@ impl Watching {
             .collect()
     }
 
-    /// Where they were off the CPU, where that was asked for.
+    /// Where they were off the CPU, if that was requested.
     #[must_use]
     pub fn aways(&self) -> Vec<Away> {
         away::read(&self.programs)
     }
 
-    /// How many functions their stacks have at most: [`AWAY_FRAMES`](super::AWAY_FRAMES), or less where
-    /// this kernel takes no deeper ones.
+    /// The greatest depth of their stacks: [`AWAY_FRAMES`](super::AWAY_FRAMES), or less if
+    /// this kernel accepts no deeper ones.
     #[must_use]
     pub fn away_frames(&self) -> u32 {
         self.away_frames
@@ -189,18 +190,18 @@ impl Watching {
         away::stack(&self.programs, number)
     }
 
-    /// Times off the CPU that there was no room for.
+    /// Times off the CPU that exceeded the map.
     #[must_use]
     pub fn away_lost(&self) -> AwayLost {
         away::lost(&self.programs)
     }
 
-    /// How long threads waited for a CPU, where that was asked for.
+    /// How long threads waited for a CPU, if that was requested.
     pub fn run_queues(&mut self) -> RunQueues<'_> {
         RunQueues::of(&mut self.programs)
     }
 
-    /// Switches of threads that there was no room for.
+    /// Switches of threads that exceeded the map.
     #[must_use]
     pub fn unfollowed(&self) -> u64 {
         let map = self.programs.map("unfollowed");
@@ -208,12 +209,12 @@ impl Watching {
         count.and_then(|count| count.get(&0, 0).ok()).unwrap_or(0)
     }
 
-    /// Watches one program more, by the kernel's number, if it isn't watched already.
+    /// Watches one more program, by the kernel's number, if it isn't watched already.
     pub fn follow(&mut self, program: u32) {
         self.told += 1;
         let value = [0, TOLD | self.told];
         if let Some(mut programs) = self.programs_map() {
-            // Without room it is counted below.
+            // If the map is full, that is counted below.
             let _ = programs.insert(program, value, UNLESS_THERE);
         }
     }
@@ -229,14 +230,14 @@ impl Watching {
         HashMap::try_from(self.programs.map_mut("programs")?).ok()
     }
 
-    /// The programs that are watched, by the kernel's numbers, where these are several.
+    /// The watched programs, by the kernel's numbers, if there are several.
     #[must_use]
     pub fn followed(&self) -> Vec<u32> {
         let map = self.hash::<u32, FollowedWords>("programs");
         map.map_or_else(Vec::new, |map| map.keys().filter_map(Result::ok).collect())
     }
 
-    /// Programs that the kernel's side had no room for.
+    /// Programs that exceeded the kernel side's map.
     #[must_use]
     pub fn refused(&self) -> u64 {
         let map = self.programs.map("coming");
@@ -246,7 +247,7 @@ impl Watching {
             .map_or(0, |counts| counts[1])
     }
 
-    /// Makes room: a thread has ended, and its counts were read.
+    /// Removes a thread that has ended, and whose counts were read.
     pub fn forget(&mut self, tid: u32) {
         let of_it: Vec<u32> = self
             .calls()

@@ -1,14 +1,14 @@
-//! Lengths of time as the kernel's side counts them: `bpf/lengths.h`.
+//! The buckets in which the kernel side counts lengths of time: `bpf/lengths.h`.
 
-/// Bits of the longest that are told apart.
+/// Bits of the longest length with a bucket of its own.
 const LENGTH_BITS: u32 = 38;
 
-/// How many places there are, where so many bits below the highest are told apart.
+/// The number of buckets, if this many bits below the highest select one.
 pub(super) const fn places(part_bits: u32) -> usize {
     ((LENGTH_BITS - part_bits) as usize) << part_bits
 }
 
-/// The least and the most of a length's place.
+/// The smallest and the greatest length of a bucket.
 pub(super) fn bounds(index: usize, part_bits: u32) -> (u64, u64) {
     let parts = 1_usize << part_bits;
     if index < parts {
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_places_of_lengths_follow_each_other_without_a_gap() {
+    fn the_buckets_of_lengths_have_no_gap_between_them() {
         for part_bits in [4, 6] {
             let mut next = 0;
             for index in 0..places(part_bits) {

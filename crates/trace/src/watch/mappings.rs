@@ -1,21 +1,21 @@
-//! Which files' code a program has loaded, and where: `/proc/PID/maps`.
+//! Which files a program has mapped as code, and where: `/proc/PID/maps`.
 
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A line of it that is code of a file.
+/// A line that maps code of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapping<'a> {
     range: &'a str,
     /// Its addresses.
     pub addresses: Range<u64>,
-    /// Where these begin in the file.
+    /// The offset of their start in the file.
     pub offset: u64,
     /// The file's number.
     pub inode: u64,
-    /// As the program knows it.
+    /// As the program sees it.
     pub path: &'a str,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Mapping<'a> {
         })
     }
 
-    /// By the mapping itself it is reached also where it was deleted, or lies in a container;
+    /// Via the mapping itself a file is reachable even if it was deleted or is in a container;
     /// by its path only if that is still the same file.
     pub fn reached(&self, pid: u32) -> PathBuf {
         let own = PathBuf::from(format!("/proc/{pid}/map_files/{}", self.range));

@@ -1,8 +1,8 @@
-//! What the threads of a running program go through: counted in the kernel, where no count is
-//! lost, and read here. The program is left as it is: nothing is added to it, it isn't
-//! stopped, and its threads make no system call more.
+//! The threads of a running program: their events are counted in the kernel, where no count is
+//! lost, and read here. The program is not changed: nothing is added to it, it isn't
+//! stopped, and its threads make no additional system call.
 //!
-//! The events behind a bill come from [`super::capture`].
+//! The events of a bill come from [`super::capture`].
 
 #[cfg(feature = "kernel")]
 mod away;
@@ -16,14 +16,14 @@ pub mod marks;
 mod queue;
 #[cfg(not(feature = "kernel"))]
 mod queue {
-    //! A program that was built without tracing.
+    //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
     use std::convert::Infallible;
     use std::marker::PhantomData;
 
     use super::QueuedThread;
 
-    /// There are none.
+    /// They can't exist.
     pub struct RunQueues<'p>(Infallible, PhantomData<&'p ()>);
 
     impl RunQueues<'_> {
@@ -46,12 +46,12 @@ mod wakeups;
 
 #[cfg(not(feature = "kernel"))]
 mod wakeups {
-    //! A program that was built without tracing.
+    //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
     use super::{CpuWakeUps, RunQueues, SystemWorst, Taken};
     use crate::capture::Unavailable;
 
-    /// There is none.
+    /// It can't exist.
     pub enum SystemWatching {}
 
     impl SystemWatching {
@@ -89,12 +89,12 @@ fn built_without() -> crate::capture::Unavailable {
 
 #[cfg(not(feature = "kernel"))]
 mod kernel {
-    //! A program that was built without tracing.
+    //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
     use super::{Away, AwayLost, Call, Happened, Options, RunQueues, Sleeper};
     use crate::capture::Unavailable;
 
-    /// There is none.
+    /// It can't exist.
     pub enum Watching {}
 
     impl Watching {
@@ -157,11 +157,11 @@ pub use wakeups::SystemWatching;
 pub struct Options {
     /// Whose threads.
     pub programs: Programs,
-    /// Its threads of ordinary priority too.
+    /// Threads of ordinary priority too.
     pub every: bool,
-    /// Also where they are while they are off the CPU.
+    /// Also record where threads are while they are off the CPU.
     pub off_cpu: bool,
-    /// Also how long they wait for a CPU.
+    /// Also record how long threads wait for a CPU.
     pub run_queue: bool,
     /// Wake-ups that each CPU's ring holds; rounded up to a power of two.
     pub ring: usize,
@@ -172,26 +172,26 @@ pub struct Options {
 pub enum Programs {
     /// Those of one program, by the kernel's own number ([`super::capture::numbers`]).
     One(u32),
-    /// Those of programs that come and go: they are told by [`Watching::follow`], and the kernel's
-    /// side adds and drops others as they are made, named and moved.
+    /// Those of programs that come and go: announced by [`Watching::follow`]; the kernel
+    /// side adds and drops others when they are created, renamed or moved.
     Several(Joining),
 }
 
-/// By what a program comes to be watched without being told.
+/// How programs become watched without being announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joining {
-    /// As the child of one that is.
+    /// As the child of a watched program.
     pub children: bool,
-    /// By its name, padded with zeros; all zero: no name is asked for.
+    /// By its name, padded with zeros; all zero: any name.
     pub name: [u8; 16],
-    /// By its control group: number of the group, and of the mount's hierarchy.
+    /// By its control group: the group's number, and the mount's hierarchy.
     pub group: Option<(u64, i32)>,
 }
 
-/// Programs that are watched at once.
+/// Programs that are watched at the same time.
 pub const MOST_PROGRAMS: u32 = 4096;
 
-/// What the kernel tells of a thread as it happens.
+/// What the kernel reports of a thread as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
     /// It woke up.
@@ -203,7 +203,7 @@ pub enum Happened {
 }
 
 impl Happened {
-    /// Whose it is.
+    /// The thread.
     #[must_use]
     pub fn tid(&self) -> u32 {
         match self {
@@ -229,7 +229,7 @@ impl Happened {
 pub struct StoppedThread {
     /// The thread.
     pub tid: u32,
-    /// When it left its CPU stopped; before the watch where it was stopped already.
+    /// When it left its CPU stopped; before the watch if it was already stopped then.
     pub from_ns: u64,
     /// When it was made ready again.
     pub to_ns: u64,
@@ -246,20 +246,20 @@ pub struct Job {
     pub tid: u32,
     /// When it ended.
     pub end_ns: u64,
-    /// What the kernel took off the thread's budget for it.
+    /// What the kernel subtracted from the thread's budget for it.
     pub used_ns: u64,
-    /// How often the thread was throttled in it.
+    /// How often the thread was throttled during it.
     pub throttles: u64,
-    /// What the thread had when it ended.
+    /// The thread's reservation when it ended.
     pub of: Reservation,
 }
 
-/// What a thread under SCHED_DEADLINE may run.
+/// The reservation of a thread under SCHED_DEADLINE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation {
-    /// So long in each period: its budget.
+    /// How long it may run in each period: its budget.
     pub runtime_ns: u64,
-    /// Within this time from the beginning of the period.
+    /// The job must end within this time from the beginning of the period.
     pub deadline_ns: u64,
     /// The period.
     pub period_ns: u64,
@@ -270,23 +270,23 @@ pub struct Reservation {
 pub struct Wake {
     /// The thread.
     pub tid: u32,
-    /// When it ran again; for one that had not gone to sleep yet, when its timer expired.
+    /// When it ran again; if it had not gone to sleep yet, when its timer expired.
     pub end_ns: u64,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// The instant that its timer was to expire; absent where something else woke it.
+    /// The instant at which its timer was to expire; absent if something else woke it.
     pub due_ns: Option<u64>,
     /// When it was made ready.
     pub waking_ns: u64,
-    /// On which CPU that was.
+    /// The CPU on which that happened.
     pub waking_cpu: u32,
-    /// Wake-ups of the thread between the one before and this that went unseen.
+    /// Unrecorded wake-ups of the thread between the previous one and this.
     pub unseen: u64,
-    /// When it armed the timer, where that was seen.
+    /// When it armed the timer, if that was recorded.
     pub armed_ns: Option<u64>,
     /// When it went to sleep.
     pub left_ns: Option<u64>,
-    /// What the timer was that woke it; of no meaning where none did.
+    /// The timer that woke it; meaningless if none did.
     pub timer: Timer,
     /// What it slept in: see [`super::calls::name`].
     pub call: u32,
@@ -294,28 +294,28 @@ pub struct Wake {
     pub slept: bool,
 }
 
-/// What a thread waited for.
+/// What kind of timer a thread waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
     /// Its own sleep, for a length of time: `usleep`, a timeout of `poll`, a one-shot timer that
-    /// is armed anew each time. The next one begins when its work is done, so that it has no
+    /// is armed again each time. The next one begins when its work is done, so it has no
     /// period.
     Length,
-    /// Its own sleep, until an instant that it named.
+    /// Its own sleep, until an absolute instant.
     Instant,
     /// A timer of its own, a timerfd or a POSIX timer, by number.
     Object(u32),
 }
 
 impl Wake {
-    /// The instant that its latency counts from.
+    /// The instant from which its latency counts.
     #[must_use]
     pub fn from_ns(&self) -> u64 {
         self.due_ns.unwrap_or(self.waking_ns)
     }
 }
 
-/// A task that was in a thread's way: by number, name, policy and priority.
+/// A task that delayed a thread: by number, name, policy and priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Other {
     /// Its number.
@@ -324,56 +324,56 @@ pub struct Other {
     pub name: String,
     /// SCHED_OTHER 0, FIFO 1, RR 2, BATCH 3, IDLE 5, DEADLINE 6.
     pub policy: u32,
-    /// The kernel's own priority, without what locks lend it.
+    /// The kernel's priority, without priority inheritance.
     pub priority: i32,
 }
 
-/// The counts of one thread, since it was seen first.
+/// The counts of one thread, since it was first seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sleeper {
-    /// Itself.
+    /// The thread.
     pub task: Other,
-    /// When it began to live, on a clock of the kernel's: tells it from a later one.
+    /// When it was started, on a kernel clock: distinguishes it from a later thread.
     pub started_ns: u64,
     /// The CPU that it ran on last.
     pub cpu: Option<u32>,
     /// Whether it has ended.
     pub ended: bool,
-    /// Wake-ups that were handed over, or lost on the way.
+    /// Wake-ups that were written to the ring, including lost ones.
     pub wake_ups: u64,
     /// Switches to it.
     pub switches: u64,
     /// Involuntary switches away from it.
     pub preempted: u64,
-    /// Switches to it on another CPU than the one before.
+    /// Switches to it on another CPU than the previous one.
     pub migrations: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
-    /// Page faults that did.
+    /// Page faults that needed the disk.
     pub major_faults: u64,
     /// Jobs under SCHED_DEADLINE that ended.
     pub jobs: u64,
     /// Those that ended after their deadline.
     pub late_jobs: u64,
-    /// The most that one was late by, in ns.
+    /// The greatest lateness of a job, in ns.
     pub worst_job_ns: u64,
-    /// How often the kernel put a job's deadline off, because its runtime was used up.
+    /// How often the kernel postponed a job's deadline because its runtime was used up.
     pub postponed: u64,
     /// How often it was throttled: the runtime was used up, and it had to wait for the next period.
     pub throttles: u64,
-    /// For how long, all together, in ns; of those that are over.
+    /// The total time of the throttles that are over, in ns.
     pub throttled_ns: u64,
     /// The longest of them, in ns.
     pub worst_throttle_ns: u64,
-    /// Sleeps for which no room was left among the calls.
+    /// Sleeps that exceeded the map of calls.
     pub beyond: u64,
-    /// Sleeps whose end, or what ended them, the kernel did not show.
+    /// Sleeps whose end or waking the kernel did not show.
     pub unseen: u64,
-    /// The program that it is of, by the kernel's number.
+    /// The program that it belongs to, by the kernel's number.
     pub program: u32,
-    /// Whether it sleeps.
+    /// Whether it is asleep.
     pub asleep: bool,
-    /// Since when it is stopped, and by what, if it is.
+    /// If it is stopped: since when, and by what.
     pub stopped: Option<(u64, StopCause)>,
 }
 
@@ -384,7 +384,7 @@ pub struct Call {
     pub call: u32,
     /// How often it slept in it.
     pub count: u64,
-    /// From the switch away to the switch back, all together, in ns.
+    /// From the switch away to the switch back, the total in ns.
     pub total_ns: u64,
     /// The longest.
     pub worst_ns: u64,
@@ -392,18 +392,18 @@ pub struct Call {
     pub worst_at_ns: u64,
     /// How many were ended by a timer.
     pub by_timer: u64,
-    /// How many ended by, or waited for, a thread of lower priority.
+    /// How many were ended by, or waited for, a thread of lower priority.
     pub inversions: u64,
-    /// Who held the lock, or who woke the thread, the longest time.
+    /// The holder of the lock, or the waker, of the longest one.
     pub other: Option<Other>,
-    /// Whether that one held a lock of the kernel's knowledge, rather than woke the thread.
+    /// Whether that thread held a lock that the kernel knows, rather than woke the thread.
     pub held: bool,
 }
 
 /// The wake-ups of real-time threads on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuWakeUps {
-    /// How many were how long: least and most of a place, in ns, and the count.
+    /// The histogram: a bucket's smallest and greatest length in ns, and its count.
     pub lengths: Vec<((u64, u64), u64)>,
     /// All.
     pub count: u64,
@@ -415,9 +415,9 @@ pub struct CpuWakeUps {
     pub most_ns: u64,
     /// Those longer than the deadline.
     pub late: u64,
-    /// What is longer is among the worst.
+    /// A longer one is among the worst.
     pub threshold_ns: u64,
-    /// Wakings that found no room: their wake-ups are not counted.
+    /// Wakings that exceeded the map: their wake-ups are not counted.
     pub lost: u64,
 }
 
@@ -428,15 +428,15 @@ pub struct SystemWorst {
     pub latency_ns: u64,
     /// When the thread ran.
     pub at_ns: u64,
-    /// Whether it counts from the instant that a timer was asked for.
+    /// Whether it counts from the expiry that a timer was armed for.
     pub by_timer: bool,
-    /// Who was woken.
+    /// The woken thread.
     pub woken: Option<Other>,
-    /// Who had the CPU until then; absent for the idle task.
+    /// The thread that had the CPU until then; absent for the idle task.
     pub before: Option<Other>,
 }
 
-/// What programs in the kernel took.
+/// The cost of BPF programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Taken {
     /// How long it was measured, in ns.

@@ -1,4 +1,5 @@
-//! How long threads wait for a CPU: `bpf/runqueue.h`, in whichever program has it.
+//! How long threads wait for a CPU: reads the maps of `bpf/runqueue.h`, in any program that
+//! includes it.
 
 use aya::maps::{Array, HashMap, MapData};
 use aya::{Ebpf, EbpfLoader};
@@ -7,9 +8,9 @@ use super::kernel::other;
 use super::lengths::{bounds, places};
 use super::{QueueTimes, QueuedThread};
 
-/// What is attached for it.
+/// The tracepoints for it.
 pub(super) const TRACEPOINTS: &[&str] = &["sched_wakeup", "sched_wakeup_new"];
-/// Threads that are counted at once.
+/// Threads that are counted at the same time.
 const MOST: u32 = 4096;
 const PART_BITS: u32 = 4;
 const PLACES: usize = places(PART_BITS);
@@ -20,7 +21,7 @@ const TIMES: usize = TIMES_HEAD + PLACES / 2;
 const WORDS: usize = HEAD + 2 * TIMES;
 type Words = [u64; WORDS];
 
-/// Asks for it, or not, before the program is loaded.
+/// Switches it on or off, before the program is loaded.
 pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
     loader.override_global("run_queue", asked, true);
     if *asked != 0 {
@@ -28,7 +29,7 @@ pub(super) fn ask<'a>(loader: &mut EbpfLoader<'a>, asked: &'a u32) {
     }
 }
 
-/// The times on run queues that a program in the kernel has counted.
+/// The times on run queues that a BPF program has counted.
 pub struct RunQueues<'p>(&'p mut Ebpf);
 
 impl<'p> RunQueues<'p> {
@@ -36,7 +37,7 @@ impl<'p> RunQueues<'p> {
         Self(programs)
     }
 
-    /// All threads that ran, with their times since each was seen first.
+    /// All threads that ran, with their times since each was first seen.
     #[must_use]
     pub fn read(&self) -> Vec<QueuedThread> {
         let map = self.0.map("queued");
@@ -45,8 +46,8 @@ impl<'p> RunQueues<'p> {
         entries.map(|(tid, words)| queued(tid, &words)).collect()
     }
 
-    /// Makes room: a thread has ended, and its times were read. Says whether it still had its place:
-    /// another one of its number may have it by now.
+    /// Removes a thread that has ended, and whose times were read. Returns whether the entry was still
+    /// its own: another thread with its number may have it by now.
     pub fn forget(&mut self, tid: u32, started_ns: u64) -> bool {
         let map = self.0.map_mut("queued");
         let map = map.and_then(|map| HashMap::<_, u32, Words>::try_from(map).ok());
@@ -57,7 +58,7 @@ impl<'p> RunQueues<'p> {
         is_it && map.remove(&tid).is_ok()
     }
 
-    /// Times that found no room, and those of threads whose place another one has.
+    /// Times that exceeded the map, and those of threads whose entry another thread has.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let map = self.0.map("queue_lost");

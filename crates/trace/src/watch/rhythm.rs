@@ -1,48 +1,49 @@
-//! A thread's period, found in the instants that it waits for.
+//! Finds a thread's period from the instants that it waits for.
 //!
 //! A periodic thread waits for instants on a grid, whenever it woke and however long it worked.
-//! In one of two ways its instants show that:
+//! Its instants show that in one of two ways:
 //!
-//! - they repeat to the nanosecond, because it adds a period to an instant;
+//! - their differences repeat to the nanosecond, because it adds a period to an instant;
 //! - they stay near a grid, while the moments at which the waits begin do not: the thread
-//!   computes from the clock what is left of its period, as a JVM and `sleep_until` do.
+//! computes the remainder of its period from the clock, as a JVM and `sleep_until` do.
 //!
 //! A thread that sleeps for a length of time after its work has no such grid: its instants follow
 //! the moments at which it goes to sleep. It has no period, whatever the mean of the differences
-//! is, and no period can be skipped.
+//! is, so no period can be skipped.
 
 use std::collections::VecDeque;
 
-/// Differences that a period rests on, at least.
+/// The fewest differences that establish a period.
 pub const LEAST: usize = 16;
-/// Differences that are looked at together.
+/// Differences that are examined together.
 const WINDOW: usize = 64;
-/// How far one difference may be from another to be the same: what is left of a period that is
-/// no whole number of ns, or of one in seconds with a fraction.
+/// Differences this close count as equal: rounding of a period that is
+/// not a whole number of ns, or of one in seconds with a fraction.
 const NEAR_NS: u64 = 2;
-/// A shorter period is none that a thread can wait for.
+/// A thread can't wait for a shorter period.
 const SHORTEST_NS: u64 = 1000;
-/// On a grid, one of so many differences is a multiple of the period, and one of so many is the
+/// On a grid, one of this many differences is a multiple of the period, and one of this many is the
 /// period itself. Differences of measured lengths hardly ever repeat.
 const MULTIPLES: usize = 2;
 const REPEATS: usize = 4;
-/// Near a grid is within this part of the period; most of the instants lie within the other.
+/// An instant near a grid is within the first of these parts of the period; most are within the
+/// second.
 const NEAR_PART: u64 = 20;
 const SPREAD_PART: u64 = 50;
-/// The beginnings of the waits are spread so many times as far as the instants, and so far.
+/// The starts of the waits must spread this many times as far as the instants, and at least this far.
 const BEGINNINGS: u64 = 3;
 const BEGINNINGS_NS: u64 = 1000;
 
-/// What a timer's instants are.
+/// What a timer's instants form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Too few to tell.
+    /// Too few to decide.
     Unknown,
-    /// On a grid.
+    /// A grid with this period.
     Period(u64),
-    /// On none.
+    /// No grid.
     Irregular,
-    /// On a grid for a while, and on none now.
+    /// A grid for a while, and none now.
     Lost,
 }
 
@@ -51,7 +52,7 @@ pub enum Pace {
 pub struct Rhythm {
     /// The last instants, and when the wait for each began.
     instants: VecDeque<(u64, Option<u64>)>,
-    /// Of a length of time they may repeat by chance.
+    /// Armed for lengths of time, which may repeat by chance.
     lengths: bool,
     since_guess: usize,
     grid: Option<Grid>,
@@ -65,7 +66,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// How many periods a difference is, if it is that.
+    /// How many periods a difference is, if it is a multiple.
     fn multiple(self, difference: u64) -> Option<u64> {
         let period = self.period_ns;
         let times = difference.checked_add(period / 2)?.checked_div(period)?;
@@ -87,7 +88,7 @@ impl Grid {
 }
 
 impl Rhythm {
-    /// That of a timer that is armed for lengths of time.
+    /// For a timer that is armed for lengths of time.
     #[must_use]
     pub fn of_lengths() -> Self {
         Self {
@@ -117,8 +118,8 @@ impl Rhythm {
         latest.sort_unstable();
         all.extend(&latest);
         all.sort_unstable();
-        // A period stays while the instants are on its grid, though each second one be skipped:
-        // that is how an overload looks, and no new period.
+        // A period stays while the instants are on its grid, even if every second one is skipped:
+        // that is an overload, not a new period.
         let exact = self.grid.filter(|grid| grid.exact);
         let stays = exact.filter(|grid| grid.fits(&all) || grid.fits(&latest));
         let found = || repeated(&all).or_else(|| repeated(&latest));
@@ -129,7 +130,7 @@ impl Rhythm {
         self.had_grid |= self.grid.is_some();
     }
 
-    /// What the instants are.
+    /// What the instants form.
     #[must_use]
     pub fn pace(&self) -> Pace {
         match self.grid {
@@ -140,36 +141,36 @@ impl Rhythm {
         }
     }
 
-    /// The period, where there is one.
+    /// The period, if there is one.
     #[must_use]
     pub fn period_ns(&self) -> Option<u64> {
         self.grid.map(|grid| grid.period_ns)
     }
 
-    /// How many periods an instant is after another, if both are on one grid.
+    /// How many periods an instant is after another, if both are on the same grid.
     #[must_use]
     pub fn periods(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
         self.grid?.multiple(to_ns.saturating_sub(from_ns))
     }
 
-    /// How many periods were skipped from one instant that was waited for to the next: those
-    /// that had passed when the wait for the next one was begun. Instants that lay ahead then,
-    /// and were not waited for, the thread left out on purpose. Where it isn't known when the
-    /// wait began, all of them.
+    /// How many periods were skipped between two consecutive instants: those
+    /// that had passed when the wait for the next instant began. Instants that were still ahead then,
+    /// and were not waited for, the thread left out on purpose. If it isn't known when the
+    /// wait began, all of them are counted.
     #[must_use]
     pub fn skipped(&self, from_ns: u64, to_ns: u64, begun_ns: Option<u64>) -> u64 {
         let Some(Grid { period_ns, .. }) = self.grid else {
             return 0;
         };
         let length = to_ns.saturating_sub(from_ns);
-        // A grid that begins anew counts the time that passed, in whole periods.
+        // A grid that is restarted: the time that passed, in whole periods.
         let between = length.saturating_add(period_ns / 2) / period_ns;
         let passed = begun_ns.map_or(u64::MAX, |begun| begun.saturating_sub(from_ns) / period_ns);
         between.saturating_sub(1).min(passed)
     }
 }
 
-/// The least difference that comes again and again, and that enough others are multiples of.
+/// The smallest difference that repeats, and that enough others are multiples of.
 fn repeated(sorted: &[u64]) -> Option<Grid> {
     for (at, &least) in sorted.iter().enumerate() {
         let same = sorted[at..].partition_point(|other| other - least <= 2 * NEAR_NS);
@@ -184,13 +185,13 @@ fn repeated(sorted: &[u64]) -> Option<Grid> {
     None
 }
 
-/// An instant with its number on the grid and its ns since the first; itself, and when the wait
-/// for it began.
+/// An instant as its number on the grid and its ns since the first; the instant itself, and when the
+/// wait for it began.
 type Numbered = (f64, f64, u64, u64);
 
-/// The grid that instants stay near, though the waits for them begin anywhere.
+/// The grid that instants stay near, although the waits for them begin at any time.
 fn near_grid(instants: &[(u64, Option<u64>)], sorted: &[u64]) -> Option<Grid> {
-    // The differences of one period are among the least, and a fourth of all at least.
+    // Differences of one period are among the smallest, and at least a fourth of all.
     let least = *sorted.get(sorted.len() / 4)?;
     let from = sorted.partition_point(|it| *it < least - least / NEAR_PART);
     let to = sorted.partition_point(|it| *it <= least.saturating_add(least / NEAR_PART));
@@ -199,7 +200,7 @@ fn near_grid(instants: &[(u64, Option<u64>)], sorted: &[u64]) -> Option<Grid> {
     if middle < SHORTEST_NS || instants.len() <= LEAST {
         return None;
     }
-    // The number of each instant on the grid: the last difference tells how far it is.
+    // The number of each instant on the grid: from the difference to the previous one.
     let (mut number, mut before) = (0_u64, first);
     let mut numbered: Vec<Numbered> = Vec::with_capacity(instants.len());
     for &(due_ns, begun_ns) in instants {
@@ -254,7 +255,7 @@ mod tests {
         rhythm
     }
 
-    /// Waits of which it is known when they begin; each so long after the instant before.
+    /// Waits whose starts are known; each this long after the previous instant.
     fn waits(mut rhythm: Rhythm, all: impl IntoIterator<Item = (u64, u64)>) -> Rhythm {
         let mut at = 1_000_000_000;
         for (difference, begun) in all {
@@ -264,7 +265,7 @@ mod tests {
         rhythm
     }
 
-    /// Any number below another, the same for a turn each time.
+    /// A pseudo-random number below another, the same for a turn each time.
     fn any(turn: u64, below: u64) -> u64 {
         turn.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) % below
     }
@@ -274,7 +275,7 @@ mod tests {
         for rhythm in [Rhythm::default(), Rhythm::of_lengths()] {
             let late = |turn| any(turn, 3_000);
             let tick = |turn: u64| {
-                // One of nine is a collection of garbage that takes some periods.
+                // One of nine is a garbage collection that takes some periods.
                 let periods = if any(turn, 2) == 0 {
                     2 + any(turn, 70)
                 } else {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_that_follow_the_beginnings_of_their_waits_have_no_period() {
+    fn instants_that_follow_the_starts_of_their_waits_have_no_period() {
         // A length after the clock's reading, steady work, and a latency of a few µs.
         for rhythm in [Rhythm::default(), Rhythm::of_lengths()] {
             for noise in [50, 400, 4_000, 20_000] {
@@ -304,7 +305,7 @@ mod tests {
                 assert_eq!(found.pace(), Pace::Irregular, "{noise}");
             }
         }
-        // In virtual time each may take the same.
+        // In virtual time each may take equally long.
         let same = waits(Rhythm::of_lengths(), [(1_061_000, 61_000); 200]);
         assert_eq!(same.pace(), Pace::Irregular);
     }
@@ -329,14 +330,14 @@ mod tests {
         assert_eq!(rhythm.skipped(0, 100 * MS, Some(MS / 3)), 0, "it idles");
         assert_eq!(rhythm.skipped(0, 100 * MS, Some(3 * MS + 1)), 3);
         assert_eq!(rhythm.skipped(0, 4 * MS, Some(3 * MS + MS / 2)), 3);
-        // It catches up: the wait began after the instant that it is for.
+        // It catches up: the wait began after the instant that it waits for.
         assert_eq!(rhythm.skipped(0, MS, Some(9 * MS)), 0);
         assert_eq!(rhythm.skipped(0, 2 * MS, Some(9 * MS)), 1);
     }
 
     #[test]
     fn sleeps_that_begin_when_the_work_is_done_have_no_period() {
-        // 1 ms of sleep, the latency and 50 µs of work, of which some ns are never the same.
+        // 1 ms of sleep, the latency and 50 µs of work, which differs by some ns each time.
         let rhythm = after((0..640).map(|n| 1_050_000 + (n * 7919) % 6_000));
         assert_eq!(rhythm.pace(), Pace::Irregular);
         assert_eq!(rhythm.skipped(0, u64::MAX, None), 0);
@@ -345,14 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn an_overload_that_skips_each_second_period_is_no_new_period() {
+    fn an_overload_that_skips_every_second_period_is_no_new_period() {
         let rhythm = after([MS; 40].into_iter().chain([2 * MS; 500]));
         assert_eq!(rhythm.pace(), Pace::Period(MS));
     }
 
     #[test]
-    fn a_grid_that_begins_anew_now_and_then_has_its_period() {
-        // As `next = now + period` after an overrun.
+    fn a_grid_that_restarts_now_and_then_keeps_its_period() {
+        // Like `next = now + period` after an overrun.
         let again = |n: u64| if n % 3 == 1 { 4 * MS + n * 997 } else { MS };
         let rhythm = after((0..100).map(again));
         assert_eq!(rhythm.pace(), Pace::Period(MS));
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_is_no_whole_number_of_ns_is_one() {
+    fn a_period_need_not_be_a_whole_number_of_ns() {
         let rhythm =
             after((0..200).map(|n| (n + 1) * 1_000_000_000 / 3000 - n * 1_000_000_000 / 3000));
         let period = rhythm.period_ns().expect("a period");
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_out_of_order_and_extremes_do_no_harm() {
+    fn instants_out_of_order_and_extremes_do_not_panic() {
         let mut rhythm = Rhythm::default();
         for due in [0, u64::MAX, 5, 5, u64::MAX].into_iter().cycle().take(300) {
             rhythm.take(due, Some(due / 2));

@@ -1,4 +1,4 @@
-//! Names for addresses in the programs that are watched.
+//! Names for addresses in the watched programs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,21 +10,21 @@ use object::ReadCache;
 use super::mappings::Mapping;
 use super::marks::image::Image;
 
-/// Programs and files that are known at once: of more, addresses have no names.
+/// Programs and files that are kept at once: beyond that, addresses have no names.
 const MOST_PROGRAMS: usize = 256;
 const MOST_FILES: usize = 256;
-/// Of a function whose length isn't known, what is farther from its beginning is not in it.
+/// If a function's length isn't known, an address farther from its beginning is not in it.
 const FAR: u64 = 1 << 20;
 
-/// Functions by address, of the programs that it was asked about.
+/// Functions by address, of the programs that were looked up.
 #[derive(Debug, Default)]
 pub struct UserSymbols {
     programs: BTreeMap<u32, Vec<Loaded>>,
-    /// By number and path: one file may be loaded by many.
+    /// By inode and path: several programs may map one file.
     files: BTreeMap<(u64, String), Functions>,
 }
 
-/// Code of a file that a program has loaded.
+/// Code of a file that a program has mapped.
 #[derive(Debug)]
 struct Loaded {
     addresses: Range<u64>,
@@ -33,15 +33,15 @@ struct Loaded {
     reached: PathBuf,
 }
 
-/// The functions of a file in the order of their places.
+/// The functions of a file, sorted by place.
 type Functions = Vec<(Range<u64>, String)>;
 
 impl UserSymbols {
-    /// The function that an address of a program is in, `function+0x1a`; without a symbol the
-    /// file and the place in it, `libx.so+0x1f00`; nothing where no file was loaded.
+    /// The function that contains an address of a program, `function+0x1a`; without a symbol the
+    /// file and the place in it, `libx.so+0x1f00`; `None` if no file is mapped there.
     pub fn name(&mut self, pid: u32, address: u64) -> Option<String> {
         let known = self.find(pid, address);
-        // It may have loaded more since.
+        // It may have mapped more since.
         let at = match known {
             Some(at) => at,
             None => {
@@ -63,7 +63,7 @@ impl UserSymbols {
         Some(named(&self.files[&key], offset).unwrap_or_else(in_file))
     }
 
-    /// Reads anew what a program has loaded: it may have become another since.
+    /// Reads a program's mappings again: it may have executed another program since.
     fn look(&mut self, pid: u32) {
         if self.programs.len() >= MOST_PROGRAMS && !self.programs.contains_key(&pid) {
             return;
@@ -89,7 +89,7 @@ impl UserSymbols {
     }
 }
 
-/// Of a file that can't be read, or isn't one of ours, none is known.
+/// No functions if a file can't be read, or isn't an ELF file.
 fn functions(reached: &PathBuf) -> Functions {
     let image = File::open(reached)
         .ok()
@@ -98,7 +98,7 @@ fn functions(reached: &PathBuf) -> Functions {
     let mut functions: Functions = functions
         .into_iter()
         .map(|function| {
-            // Without a length it may go on until the next.
+            // Without a length it extends up to the next function.
             let size = if function.size == 0 {
                 FAR
             } else {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_the_name_of_the_function_before_it() {
+    fn an_address_has_the_name_of_the_function_before_it() {
         let functions = vec![
             (16..48, "first".to_owned()),
             (64..64 + FAR, "second".to_owned()),

@@ -1,9 +1,9 @@
-//! What the kernel's side counts on request: where threads are off the CPU, and how long they wait
+//! What the kernel side counts on request: where threads are off the CPU, and how long they wait
 //! for one.
 
 use super::Other;
 
-/// Functions that a stack of a thread off the CPU has at most.
+/// The greatest depth of the stack of a thread off the CPU.
 pub const AWAY_FRAMES: u32 = 64;
 
 /// Why a thread was off the CPU: `enum why` of `bpf/away.h`.
@@ -11,9 +11,9 @@ pub const AWAY_FRAMES: u32 = 64;
 pub enum Why {
     /// It slept, and a signal could have ended that.
     Asleep,
-    /// It slept for something that no signal ends: a disk, a lock of the kernel.
+    /// Uninterruptible sleep: a disk, a lock of the kernel.
     Uninterruptible,
-    /// It could run: it was preempted.
+    /// It was ready: it was preempted.
     Runnable,
     /// Its budget under SCHED_DEADLINE was used up.
     Throttled,
@@ -24,7 +24,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// As the kernel's side counts them.
+    /// From the kernel side's number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Some(match number {
@@ -48,11 +48,11 @@ pub struct Away {
     pub why: Why,
     /// The stack in the kernel, by number; absent where it could not be taken.
     pub kernel: Option<u32>,
-    /// The program's.
+    /// The stack in the program.
     pub user: Option<u32>,
-    /// How often it came back.
+    /// How often it returned from there.
     pub count: u64,
-    /// From the switch away to the switch back, all together, in ns.
+    /// From the switch away to the switch back, the total in ns.
     pub total_ns: u64,
     /// The longest.
     pub longest_ns: u64,
@@ -60,47 +60,47 @@ pub struct Away {
     pub longest_at_ns: u64,
 }
 
-/// Times off the CPU that found no room.
+/// Times off the CPU that exceeded the map.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AwayLost {
-    /// How many.
+    /// The number of times.
     pub count: u64,
-    /// All together, in ns.
+    /// The total in ns.
     pub total_ns: u64,
-    /// Times with a place of their own, of whose stack another one had the room.
+    /// Times that have an entry, but whose stack's slot was taken by another stack.
     pub stackless: u64,
 }
 
 /// How long a thread waited for a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedThread {
-    /// Itself.
+    /// The thread.
     pub task: Other,
-    /// When it began to live, on a clock of the kernel's: tells it from a later one.
+    /// When it was started, on a kernel clock: distinguishes it from a later thread.
     pub started_ns: u64,
-    /// The program that it is of, by the kernel's number.
+    /// The program that it belongs to, by the kernel's number.
     pub program: u32,
     /// Whether it has ended.
     pub ended: bool,
     /// Times whose end the kernel did not show.
     pub unseen: u64,
-    /// From a wake-up on.
+    /// After a wake-up.
     pub woken: QueueTimes,
-    /// From a preemption on, or from `sched_yield`.
+    /// After a preemption, or after `sched_yield`.
     pub preempted: QueueTimes,
 }
 
 /// Times from ready to running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueTimes {
-    /// How many.
+    /// The number of times.
     pub count: u64,
-    /// All together, in ns.
+    /// The total in ns.
     pub total_ns: u64,
     /// The longest.
     pub longest_ns: u64,
     /// When that ended.
     pub longest_at_ns: u64,
-    /// How many were how long: least and most of a place, in ns, and the count.
+    /// The histogram: a bucket's smallest and greatest length in ns, and its count.
     pub lengths: Vec<((u64, u64), u64)>,
 }

@@ -26,7 +26,7 @@ const TRACEPOINTS: &[&str] = &[
     "sched_switch",
 ];
 
-/// Where the parts of `struct cpu` are, in words.
+/// Offsets of the fields of `struct cpu`, in words.
 const COUNT: usize = 1;
 const SUM: usize = 2;
 const LEAST: usize = 3;
@@ -38,10 +38,10 @@ const TURN_LATE: usize = 9;
 const THRESHOLD: usize = 11;
 const LOST: usize = 12;
 const WORST: usize = 13;
-/// How many of them there are, and the words of one.
+/// The number of entries, and the words of one.
 const WORST_COUNT: usize = 16;
 const WORST_WORDS: usize = 11;
-/// Behind them, who ran: a count, and 16 times an instant and a task.
+/// After them, the threads that ran last: a count, and 16 times an instant and a task.
 const RAN_WORDS: usize = 1 + 16 * 5;
 const LENGTHS: usize = WORST + WORST_COUNT * WORST_WORDS + RAN_WORDS;
 const PART_BITS: u32 = 6;
@@ -52,26 +52,26 @@ const WORDS: usize = LENGTHS + LENGTH_COUNT;
 const MEASURED: Duration = Duration::from_secs(1);
 const EVERY: Duration = Duration::from_secs(60);
 
-/// The system watched. Dropped, all of it is gone from the kernel; so it is when this process
-/// is killed.
+/// A watch of the system in progress. When it is dropped, or this process is killed, all of it is
+/// removed from the kernel.
 pub struct SystemWatching {
-    // Holds programs, links and maps by descriptors: however this process ends, they end.
+    // Owns programs, links and maps by descriptors: however this process ends, they end with it.
     programs: Ebpf,
     memory: Shared,
     cpus: usize,
     cost: Cost,
 }
 
-/// What the programs take, measured for a second each minute: to measure costs itself.
+/// The cost of the programs, measured for a second each minute, because measuring costs as well.
 struct Cost {
-    /// Measuring since when, from what.
+    /// The measurement in progress: when it began, and the figures then.
     under_way: Option<(OwnedFd, Instant, Taken)>,
     next: Instant,
     taken: Taken,
 }
 
 impl SystemWatching {
-    /// Begins to watch; wake-ups longer than the deadline, in ns, are late. On request also how
+    /// Starts watching; wake-ups longer than the deadline, in ns, are late. On request also counts how
     /// long every thread waits for a CPU.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl SystemWatching {
         }
         let words = self.words(cpu);
         let at = |index: usize| words[index].load(Ordering::Relaxed);
-        // The lengths before their bounds: what comes in between lies within.
+        // The lengths are read before their bounds: what is counted in between is within these.
         let lengths = (0..LENGTH_COUNT).filter_map(|index| {
             let count = at(LENGTHS + index);
             (count > 0).then(|| (bounds(index, PART_BITS), count))
@@ -151,7 +151,7 @@ impl SystemWatching {
         })
     }
 
-    /// The longest wake-up of a CPU since this was asked last, and how many were late.
+    /// The longest wake-up of a CPU since the last call, and how many were late.
     pub fn turn(&mut self, cpu: usize) -> (u64, u64) {
         if cpu >= self.cpus {
             return (0, 0);
@@ -164,7 +164,7 @@ impl SystemWatching {
         )
     }
 
-    /// The worst wake-ups of one CPU, in no order. One that is being written is left out.
+    /// The worst wake-ups of one CPU, in no order. An entry that is being written is omitted.
     #[must_use]
     pub fn worst(&self, cpu: usize) -> Vec<SystemWorst> {
         if cpu >= self.cpus {
@@ -193,18 +193,18 @@ impl SystemWatching {
             .collect()
     }
 
-    /// How long threads waited for a CPU, where that was asked for.
+    /// How long threads waited for a CPU, if that was requested.
     pub fn run_queues(&mut self) -> RunQueues<'_> {
         RunQueues::of(&mut self.programs)
     }
 
-    /// Measures what the programs take, if it is time; to be called now and then.
+    /// Measures the cost of the programs when it is time; call it regularly.
     pub fn measure_cost(&mut self) {
         let now = Instant::now();
         match self.cost.under_way.take() {
             None if now >= self.cost.next => {
                 self.cost.next = now + EVERY;
-                // Without the right to count there is no figure.
+                // Without the permission to count there is no figure.
                 if let Ok(counting) = enable_stats(Stats::RunTime) {
                     self.cost.under_way = Some((counting, Instant::now(), self.taken_so_far()));
                 }
@@ -237,11 +237,11 @@ impl SystemWatching {
         taken
     }
 
-    /// What the programs took while it was measured.
+    /// The cost of the programs while it was measured.
     #[must_use]
     pub fn cost(&mut self) -> Taken {
         if let Some((counting, since, before)) = self.cost.under_way.take() {
-            // A short watch has no whole second.
+            // A short watch does not contain a whole second.
             if self.cost.taken == Taken::default() {
                 self.end_measuring(since, before);
             }

@@ -1,9 +1,9 @@
-//! Windows made by hand. Times count from the instant asked for, in nanoseconds.
+//! Windows made by hand. Times are relative to the requested instant, in nanoseconds.
 
 use punctual_trace::attribute::event::{Event, Interrupted, Task, Vector, What, Window};
 use punctual_trace::attribute::{Bill, Cause, Stage, bill};
 
-/// The instant asked for.
+/// The requested instant.
 pub const DUE: u64 = 1_000_000_000;
 /// The probe's CPU.
 pub const CPU: u32 = 1;
@@ -36,8 +36,8 @@ pub struct Made {
     cpu: u32,
 }
 
-/// A window that begins with the probe going to sleep, 500 µs before it is due, and
-/// `then` running. It came back late by `latency`.
+/// A window that begins when the probe goes to sleep, 500 µs before it is due, and
+/// `then` runs. The probe's latency is `latency`.
 pub fn asleep(then: &Task, latency: u64) -> Made {
     let window = Window {
         cpu: CPU,
@@ -70,7 +70,7 @@ pub fn asleep(then: &Task, latency: u64) -> Made {
 }
 
 impl Made {
-    /// What follows happens on another CPU.
+    /// The following events happen on another CPU.
     pub fn on(&mut self, cpu: u32) -> &mut Self {
         self.cpu = cpu;
         self
@@ -115,8 +115,8 @@ impl Made {
         self.at(at, What::VectorExit { vector })
     }
 
-    /// The timer's interrupt, from `from` to `to`, in which the probe's callback and its
-    /// waking come 1,000 ns and 1,300 ns later.
+    /// The timer's interrupt, from `from` to `to`; the probe's callback and its
+    /// waking follow 1,000 ns and 1,300 ns after its start.
     pub fn timer(&mut self, from: i64, to: i64, interrupted: Option<Interrupted>) -> &mut Self {
         let vector = Vector::LocalTimer;
         self.at(
@@ -131,8 +131,8 @@ impl Made {
         .irq_exit(to, vector)
     }
 
-    /// A function that another CPU asked for runs over the hog, from before the probe is due to
-    /// 16.4 µs before it comes back.
+    /// A function that another CPU requested interrupts the hog, from before the probe is due until
+    /// 16.4 µs before it runs again.
     pub fn called(&mut self) -> &mut Self {
         self.irq(-10_000, Vector::CallFunctionSingle)
             .at(
@@ -184,14 +184,14 @@ impl Made {
     }
 }
 
-/// The timer came upon a program.
+/// The timer interrupted a program.
 pub const USER: Option<Interrupted> = Some(Interrupted {
     address: 0x40_0000,
     user: true,
     preempt_count: 0,
 });
 
-/// The timer came upon the kernel, where it lets interrupts in again.
+/// The timer interrupted the kernel where it enables interrupts again.
 pub const KERNEL: Option<Interrupted> = Some(Interrupted {
     address: 0xb0,
     user: false,

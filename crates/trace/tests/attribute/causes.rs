@@ -1,4 +1,4 @@
-//! Each cause once, and several at once.
+//! Each cause alone, and several at once.
 
 use punctual_trace::attribute::Stage::{Exit, Interrupt, Switch, User};
 use punctual_trace::attribute::event::{Task, Vector, What};
@@ -6,7 +6,7 @@ use punctual_trace::attribute::{Cause, Stage};
 
 use super::build::*;
 
-/// What stands in a stage beside the wake-up's own way.
+/// The causes in a stage other than the wake-up's own path.
 pub fn others(made: &Made, stage: Stage) -> Vec<(Cause, u64)> {
     made.rows()
         .into_iter()
@@ -20,7 +20,7 @@ pub fn text(text: &str) -> String {
 }
 
 #[test]
-fn a_named_interrupt_with_its_softirq() {
+fn an_interrupt_and_its_softirq_are_named() {
     let mut made = asleep(&hog(), 400_000);
     made.timer(500, 3_000, USER)
         .at(
@@ -50,7 +50,7 @@ fn a_named_interrupt_with_its_softirq() {
 }
 
 #[test]
-fn interrupts_off_until_the_timer_came() {
+fn interrupts_disabled_until_the_timer_came_are_the_cause() {
     let mut made = asleep(&hog(), 600_000);
     made.timer(586_000, 588_000, KERNEL)
         .switch(590_000, &hog(), &probe());
@@ -64,7 +64,7 @@ fn interrupts_off_until_the_timer_came() {
 }
 
 #[test]
-fn a_late_timer_over_any_kernel_code_may_be_the_platforms() {
+fn a_late_timer_over_any_kernel_code_may_be_the_platforms_delay() {
     let over = |name: &str| {
         let mut made = asleep(&hog(), 600_000);
         made.window.symbols.insert(0xb0, name.to_owned());
@@ -82,7 +82,7 @@ fn a_late_timer_over_any_kernel_code_may_be_the_platforms() {
             (Cause::LateInterrupt { task: task.clone() }, 86_000)
         ]
     );
-    // 100 ns of what the account spans lie before the wake-up: they may be among the stolen.
+    // 100 ns of the account's interval are before the wake-up: they may be among the stolen time.
     let function = text("_raw_spin_unlock_irqrestore");
     assert_eq!(
         over("_raw_spin_unlock_irqrestore+0x15"),
@@ -94,7 +94,7 @@ fn a_late_timer_over_any_kernel_code_may_be_the_platforms() {
 }
 
 #[test]
-fn interrupts_off_in_a_function_that_another_cpu_called() {
+fn interrupts_disabled_in_another_cpus_function_call_are_the_cause() {
     let mut made = asleep(&hog(), 600_000);
     made.called();
     assert_eq!(
@@ -118,7 +118,7 @@ fn interrupts_off_in_a_function_that_another_cpu_called() {
 }
 
 #[test]
-fn what_the_timer_came_upon_could_not_be_read() {
+fn a_late_timer_over_unknown_code_names_no_function() {
     let mut made = asleep(&hog(), 90_000);
     made.timer(80_000, 82_000, None)
         .switch(84_000, &hog(), &probe());
@@ -130,7 +130,7 @@ fn what_the_timer_came_upon_could_not_be_read() {
 }
 
 #[test]
-fn a_worker_is_known_by_its_work() {
+fn a_worker_is_named_with_its_work_item() {
     let worker = task(33, "kworker/1:2", 120, 0);
     let mut made = asleep(&hog(), 100_000);
     made.switch(-50_000, &hog(), &worker)
@@ -145,7 +145,7 @@ fn a_worker_is_known_by_its_work() {
 }
 
 #[test]
-fn threads_of_higher_and_equal_priority() {
+fn threads_of_higher_and_equal_priority_interfere() {
     let higher = task(201, "irq/36-virtio0", 9, 1);
     let equal = task(202, "rival", 19, 2);
     let deadline = task(203, "dl", -1, 6);
@@ -170,7 +170,7 @@ fn threads_of_higher_and_equal_priority() {
 }
 
 #[test]
-fn a_lower_thread_that_came_while_the_probe_was_ready_is_throttling() {
+fn a_lower_thread_that_ran_while_the_probe_was_ready_shows_throttling() {
     let other = task(204, "cc1", 120, 0);
     let higher = task(201, "spinner", 9, 1);
     let mut made = asleep(&higher, 60_000_000);
@@ -191,7 +191,7 @@ fn a_lower_thread_that_came_while_the_probe_was_ready_is_throttling() {
 }
 
 #[test]
-fn preempted_on_the_way_to_the_clock() {
+fn a_preemption_before_the_clock_is_read_is_billed() {
     let higher = task(201, "spinner", 9, 1);
     let mut made = asleep(&idle(), 110_000);
     made.timer(500, 3_000, KERNEL)
@@ -207,7 +207,7 @@ fn preempted_on_the_way_to_the_clock() {
     assert_eq!(others(&made, User), [(cause, 100_000)]);
 }
 
-/// The probe takes a lock on its way, and `holder` has it.
+/// The probe takes a lock that `holder` has.
 fn locked(holder: &Task) -> Made {
     let mut made = asleep(&idle(), 200_000);
     made.timer(500, 3_000, KERNEL)
@@ -235,8 +235,8 @@ fn a_lock_that_a_lower_thread_holds_is_an_inversion() {
         lock: text("mmap_lock"),
         holder: text("stress-ng"),
     };
-    // 1 µs spinning, 173 µs asleep less the interrupt, 1 µs until it is taken; the switch
-    // back is the wake-up's own way.
+    // 1 µs spinning, 173 µs asleep minus the interrupt, 1 µs until it is taken; the switch
+    // back belongs to the wake-up's own path.
     assert_eq!(
         others(&locked(&hog()), User),
         [
@@ -259,7 +259,7 @@ fn a_lock_that_a_lower_thread_holds_is_an_inversion() {
 }
 
 #[test]
-fn a_page_fault_in_the_probe() {
+fn a_page_fault_in_the_probe_is_billed() {
     let mut made = asleep(&idle(), 30_000);
     made.timer(500, 3_000, KERNEL)
         .switch(5_000, &idle(), &probe())
@@ -268,7 +268,7 @@ fn a_page_fault_in_the_probe() {
 }
 
 #[test]
-fn a_page_fault_that_waits_for_the_disk() {
+fn a_page_fault_that_waits_for_the_disk_is_billed() {
     let mut made = asleep(&idle(), 9_000_000);
     made.timer(500, 3_000, KERNEL)
         .switch(5_000, &idle(), &probe())
@@ -280,7 +280,7 @@ fn a_page_fault_that_waits_for_the_disk() {
 }
 
 #[test]
-fn stopped_by_a_signal() {
+fn a_stop_by_a_signal_is_billed() {
     let mut made = asleep(&idle(), 50_000_000);
     made.window.events.clear();
     made.leaves(-500_000, &probe(), 4, &idle())
@@ -294,7 +294,7 @@ fn stopped_by_a_signal() {
 }
 
 #[test]
-fn a_storm_of_timers_within_the_interrupt() {
+fn a_storm_of_timers_within_the_interrupt_is_billed_by_callback() {
     let mut made = asleep(&hog(), 200_000);
     made.at(
         500,
@@ -341,9 +341,9 @@ fn on_preempt_rt_a_softirq_belongs_to_its_thread() {
     );
 }
 
-/// A late wake-up makes the next one late before that has a timer.
+/// A late wake-up delays the next one before that has armed its timer.
 #[test]
-fn the_wait_for_the_wake_up_before_is_no_sleep_on_the_way() {
+fn the_wait_for_the_previous_wake_up_is_not_billed_as_a_sleep() {
     let late = |expires_ns| {
         let mut made = asleep(&idle(), 66_000_000);
         made.window.waiting_ns = DUE + 65_000_000;
@@ -376,13 +376,13 @@ fn the_wait_for_the_wake_up_before_is_no_sleep_on_the_way() {
 }
 
 #[test]
-fn the_probe_was_not_asleep_yet() {
+fn a_probe_that_was_not_asleep_yet_delays_itself() {
     let mut made = asleep(&idle(), 30_000);
     made.window.events.clear();
     made.window.waiting_ns = DUE - 5_000;
     made.irq(20_000, Vector::IrqWork)
         .irq_exit(21_000, Vector::IrqWork);
-    // Nothing says that it ever slept.
+    // No event says that it ever slept.
     let rows = made.rows();
     assert_eq!(
         rows[1],
@@ -398,7 +398,7 @@ fn the_probe_was_not_asleep_yet() {
 }
 
 #[test]
-fn several_at_once_share_the_time_and_none_is_counted_twice() {
+fn several_causes_at_once_share_the_time_and_none_is_billed_twice() {
     let mut made = asleep(&hog(), 1_000_000);
     made.at(
         -1_000,
@@ -465,7 +465,7 @@ fn several_at_once_share_the_time_and_none_is_counted_twice() {
 }
 
 #[test]
-fn the_tracers_own_timer_is_the_tracers_cost() {
+fn the_tracers_own_timer_is_billed_to_the_tracer() {
     let made = |callback: &str| {
         let mut made = asleep(&hog(), 100_000);
         made.window.symbols.insert(0x88, callback.to_owned());

@@ -1,4 +1,4 @@
-//! Windows that were recorded on a real kernel, and a run to hang them on.
+//! Windows that were recorded on a real kernel, and a run they belong to.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
 use std::fs;

@@ -1,11 +1,11 @@
-//! Gaps in a thread that polls the clock: windows made by hand, with the whole bill.
+//! Gaps in a thread that polls the clock: windows made by hand, with the complete bill.
 
 use punctual_trace::attribute::event::{Task, Vector, What, Window};
 use punctual_trace::attribute::{Cause, plain_bill};
 
 use super::build::*;
 
-/// A gap of a poller, with nothing in it yet.
+/// A gap of a polling thread, still without events.
 fn gap(probe: Task, length: u64) -> Made {
     let mut made = asleep(&hog(), length);
     made.window = Window {
@@ -18,7 +18,7 @@ fn gap(probe: Task, length: u64) -> Made {
     made
 }
 
-/// A poller of ordinary priority.
+/// A polling thread of ordinary priority.
 fn ordinary() -> Task {
     task(100, "probe/1", 120, 0)
 }
@@ -32,11 +32,11 @@ fn causes(made: &Made) -> Vec<(Cause, u64)> {
 }
 
 #[test]
-fn a_gap_in_which_the_kernel_did_nothing_is_the_platforms_to_the_nanosecond() {
+fn a_gap_without_kernel_activity_is_billed_to_the_platform_to_the_nanosecond() {
     for length in [1_001, 2_000, 80_000, 30_000_000] {
         let mut made = gap(probe(), length);
         assert_eq!(causes(&made), [(Cause::Platform, length)]);
-        // What lies outside is nobody's business.
+        // Events outside the gap have no effect.
         made.switch(-5_000, &hog(), &probe())
             .irq(length as i64 + 10, Vector::LocalTimer);
         assert_eq!(causes(&made), [(Cause::Platform, length)]);
@@ -44,7 +44,7 @@ fn a_gap_in_which_the_kernel_did_nothing_is_the_platforms_to_the_nanosecond() {
 }
 
 #[test]
-fn an_interrupt_has_its_time_and_the_way_to_it_is_apart() {
+fn an_interrupt_has_its_time_and_the_path_to_it_a_row_of_its_own() {
     let mut made = gap(probe(), 30_000);
     made.irq(1_200, Vector::LocalTimer)
         .irq_exit(9_200, Vector::LocalTimer)
@@ -62,7 +62,7 @@ fn an_interrupt_has_its_time_and_the_way_to_it_is_apart() {
 }
 
 #[test]
-fn what_is_too_long_for_the_way_into_the_kernel_is_the_platforms() {
+fn a_path_into_the_kernel_that_is_too_long_is_the_platforms() {
     let mut made = gap(probe(), 30_000);
     made.irq(20_000, Vector::Reschedule)
         .irq_exit(29_000, Vector::Reschedule);
@@ -78,7 +78,7 @@ fn what_is_too_long_for_the_way_into_the_kernel_is_the_platforms() {
 }
 
 #[test]
-fn a_timer_that_looks_like_the_probes_is_somebody_elses() {
+fn a_timer_during_a_gap_is_not_the_probes_own() {
     let mut made = gap(probe(), 8_000);
     made.irq(1_000, Vector::LocalTimer)
         .callback(2_000)
@@ -88,7 +88,7 @@ fn a_timer_that_looks_like_the_probes_is_somebody_elses() {
 }
 
 #[test]
-fn a_thread_in_the_way_is_named() {
+fn a_thread_that_takes_the_cpu_is_named() {
     let high = task(300, "fifo99-hog", 0, 1);
     let by = |thread: &Task, policy: &str, priority| Cause::Thread {
         task: thread.name.clone(),
@@ -101,7 +101,7 @@ fn a_thread_in_the_way_is_named() {
     let named = by(&high, "SCHED_FIFO", 99);
     assert_eq!(causes(&made), [(named, 498_000), (Cause::Crossing, 2_000)]);
 
-    // To a real-time poller one of lower priority comes by throttling alone.
+    // A thread of lower priority runs before a real-time poller only if that is throttled.
     let mut made = gap(probe(), 50_000_000);
     made.switch(1_000, &probe(), &hog())
         .switch(49_999_000, &hog(), &probe());
@@ -113,7 +113,7 @@ fn a_thread_in_the_way_is_named() {
     let task = String::new();
     assert_eq!(causes(&made)[0], (Cause::Throttled { task }, 48_000));
 
-    // Among ordinary threads each has its turn, whatever its nice value.
+    // Ordinary threads take turns, whatever their nice values.
     let nice = self::task(301, "nice", 139, 0);
     let mut made = gap(ordinary(), 4_000_000);
     made.switch(1_000, &ordinary(), &nice)
@@ -137,7 +137,7 @@ fn a_poller_that_was_stopped_or_had_a_fault_lost_the_time_itself() {
 }
 
 #[test]
-fn what_the_hypervisor_counted_is_its_own_and_what_smis_counted_theirs() {
+fn time_that_the_hypervisor_or_smis_account_for_is_billed_to_them() {
     let mut made = gap(probe(), 100_000);
     made.at(-400_000, What::Stolen { total_ns: 7 })
         .at(300_000, What::Stolen { total_ns: 90_007 });
@@ -149,7 +149,7 @@ fn what_the_hypervisor_counted_is_its_own_and_what_smis_counted_theirs() {
     made.at(-400_000, What::SmiCount { total: 41 })
         .at(300_000, What::SmiCount { total: 42 });
     assert_eq!(causes(&made), [(Cause::Smi, 100_000)]);
-    // The count of another CPU says nothing of this one.
+    // The count of another CPU says nothing about this one.
     let mut made = gap(probe(), 100_000);
     made.on(CPU + 1)
         .at(-400_000, What::SmiCount { total: 41 })
@@ -158,7 +158,7 @@ fn what_the_hypervisor_counted_is_its_own_and_what_smis_counted_theirs() {
 }
 
 #[test]
-fn where_events_are_missing_nobody_is_blamed() {
+fn where_events_are_missing_no_thread_is_blamed() {
     let mut made = gap(probe(), 80_000);
     made.window.lost = 3;
     assert_eq!(causes(&made), [(Cause::Blind, 80_000)]);
@@ -171,7 +171,7 @@ fn where_events_are_missing_nobody_is_blamed() {
 }
 
 #[test]
-fn other_cpus_do_not_matter() {
+fn events_of_other_cpus_do_not_matter() {
     let mut made = gap(probe(), 20_000);
     made.on(CPU + 1)
         .irq(1_000, Vector::LocalTimer)

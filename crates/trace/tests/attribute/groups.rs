@@ -1,5 +1,5 @@
 //! Throttling by control groups: the probe is ready and its group may not run. Windows with a known
-//! answer; that the kernel does so is tried in `run_throttled`.
+//! answer; `punctual`'s test run::throttled checks that the kernel behaves so.
 
 use punctual_record::explanation::{Cause, GroupLimit, GroupThrottling};
 use punctual_trace::attribute::event::{Task, What};
@@ -50,8 +50,8 @@ fn expires(made: &mut Made, at: i64, function: &str) {
     made.on(CPU + 1).at(at, what).on(CPU);
 }
 
-/// An ordinary probe that is woken, and whose CPU another thread of its kind has from 0.005 to
-/// 81 ms; the group's quota is renewed at 79 ms.
+/// An ordinary probe that is woken while another ordinary thread has its CPU from 0.005 to
+/// 81 ms; the group's quota is replenished at 79 ms.
 fn shares(limit: GroupLimit, ends: Option<&str>) -> Made {
     let (other, probe) = (task(300, "rustfmt", 120, 0), ordinary());
     let mut made = asleep(&idle(), 82_000_000);
@@ -82,14 +82,14 @@ fn shared(made: &Made) -> u64 {
 }
 
 #[test]
-fn a_quota_has_the_time_up_to_its_renewal_and_the_fair_share_what_comes_after() {
+fn a_quota_has_the_time_until_its_replenishment_and_the_fair_share_the_rest() {
     for ends in [
         "sched_cfs_period_timer",
         "sched_cfs_slack_timer",
         "sched_cfs_period_timer+0x0",
     ] {
         let made = shares(quota(79_000_000), Some(ends));
-        // Its own stretch is not cut there.
+        // Its own time is not cut there.
         let (throttled, shared) = (of_group(&made, "cpu.max"), shared(&made));
         assert_eq!(throttled + shared, 81_000_000 - 5_000, "{ends}");
         assert_eq!(throttled, 79_000_000 - 5_000, "{ends}");
@@ -97,8 +97,8 @@ fn a_quota_has_the_time_up_to_its_renewal_and_the_fair_share_what_comes_after() 
 }
 
 #[test]
-fn a_thread_that_shares_the_cpu_is_no_throttling() {
-    // The group was not throttled; not for as long; or nothing says that it was until then.
+fn a_thread_that_shares_the_cpu_is_not_billed_as_throttling() {
+    // The group was not throttled; not for as long; or no reading shows that it was until then.
     for made in [
         shares(quota(0), Some("sched_cfs_period_timer")),
         shares(quota(30_000_000), Some("sched_cfs_period_timer")),
@@ -113,7 +113,7 @@ fn a_thread_that_shares_the_cpu_is_no_throttling() {
 }
 
 #[test]
-fn an_account_that_can_not_be_read_is_said() {
+fn an_account_that_cannot_be_read_is_noted() {
     let mut limit = quota(1);
     limit.throttled = None;
     let made = shares(limit, Some("sched_cfs_period_timer"));
@@ -129,10 +129,10 @@ fn an_account_that_can_not_be_read_is_said() {
     );
 }
 
-/// Nobody runs beside a thread that is ready: whether the CPU was idle when it was woken, or went
+/// No thread runs although one is ready: whether the CPU was idle when it was woken, or became
 /// idle then.
 #[test]
-fn an_idle_cpu_beside_a_ready_thread_is_its_groups() {
+fn an_idle_cpu_although_a_thread_is_ready_is_billed_to_its_group() {
     for (limit, probe, file) in [
         (quota(40_000_000), ordinary(), "cpu.max"),
         (real_time(), probe(), "cpu.rt_runtime_us"),
@@ -140,7 +140,7 @@ fn an_idle_cpu_beside_a_ready_thread_is_its_groups() {
         let mut made = asleep(&idle(), 40_000_000);
         made.window.probe = probe.clone();
         made.window.limits = vec![limit.clone()];
-        // The tick comes and goes over the idle CPU.
+        // The tick interrupts the idle CPU.
         made.timer(500, 3_000, None);
         for at in 1..39 {
             made.irq(
@@ -164,7 +164,7 @@ fn an_idle_cpu_beside_a_ready_thread_is_its_groups() {
             .switch(39 * MS, &idle(), &probe);
         assert_eq!(of_group(&went, file), 39_000_000 - 5_000);
     }
-    // A short one is the idle state's.
+    // A short time is the idle state's.
     let mut made = asleep(&idle(), 200_000);
     made.window.limits = vec![real_time()];
     made.timer(500, 3_000, None)
@@ -172,10 +172,10 @@ fn an_idle_cpu_beside_a_ready_thread_is_its_groups() {
     assert_eq!(of_group(&made, "cpu.rt_runtime_us"), 0);
 }
 
-/// A real-time probe and a thread of lower priority: the group's, where its time is renewed as the
-/// thread goes; else it may be the limit of all, and that is said.
+/// A real-time probe and a thread of lower priority: the group is throttled if its runtime is
+/// replenished as the thread leaves; otherwise it may be the global limit, and the note says so.
 #[test]
-fn a_real_time_group_is_told_from_the_limit_of_all() {
+fn a_real_time_groups_limit_is_distinguished_from_the_global_one() {
     let kthread = task(20, "migration/1", -1, 1);
     let irq = task(21, "irq/9-acpi", 9, 1);
     for (renewed, mine) in [
@@ -187,7 +187,7 @@ fn a_real_time_group_is_told_from_the_limit_of_all() {
         made.window.limits = vec![real_time()];
         made.timer(500, 3_000, USER)
             .timer(4 * MS, 4 * MS + 2_000, USER)
-            // Some that are above come for a moment, and are of no group.
+            // Some threads of higher priority run for a moment, and belong to no group.
             .switch(10 * MS, &hog(), &kthread)
             .switch(10 * MS + 9_000, &kthread, &irq)
             .switch(10 * MS + 12_000, &irq, &hog());
@@ -220,10 +220,10 @@ fn a_real_time_group_is_told_from_the_limit_of_all() {
     }
 }
 
-/// It was preempted before the first event that is known, and is ready ever since: nothing holds
-/// interrupts off, as rules for a timer that is late would have it.
+/// It was preempted before the first known event, and has been ready ever since: interrupts are not
+/// disabled, although the rule for a late timer would say so.
 #[test]
-fn a_probe_that_was_ready_before_the_first_event_is_so_still() {
+fn a_probe_that_was_ready_before_the_first_event_still_is() {
     let probe = ordinary();
     let mut made = asleep(&hog(), 40_000_000);
     made.window.events.clear();

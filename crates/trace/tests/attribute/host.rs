@@ -1,5 +1,5 @@
-//! CPUs that stand still at once: the host has them, whatever ran there. And what the hypervisor
-//! took is drawn as its own.
+//! CPUs that stand still at once: the time is the host's, whatever ran there. And time that the
+//! hypervisor took is drawn as its own.
 
 use punctual_record::explanation::{Cause, Lane};
 use punctual_trace::attribute::event::{Stall, Task, Vector, What};
@@ -19,7 +19,7 @@ fn stood_still(made: &mut Made, from: i64, to: i64) {
     });
 }
 
-/// As it was found where kernel code may have held the other CPU up.
+/// As recorded if kernel code may have delayed the other CPU.
 fn stood_still_in_kernel(made: &mut Made, from: i64, to: i64) {
     stood_still(made, from, to);
     made.window.stalls.last_mut().expect("pushed").in_kernel = true;
@@ -58,7 +58,7 @@ fn tick(made: &mut Made, at: i64, expires: i64) {
 }
 
 /// The interrupt that woke the probe runs the tick's callback as well, and stays there for 9.8 ms;
-/// the other CPU stood still up to the same instant.
+/// the other CPU stood still until the same instant.
 fn in_a_callback(still: Option<(i64, i64)>) -> Made {
     let mut made = asleep(&idle(), 9_900_000);
     made.irq(500, Vector::LocalTimer)
@@ -86,18 +86,18 @@ fn callback(made: &Made) -> u64 {
 }
 
 #[test]
-fn a_callback_that_stood_still_with_the_other_cpu_is_the_hosts() {
+fn a_callback_that_stood_still_with_the_other_cpu_is_billed_to_the_host() {
     let alone = in_a_callback(None);
     assert_eq!((of_host(&alone), callback(&alone)), (0, 9_847_500));
     let both = in_a_callback(Some((40_000, 9_820_000)));
     assert_eq!(of_host(&both), 9_850_000 - 40_000);
     assert_eq!(callback(&both), 40_000 - 2_500);
-    // The other one went on long before: that was another standstill.
+    // The other CPU resumed long before: that was another standstill.
     let other = in_a_callback(Some((40_000, 5_000_000)));
     assert_eq!(of_host(&other), 0);
 }
 
-/// A thread above the probe runs from 5 µs to 30 ms, and from 10 ms to 30 ms nothing is seen of the
+/// A thread above the probe runs from 5 µs to 30 ms, and from 10 ms to 30 ms there is no event of the
 /// CPU: the tick that was due at 12 ms came at 30.
 fn over_a_thread(ends: impl Fn(&mut Made, &Task)) -> Made {
     let mut made = asleep(&idle(), 31 * MS as u64);
@@ -112,7 +112,7 @@ fn over_a_thread(ends: impl Fn(&mut Made, &Task)) -> Made {
 }
 
 #[test]
-fn a_thread_that_did_not_run_is_not_in_the_way() {
+fn a_thread_that_did_not_run_is_not_billed() {
     let made = over_a_thread(|made, _| {
         tick(made, 30 * MS, 12 * MS);
         made.irq_exit(30 * MS + 9_000, Vector::LocalTimer);
@@ -125,7 +125,7 @@ fn a_thread_that_did_not_run_is_not_in_the_way() {
     };
     assert_eq!(of_host(&made), 19 * MS as u64, "{:#?}", made.rows());
     assert!(thread(&made) <= 11 * MS as u64 + 20_000);
-    // Its own timer came in time, or what ended the silence is the other CPU's request: it ran.
+    // Its own timer came in time, or the other CPU's request ended the silence: it ran.
     let in_time = over_a_thread(|made, _| {
         tick(made, 30 * MS, 30 * MS - 2_000);
         made.irq_exit(30 * MS + 9_000, Vector::LocalTimer);
@@ -140,10 +140,10 @@ fn a_thread_that_did_not_run_is_not_in_the_way() {
     }
 }
 
-/// A busy host lets one CPU after the other go on, and the first asks the second for something before
-/// its own timer comes, as late as all else.
+/// A busy host resumes one CPU after the other, and the first requests something of the second before
+/// that one's own timer comes, which is as late as everything else.
 #[test]
-fn cpus_that_go_on_one_after_the_other_stood_still_together() {
+fn cpus_that_resume_one_after_the_other_stood_still_together() {
     let idle_for = |ms: i64, apart: i64, request: bool| {
         let end = ms * MS;
         let mut made = asleep(&idle(), end as u64 + 200_000);
@@ -159,7 +159,7 @@ fn cpus_that_go_on_one_after_the_other_stood_still_together() {
     assert_eq!(idle_for(30, 2_500_000, false), 30_030_000);
     assert_eq!(idle_for(30, 2_500_000, true), 30 * MS as u64);
     assert_eq!(idle_for(30, -2_500_000, true), 30 * MS as u64);
-    // Too far apart for so long a time.
+    // Too far apart for such a short time.
     assert_eq!(idle_for(30, 3_500_000, true), 0);
     assert_eq!(idle_for(8, 2_500_000, true), 0);
 }
@@ -167,7 +167,7 @@ fn cpus_that_go_on_one_after_the_other_stood_still_together() {
 /// 99 ms that the hypervisor took from a thread below the timer are drawn as the hypervisor's, and
 /// not as the thread's.
 #[test]
-fn what_the_hypervisor_took_is_drawn_as_its_own() {
+fn time_that_the_hypervisor_took_is_drawn_as_its_own() {
     let mut made = asleep(&hog(), 100 * MS as u64);
     made.at(-100, What::Stolen { total_ns: 0 })
         .timer(99 * MS + 500_000, 99 * MS + 503_000, USER)
@@ -198,9 +198,9 @@ fn what_the_hypervisor_took_is_drawn_as_its_own() {
     assert!(host.is_some_and(|span| span.in_the_way && span.cpu == CPU));
 }
 
-/// As many spans as a record takes, the hypervisor's among them.
+/// As many spans as a record takes, including the hypervisor's.
 #[test]
-fn a_picture_with_the_hypervisor_in_it_is_no_larger() {
+fn a_picture_with_the_hypervisors_spans_is_no_larger() {
     let other = task(300, "cc1", 120, 0);
     let mut made = asleep(&hog(), 20 * MS as u64);
     made.at(-100, What::Stolen { total_ns: 0 })
@@ -222,7 +222,8 @@ fn a_picture_with_the_hypervisor_in_it_is_no_larger() {
     assert!(picture.spans.iter().any(|span| span.lane == Lane::Host));
 }
 
-/// A thread that SIGSTOP holds would not have run whatever the host does: the stop has the time.
+/// A thread that SIGSTOP has stopped would not have run, whatever the host does: the stop has the
+/// time.
 #[test]
 fn a_stop_keeps_its_time_where_the_host_stands_still() {
     let made = |still: bool| {
@@ -250,9 +251,10 @@ fn a_stop_keeps_its_time_where_the_host_stands_still() {
     assert_eq!(of_host(&made(true)), 0);
 }
 
-/// System management mode stops all CPUs at once, as a host does: where its count moved, it is that.
+/// System management mode stops all CPUs at once, as a host does: if the SMI count rose, it is
+/// billed instead.
 #[test]
-fn a_system_management_interrupt_is_not_the_hosts() {
+fn a_system_management_interrupt_is_not_billed_to_the_host() {
     let mut made = in_a_callback(Some((-100_000, 9_800_000)));
     assert!(of_host(&made) > 9 * MS as u64);
     made.at(-400_000, What::SmiCount { total: 41 })
@@ -262,7 +264,7 @@ fn a_system_management_interrupt_is_not_the_hosts() {
 }
 
 /// The timer of a probe on an idle CPU comes 30 ms late: no kernel code does that. The other CPU was
-/// in the kernel for as long, and up to then.
+/// in the kernel for as long, until the same instant.
 #[test]
 fn a_late_timer_over_an_idle_cpu_shows_that_the_other_ones_standstill_is_the_hosts() {
     let idle_for = |from: i64, to: i64| {
@@ -275,12 +277,12 @@ fn a_late_timer_over_an_idle_cpu_shows_that_the_other_ones_standstill_is_the_hos
     };
     assert_eq!(idle_for(-600_000, 29_500_000), 30 * MS as u64);
     assert_eq!(idle_for(3_500_000, 29_500_000), 26_500_000);
-    // Kernel code that ends at the time by chance is no standstill of the host's.
+    // Kernel code that ends at that time by chance is not a standstill of the host.
     assert_eq!(idle_for(16 * MS, 29_500_000), 0);
     assert_eq!(idle_for(-600_000, 25 * MS), 0);
 }
 
-/// An idle CPU is on its way to the probe, which its interrupt has woken, and nothing is seen of it
+/// An idle CPU switches to the probe, which its interrupt has woken, and there is no event of it
 /// for 29 ms.
 fn on_its_way(rests: bool) -> Made {
     let mut made = asleep(&idle(), 30 * MS as u64 + 50_000);
@@ -293,23 +295,23 @@ fn on_its_way(rests: bool) -> Made {
 }
 
 #[test]
-fn a_cpu_on_its_way_to_the_probe_stood_still_where_another_surely_did() {
+fn a_cpu_on_its_way_to_the_probe_stood_still_if_another_certainly_did() {
     let mut both = on_its_way(false);
     stood_still(&mut both, 1_060_000, 31 * MS);
     assert_eq!(of_host(&both), 30 * MS as u64 - 1_060_000);
     let mut alone = on_its_way(false);
     stood_still(&mut alone, 1_060_000, 12 * MS);
     assert_eq!(of_host(&alone), 0);
-    // It went to sleep, and was asked to go on by another CPU.
+    // It entered an idle state, and another CPU's request woke it.
     let mut rests = on_its_way(true);
     stood_still(&mut rests, 1_060_000, 31 * MS);
     assert_eq!(of_host(&rests), 0);
 }
 
-/// Both CPUs were in the kernel: one may have waited for the other with interrupts disabled. Nobody is
-/// accused, and the row says what is likely.
+/// Both CPUs were in the kernel: one may have waited for the other with interrupts disabled. No
+/// cause is blamed, and the row says what is likely.
 #[test]
-fn where_both_were_in_the_kernel_nobody_is_accused() {
+fn where_both_cpus_were_in_the_kernel_no_cause_is_blamed() {
     let mut made = in_a_callback(None);
     stood_still_in_kernel(&mut made, 40_000, 9_820_000);
     assert_eq!((of_host(&made), callback(&made)), (0, 40_000 - 2_500));
@@ -322,15 +324,15 @@ fn where_both_were_in_the_kernel_nobody_is_accused() {
         note.starts_with(LIKELY) && note.contains("CPUs 0, 1"),
         "{note}"
     );
-    // Kernel code that is seen to end long before has nothing to do with it.
+    // Kernel code that is seen to end long before is unrelated.
     let mut other = in_a_callback(None);
     stood_still_in_kernel(&mut other, 40_000, 8 * MS);
     assert_eq!(callback(&other), 9_847_500);
 }
 
-/// The emulated CPUs of a machine that its host stopped for 30 ms, both in the kernel: the timer's interrupt
-/// on the probe's CPU had run for 8 us. Before the stop the other CPU had rested for 3 ms. The row is of
-/// several stretches, and its note that of the longest.
+/// The emulated CPUs of a machine that its host stopped for 30 ms, both in the kernel: the timer's
+/// interrupt on the probe's CPU had run for 8 us. Before the stop the other CPU was idle for 3 ms. The
+/// row consists of several stretches, and its note is that of the longest.
 #[test]
 fn a_row_has_the_note_of_its_longest_stretch() {
     let bill = attribute::plain_bill(&window("host-0"));

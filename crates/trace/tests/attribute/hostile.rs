@@ -1,4 +1,4 @@
-//! Windows from anywhere: what is read is bounded, damage is named, nothing panics.
+//! Windows from untrusted files: memory is bounded, damage is reported, nothing panics.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn read(text: &[u8]) -> Result<(), String> {
 }
 
 #[test]
-fn damage_is_named_with_its_line() {
+fn damage_is_reported_with_its_line() {
     let sound = serde_json::to_string(&window("hog-0")).unwrap();
     read(sound.as_bytes()).unwrap();
     let nested = "[".repeat(100);
@@ -48,9 +48,9 @@ fn damage_is_named_with_its_line() {
     }
 }
 
-/// Bytes changed, cut and doubled by the thousand, the same ones every time.
+/// Thousands of changed, removed and duplicated bytes, the same ones every time.
 #[test]
-fn no_damage_makes_it_panic() {
+fn no_damage_causes_a_panic() {
     let sound: Vec<Vec<u8>> = NAMES
         .iter()
         .map(|name| serde_json::to_vec(&window(&format!("{name}-1"))).unwrap())
@@ -78,7 +78,7 @@ fn no_damage_makes_it_panic() {
                     text.splice(at..at, piece);
                 }
                 _ => {
-                    // A number becomes another one of as many digits.
+                    // A number becomes another one with as many digits.
                     for byte in text[at..].iter_mut().take(24) {
                         if byte.is_ascii_digit() {
                             *byte = b'0' + random(10) as u8;
@@ -93,7 +93,7 @@ fn no_damage_makes_it_panic() {
 }
 
 #[test]
-fn a_file_that_ends_in_the_middle_of_a_line_gives_what_is_whole() {
+fn a_file_that_ends_within_a_line_gives_its_complete_lines() {
     let directory = tempfile::tempdir().unwrap();
     assert!(Windows::open(directory.path()).unwrap().is_none());
     let line = serde_json::to_string(&window("quiet-0")).unwrap();
@@ -102,7 +102,7 @@ fn a_file_that_ends_in_the_middle_of_a_line_gives_what_is_whole() {
     let windows = Windows::open(directory.path()).unwrap().unwrap();
     let read: Vec<_> = windows.collect::<Result<_, _>>().unwrap();
     assert_eq!(read, [window("quiet-0"), window("quiet-0")]);
-    // Damage in the middle ends the reading, with its line.
+    // Damage in the middle ends the reading, with its line number.
     fs::write(
         directory.path().join("windows.jsonl"),
         format!("{line}\n{{}}\n{line}\n"),

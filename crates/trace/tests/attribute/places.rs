@@ -8,7 +8,7 @@ use super::build::*;
 use super::causes::{others, text};
 
 #[test]
-fn preemption_off_with_the_stack_that_was_caught() {
+fn preemption_disabled_has_the_stack_that_was_taken() {
     let mut made = asleep(&hog(), 580_000);
     made.timer(500, 3_000, USER)
         .irq(100_000, Vector::LocalTimer)
@@ -73,16 +73,16 @@ fn a_thread_that_released_the_cpu_has_the_stack_of_that_moment() {
     let note = note.unwrap();
     assert!(note.contains("in the system call munmap"), "{note}");
     assert!(note.contains("when it released the CPU"), "{note}");
-    // On its way to user mode it has no stack to speak of.
+    // On its way to user mode it has no useful stack.
     let (stack, note) = bill(left(200, &[]));
     assert!(stack.is_empty());
     assert_eq!(note.as_deref(), Some("in the system call munmap"));
-    // Another thread's says nothing of this one.
+    // The stack of another thread says nothing about this one.
     assert_eq!(bill(left(201, &[0xc0])), (Vec::new(), None));
 }
 
 #[test]
-fn interrupts_off_has_the_stack_of_a_thread_that_was_preempted_right_there() {
+fn interrupts_disabled_has_the_stack_of_a_thread_that_was_preempted_there() {
     let stack = |frames: &[u64]| {
         let frames = frames.to_vec();
         let mut made = asleep(&hog(), 590_000);
@@ -107,7 +107,7 @@ fn interrupts_off_has_the_stack_of_a_thread_that_was_preempted_right_there() {
 }
 
 #[test]
-fn what_a_softirq_interrupted_is_not_accused() {
+fn a_thread_that_a_softirq_interrupted_is_not_blamed() {
     let mut made = asleep(&hog(), 600_000);
     made.at(-50_000, What::SoftirqEntry { number: 3 })
         .timer(586_000, 588_000, KERNEL)

@@ -1,4 +1,4 @@
-//! Time that nobody in this kernel took, and time of which nothing is known.
+//! Time that nothing in this kernel used, and time of which nothing is known.
 
 use punctual_trace::attribute::Cause;
 use punctual_trace::attribute::Stage::{Callback, Interrupt, Switch, User};
@@ -7,7 +7,7 @@ use punctual_trace::attribute::event::{Vector, What};
 use super::build::*;
 
 #[test]
-fn a_gap_over_a_program_is_the_platform() {
+fn a_gap_over_a_program_is_billed_to_the_platform() {
     let mut made = asleep(&hog(), 90_000);
     made.timer(80_000, 82_000, USER)
         .switch(84_000, &hog(), &probe());
@@ -15,7 +15,7 @@ fn a_gap_over_a_program_is_the_platform() {
 }
 
 #[test]
-fn idle_for_longer_than_any_state_takes_to_leave() {
+fn an_idle_exit_longer_than_any_states_is_billed_to_the_platform() {
     let mut made = asleep(&idle(), 30_000_000);
     made.timer(29_990_000, 29_993_000, KERNEL)
         .switch(29_995_000, &idle(), &probe());
@@ -23,7 +23,7 @@ fn idle_for_longer_than_any_state_takes_to_leave() {
 }
 
 #[test]
-fn the_hypervisors_account_is_taken_off() {
+fn time_in_the_hypervisors_account_is_billed_to_it() {
     let mut made = asleep(&hog(), 100_000);
     made.at(
         -100,
@@ -49,9 +49,9 @@ fn the_hypervisors_account_is_taken_off() {
 }
 
 #[test]
-fn of_a_named_cause_only_what_was_surely_stolen_within() {
-    // The account moved by 300 µs between two readings that lie 400 µs apart; 100 µs of
-    // these lie before the wake-up, so at least 200 µs were stolen in it.
+fn a_named_cause_gives_up_only_time_that_was_certainly_stolen() {
+    // The account rose by 300 µs between two readings that are 400 µs apart; 100 µs of
+    // these are before the wake-up, so at least 200 µs were stolen within it.
     let stolen = |before: i64| {
         let mut made = asleep(&hog(), 320_000);
         made.at(before, What::Stolen { total_ns: 0 })
@@ -67,13 +67,13 @@ fn of_a_named_cause_only_what_was_surely_stolen_within() {
         };
         sum(&Cause::Steal)
     };
-    // All of the gap before the interrupt, which is 500 ns, stands among them.
+    // All of the gap before the interrupt, which is 500 ns, is among them.
     assert_eq!(stolen(-100_000), 200_000);
     assert_eq!(stolen(0), 300_000);
 }
 
 #[test]
-fn an_account_never_gives_more_than_there_is() {
+fn no_more_than_the_gap_is_billed_as_stolen() {
     let mut made = asleep(&hog(), 100_000);
     made.at(-100, What::Stolen { total_ns: 0 })
         .timer(80_000, 82_000, USER)
@@ -89,7 +89,7 @@ fn an_account_never_gives_more_than_there_is() {
 }
 
 #[test]
-fn the_platforms_gap_is_an_smi_where_the_count_moved() {
+fn the_platforms_gap_is_an_smi_if_the_count_rose() {
     let mut made = asleep(&hog(), 100_000);
     made.at(-100, What::SmiCount { total: 7 })
         .timer(80_000, 82_000, USER)
@@ -100,7 +100,7 @@ fn the_platforms_gap_is_an_smi_where_the_count_moved() {
 }
 
 #[test]
-fn too_long_within_the_interrupt_is_unexplained() {
+fn too_long_a_time_within_the_interrupt_is_unexplained() {
     let mut made = asleep(&hog(), 100_000);
     made.at(
         500,
@@ -142,7 +142,7 @@ fn a_window_that_begins_after_the_wake_up_is_blind() {
 }
 
 #[test]
-fn a_switch_that_was_not_seen_blinds_the_threads_and_not_the_interrupts() {
+fn a_missing_switch_blinds_the_threads_and_not_the_interrupts() {
     let unseen = task(900, "unseen", 120, 0);
     let mut made = asleep(&hog(), 100_000);
     made.timer(500, 3_000, USER)
@@ -169,14 +169,14 @@ fn a_switch_that_was_not_seen_blinds_the_threads_and_not_the_interrupts() {
 }
 
 #[test]
-fn a_probe_that_was_never_switched_to_was_not_seen() {
+fn a_probe_without_a_switch_to_it_is_blind() {
     let mut made = asleep(&hog(), 100_000);
     made.timer(500, 3_000, USER);
     assert!(made.rows().contains(&(User, Cause::Blind, 97_000)));
 }
 
 #[test]
-fn an_interrupt_without_end_is_blind() {
+fn an_interrupt_without_an_end_is_blind() {
     let mut made = asleep(&hog(), 100_000);
     made.timer(500, 3_000, USER)
         .irq(10_000, Vector::IrqWork)
@@ -185,7 +185,7 @@ fn an_interrupt_without_end_is_blind() {
 }
 
 #[test]
-fn an_end_without_a_beginning_blinds_from_the_event_before() {
+fn an_end_without_a_start_blinds_from_the_previous_event() {
     let mut made = asleep(&hog(), 100_000);
     made.timer(500, 3_000, USER)
         .irq_exit(50_000, Vector::IrqWork)
@@ -197,7 +197,7 @@ fn an_end_without_a_beginning_blinds_from_the_event_before() {
 }
 
 #[test]
-fn what_was_overwritten_is_blind_and_what_never_happened_is_not() {
+fn overwritten_events_are_blind_and_absent_ones_are_not() {
     let made = |lost| {
         let mut made = asleep(&hog(), 100_000);
         made.window.events.clear();

@@ -1,4 +1,4 @@
-//! What must hold of any window.
+//! Properties of every window.
 
 use std::path::Path;
 
@@ -188,7 +188,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn every_nanosecond_stands_in_exactly_one_row(window in windows()) {
+    fn every_nanosecond_is_in_exactly_one_row(window in windows()) {
         let bill = bill(&window);
         prop_assert_eq!(bill.latency_ns, window.woken_ns.saturating_sub(window.due_ns));
         prop_assert_eq!(bill.stages.total_ns(), bill.latency_ns);
@@ -202,12 +202,12 @@ proptest! {
     }
 
     #[test]
-    fn every_nanosecond_of_a_wait_stands_in_exactly_one_row(
+    fn every_nanosecond_of_a_wait_is_in_exactly_one_row(
         window in windows(),
         known_from_ns in prop_oneof![Just(0u64), 0u64..3_000, any::<u64>()],
     ) {
         let chain = chain(&window, known_from_ns);
-        // The switch itself may have been seen a little before or after.
+        // The switch itself may have been recorded a little earlier or later.
         prop_assert!(chain.from_ns >= window.due_ns.saturating_sub(100_000));
         prop_assert!(chain.to_ns <= window.woken_ns.max(window.due_ns));
         let sum: u128 = chain.rows.iter().map(|row| u128::from(row.ns)).sum();
@@ -234,7 +234,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_record_takes_any_bill(windows in proptest::collection::vec(windows(), 1..6)) {
+    fn a_record_accepts_any_bill(windows in proptest::collection::vec(windows(), 1..6)) {
         let mut ledger = Ledger::new(Some(1_000));
         for window in &windows {
             let bill = bill(window);

@@ -1,4 +1,4 @@
-//! Windows that were recorded on a real kernel, with what was injected into them.
+//! Windows that were recorded on a real kernel, with the length of the injected delay.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use punctual_trace::attribute::{Cause, bill};
 
 use super::data::{data, window};
 
-/// How much of what was injected lies in the wake-up.
+/// How much of the injected delay is within the wake-up.
 fn injected(name: &str, window: &Window) -> u64 {
     let text = fs::read(data("windows").join(format!("{name}-truth.json"))).unwrap();
     let truth: Vec<(u64, u64)> = serde_json::from_slice(&text).unwrap();
@@ -18,8 +18,8 @@ fn injected(name: &str, window: &Window) -> u64 {
     truth.iter().map(within).sum()
 }
 
-/// Holds the dearest cause against what was injected. What interrupted the culprit
-/// meanwhile, the tracer's look at it among it, stands in rows of its own.
+/// Compares the largest cause with the injected delay. What interrupted the culprit
+/// meanwhile, including the tracer's stack, has rows of its own.
 fn hold(name: &str, is_culprit: fn(&Cause) -> bool) {
     for number in 0..3 {
         let window = window(&format!("{name}-{number}"));
@@ -55,11 +55,12 @@ fn hold(name: &str, is_culprit: fn(&Cause) -> bool) {
     }
 }
 
-/// A thread at FIFO 50 took all of the CPU, and the kernel throttled it for some 50 ms of each
-/// second, the probe at FIFO 80 with it. In one the thread that ran meanwhile had come before
-/// the probe was ready: that it was throttling is known by interrupts that found it in user mode.
+/// A thread at FIFO 50 used all of the CPU, and the kernel throttled it for some 50 ms of each
+/// second, together with the probe at FIFO 80. In one window the thread that ran meanwhile had
+/// started before the probe was ready: interrupts that found it in user mode show that the probe
+/// was throttled.
 #[test]
-fn throttling_is_told_from_a_thread_that_is_not_preempted() {
+fn throttling_is_distinguished_from_a_thread_that_is_not_preempted() {
     for number in 0..2 {
         let window = window(&format!("throttled-{number}"));
         let bill = bill(&window);
@@ -72,7 +73,7 @@ fn throttling_is_told_from_a_thread_that_is_not_preempted() {
 }
 
 #[test]
-fn preemption_off() {
+fn preemption_disabled_by_a_known_thread_is_billed_to_it() {
     hold(
         "preempt-off",
         |cause| matches!(cause, Cause::PreemptOff { task, .. } if task == "preempt-off"),
@@ -87,7 +88,7 @@ fn preemption_off() {
 }
 
 #[test]
-fn interrupts_off_by_another_cpus_call() {
+fn interrupts_disabled_by_another_cpus_call_are_billed_to_it() {
     hold(
         "irqs-off",
         |cause| matches!(cause, Cause::Call { function } if function == "__bpf_prog_test_run_raw_tp"),
@@ -95,7 +96,7 @@ fn interrupts_off_by_another_cpus_call() {
 }
 
 #[test]
-fn a_thread_above_the_probe() {
+fn a_thread_above_the_probe_is_billed_for_its_time() {
     hold(
         "hog",
         |cause| matches!(cause, Cause::Thread { task, priority: 99, .. } if task == "fifo99-hog"),
@@ -103,7 +104,7 @@ fn a_thread_above_the_probe() {
 }
 
 #[test]
-fn a_quiet_wake_up_is_idle_exit_and_its_own_way() {
+fn a_quiet_wake_up_consists_of_idle_exit_and_its_own_path() {
     for number in 0..3 {
         let bill = bill(&window(&format!("quiet-{number}")));
         let causes = bill.causes();

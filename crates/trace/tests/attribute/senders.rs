@@ -1,4 +1,4 @@
-//! Who sent an interprocessor interrupt.
+//! The sender of an interprocessor interrupt.
 
 use punctual_trace::attribute::Cause;
 use punctual_trace::attribute::event::{Task, What};
@@ -18,7 +18,7 @@ fn sent_as(request: u64, by: Option<&Task>) -> What {
     }
 }
 
-/// The rows of a call that began before the wake-up was due: who sent it, and the notes.
+/// The rows of a call that began before the wake-up was due: the sender, and the notes.
 fn rows(sends: &[(i64, What)]) -> Vec<(Option<String>, Option<String>)> {
     let mut made = asleep(&hog(), 600_000);
     for (at, what) in sends {
@@ -51,11 +51,11 @@ fn each_request_has_its_own_sender() {
 }
 
 #[test]
-fn what_an_interrupt_sent_accuses_no_thread() {
+fn a_call_that_an_interrupt_sent_blames_no_thread() {
     let found = rows(&[(-30_000, sent(None))]);
     let note = Some("sent by an interrupt on CPU 3".to_owned());
     assert_eq!(found, [(None, note)]);
-    // Sent after it began, or never seen to be sent: nobody is named.
+    // Sent after it began, or the sending was not recorded: no thread is named.
     let sender = task(300, "munmapper", 120, 0);
     assert_eq!(rows(&[(-5_000, sent(Some(&sender)))]), [(None, None)]);
     assert_eq!(rows(&[]), [(None, None)]);

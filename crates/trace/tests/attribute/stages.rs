@@ -1,4 +1,4 @@
-//! Stages: where each begins and ends, and what happens when one does not exist.
+//! Stages: where each begins and ends, and what happens if one does not exist.
 
 use punctual_trace::attribute::Stage::{Callback, Exit, Interrupt, Switch, User, Waking};
 use punctual_trace::attribute::event::{Vector, What};
@@ -7,7 +7,7 @@ use punctual_trace::attribute::{Cause, Instants, StageTimes};
 use super::build::*;
 
 #[test]
-fn an_undisturbed_wake_up_from_idle() {
+fn an_undisturbed_wake_up_from_idle_has_all_its_stages() {
     let mut made = asleep(&idle(), 9_000);
     made.at(-499_000, What::Idle { state: Some(2) })
         .timer(1_200, 4_000, KERNEL)
@@ -39,7 +39,7 @@ fn an_undisturbed_wake_up_from_idle() {
 }
 
 #[test]
-fn an_interrupt_that_was_at_work_already_has_no_first_stage() {
+fn a_timer_that_expires_in_a_running_interrupt_has_no_first_stage() {
     let mut made = asleep(&hog(), 9_000);
     made.irq(-2_000, Vector::LocalTimer)
         .at(
@@ -83,7 +83,7 @@ fn an_interrupt_that_was_at_work_already_has_no_first_stage() {
 }
 
 #[test]
-fn woken_by_another_thread_the_timer_has_no_stages() {
+fn a_wake_up_by_another_thread_has_no_timer_stages() {
     let waker = task(300, "sender", 29, 1);
     let mut made = asleep(&idle(), 12_000);
     made.on(0)
@@ -135,7 +135,7 @@ fn a_timer_on_another_cpu_is_followed_there() {
 }
 
 #[test]
-fn woken_early_or_on_time_there_is_nothing_to_pay() {
+fn an_early_or_punctual_wake_up_has_an_empty_bill() {
     for latency in [0i64, -5_000] {
         let mut made = asleep(&idle(), 0);
         made.window.woken_ns = DUE.checked_add_signed(latency).unwrap();
@@ -147,7 +147,7 @@ fn woken_early_or_on_time_there_is_nothing_to_pay() {
 }
 
 #[test]
-fn instants_out_of_order_or_range_are_moved() {
+fn instants_out_of_order_or_range_are_clamped() {
     let times = StageTimes::between(&Instants {
         due_ns: 100,
         irq_ns: Some(90),

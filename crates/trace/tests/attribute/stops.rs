@@ -1,5 +1,5 @@
-//! A stopped probe: what of its wake-up is the stop's, what is its own, and what is the machine's.
-//! The recorded windows are of a virtual machine whose interrupts take 10 to 60 µs; their bills
+//! A stopped probe: which part of its wake-up belongs to the stop, to the probe, and to the machine.
+//! The recorded windows are from a virtual machine whose interrupts take 10 to 60 µs; their bills
 //! were made by hand.
 
 use punctual_trace::attribute::Stage::{Callback, Exit, Interrupt, Switch, User, Waking};
@@ -32,9 +32,9 @@ fn recorded(name: &str) -> Vec<(Stage, Cause, u64)> {
     rows.map(|row| (row.stage, row.cause, row.ns)).collect()
 }
 
-/// Stopped half a millisecond before it was due, on a busy CPU, and continued by another: the
-/// switch in which it left lies before the window. Its timer was taken off with the stop, and set
-/// again when it went on.
+/// Stopped half a millisecond before it was due, on a busy CPU, and continued by another CPU: the
+/// switch in which it left is before the window. The stop cancelled its timer, which was armed
+/// again when it continued.
 #[test]
 fn a_stop_that_began_before_the_window_has_all_of_its_time() {
     assert_eq!(window("stopped-0").left, Some(STOPPED));
@@ -42,7 +42,7 @@ fn a_stop_that_began_before_the_window_has_all_of_its_time() {
         recorded("stopped-0"),
         [
             (Interrupt, stopped(), 213_956),
-            // It had called the kernel anew, and its timer took so long to come.
+            // It had called the kernel again, and its timer took this long to arrive.
             (Interrupt, Cause::Probe, 36_167),
             (Interrupt, late("rustc"), 29_170),
             (Interrupt, Cause::Tracer, 11_201),
@@ -57,9 +57,9 @@ fn a_stop_that_began_before_the_window_has_all_of_its_time() {
     );
 }
 
-/// The same events, but nothing is known of how it left: no stop is made up.
+/// The same events, but how it left is unknown: no stop is invented.
 #[test]
-fn how_it_left_is_not_guessed() {
+fn an_unknown_departure_is_not_guessed() {
     let mut window = window("stopped-0");
     window.left = None;
     let blocked = |cause: &Cause| *cause == stopped();
@@ -71,11 +71,11 @@ fn how_it_left_is_not_guessed() {
     );
 }
 
-/// The signal woke it 14 µs before it was due, and the virtual CPU had halted: it came back 60 µs
-/// later, before the probe could stop. Nothing of that is the stop's, nor is the way back when it
-/// was continued.
+/// The signal woke it 14 µs before it was due, and the virtual CPU had halted: it ran again 60 µs
+/// later, before the probe could stop. None of that time belongs to the stop, nor does the path
+/// back when it was continued.
 #[test]
-fn the_way_into_a_stop_and_out_of_it_is_not_the_stops() {
+fn the_path_into_a_stop_and_out_of_it_is_not_billed_to_the_stop() {
     let idle = Cause::IdleExit { state: Some(1) };
     let disk = Cause::Interrupt {
         irq: 36,
@@ -104,7 +104,7 @@ fn the_way_into_a_stop_and_out_of_it_is_not_the_stops() {
     assert!(note.starts_with("it was awake already"), "{note}");
 }
 
-/// Idle for seconds, but since it is stopped: that is no idle state's doing.
+/// Idle for seconds, but after it was stopped: no idle state is the reason.
 #[test]
 fn an_idle_cpu_is_the_stops_while_it_lasts_and_the_idle_states_after() {
     let mut made = asleep(&idle(), 2_000_060_000);
@@ -131,9 +131,9 @@ fn an_idle_cpu_is_the_stops_while_it_lasts_and_the_idle_states_after() {
     );
 }
 
-/// While it is stopped no timer of its own runs: what interrupts do then isn't late by it.
+/// While it is stopped none of its timers runs: what interrupts do then isn't delayed by it.
 #[test]
-fn a_softirq_over_a_stop_held_up_no_timer() {
+fn a_softirq_during_a_stop_delays_no_timer() {
     let mut made = asleep(&hog(), 400_000);
     made.window.events.clear();
     made.window.left = Some(STOPPED);
@@ -159,9 +159,9 @@ fn a_softirq_over_a_stop_held_up_no_timer() {
     );
 }
 
-/// Woken by another CPU: until its request comes, nobody has held off preemption.
+/// Woken by another CPU: until its request arrives, no thread has disabled preemption.
 #[test]
-fn a_request_to_switch_that_is_on_its_way_accuses_nobody() {
+fn a_request_to_switch_on_its_way_blames_no_thread() {
     let mut made = asleep(&hog(), 100_000);
     made.on(0)
         .at(-1_000, What::Waking { tid: 100, by: None })
@@ -178,7 +178,7 @@ fn a_request_to_switch_that_is_on_its_way_accuses_nobody() {
             (User, Cause::WakePath, 10_000),
         ]
     );
-    // A request that comes for another reason, when its own CPU woke it.
+    // A request that comes for another reason, while its own CPU woke it.
     let mut made = asleep(&hog(), 100_000);
     made.at(-1_000, What::Waking { tid: 100, by: None })
         .irq(40_000, Vector::Reschedule)
@@ -187,9 +187,9 @@ fn a_request_to_switch_that_is_on_its_way_accuses_nobody() {
     assert_eq!(made.rows()[0], (Switch, unpreempted("stress-ng"), 89_000));
 }
 
-/// The interrupt that only raises the tracer's softirq is the tracer's, whatever comes after.
+/// An interrupt that only raises the tracer's softirq belongs to the tracer, whatever follows.
 #[test]
-fn the_tracers_interrupt_is_its_own_before_another_of_the_timers() {
+fn the_tracers_interrupt_is_billed_to_it_before_another_timers() {
     let mut made = asleep(&hog(), 400_000);
     made.window.symbols.insert(0xbb, "bpf_timer_cb".to_owned());
     let timer = What::TimerExpire {
@@ -214,10 +214,11 @@ fn frozen() -> Cause {
     Cause::Blocked { state }
 }
 
-/// Its control group was frozen while it slept. Since Linux 6.1 that is not seen: its timer expires,
-/// wakes nobody, and another CPU wakes it once it thaws. Whoever ran meanwhile was not in its way.
+/// Its control group was frozen while it slept. Since Linux 6.1 no event shows that: its timer
+/// expires, wakes no thread, and another CPU wakes it once it thaws. The thread that ran meanwhile
+/// did not delay it.
 #[test]
-fn a_timer_that_woke_nobody_tells_of_a_freezer() {
+fn a_timer_that_woke_no_thread_shows_a_freezer() {
     let above = task(300, "fifo99-hog", 0, 1);
     let made = |by: Vec<What>| {
         let mut made = asleep(&hog(), 400_000);
@@ -250,7 +251,7 @@ fn a_timer_that_woke_nobody_tells_of_a_freezer() {
         )
     };
     assert!(slept.rows().iter().all(|(_, cause, _)| !accused(cause)));
-    // One that is woken by its timer, is awake already, or of which something was lost, is not.
+    // A thread that is woken by its timer, is already awake, or has lost events, is not frozen.
     let woken = made(vec![What::Waking { tid: 100, by: None }]);
     assert_eq!(its(&woken), 0, "{:#?}", woken.rows());
     let mut awake = made(Vec::new());
@@ -268,9 +269,9 @@ fn a_timer_that_woke_nobody_tells_of_a_freezer() {
     assert_eq!(its(&other), 0, "{:#?}", other.rows());
 }
 
-/// Frozen by version 2 it leaves its CPU once more, like a stopped one, and the recorder says so.
+/// Frozen by version 2 it leaves its CPU once more, like a stopped one, and the recorder reports it.
 #[test]
-fn a_frozen_thread_is_no_ones_victim() {
+fn a_frozen_thread_blames_no_other_thread() {
     let mut made = asleep(&hog(), 400_000);
     made.window.events.clear();
     made.window.left = Some(0x8001);

@@ -1,13 +1,14 @@
-//! Threads that have something to do with the probe: they hold its lock, their priority rises.
+//! Threads related to the probe: they hold its lock, or their priority rises.
 
 use punctual_record::explanation::Cause;
 use punctual_trace::attribute::event::{FUTEX, What};
 
 use super::build::{KERNEL, USER, asleep, idle, probe, task};
 
-/// A lock of the program's own: the kernel knows no holder, but who let it go woke the probe.
+/// A lock of the program's own: the kernel knows no holder, but the thread that released it woke
+/// the probe.
 #[test]
-fn a_futex_is_held_by_who_wakes_the_probe() {
+fn a_futexs_holder_is_the_thread_that_wakes_the_probe() {
     let low = task(300, "logger", 120, 0);
     let mut made = asleep(&idle(), 200_000);
     made.timer(500, 3_000, KERNEL)
@@ -37,15 +38,15 @@ fn a_futex_is_held_by_who_wakes_the_probe() {
     let inversion =
         of(|cause| matches!(cause, Cause::Inversion { holder, .. } if holder == "logger"));
     assert_eq!(inversion, 180_000 - 7_001, "{rows:#?}");
-    // It is over when the probe runs again: the rest is its way.
+    // It is over when the probe runs again: the rest is the wake-up's own path.
     assert!(of(Cause::is_path) >= 18_000, "{rows:#?}");
     assert_eq!(of(Cause::is_residue), 0, "{rows:#?}");
 }
 
-/// At ordinary priority when it came, above the probe when it left: it rose before the probe was
-/// ready, or it would have been preempted.
+/// At ordinary priority when it was switched to, above the probe when it left: its priority rose
+/// before the probe was ready, otherwise it would have been preempted.
 #[test]
-fn a_thread_whose_priority_rose_has_the_higher_one() {
+fn a_thread_whose_priority_rose_is_billed_with_the_higher_one() {
     let before = task(300, "riser", 120, 0);
     let after = task(300, "riser", 0, 1);
     let mut made = asleep(&before, 200_000);
@@ -61,10 +62,10 @@ fn a_thread_whose_priority_rose_has_the_higher_one() {
     assert_eq!(ns, 190_000 - 3_000, "{rows:#?}");
 }
 
-/// `chrt -f 99 taskset -c 1 hog`: the thread comes as one program and is another by the time that
-/// the probe waits for it. Nothing is switched.
+/// `chrt -f 99 taskset -c 1 hog`: the thread starts as one program and is another by the time that
+/// the probe waits for it. There is no switch.
 #[test]
-fn a_program_that_another_became_has_its_own_name() {
+fn a_thread_that_executed_another_program_has_its_new_name() {
     let before = task(300, "taskset", 0, 1);
     let after = task(300, "hog", 0, 1);
     let renamed = |at: i64| {
@@ -99,17 +100,17 @@ fn a_program_that_another_became_has_its_own_name() {
     assert_eq!(names.count(), 0, "what is not the running thread's");
 }
 
-/// Both ordinary: whatever their nice values, the scheduler shares the CPU among them, and nothing
-/// is throttled. A real-time thread before an ordinary one is another matter.
+/// Both are ordinary: whatever their nice values, the scheduler shares the CPU among them, and neither
+/// is throttled. A real-time thread that runs before an ordinary one is a different case.
 #[test]
-fn ordinary_threads_share_the_cpu() {
+fn an_ordinary_thread_before_an_ordinary_probe_is_fair_sharing() {
     for (nice, of) in [(100, 0), (120, 0), (139, 0), (120, 3), (120, 5)] {
         let other = task(300, "cc1", nice, of);
         let mut made = asleep(&idle(), 9_000_000);
         made.window.probe = task(100, "probe/1", 120, 0);
         let ordinary = made.window.probe.clone();
         made.timer(500, 3_000, USER)
-            // It comes while the probe is ready, as no thread of lower priority may.
+            // It runs while the probe is ready, as no thread of lower priority may.
             .switch(5_000, &idle(), &other)
             .timer(4_000_000, 4_003_000, USER)
             .switch(8_990_000, &other, &ordinary);

@@ -8,7 +8,7 @@ use crate::build::{DUE, Made, idle, probe, task};
 
 const US: i64 = 1_000;
 
-/// A window in which the probe leaves CPU 1 for `then` at 0 and comes back at `to`.
+/// A window in which the probe leaves CPU 1 for `then` at 0 and runs again at `to`.
 fn waits(then: &Task, to: i64) -> Made {
     let mut made = crate::build::asleep(&idle(), 0);
     made.window.events.clear();
@@ -50,7 +50,7 @@ fn behind(tid: u32) -> impl Fn(&Doing) -> bool {
 fn a_pipe_of_three_processes_has_a_row_for_each() {
     let (second, third) = (task(201, "second", 120, 0), task(202, "third", 120, 0));
     let mut made = waits(&third, 1_000 * US);
-    // The third computes for 700 µs and wakes the second, which needs 250, and then the probe is woken.
+    // The third computes for 700 µs and wakes the second, which computes for 250 and wakes the probe.
     wakes(&mut made, 700 * US, 201, Some(&third));
     made.leaves(710 * US, &third, 1, &second);
     wakes(&mut made, 960 * US, 100, Some(&second));
@@ -71,7 +71,7 @@ fn a_pipe_of_three_processes_has_a_row_for_each() {
 }
 
 #[test]
-fn a_holder_that_is_kept_off_its_cpu_by_another_says_by_whom() {
+fn a_preempted_holder_names_the_thread_that_preempts_it() {
     let (holder, hog) = (task(201, "holder", 89, 1), task(300, "hog", 49, 1));
     let mut made = waits(&holder, 9_000 * US);
     made.switch(1_000 * US, &holder, &hog);
@@ -94,10 +94,10 @@ fn a_holder_that_is_kept_off_its_cpu_by_another_says_by_whom() {
 }
 
 #[test]
-fn what_was_before_the_wait_began_is_in_no_row() {
+fn time_before_the_wait_is_in_no_row() {
     let (second, third) = (task(201, "second", 120, 0), task(202, "third", 120, 0));
     let mut made = waits(&idle(), 500 * US);
-    // The second slept for the third long before the probe slept for it.
+    // The second slept for the third long before the probe waited for it.
     made.on(2);
     made.leaves(-200 * US, &second, 1, &third);
     wakes(&mut made, 300 * US, 201, Some(&third));
@@ -110,12 +110,13 @@ fn what_was_before_the_wait_began_is_in_no_row() {
 }
 
 #[test]
-fn a_sleep_that_a_timer_ended_and_one_that_a_device_ended() {
+fn a_sleep_ended_by_a_timer_is_distinguished_from_one_ended_by_a_device() {
     let (second, third) = (task(201, "second", 120, 0), task(202, "third", 120, 0));
     let mut made = waits(&idle(), 1_000 * US);
     made.on(2);
     made.leaves(-100 * US, &third, 1, &idle());
-    // A disk wakes the third at 400 µs; its work takes 100, and then the second waits for its own timer.
+    // A disk wakes the third at 400 µs; its work takes 100 µs, and then the second waits for its
+    // own timer.
     made.at(
         395 * US,
         What::HandlerEntry {
@@ -157,7 +158,7 @@ fn a_sleep_that_a_timer_ended_and_one_that_a_device_ended() {
 }
 
 #[test]
-fn an_interrupt_over_the_one_that_is_waited_for_has_its_own_row() {
+fn an_interrupt_over_the_awaited_thread_has_its_own_row() {
     let second = task(201, "second", 120, 0);
     let mut made = waits(&second, 500 * US);
     made.irq(100 * US, Vector::LocalTimer);
@@ -173,7 +174,7 @@ fn an_interrupt_over_the_one_that_is_waited_for_has_its_own_row() {
 }
 
 #[test]
-fn data_of_another_process_comes_by_a_softirq_of_the_senders_and_that_of_a_card_does_not() {
+fn data_of_another_process_is_billed_to_the_sender_and_data_of_a_card_is_not() {
     let sender = task(201, "sender", 120, 0);
     for from_card in [false, true] {
         let mut made = waits(&sender, 500 * US);
@@ -197,7 +198,7 @@ fn data_of_another_process_comes_by_a_softirq_of_the_senders_and_that_of_a_card_
 }
 
 #[test]
-fn two_that_wake_each_other_for_ever_are_followed_to_an_end() {
+fn two_threads_that_wake_each_other_are_followed_to_an_end() {
     let (second, third) = (task(201, "second", 120, 0), task(202, "third", 120, 0));
     let mut made = waits(&second, 100_000 * US);
     let mut pair = [&second, &third];
@@ -219,11 +220,11 @@ fn two_that_wake_each_other_for_ever_are_followed_to_an_end() {
 }
 
 #[test]
-fn woken_on_the_way_to_sleep_and_never_seen_to_be_woken() {
+fn a_thread_may_be_woken_while_going_to_sleep_or_without_a_record() {
     let second = task(201, "second", 120, 0);
     let mut made = waits(&idle(), 500 * US);
     made.on(2).switch(-100 * US, &idle(), &second);
-    // The waking was seen 2 µs before the switch away.
+    // The waking was recorded 2 µs before the switch away.
     wakes(&mut made, -2 * US, 100, Some(&second));
     made.on(1).switch(500 * US, &idle(), &probe());
     let chain = of(&made);
@@ -238,11 +239,11 @@ fn woken_on_the_way_to_sleep_and_never_seen_to_be_woken() {
 }
 
 #[test]
-fn a_waking_of_before_is_not_taken_for_the_end_of_a_sleep_that_another_ended() {
+fn an_earlier_waking_does_not_end_a_later_sleep() {
     let second = task(201, "second", 120, 0);
     let mut made = waits(&idle(), 500 * US);
     made.on(2).switch(-100 * US, &idle(), &second);
-    // It was awake still, and did not sleep for that; then it does.
+    // It was still awake, and that waking ended no sleep; then it sleeps.
     wakes(&mut made, -50 * US, 100, Some(&second));
     wakes(&mut made, 450 * US, 100, Some(&second));
     made.on(1).switch(500 * US, &idle(), &probe());
@@ -252,7 +253,7 @@ fn a_waking_of_before_is_not_taken_for_the_end_of_a_sleep_that_another_ended() {
 }
 
 #[test]
-fn before_what_is_known_nobody_is_accused() {
+fn before_the_known_events_no_thread_is_blamed() {
     let second = task(201, "second", 120, 0);
     let mut made = waits(&second, 500 * US);
     wakes(&mut made, 490 * US, 100, Some(&second));

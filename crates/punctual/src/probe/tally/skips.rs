@@ -1,11 +1,11 @@
-//! Periods that a watched thread skipped: they come apart from its wake-ups.
+//! Periods that a watched thread skipped: they are reported apart from its wake-ups.
 
 use punctual_stats::skips::Skip;
 
 use super::Tally;
 
 impl Tally {
-    /// Takes skipped periods, and says whether they count: those before the start do not.
+    /// Counts skipped periods, and returns whether they count: those before the start do not.
     /// Those later than the deadline miss it.
     pub fn skip(&mut self, skip: &Skip) -> bool {
         if skip.at_ns < self.start_ns {

@@ -1,17 +1,17 @@
-//! Which CPUs are probed.
+//! Chooses the CPUs to probe.
 
 use super::{CpuList, CpuListError, Place};
 use punctual_record::Chosen;
 use punctual_record::system::{Node, Siblings};
 
-/// What the choice of CPUs looks at.
+/// The facts that the choice of CPUs depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
     /// Online CPUs, ascending.
     pub online: Vec<usize>,
-    /// CPUs kept from the scheduler's balancing (`isolcpus`, isolated partitions).
+    /// CPUs excluded from the scheduler's load balancing (`isolcpus`, isolated partitions).
     pub isolated: Vec<usize>,
-    /// CPUs without a tick.
+    /// CPUs without a tick (`nohz_full`).
     pub nohz_full: Vec<usize>,
     /// For each online CPU with SMT: the other threads of its core that are online.
     pub siblings: Vec<Siblings>,
@@ -39,36 +39,36 @@ impl Topology {
     }
 }
 
-/// The CPUs that are probed, and where everything else of the tool runs.
+/// The probed CPUs, and where the rest of the tool runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
     /// One probe thread each, ascending.
     pub probed: Vec<usize>,
-    /// Why these.
+    /// Why these were chosen.
     pub chosen: Chosen,
-    /// The CPU left free for the collector and the saver; absent where the
+    /// The CPU left free for the collector and the saver; absent if the
     /// machine is too small to spare one.
     pub housekeeping: Option<usize>,
 }
 
-/// So many CPUs must be usable before one is left out.
+/// At least this many CPUs must be usable before one is left out.
 const SPARE_FROM: usize = 4;
 
-/// The CPUs that are probed where none were named.
+/// The CPUs that are probed if none were named.
 ///
-/// 1. Where the program was started with an affinity (`taskset`): those of it. One that lacks
-///    nothing but the isolated CPUs is what the kernel gives every program, and says nothing.
-/// 2. Where some are isolated: those, for they were set apart to be measured.
-/// 3. Where some have no tick (`nohz_full`): those, for the same reason.
-/// 4. Else all that it may use.
+/// 1. If the program was started with an affinity (`taskset`): those CPUs. An affinity that lacks
+///    only the isolated CPUs is what the kernel gives every program, and does not count.
+/// 2. If some are isolated: those, because they were set aside for real-time work.
+/// 3. If some have no tick (`nohz_full`): those, for the same reason.
+/// 4. Otherwise all that it may use.
 ///
-/// Of the first and the last, one is left out for housekeeping where there are at least four:
+/// In the first and the last case, one is left out for housekeeping if there are at least four:
 /// the first, in this order of preference, that
-/// 1. is neither isolated nor without tick;
-/// 2. shares its core with no other usable CPU: what runs on it then slows no probe;
+/// 1. is neither isolated nor without a tick;
+/// 2. shares its core with no other usable CPU: what runs on it then slows down no probe;
 /// 3. has the lowest number: CPU 0 serves most timers and interrupts anyway.
 ///
-/// Only one is left out, also with SMT: its sibling is still measured, beside a
+/// Only one is left out, also with SMT: its sibling is still measured, next to a
 /// collector that sleeps nearly always, and the record names the siblings.
 #[must_use]
 pub fn default_probed(topology: &Topology, place: &Place) -> Choice {
@@ -103,7 +103,7 @@ pub fn default_probed(topology: &Topology, place: &Place) -> Choice {
     spare(topology, place, reachable, chosen)
 }
 
-/// All of these, but for one for housekeeping where there are enough.
+/// All of these, except one for housekeeping if there are enough.
 fn spare(topology: &Topology, place: &Place, cpus: Vec<usize>, chosen: Chosen) -> Choice {
     let housekeeping = (cpus.len() >= SPARE_FROM)
         .then(|| housekeeping(topology, place, &cpus))
@@ -124,7 +124,7 @@ fn without(cpus: &[usize], these: &[usize]) -> Vec<usize> {
 }
 
 /// CPUs for a load: those of the affinity that the program was started with, without the
-/// isolated ones, as other programs have them; all of the affinity where none is left.
+/// isolated ones, as for other programs; the whole affinity if none is left.
 #[must_use]
 pub fn for_load(topology: &Topology, place: &Place) -> Vec<usize> {
     let inherited = usable(&topology.online, &place.inherited);
@@ -132,12 +132,12 @@ pub fn for_load(topology: &Topology, place: &Place) -> Vec<usize> {
     if common.is_empty() { inherited } else { common }
 }
 
-/// Compares a list that a person wrote with the machine: it may name any CPU that the process
-/// may move to, whatever affinity it was started with. The housekeeping CPU is the best of
-/// those that are left over, by the rule of [`default_probed`].
+/// Checks a list that a user wrote against the machine: it may name any CPU that the process
+/// can move to, whatever affinity it was started with. The housekeeping CPU is the best of
+/// the remaining ones, by the rule of [`default_probed`].
 ///
 /// # Errors
-/// When it names a CPU that is offline or out of reach, or leaves none.
+/// If it names a CPU that is offline or not available, or excludes all CPUs.
 pub fn select(list: &CpuList, topology: &Topology, place: &Place) -> Result<Choice, CpuListError> {
     let usable = usable(&topology.online, &place.reachable);
     let probed = match list {
@@ -174,7 +174,7 @@ pub fn select(list: &CpuList, topology: &Topology, place: &Place) -> Result<Choi
     })
 }
 
-/// Online and allowed, ascending.
+/// The CPUs that are online and allowed, ascending.
 fn usable(online: &[usize], allowed: &[usize]) -> Vec<usize> {
     let mut usable: Vec<usize> = online
         .iter()
@@ -186,8 +186,8 @@ fn usable(online: &[usize], allowed: &[usize]) -> Vec<usize> {
     usable
 }
 
-/// The best of `candidates` for everything that is not a probe; one of the affinity that the
-/// program was started with before all others.
+/// The best of `candidates` for everything that is not a probe; one of the initial
+/// affinity is preferred to all others.
 fn housekeeping(topology: &Topology, place: &Place, candidates: &[usize]) -> Option<usize> {
     candidates.iter().copied().min_by_key(|cpu| {
         let set_apart = topology.isolated.contains(cpu) || topology.nohz_full.contains(cpu);

@@ -1,4 +1,4 @@
-//! Where this process runs, and where it could.
+//! Where this process runs, and which CPUs it can move to.
 
 use std::io;
 use std::thread;
@@ -8,24 +8,24 @@ use punctual_rt::affinity;
 use super::super::root::{Reader, Root};
 use super::super::{cgroup, limits, online};
 
-/// Where this process runs, and where it could.
+/// Where this process runs, and which CPUs it can move to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
-    /// CPUs of the affinity that it was started with, ascending.
+    /// The initial affinity of the process, ascending.
     pub inherited: Vec<usize>,
-    /// CPUs that it may move to, ascending. An affinity is no limit, a cpuset is.
+    /// CPUs that it can move to, ascending. An affinity is not a limit, a cpuset is.
     pub reachable: Vec<usize>,
-    /// The file that says which CPUs its cpuset has; absent outside of one.
+    /// The file that lists the CPUs of its cpuset; absent without a cpuset.
     pub cpuset: Option<String>,
     /// The isolated cgroup partition that it is in.
     pub partition: Option<String>,
-    /// Why it may not change its affinity, where the kernel refuses that.
+    /// Why it can't change its affinity, if the kernel refuses that.
     pub refused: Option<String>,
 }
 
 impl Place {
-    /// Reads it. On the machine that we run on the CPUs that it may move to are found by
-    /// moving there: in a thread made for it, so that nothing else moves.
+    /// Reads it. On the live machine the CPUs that it can move to are found by
+    /// moving there: in a thread created for that, so that no other thread moves.
     #[must_use]
     pub fn read(root: &Root) -> Self {
         let groups = cgroup::read(&mut Reader::new(root));
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-/// Asks for every CPU, and reads back which were granted.
+/// Requests every CPU, and reads back which were granted.
 fn everywhere() -> io::Result<Vec<usize>> {
     let ask = || {
         let every: Vec<usize> = (0..affinity::MAX_CPUS).collect();

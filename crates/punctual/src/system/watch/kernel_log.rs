@@ -1,4 +1,4 @@
-//! What the kernel itself says about time while a run goes.
+//! What the kernel's log says about time during a run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -7,17 +7,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::system::root::Root;
 use punctual_record::event::{Event, Happening, Throttling};
 
-/// So many records are read at one look; the rest at the next.
+/// The number of records that are read at one look; the rest at the next.
 const RECORDS: usize = 256;
 
-/// The kernel's log from now on; without one where we may not read it.
+/// The kernel's log from now on; empty if we may not read it.
 #[derive(Debug)]
 pub(super) struct KernelLog {
     file: Option<File>,
 }
 
 impl KernelLog {
-    /// Opens the log behind its last record.
+    /// Opens the log after its last record.
     pub(super) fn open(root: &Root) -> Self {
         let file = root
             .is_live()
@@ -32,7 +32,7 @@ impl KernelLog {
         Self { file }
     }
 
-    /// What was said since the last look that matters to a measurement of time.
+    /// The new records since the last look that matter to a measurement of time.
     pub(super) fn poll(&mut self, at_ns: u64) -> Vec<Event> {
         let Some(file) = &mut self.file else {
             return Vec::new();
@@ -47,7 +47,7 @@ impl KernelLog {
                     let record = String::from_utf8_lossy(&record[..length]);
                     events.extend(notable(&record, at_ns));
                 }
-                // The oldest records were overwritten: the next read goes on.
+                // The oldest records were overwritten: the next read continues.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(_) => break,
             }
@@ -59,7 +59,7 @@ impl KernelLog {
 /// The event in a record `priority,sequence,time,flags;text`, if it is one.
 fn notable(record: &str, at_ns: u64) -> Option<Event> {
     let (prefix, text) = record.split_once(';')?;
-    // Above 7 stands the facility; programs may write to the log as well, never as 0.
+    // The bits above 7 are the facility; programs may write to the log as well, but never as 0.
     let priority: u64 = prefix.split(',').next()?.parse().ok()?;
     if priority >> 3 != 0 {
         return None;
@@ -101,7 +101,7 @@ mod tests {
     use super::{Happening, Throttling, notable};
 
     #[test]
-    fn only_what_concerns_time_is_notable() {
+    fn only_records_about_time_are_events() {
         let throttled = notable("4,812,5140900,-;sched: RT throttling activated\n", 7).unwrap();
         assert_eq!(throttled.kind(), "throttled");
         assert_eq!(throttled.at_ns, 7);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_write_to_the_log_is_not_the_kernels_word() {
+    fn records_that_programs_write_are_not_the_kernels() {
         assert!(notable("12,814,5140902,-;sched: RT throttling activated\n", 0).is_none());
         for garbage in ["", ";", "x;RT throttling activated", "4", "4,;\n"] {
             assert!(notable(garbage, 0).is_none(), "{garbage:?}");

@@ -1,4 +1,5 @@
-//! One look at the conditions, and what differs between two of them.
+//! One look at the conditions, and the differences between two of them.
+
 #![expect(unsafe_code, reason = "two clocks read together")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,16 +10,16 @@ use crate::system::thread::ThreadScheduling;
 use crate::system::{clock, online, power, read_back, stolen, tracer};
 use punctual_record::{Event, Happening};
 
-/// A step of the wall clock below this is not told from the noise of reading it.
+/// A smaller step of the wall clock can't be distinguished from the noise of reading it.
 const CLOCK_STEP_NS: i64 = 10_000_000;
 
-/// Stolen time is an event from this share of the time between two looks...
+/// Steal time is an event from this share of the time between two looks...
 const STOLEN_SHARE: f64 = 0.05;
 /// ...and from this length: the kernel counts it in ticks of up to 10 ms.
 const STOLEN_LEAST_NS: u64 = 20_000_000;
 
-/// One look at the conditions. Where something can't be read, its part is empty,
-/// and says nothing of a change.
+/// One look at the conditions. If something can't be read, its part is empty,
+/// and shows no change.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Time since the start of the measurement.
@@ -27,13 +28,13 @@ pub struct Snapshot {
     pub online: Vec<usize>,
     /// The probe threads.
     pub probes: Vec<ProbeSeen>,
-    /// How the clocks stand to each other.
+    /// The differences between the clocks.
     pub offsets: Option<Offsets>,
-    /// Stolen time since boot of each CPU.
+    /// Steal time since boot of each CPU.
     pub stolen: BTreeMap<usize, u64>,
-    /// CPUs of which much was stolen between the look before and this one.
+    /// CPUs from which much was stolen between the previous look and this one.
     pub robbed: BTreeSet<usize>,
-    /// Who traces a probe, once that was told.
+    /// The process that traces a probe, once that was reported.
     pub traced: Option<i32>,
     /// The clock source.
     pub clock_source: Option<String>,
@@ -41,7 +42,7 @@ pub struct Snapshot {
     pub governors: BTreeMap<usize, String>,
 }
 
-/// A probe thread as it was seen.
+/// A probe thread at a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeSeen {
     /// Its CPU.
@@ -54,15 +55,15 @@ pub struct ProbeSeen {
     pub tracer: Option<i32>,
 }
 
-/// How the clocks stand to each other. Slewing changes all of them alike; only a
-/// clock that is set, or a suspended machine, changes their differences.
+/// The differences between the clocks. Slewing changes all of them equally; only
+/// setting a clock, or suspending the machine, changes their differences.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offsets {
     /// CLOCK_REALTIME − CLOCK_BOOTTIME: changes when the wall clock is set.
     pub wall_ns: i64,
     /// CLOCK_BOOTTIME − CLOCK_MONOTONIC: grows by the time suspended.
     pub suspended_ns: i64,
-    /// The readings were this far apart at most.
+    /// The greatest distance between the readings.
     pub error_ns: i64,
 }
 
@@ -95,8 +96,8 @@ impl Snapshot {
         }
     }
 
-    /// What changed between this look and a later one, which takes over from this
-    /// one what must be remembered.
+    /// What changed between this look and a later one, which inherits from this
+    /// one the state that must be kept.
     pub fn changes(&self, later: &mut Self) -> Vec<Event> {
         let mut events = Vec::new();
         self.cpus(later, &mut events);
@@ -160,8 +161,8 @@ impl Snapshot {
                 let what = Happening::Debugger { cpu, pid };
                 events.push(Event::invalidating(later.at_ns, what));
             }
-            // Offline CPUs are not among those read back: a pinned thread has none
-            // until its CPU returns, and that is an event of its own.
+            // Offline CPUs are not in the affinity that is read back: a pinned thread has none
+            // until its CPU returns, and that is a separate event.
             let parked = before.cpus.is_empty() && now.cpus == [cpu] || now.cpus.is_empty();
             if before.cpus != now.cpus && !parked {
                 let what = Happening::Affinity {
@@ -214,7 +215,7 @@ impl Snapshot {
         }
     }
 
-    /// Much time stolen from a probed CPU is one event, however long it goes on.
+    /// Much time stolen from a probed CPU is one event, however long it lasts.
     fn steal(&self, later: &mut Self, events: &mut Vec<Event>) {
         let between = later.at_ns.saturating_sub(self.at_ns);
         if between == 0 {
@@ -244,7 +245,7 @@ impl Snapshot {
     }
 
     /// Time stolen from the probed CPUs between this look and a later one; absent
-    /// where the kernel doesn't say.
+    /// if the kernel doesn't report it.
     #[must_use]
     pub fn stolen_until(&self, later: &Self) -> Option<Stolen> {
         let probed: BTreeSet<usize> = later.probes.iter().map(|probe| probe.cpu).collect();
@@ -262,7 +263,7 @@ impl Snapshot {
             share: if time == 0 {
                 0.0
             } else {
-                // Ticks may round up to more than the time itself.
+                // Ticks may round up to more than the elapsed time.
                 (total_ns as f64 / time as f64).min(1.0)
             },
         })

@@ -1,8 +1,8 @@
-//! Throttling of real-time threads, from the kernel's accounts: what each has run, and how long
+//! Throttling of real-time threads, from the kernel's accounts: how long each has run, and how long
 //! a probe was ready and did not run.
 //!
-//! The scheduler's own `rt_throttled` stands in debugfs alone, in a file that takes locks of
-//! every CPU while it is printed: reading it would disturb what is measured.
+//! The scheduler's own `rt_throttled` is only in debugfs, in a file that takes locks of
+//! every CPU while it is printed: reading it would disturb the measurement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -23,19 +23,19 @@ mod window;
 use quota::Quota;
 use window::{Budget, Look, Part};
 
-/// The accounts are read this often at most and at least.
+/// The shortest and the longest interval between readings of the accounts.
 const LOOKS: [u64; 2] = [50_000_000, 250_000_000];
-/// Looks in a window: a period and one look more.
+/// Looks in a window: a period plus one look.
 const PARTS: u64 = 4;
-/// Real-time threads are looked for this often at most, and their search takes this share of
+/// The shortest interval between searches for real-time threads; a search takes this share of
 /// the time at most.
 const SCAN_EVERY_NS: u64 = 1_000_000_000;
 const SCAN_SHARE: u64 = 100;
-/// So many threads are followed.
+/// The number of threads that are followed.
 const TASKS: usize = 1024;
-/// Who ran for less than this since the last look need not be asked where.
+/// A thread that ran for less than this since the last look is not located.
 const NOTABLE_NS: u64 = 1_000_000;
-/// Of a server for ordinary threads that can't be asked.
+/// The default of a server for ordinary threads whose settings can't be read.
 const SERVER_NS: (u64, u64) = (50_000_000, 1_000_000_000);
 
 /// A thread whose time is followed.
@@ -44,17 +44,17 @@ struct Task {
     priority: u32,
     deadline: bool,
     group: bool,
-    /// Where it runs, if there is one place alone.
+    /// Its CPU, if it may run on only one.
     cpu: Option<usize>,
-    /// Where it ran when it was last asked.
+    /// The CPU where it ran at the last look.
     last_cpu: Option<usize>,
     ran_ns: u64,
 }
 
 impl Task {
-    /// Adds what it ran since the last look to the part of the probed CPU `here`, whose lowest
-    /// probe has this priority. How much of it was on the CPU that it came from is not known: it
-    /// counts against the budget of neither CPU, and on both it may be what a probe waited for.
+    /// Adds the time that it ran since the last look to the part of the probed CPU `here`, whose
+    /// lowest probe has this priority. How much of it was on the previous CPU is not known: it
+    /// counts against the budget of neither CPU, and on both a probe may have waited for it.
     fn charge(&self, since_ns: u64, now_on: usize, here: usize, lowest: u32, part: &mut Part) {
         let came_from = self.last_cpu.filter(|last| *last != now_on);
         if here != now_on && Some(here) != came_from {
@@ -70,21 +70,21 @@ impl Task {
     }
 }
 
-/// What was read of a probe.
+/// The accounts of a probe.
 #[derive(Debug, Clone, Copy, Default)]
 struct ProbeAccount {
     ran_ns: u64,
     waited_ns: u64,
 }
 
-/// Follows the accounts of a run.
+/// Follows the accounts during a run.
 #[derive(Debug)]
 pub(super) struct Throttling {
     root: Root,
     probes: Vec<Probe>,
     budgets: Vec<Budget>,
     quotas: Vec<Quota>,
-    /// Where the threads of our group are listed.
+    /// The file that lists the threads of our group.
     group_tasks: Option<String>,
     tasks: BTreeMap<i32, Task>,
     accounts: BTreeMap<i32, ProbeAccount>,
@@ -111,7 +111,7 @@ impl Throttling {
                 quotas.extend(Quota::begin(root, directory));
             }
         }
-        // At the root of the hierarchy the budget of all applies.
+        // At the root of the hierarchy the global budget applies.
         let below = groups.paths.iter().any(|path| {
             let controllers = path.split(':').next().unwrap_or("");
             controllers.split(',').any(|name| name == "cpu")
@@ -147,7 +147,7 @@ impl Throttling {
         self.root.is_live() && !self.budgets.is_empty()
     }
 
-    /// How often to look.
+    /// The interval between looks.
     pub(super) fn every(&self) -> Duration {
         let shortest = self.budgets.iter().map(|budget| budget.period_ns).min();
         let [least, most] = LOOKS;
@@ -192,7 +192,7 @@ impl Throttling {
         self.judge(at_ns)
     }
 
-    /// Says what the looks of a window come to, once for each CPU.
+    /// Evaluates the looks of a window, once for each CPU.
     fn judge(&mut self, at_ns: u64) -> Vec<Event> {
         let longest = self.budgets.iter().map(|budget| budget.period_ns).max();
         let every_ns = u64::try_from(self.every().as_nanos()).unwrap_or(u64::MAX);
@@ -217,7 +217,7 @@ impl Throttling {
         events
     }
 
-    /// Brings the events of a run up to what the quotas of control groups held up since its
+    /// Updates the events of a run with what the quotas of control groups delayed since its
     /// start: one event for each quota, whose figures grow.
     pub(super) fn quotas(&mut self, at_ns: u64, events: &mut Vec<Event>) {
         for quota in &mut self.quotas {
@@ -225,9 +225,9 @@ impl Throttling {
         }
     }
 
-    /// Looks for real-time threads that may run on a probed CPU. `since_ns` is the time since
-    /// the last search. A thread that has run for no longer may have been born since, and all of
-    /// its time counts; another became a real-time thread, and counts from now on.
+    /// Searches for real-time threads that may run on a probed CPU. `since_ns` is the time since
+    /// the last search. A thread with less CPU time than that may be new, so all of
+    /// its time counts; any other became a real-time thread, and counts from now on.
     fn scan(&mut self, since_ns: Option<u64>) {
         let own = std::process::id();
         let probed: BTreeSet<usize> = self.probes.iter().map(|probe| probe.cpu).collect();
@@ -276,7 +276,7 @@ impl Throttling {
         self.tasks = found;
     }
 
-    /// What the probes ran and waited since the last look.
+    /// How long the probes ran and waited since the last look.
     fn read_probes(&mut self) -> BTreeMap<usize, Part> {
         let mut cpus: BTreeMap<usize, Part> = BTreeMap::new();
         for probe in &self.probes {
@@ -294,7 +294,7 @@ impl Throttling {
                 part.rt_ns += ran_ns;
                 part.group_ns += ran_ns;
                 // Of several probes on a CPU one waits for another: the longest wait counts,
-                // and what the others ran is time of their priority.
+                // and the time that the others ran counts at their priority.
                 let waited_ns = waited_ns.saturating_sub(before.waited_ns);
                 if waited_ns >= part.waited_ns {
                     part.waited_ns = waited_ns;
@@ -310,7 +310,7 @@ impl Throttling {
         cpus
     }
 
-    /// Adds what other real-time threads ran since the last look.
+    /// Adds the time that other real-time threads ran since the last look.
     fn read_tasks(&mut self, cpus: &mut BTreeMap<usize, Part>) {
         let lowest: BTreeMap<usize, u32> = self
             .probes
@@ -339,7 +339,7 @@ impl Throttling {
     }
 }
 
-/// What bounds real-time threads here.
+/// The limits of real-time threads here.
 fn budgets(
     reader: &mut Reader<'_>,
     group: Option<&(i64, String)>,
@@ -387,7 +387,7 @@ fn budgets(
     budgets
 }
 
-/// What the server for ordinary threads takes of each period, where the kernel has one.
+/// The runtime of the server for ordinary threads in each period, if the kernel has one.
 fn fair_server(reader: &mut Reader<'_>, probes: &[Probe]) -> Option<(u64, u64)> {
     let release = reader.optional("/proc/sys/kernel/osrelease")?;
     let mut numbers = release
@@ -417,14 +417,14 @@ fn policy_of(tid: i32) -> Option<(Policy, u32)> {
     Some((Policy::from_number(attributes.policy), attributes.priority))
 }
 
-/// How long a thread ran and how long it was ready and did not, since its beginning.
+/// How long a thread has run, and how long it was ready without running, since it started.
 fn schedstat(root: &Root, tid: i32) -> Option<(u64, u64)> {
     let text = root.text(&format!("/proc/{tid}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Where a thread ran last.
+/// The CPU where a thread ran last.
 fn last_cpu(root: &Root, tid: i32) -> Option<usize> {
     let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
     usize::try_from(Stat::parse(&line)?.count(39)?).ok()

@@ -1,4 +1,4 @@
-//! Pitfalls 5 to 7, 9 and 10: conditions unsaid.
+//! Pitfalls 5 to 7, 9 and 10: conditions that are not stated.
 
 use std::fs;
 use std::thread::sleep;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{MS, measure};
 use crate::common::{Going, Place, cpus, in_force, read_json, skip};
 
-/// Whether a process holds the bound on idle wake-up time.
+/// Whether a process limits the exit latency of idle states.
 fn holds_dma_latency(going: &Going) -> bool {
     let entries = fs::read_dir(format!("/proc/{}/fd", going.pid())).expect("its descriptors");
     entries
@@ -71,7 +71,7 @@ fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
             let mut parameter = libc::sched_param { sched_priority: -1 };
             // SAFETY: the parameter is valid and outlives the call.
             let policy = unsafe { libc::sched_getscheduler(*tid) };
-            // SAFETY: the parameter is a live local, writable by the call.
+            // SAFETY: `parameter` is valid and outlives the call.
             unsafe { libc::sched_getparam(*tid, &raw mut parameter) };
             (policy, parameter.sched_priority)
         })
@@ -85,7 +85,7 @@ fn pitfall_06_every_thread_has_priority_80_and_the_same_start() {
         skip!("no privilege");
     }
     assert_eq!(seen, [(libc::SCHED_FIFO, 80); 4]);
-    // Not staggered: all instants that were asked for lie on one grid.
+    // Not staggered: all requested instants are on one grid.
     let run = place.run_of_path("run");
     let instants: Vec<u64> = run
         .threads
@@ -192,7 +192,7 @@ fn pitfall_09_the_tools_own_threads_keep_off_the_probed_cpu() {
         !status(collector, "Cpus_allowed_list:").contains(['-', ',']),
         "pinned"
     );
-    // SAFETY: sched_getscheduler takes an integer.
+    // SAFETY: sched_getscheduler takes an integer and no pointer.
     let policy = unsafe { libc::sched_getscheduler(collector) };
     assert_eq!(policy, libc::SCHED_OTHER);
     going.end();

@@ -1,4 +1,4 @@
-//! Pitfalls 1 to 4 and 8: what the figures hide.
+//! Pitfalls 1 to 4 and 8: what figures hide.
 
 use std::fs;
 use std::sync::Mutex;
@@ -20,10 +20,10 @@ use punctual_tool::probe::cycle::{self, Bounds, Halt};
 use punctual_tool::probe::scripted::Scripted;
 use punctual_tool::probe::tally::{Halves, Tally};
 
-/// Held by who takes a CPU for seconds, and by who measures that nobody does.
+/// Locked by a test that uses a CPU for seconds, and by one that must not be disturbed.
 static HOG: Mutex<()> = Mutex::new(());
 
-/// The whole way of a sample but the clock: loop, ring, collector, tally.
+/// The path of a sample except the clock: loop, ring, collector, tally.
 fn collected(latencies_ns: &[i64], deadline_ns: u64) -> Tally {
     let source = Scripted::new(latencies_ns.iter().copied());
     let schedule = Schedule::new(0, Fixed(MS));
@@ -89,7 +89,7 @@ fn pitfall_01_a_process_that_is_stopped_and_continued_says_so() {
     let threads = record["threads"].as_array().unwrap();
     assert_eq!(threads.len(), probes);
     for thread in threads {
-        // Nobody was late by it.
+        // No wake-up was late because of it.
         let max = thread["latency"]["max_ns"].as_u64().unwrap();
         assert!(max < 290 * MS, "{max}");
     }
@@ -104,7 +104,7 @@ fn pitfall_02_no_latency_is_beyond_the_histogram() {
     assert_eq!(latency.count(), 4);
     assert_eq!(latency.max(), Some(day as u64), "exact");
     assert_eq!(latency.count_surely_above(2_400 * MS), 2);
-    // Nor on its way through the record.
+    // Nor in the record.
     let kept = HistogramRecord::from(&latency);
     let back = Histogram::try_from(&kept).unwrap();
     assert_eq!((back.count(), back.max()), (4, Some(day as u64)));
@@ -129,7 +129,7 @@ fn pitfall_02_exports_keep_the_tail() {
         "-o",
         "run",
     ];
-    // Before the run begins: it must not end while another test has the lock.
+    // Before the run begins, because it must not end while another test has the lock.
     let _alone = HOG.lock();
     let mut going = place.start(&words);
     going.await_probes(1);
@@ -223,7 +223,7 @@ fn pitfall_03_a_thread_that_never_woke_up_is_no_pass() {
         ended.stdout
     );
 
-    // One thread among others.
+    // One thread of several.
     let place = Place::new();
     measure(
         &place,
@@ -299,7 +299,7 @@ fn pitfall_04_no_maximum_without_its_sample_size() {
 
 #[test]
 fn pitfall_04_no_miss_seen_is_a_bound_by_sample_size_and_bursts() {
-    // Five minutes at 1 kHz without a miss: below 3 in N, and no more than that.
+    // Five minutes at 1 kHz without a miss: below 3 in N, and nothing more can be claimed.
     let histogram = histogram(&[20_000; 300_000]);
     let verdict = judged(&histogram, 1e-5, 300);
     assert_ne!(verdict.0, Outcome::Fail);
@@ -350,7 +350,7 @@ fn pitfall_08_threads_are_merged_and_percentiles_never_averaged() {
     let place = Place::new();
     measure(&place, &["-l", "300", "-t", "2", "-q", "-o", "run"]);
     let mut run = place.run_of_path("run");
-    // Two threads that have nothing in common: the mean of their p99 is neither's.
+    // Two threads that have nothing in common: the mean of their p99 is that of neither.
     let fast = histogram(&[10_000; 9_900]);
     let slow = histogram(&[1_000_000; 100]);
     for (thread, histogram) in run.threads.iter_mut().zip([&fast, &slow]) {
@@ -372,6 +372,6 @@ fn pitfall_08_threads_are_merged_and_percentiles_never_averaged() {
         assert_eq!(Some(ns), merged.quantile(at / 100.0), "p{at}");
     }
     assert!(merged.quantile(0.98).unwrap() < 11_000);
-    // As each thread stands by itself, so does each in the record.
+    // The record has each thread by itself, too.
     assert_eq!(each(&serde_json::to_value(&run).unwrap(), "cpu").len(), 2);
 }

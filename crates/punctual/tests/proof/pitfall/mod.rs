@@ -1,4 +1,4 @@
-//! The pitfalls of measuring latency that other tools fall into, one by one:
+//! The pitfalls of measuring latency that other tools have, one by one:
 //!
 //! 1. a stall that hides, or counts as a thousand samples;
 //! 2. a histogram that overflows;
@@ -6,10 +6,10 @@
 //! 4. a maximum without its sample size;
 //! 5. a tool that tunes the machine it measures, and doesn't say so;
 //! 6. no priority by default, threads staggered and each below the other;
-//! 7. no load, or a load of one kind;
+//! 7. no load, or only one kind of load;
 //! 8. populations mixed, percentiles averaged;
 //! 9. the tool's own threads on the measured CPU, siblings and throttling unsaid;
-//! 10. windows that are never complete, and a cost of the observer that nobody states.
+//! 10. windows that are never complete, and the unstated cost of the observer.
 
 mod conditions;
 mod figures;

@@ -1,4 +1,4 @@
-//! What each thread did when, and who woke it.
+//! What each thread did when, and what woke it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::attribute::naming;
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Now {
-    /// It has this CPU.
+    /// It runs on this CPU.
     On(u32),
     Ready,
     Asleep,
@@ -20,20 +20,20 @@ pub(super) enum Now {
 pub(super) struct Woken<'w> {
     pub at: u64,
     pub cpu: u32,
-    /// Absent where an interrupt did it.
+    /// Absent if an interrupt did it.
     pub by: Option<&'w Task>,
 }
 
-/// Somebody may wake a thread that is about to leave its CPU: the switch comes after that.
+/// A thread that is about to leave its CPU may be woken; the switch away follows.
 const CROSSING_NS: u64 = 100_000;
 
 #[derive(Debug, Default)]
 struct Life<'w> {
-    /// From when it did what.
+    /// What it did, and from when on.
     turns: Vec<(u64, Now)>,
-    /// By the instant at which it was ready.
+    /// By the instant at which it became ready.
     wakings: Vec<(u64, Woken<'w>)>,
-    /// Woken while it still had the CPU.
+    /// It was woken while it still had the CPU.
     early: Option<Woken<'w>>,
 }
 
@@ -46,7 +46,7 @@ impl<'w> Life<'w> {
         match self.now() {
             Some(Now::On(_)) => self.early = Some(woken),
             Some(Now::Ready) => {
-                // Nobody is woken that is ready: the waking before was not of this sleep.
+                // A ready thread is not woken: the previous waking did not end this sleep.
                 if let [.., (slept, Now::Asleep), (ready, Now::Ready)] = self.turns[..]
                     && slept == ready
                 {
@@ -113,7 +113,7 @@ impl<'w> Lives<'w> {
                         state if naming::is_stopped(state) => Now::Stopped,
                         _ => Now::Asleep,
                     };
-                    // Each CPU has an idle task, and all of them are number 0.
+                    // Each CPU has an idle task, and all of them have number 0.
                     if from.tid != 0 {
                         lives
                             .threads
@@ -148,7 +148,7 @@ impl<'w> Lives<'w> {
         let next = turns.get(end).map(|turn| turn.1);
         match end.checked_sub(1).map(|index| turns[index]) {
             Some((since, now)) => (since, now, next),
-            // It was never seen: as one that sleeps, and nobody woke it.
+            // It was never seen: treated as asleep and not woken.
             None => (0, Now::Asleep, next),
         }
     }
@@ -160,7 +160,7 @@ impl<'w> Lives<'w> {
         Some(wakings[index].1)
     }
 
-    /// When a thread came to its CPU last, up to an instant.
+    /// When a thread last began to run, up to an instant.
     pub(super) fn came(&self, tid: u32, until: u64) -> Option<u64> {
         let turns = &self.threads.get(&tid)?.turns;
         let end = turns.partition_point(|turn| turn.0 <= until);
@@ -169,7 +169,7 @@ impl<'w> Lives<'w> {
         (came.0 > 0).then_some(came.0)
     }
 
-    /// When it had gone to sleep before it came at an instant.
+    /// When it had gone to sleep before it began to run at an instant.
     pub(super) fn left(&self, tid: u32, came: u64) -> Option<u64> {
         let turns = &self.threads.get(&tid)?.turns;
         let end = turns.partition_point(|turn| turn.0 < came);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /* Where threads are while they are off the CPU: the stacks with which they left it, and for how
- * long. Summed up here; what found no room is counted.
+ * long. The kernel side sums them; what exceeds a map's size is counted.
  *
- * trace/watch/away.rs reads what is written here. */
+ * trace/watch/away.rs reads these maps. */
 #pragma once
 
 #include "watched.h"
@@ -20,8 +20,8 @@ enum why {
 	YIELDED,   /* sched_yield: under SCHED_DEADLINE until the next period */
 };
 
-/* How deep a stack may be is said when this is compiled: the kernel refuses a map for deeper ones than
- * kernel.perf_event_max_stack. 0: none are taken. */
+/* AWAY_FRAMES, a compiler flag, is the greatest depth of a stack: the kernel refuses a map for more than
+ * kernel.perf_event_max_stack. 0: no stacks are taken. */
 #if AWAY_FRAMES
 struct away_stack {
 	u64 frames[AWAY_FRAMES];
@@ -50,7 +50,7 @@ struct {
 	MAP_TYPE(value, struct away);
 } aways SEC(".maps");
 
-/* What found no room among them, and those of whose stack the place was taken by another. */
+/* Times that exceeded the map, and those whose stack's slot was taken by another stack. */
 struct away_lost {
 	u64 count, total_ns, stackless;
 };
@@ -62,7 +62,7 @@ struct {
 } away_lost SEC(".maps");
 
 enum { USER_STACK = 1 << 8 };
-/* -EEXIST: two stacks fell to one place. */
+/* -EEXIST: two stacks have the same slot. */
 enum { PLACE_TAKEN = -17 };
 enum { NO_STACK = -1 };
 
@@ -128,7 +128,7 @@ static ALWAYS_INLINE void comes_back(struct watched *thread, u32 tid, u64 now_ns
 	}
 }
 
-/* It slept until then, and is frozen since: two stays at one place. */
+/* It slept until then and is frozen from then on: two times off the CPU at the same place. */
 static ALWAYS_INLINE void is_held(struct watched *thread, u32 tid, u64 since_ns)
 {
 	if (!off_cpu || !thread->away_ns || since_ns < thread->away_ns)

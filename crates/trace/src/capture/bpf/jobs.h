@@ -11,9 +11,9 @@ static ALWAYS_INLINE u64 scheduler_clock(struct task_struct *task)
 	return task->se.cfs_rq->rq->clock;
 }
 
-/* What a thread under SCHED_DEADLINE has used of its budget since it came or left last: where one of
- * the two was not shown, the next knows. The kernel scales what it takes off by the CPU's capacity
- * and frequency; where it also refilled the budget meanwhile, the CPU time is left to tell. */
+/* What a thread under SCHED_DEADLINE has used of its budget since it was last switched to or from: if one of
+ * the two was not recorded, the next one accounts for it. The kernel scales the amount by the CPU's capacity
+ * and frequency; if it also refilled the budget meanwhile, the CPU time is used instead. */
 static ALWAYS_INLINE void budget_used(struct watched *thread, struct task_struct *task)
 {
 	u64 ran_ns = task->se.sum_exec_runtime, until = task->dl.deadline;
@@ -27,7 +27,7 @@ static ALWAYS_INLINE void budget_used(struct watched *thread, struct task_struct
 	thread->budget_until = until;
 }
 
-/* A job of SCHED_DEADLINE begins with the first switch to it after the last one's end. */
+/* A job of SCHED_DEADLINE begins with the first switch to it after the previous one's end. */
 static ALWAYS_INLINE void job_begins(struct watched *thread, struct task_struct *task, u64 now_ns)
 {
 	if (thread->throttled_ns) {
@@ -45,7 +45,7 @@ static ALWAYS_INLINE void job_begins(struct watched *thread, struct task_struct 
 		thread->postponed++;
 }
 
-/* Its budget is used up: it has to wait for the next period. */
+/* Its budget is used up: it must wait for the next period. */
 static ALWAYS_INLINE void throttled(struct watched *thread, u64 now_ns)
 {
 	thread->throttles++;
@@ -72,7 +72,7 @@ static ALWAYS_INLINE void tell_job(struct watched *thread, struct task_struct *t
 static ALWAYS_INLINE void job_ends(struct watched *thread, struct task_struct *task, struct lane *lane, u64 now_ns, u32 cpu)
 {
 	u64 at = scheduler_clock(task);
-	/* Whose thread ends has no budget any more. */
+	/* A thread that ends has no budget any more. */
 	if (thread->used_ns && task->dl.dl_runtime)
 		tell_job(thread, task, lane, now_ns, cpu);
 	thread->used_ns = thread->job_throttles = 0;

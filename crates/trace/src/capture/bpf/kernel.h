@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What our programs use of the kernel: its helpers by their numbers (uapi/linux/bpf.h), and
- * of its structures the fields that are read. Where these lie is found out when the program
- * is loaded, from the kernel's own description of its types (CO-RE). */
+/* What the BPF programs use of the kernel: its helpers by their numbers (uapi/linux/bpf.h), and
+ * the fields of its structures that are read. Their offsets are resolved when the program
+ * is loaded, from the kernel's description of its types (CO-RE). */
 #pragma once
 
 typedef unsigned char u8;
@@ -38,7 +38,7 @@ static long (*const bpf_get_task_stack)(struct task_struct *task, void *to, u32 
 static u64 (*const bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static struct pt_regs *(*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
-/* Opaque to us; the kernel knows it by this name. */
+/* Opaque to us; the kernel requires this name. */
 struct bpf_timer {
 	u64 opaque[2];
 } __attribute__((aligned(8)));
@@ -69,10 +69,10 @@ struct sched_dl_entity {
 	s64 deadline;
 } CO_RE;
 struct sched_info {
-	u64 run_delay; /* how long it was ready to run, and had no CPU */
+	u64 run_delay; /* how long it was ready to run and had no CPU */
 } CO_RE;
 struct rt_mutex_waiter;
-/* As it is on 64 bits: a number and the namespace that it is of. */
+/* As on 64 bits: a number and the namespace that it belongs to. */
 struct upid {
 	s32 nr;
 	void *ns;
@@ -85,11 +85,11 @@ struct task_struct {
 	s32 pid;
 	s32 tgid;
 	s32 prio;
-	s32 normal_prio; /* without what locks lend it */
+	s32 normal_prio; /* without priority inheritance */
 	u32 policy;
 	u32 __state;
 	u32 flags;
-	u64 jobctl; /* what it stops for */
+	u64 jobctl; /* why it stops */
 	u64 nvcsw;  /* how often it went to sleep */
 	u64 nivcsw; /* how often it was preempted */
 	u64 start_time;
@@ -112,7 +112,7 @@ enum {
 };
 /* Until 6.0; later kernels have the same bit for a thread of their own. */
 enum { FLAG_FROZEN = 0x10000, FLAG_OF_KERNEL = 0x200000 };
-/* The freezer of control groups, version 2: an interruptible sleep, and this. */
+/* The freezer of control groups, version 2: an interruptible sleep with this flag. */
 enum { JOB_FREEZE = 1 << 23 };
 
 /* Whether a task that leaves its CPU in this state is frozen. */
@@ -160,7 +160,7 @@ struct rt_mutex_waiter {
 	struct rt_mutex_base *lock;
 } CO_RE;
 
-/* A control group begins with what it is to its controllers. */
+/* A control group begins with its state as a controller's subsystem. */
 struct cgroup_subsys_state {
 	struct cgroup_subsys_state *parent;
 } CO_RE;
@@ -181,7 +181,7 @@ struct cgroup {
 #define field_exists(field) __builtin_preserve_field_info(field, FIELD_EXISTS)
 #define read_kernel(to, from) bpf_probe_read_kernel(to, sizeof(*(to)), from)
 
-/* The thread that has the lock a task waits for, where it is a lock that lends priority; else 0.
+/* The owner of the lock that a task waits for, if the lock has priority inheritance; else 0.
  * The lowest bits of an owner are flags. */
 static ALWAYS_INLINE struct task_struct *holder_of(struct task_struct *task)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Lengths of time, told apart to a part of themselves: the highest bits below the highest.
+/* Lengths of time in logarithmic buckets: the highest bit and some bits below it select the bucket.
  *
- * trace/watch/lengths.rs knows the same places. */
+ * trace/watch/lengths.rs computes the same buckets. */
 #pragma once
 
 #include "kernel.h"
 
-/* The longest that are told apart: 2^38 ns, some 4 minutes. */
+/* The longest that have a bucket of their own: 2^38 ns, about 4 minutes. */
 enum { LENGTH_BITS = 38 };
 #define PLACES(part_bits) ((LENGTH_BITS - (part_bits)) << (part_bits))
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Marks: places in a program that its threads pass. How often each thread passed each is
- * counted here, where no count is ever lost; how long it took goes into a ring besides.
+/* Marks: places in a program that its threads pass. The passes of each thread at each mark are
+ * counted here, where no count is lost; their lengths go into a ring as well.
  *
- * trace/watch/marks/kernel.rs reads what is written here. */
+ * trace/watch/marks/kernel.rs reads them. */
 #include "kernel.h"
 #include "ring.h"
 #include "program.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* What a place is to its mark: above the mark's number in the cookie that it is attached with. */
+/* The role of a place in its mark: above the mark's number in the cookie of the attachment. */
 enum role {
 	POINT,	/* passed again and again */
 	BEGIN,	/* of a pair */
@@ -21,11 +21,11 @@ enum { ROLE_SHIFT = 8 };
 
 /* In the ring. */
 enum kind {
-	FIRST = 1, /* nothing to count from yet */
+	FIRST = 1, /* no earlier pass to measure from */
 	LENGTH,
 };
 
-/* What a thread has gone through in its life: how much of it fell into a length follows. */
+/* What a thread has accumulated in its life: differences give its share in a length. */
 struct went {
 	u64 waited_ns;
 	u64 slept;
@@ -33,13 +33,13 @@ struct went {
 	u64 faults[2]; /* minor, major */
 };
 
-/* What has begun. */
+/* A measurement that has begun. */
 struct frame {
 	u64 ns;
 	u64 sp;
-	struct went went; /* by then */
+	struct went went; /* at that time */
 };
-/* Calls of one function within each other that are told apart. */
+/* The deepest nesting of calls of one function that is recorded. */
 enum { DEEPEST = 8 };
 
 struct key {
@@ -48,12 +48,12 @@ struct key {
 };
 /* A thread at a mark. Only the thread itself writes it. */
 struct passes {
-	u64 started_ns; /* by this the thread is told from a later one of the same number */
-	u64 priority;   /* policy << 32 | the kernel's own priority, without what locks lend */
+	u64 started_ns; /* distinguishes the thread from a later one with the same number */
+	u64 priority;   /* policy << 32 | the kernel's priority, without priority inheritance */
 	char name[16];
-	u64 count;      /* what went into the ring */
+	u64 count;      /* passes that were written to the ring */
 	u64 unfinished; /* begun, and begun again before the end */
-	u64 unmatched;  /* ended, and not begun */
+	u64 unmatched;  /* ended, but not begun */
 	u64 depth;      /* how many have begun and not ended */
 	struct frame frames[DEEPEST];
 };
@@ -64,7 +64,7 @@ struct {
 	MAP_TYPE(value, struct passes);
 } passes SEC(".maps");
 
-/* Only to make a new one from: it is too large for the stack. */
+/* Only a template for new entries: it is too large for the stack. */
 struct {
 	MAP_UINT(type, MAP_ARRAY);
 	MAP_UINT(max_entries, 1);
@@ -72,10 +72,10 @@ struct {
 	MAP_TYPE(value, struct passes);
 } blank SEC(".maps");
 
-/* Passes that are nowhere else, for each mark. */
+/* Passes that are counted nowhere else, for each mark. */
 struct others {
 	u64 unwatched; /* by threads that aren't watched */
-	u64 beyond;    /* by threads that found no room */
+	u64 beyond;    /* by threads that exceeded the map's size */
 };
 struct {
 	MAP_UINT(type, MAP_ARRAY);
@@ -112,12 +112,12 @@ static ALWAYS_INLINE void add(struct lane *lane, u64 now_ns, u32 cpu, u16 kind, 
 
 static ALWAYS_INLINE struct frame *frame_of(struct passes *at, u64 index)
 {
-	/* The verifier is to see that it lies within. */
+	/* The verifier must see that the index is in range. */
 	asm volatile("%0 &= %1" : "+r"(index) : "i"(DEEPEST - 1));
 	return &at->frames[index];
 }
 
-/* Takes away the calls that the stack has left: by an exception or longjmp, they never return. */
+/* Drops the calls that the stack has unwound: after an exception or longjmp they never return. */
 static ALWAYS_INLINE void leave(struct passes *at, u64 sp)
 {
 	for (int n = 0; n < DEEPEST; n++) {
@@ -199,7 +199,7 @@ SEC("uprobe") int on_mark(struct pt_regs *regs)
 		begins(at, now_ns, sp, &now);
 		break;
 	case RETURN:
-		/* The address that it returns to is off the stack by now. */
+		/* The return address is off the stack by now. */
 		sp -= sizeof(u64);
 		leave(at, sp - 1);
 		/* fallthrough */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* How the threads of our PID namespace, and of those within it, are numbered there: the kernel's
- * events know them by the numbers of the first namespace, and a container knows only its own.
+/* The thread numbers in our PID namespace and in its children: the kernel's
+ * events use the numbers of the initial namespace, and a container knows only its own.
  *
- * trace/capture/numbers.rs reads what is written here. */
+ * trace/capture/numbers.rs reads them. */
 #include "kernel.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -35,7 +35,7 @@ SEC("iter/task") int each_task(struct bpf_iter__task *at)
 	read_kernel(&level, &own->level);
 	if (!pid)
 		return 0;
-	/* A number for each namespace that it is in, the first namespace's first. */
+	/* A number for each namespace that it is in, the initial namespace's first. */
 	read_kernel(&number, (struct upid *)((char *)pid + __builtin_preserve_field_info(((struct pid *)0)->numbers, FIELD_BYTE_OFFSET)) + level);
 	struct number line = {.here = number.nr, .kernels = task->pid};
 	bpf_seq_write(at->meta->seq, &line, sizeof(line));

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* The programs that are watched, and which of their threads are. */
+/* The programs that are watched, and which of their threads. */
 #pragma once
 
 #include "kernel.h"
 
 /* Set before the program is loaded. */
 const volatile u32 program = 0; /* whose threads are watched; 0: those of `programs` */
-const volatile u32 every = 0;   /* those of ordinary priority too */
+const volatile u32 every = 0;   /* threads of ordinary priority too */
 
 enum { SCHED_FIFO = 1, SCHED_RR = 2, SCHED_DEADLINE = 6 };
 
-/* A program among several. */
+/* One of several programs. */
 struct followed {
-	u64 started_ns; /* tells it from a later one of its number; 0: it is not known yet */
-	u64 turn;       /* grows each time that a program comes: tells its return from its stay */
+	u64 started_ns; /* distinguishes it from a later one with its number; 0: not known yet */
+	u64 turn;       /* grows with each program that comes: distinguishes its return from its stay */
 };
 struct {
 	MAP_UINT(type, MAP_HASH);
-	MAP_UINT(max_entries, 1); /* more where several are watched */
+	MAP_UINT(max_entries, 1); /* more if several are watched */
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct followed);
 } programs SEC(".maps");

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Which programs are watched, where these are several: they come and go while the watch lasts, and
- * none of their wake-ups is to be missed meanwhile. So it is decided here, where they do. */
+/* Selects the watched programs if there are several: they come and go during the watch, and
+ * none of their wake-ups may be missed. So the kernel side decides, when they come. */
 #pragma once
 
 #include "program.h"
 
 /* Set before the program is loaded. */
-const volatile u32 children = 0;  /* those that a watched program has: they are, too */
-const volatile u64 name_is[2] = {0, 0}; /* those of this name; all 0: whatever their name */
-const volatile u64 group = 0;     /* those in this control group and below; 0: wherever they are */
-const volatile s32 hierarchy = 0; /* of which mount that is */
+const volatile u32 children = 0;  /* children of a watched program are watched, too */
+const volatile u64 name_is[2] = {0, 0}; /* programs of this name; all 0: any name */
+const volatile u64 group = 0;     /* programs in this control group and below; 0: any group */
+const volatile s32 hierarchy = 0; /* the mount that it belongs to */
 
-/* Control groups are nested so deep at the most. */
+/* The deepest nesting of control groups. */
 enum { DEEPEST_GROUP = 32 };
 
-/* Programs so far, and those of them that there was no room for. */
+/* Programs so far, and those that exceeded the map's size. */
 struct coming {
 	u64 turns;
 	u64 refused;
@@ -33,7 +33,7 @@ static ALWAYS_INLINE void comes(u32 number, u64 started_ns)
 	if (!counts)
 		return;
 	struct followed *known = bpf_map_lookup_elem(&programs, &number);
-	/* What it began as is found when it first runs, if it was told from outside. */
+	/* If user space announced it, its start time is found when it first runs. */
 	if (known && (!known->started_ns || known->started_ns == started_ns))
 		return;
 	struct followed new = {
@@ -64,7 +64,7 @@ ON(sched_process_fork)
 	return 0;
 }
 
-/* What its main thread is called is a program's name. It changes by exec, or as it likes. */
+/* The name of its main thread is a program's name. It changes by exec or prctl. */
 ON(task_rename)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
@@ -78,7 +78,7 @@ ON(task_rename)
 	return 0;
 }
 
-/* A program comes into a control group: whole, for that is what its main thread does. */
+/* A program moves into a control group: the main thread's move stands for the whole program. */
 ON(cgroup_attach_task)
 {
 	struct cgroup *to = (struct cgroup *)args[0];

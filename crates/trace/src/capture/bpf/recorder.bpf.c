@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /* The flight recorder: what the kernel does on the probes' CPUs, in a ring for each CPU that
- * is overwritten for ever. Nothing is woken, nothing is copied, no lock is taken; whoever
- * wants to know reads the rings from outside.
+ * is overwritten continuously. It wakes no thread, copies nothing and takes no lock; user space
+ * reads the rings.
  *
- * capture/slot.rs reads what is written here. */
+ * capture/slot.rs decodes the slots. */
 #include "kernel.h"
 #include "ring.h"
 #include "stacks.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* And those of stacks.h. */
+/* stacks.h defines further kinds. */
 enum kind {
 	VECTOR_ENTRY = 1,
 	VECTOR_EXIT,
@@ -20,7 +20,7 @@ enum kind {
 	SOFTIRQ_EXIT,
 	TIMER_START,
 	TIMER_EXPIRE,
-	TIMER_DONE, /* not recorded: the next callback or the end of the interrupt tells it as well */
+	TIMER_DONE, /* not recorded: the next callback or the end of the interrupt implies it */
 	WAKING,
 	SWITCH,
 	MIGRATE,
@@ -38,7 +38,7 @@ enum kind {
 
 enum vector { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, PLATFORM, THERMAL, THRESHOLD };
 
-/* Threads that are waited for, by number, and when each was made ready by something other than a
+/* Threads that are waited for, by number, and when each was last made ready by something other than a
  * timer that it armed. */
 struct {
 	MAP_UINT(type, MAP_HASH);
@@ -47,7 +47,7 @@ struct {
 	MAP_TYPE(value, u64);
 } targets SEC(".maps");
 
-/* Fires when a target is late, so that what is in its way can be seen. */
+/* Fires when a target is late, to show what delays it. */
 struct sentinel {
 	struct bpf_timer timer;
 };
@@ -61,10 +61,10 @@ struct {
 /* Set before the program is loaded. */
 const volatile u32 cpus = 1;
 const volatile u32 several = 0;      /* more than one target on a CPU */
-const volatile u32 all_wakings = 0;  /* of every thread: to find out for whom a target waited */
-const volatile u64 threshold_ns = 0; /* how late a target is when its culprit is interrupted for a stack; 0: never */
+const volatile u32 all_wakings = 0;  /* of every thread: to find out what a target waited for */
+const volatile u64 threshold_ns = 0; /* how late a target must be for an interrupt to take a stack; 0: never */
 const volatile u32 sentinel_on = 0;
-/* Where a CPU's own variables lie, counted from its area's beginning; 0: not known. */
+/* Offsets in a CPU's per-CPU area; 0: not known. */
 const volatile u64 runqueues_at = 0;
 const volatile u64 irq_regs_at = 0;
 const volatile u64 preempt_count_at = 0;
@@ -77,7 +77,7 @@ static ALWAYS_INLINE int is_target(struct lane *lane, u32 tid)
 	return bpf_map_lookup_elem(&targets, &tid) != 0;
 }
 
-/* Since when a target could run that comes to a CPU now. */
+/* Since when a target was ready that is switched to on this CPU now. */
 static ALWAYS_INLINE u64 ready_since(struct lane *lane, u32 tid)
 {
 	if (lane->due_ns)
@@ -86,7 +86,7 @@ static ALWAYS_INLINE u64 ready_since(struct lane *lane, u32 tid)
 	return ready_ns ? *ready_ns : 0;
 }
 
-/* Where this CPU's own variables lie: that never changes. */
+/* The address of this CPU's per-CPU area: it never changes. */
 static ALWAYS_INLINE u64 own_area(struct lane *lane, u32 cpu)
 {
 	if (lane->area || !runqueues_at)
@@ -100,7 +100,7 @@ static ALWAYS_INLINE u64 own_area(struct lane *lane, u32 cpu)
 	return lane->area = (u64)rq - runqueues_at;
 }
 
-/* Whether what runs now is over the thread that is said to be running. Not known: it may be. */
+/* Whether an interrupt runs over the current thread. If that is not known: it may. */
 static ALWAYS_INLINE int in_interrupt(struct lane *lane, u32 cpu)
 {
 	u64 area = own_area(lane, cpu);
@@ -115,7 +115,7 @@ ON(local_timer_entry)
 {
 	HERE;
 	lane->interrupted = current_tid();
-	/* Instruction and code segment lie side by side in what the processor itself pushes. */
+	/* The processor pushes the instruction and the code segment next to each other. */
 	struct { u64 address, segment; } at = {};
 	u64 steal = 0;
 	u32 preempt = 0;
@@ -123,24 +123,24 @@ ON(local_timer_entry)
 	if (area) {
 		u32 turn = lane->timers++ & 15;
 		struct task_struct *task = bpf_get_current_task_btf();
-		/* Where an idle CPU was is known, and it makes most of the wake-ups. */
+		/* Where an idle CPU was is known, and most wake-ups are of this kind. */
 		int idle = task->pid == 0, user = 0;
 		if (irq_regs_at && !idle) {
 			struct pt_regs *regs = 0, *of_user = bpf_task_pt_regs(task);
 			read_kernel(&regs, (void *)(area + irq_regs_at));
 			user = regs && regs == of_user && (of_user->cs & 3);
 			if (user) {
-				/* Without a call to a helper, which costs more than all the rest here. */
+				/* No call of a helper: it would cost more than everything else here. */
 				at.address = of_user->ip;
 				at.segment = of_user->cs;
 			} else if (regs) {
 				bpf_probe_read_kernel(&at, sizeof(at), &regs->ip);
 			}
 		}
-		/* A program's is what tracing itself adds: that is to be read now and then. */
+		/* Over a program the count is what tracing itself adds: it is read now and then. */
 		if (preempt_count_at && !idle && (!user || !turn))
 			read_kernel(&preempt, (void *)(area + preempt_count_at));
-		/* Where it stays 0 nobody keeps the account: on bare metal, in most hypervisors. */
+		/* Where it stays 0 there is no account: on bare metal, and in most hypervisors. */
 		if (steal_at && (lane->stolen || !turn)) {
 			read_kernel(&steal, (void *)(area + steal_at));
 			lane->stolen = steal;
@@ -221,7 +221,7 @@ ON(softirq_exit)
 	return 0;
 }
 
-/* A target arms the timer that is to wake it. */
+/* A target arms the timer that will wake it. */
 ON(hrtimer_start)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -231,8 +231,8 @@ ON(hrtimer_start)
 	u32 tid = current_tid();
 	if (!is_target(lane, tid))
 		return 0;
-	/* What interrupts and softirqs do is not the thread's doing that they run over: the tick arms
-	 * itself anew so. */
+	/* An interrupt or a softirq arms timers that are not the interrupted thread's: the tick re-arms
+	 * itself this way. */
 	if (lane->interrupted == tid || lane->served == tid)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
@@ -268,7 +268,7 @@ ON(sched_waking)
 	struct lane *lane = lane_or_others(cpu);
 	if (!lane || !lane->mask)
 		return 0;
-	/* The timer that it armed says since when: no need to look. */
+	/* The timer that it armed gives the instant: no lookup is needed. */
 	u64 *ready_ns = 0;
 	if (lane->target != tid || !lane->due_ns) {
 		ready_ns = bpf_map_lookup_elem(&targets, &tid);
@@ -284,7 +284,7 @@ ON(sched_waking)
 		return 0;
 	slot->a = tid;
 	slot->b = 0;
-	/* Not by the timer that it armed: by whom, a bill may want to know. */
+	/* Not by the timer that it armed: a bill may need the waker. */
 	struct lane *own = lane_of(cpu);
 	if ((all_wakings || !lane->due_ns) && own && !in_interrupt(own, cpu)) {
 		struct task_struct *waker = bpf_get_current_task_btf();
@@ -311,7 +311,7 @@ ON(sched_migrate_task)
 	return 0;
 }
 
-/* A thread takes another name, by exec mostly, and goes on: no switch tells it. */
+/* A thread changes its name, mostly by exec, and continues: no switch shows it. */
 ON(task_rename)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
@@ -331,7 +331,7 @@ ON(task_rename)
 }
 
 enum { CALL_FUTEX = 202 };
-/* In a futex, by the flags of a lock: beyond those of the kernel. */
+/* A futex, in the flags of a lock: a bit beyond those of the kernel. */
 enum { BY_FUTEX = 1 << 16 };
 
 static ALWAYS_INLINE void name_holder(struct slot *slot, struct task_struct *task)
@@ -347,7 +347,7 @@ static ALWAYS_INLINE void name_holder(struct slot *slot, struct task_struct *tas
 }
 
 /* A target goes to sleep: in a futex it may wait for a lock, whose holder the kernel knows
- * if the lock lends priority. */
+ * if the lock has priority inheritance. */
 static ALWAYS_INLINE void may_wait(struct lane *lane, struct task_struct *task, u64 now_ns, u32 cpu)
 {
 	struct pt_regs *regs = bpf_task_pt_regs(task);
@@ -373,7 +373,7 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	u32 from_tid = from->pid, to_tid = to->pid;
 	if (!lane->due_ns && state && !(preempted & 1) && is_target(lane, from_tid)) {
 		may_wait(lane, from, now_ns, cpu);
-		/* One after the other. */
+		/* So that this event is later than the one before. */
 		now_ns = bpf_ktime_get_ns();
 	}
 	u32 turn;
@@ -386,7 +386,7 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	slot->d = preempted & 1;
 	__builtin_memcpy(slot->name, to->comm, sizeof(slot->name));
 	done(slot, turn);
-	/* A target that is preempted has not read its clock yet: a stack would make it later still. */
+	/* A target that is preempted has not read its clock yet: taking a stack would delay it further. */
 	if (lane->waiting && ((preempted & 1) || !state) && is_target(lane, from_tid))
 		forget_who_left(lane);
 	if (is_target(lane, to_tid)) {
@@ -396,7 +396,7 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	}
 	look_who_is_back(lane, now_ns, cpu, to);
 	if (sentinel_on && lane->due_ns && is_target(lane, from_tid)) {
-		/* It sleeps. The timer is always moved on before it fires, unless the target is late. */
+		/* It sleeps. The timer is moved forward each time before it fires, unless the target is late. */
 		struct sentinel *sentinel = bpf_map_lookup_elem(&sentinels, &cpu);
 		if (sentinel) {
 			lane->arming = 1;
@@ -412,7 +412,7 @@ ON(sched_switch)
 	return switched(args[0], (struct task_struct *)args[1], (struct task_struct *)args[2], args[3]);
 }
 
-/* Kernels before 5.18 don't tell the state. */
+/* Kernels before 5.18 don't pass the state. */
 SEC("tp_btf/sched_switch") int on_sched_switch_of_old(u64 *args)
 {
 	struct task_struct *from = (struct task_struct *)args[1];
@@ -451,7 +451,7 @@ ON(nmi_handler)
 
 ON(cpu_idle)
 {
-	/* It is back: the interrupt that woke it told that, and the target waits. */
+	/* The CPU left the idle state: the interrupt that woke it shows that already. */
 	if ((u32)args[0] == ~0U)
 		return 0;
 	HERE;
@@ -459,7 +459,7 @@ ON(cpu_idle)
 	return 0;
 }
 
-/* A CPU asks another to call a function: an event of the CPU that is asked. */
+/* A CPU requests a function call of another: recorded on the CPU that executes it. */
 SEC("raw_tp/csd_queue_cpu") int on_csd_queue_cpu(u64 *args)
 {
 	u32 cpu = (u32)args[0], here = bpf_get_smp_processor_id();
@@ -505,8 +505,8 @@ ON(workqueue_execute_start)
 	return 0;
 }
 
-/* A target waits for a lock. Whose it is, mutexes tell: their first word points to the owner,
- * but for its lowest bits. */
+/* A target waits for a lock. A mutex has its holder: its first word points to the owner,
+ * apart from its lowest bits. */
 enum { BY_RT_MUTEX = 8, BY_MUTEX = 32 };
 
 ON(contention_begin)

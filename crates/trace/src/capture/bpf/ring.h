@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Rings of events, one for each CPU, that are overwritten for ever and read from outside.
+/* Rings of events, one for each CPU, that are overwritten continuously and read from user space.
  *
- * capture/rings.rs reads what is written here. */
+ * capture/rings.rs reads them. */
 #pragma once
 
 #include "kernel.h"
 
-/* One event: a cache line. `turn` is written last, and tells which event the slot holds. */
+/* One event: a cache line. `turn` is written last, and says which event the slot holds. */
 struct slot {
 	u64 at_ns;
 	u32 turn;
@@ -16,35 +16,35 @@ struct slot {
 	char name[16];
 };
 
-/* A thread that let go of the CPU for a target that was late. */
+/* A thread that released the CPU for a target that was late. */
 struct left {
 	u64 at_ns; /* when */
-	u64 count; /* how often it had been switched from by then */
+	u64 count; /* how often it had been switched from at that time */
 	u32 tid;   /* 0: none */
 	u32 unused;
 };
 #define LEFTS 4
 
-/* What is kept for each CPU; the last one takes what happens to a target elsewhere. */
+/* State of each CPU; the last one records what happens to a target elsewhere. */
 struct lane {
 	u64 next;      /* events so far */
 	u64 first;     /* where its slots begin */
-	u64 mask;      /* how many there are, less one; 0: nothing is recorded */
-	u64 due_ns;    /* what the target waits for; 0: it doesn't */
+	u64 mask;      /* how many there are, minus one; 0: nothing is recorded */
+	u64 due_ns;    /* the instant that the target waits for; 0: it doesn't wait */
 	u64 caught_ns; /* the wait that a stack was taken for */
 	u64 stacks;    /* stacks so far */
-	u32 target;    /* the target that runs here, if it is one alone */
-	u32 arming;    /* the timer that is being armed is our own */
-	u32 interrupted; /* the thread that an interrupt of this CPU runs over */
-	u32 served;      /* the thread that a softirq runs over, or on PREEMPT_RT in, with others between */
-	u64 worth_ns;    /* from outside: how late is worth the stack of the thread that let go; ~0: never */
-	u64 stacks_read; /* from outside: stacks that were read */
-	u32 turns;       /* so often a thread took another's place in left */
+	u32 target;    /* the target that runs here, if there is only one */
+	u32 arming;    /* the timer that is being armed is the recorder's */
+	u32 interrupted; /* the thread that an interrupt of this CPU interrupted */
+	u32 served;      /* the thread that a softirq interrupted; on PREEMPT_RT the one it runs in, with others between */
+	u64 worth_ns;    /* set by user space: how late justifies the stack of the thread that released the CPU; ~0: never */
+	u64 stacks_read; /* set by user space: stacks that were read */
+	u32 turns;       /* how often an entry in left was replaced */
 	u32 timers;      /* timer interrupts so far */
-	u64 area;        /* where this CPU's own variables lie; 0: not looked up yet */
+	u64 area;        /* the address of this CPU's per-CPU area; 0: not looked up yet */
 	u64 stolen;      /* whether the hypervisor has an account of stolen time */
-	u64 waiting;     /* how many are in left */
-	struct left left[LEFTS]; /* those that did not come back yet */
+	u64 waiting;     /* number of entries in left */
+	struct left left[LEFTS]; /* threads that have not run again yet */
 	u64 unused[6];
 };
 /* rings.rs counts in words: four cache lines. */
@@ -71,7 +71,7 @@ static ALWAYS_INLINE struct lane *lane_of(u32 cpu)
 	return bpf_map_lookup_elem(&lanes, &cpu);
 }
 
-/* Takes the next slot; the caller fills it and calls done(). */
+/* Claims the next slot; the caller fills it and calls done(). */
 static ALWAYS_INLINE struct slot *begin(struct lane *lane, u64 at_ns, u32 cpu, u16 kind, u32 *turn)
 {
 	u64 event = __sync_fetch_and_add(&lane->next, 1);
@@ -105,7 +105,7 @@ static ALWAYS_INLINE void record(struct lane *lane, u64 at_ns, u32 cpu, u16 kind
 	done(slot, turn);
 }
 
-/* The lane of this CPU, where one is recorded. */
+/* The lane of this CPU, if one is recorded. */
 #define HERE                                                                                       \
 	u32 cpu = bpf_get_smp_processor_id();                                                      \
 	struct lane *lane = lane_of(cpu);                                                          \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* How long threads are ready to run and have no CPU: after a wake-up, and after they were preempted.
+/* How long threads are ready to run and have no CPU: after a wake-up, and after a preemption.
  *
- * trace/watch/queue.rs reads what is written here. */
+ * trace/watch/queue.rs reads these maps. */
 #pragma once
 
 #include "lengths.h"
@@ -12,22 +12,22 @@ const volatile u32 run_queue = 0;
 enum after { AFTER_WAKE_UP, AFTER_PREEMPTION, AFTER_KINDS };
 enum { TASK_DEAD_STATE = 0x80, DEADLINE_POLICY = 6 };
 
-/* Told apart to 1 in 16. */
+/* A resolution of 1 in 16. */
 #define QUEUE_PART_BITS 4
 struct queue_times {
 	u64 count, total_ns, longest_ns, longest_at_ns;
 	u32 lengths[PLACES(QUEUE_PART_BITS)];
 };
 struct queued {
-	u64 started_ns; /* by this it is told from a later one of the same number */
-	u64 priority;   /* policy << 32 | the kernel's own priority, without what locks lend */
+	u64 started_ns; /* distinguishes it from a later one with the same number */
+	u64 priority;   /* policy << 32 | the kernel's priority, without priority inheritance */
 	char name[16];
 	u64 program;
 	u64 ended;
-	u64 since_ns;   /* it is ready since then; 0: it isn't */
+	u64 since_ns;   /* ready since then; 0: it isn't */
 	u64 after;
-	u64 state;      /* with which it was preempted: on its way to sleep where that is not 0 */
-	u64 unseen;     /* times whose end went unseen */
+	u64 state;      /* its state at the preemption: not 0 if it was going to sleep */
+	u64 unseen;     /* times whose end was not recorded */
 	struct queue_times times[AFTER_KINDS];
 };
 struct {
@@ -37,7 +37,7 @@ struct {
 	MAP_TYPE(value, struct queued);
 } queued SEC(".maps");
 
-/* Only to make a new one from: it is too large for the stack. */
+/* Only a template for new entries: it is too large for the stack. */
 struct {
 	MAP_UINT(type, MAP_ARRAY);
 	MAP_UINT(max_entries, 1);
@@ -45,8 +45,8 @@ struct {
 	MAP_TYPE(value, struct queued);
 } never_queued SEC(".maps");
 
-/* Times that found no room, and those of threads whose number another one has: whoever read these
- * before takes them off again. */
+/* Times that exceeded the map's size, and those of threads whose number another thread has now: a reader
+ * subtracts those it has read before. */
 struct {
 	MAP_UINT(type, MAP_ARRAY);
 	MAP_UINT(max_entries, 1);
@@ -71,7 +71,7 @@ static NOINLINE struct queued *queued_of(u32 tid, u64 started_ns)
 	struct queued *empty = bpf_map_lookup_elem(&never_queued, &zero);
 	if (!empty)
 		return 0;
-	/* In the place of one that had its number. */
+	/* Replaces a thread that had its number. */
 	if (thread)
 		lose_times(thread->times[AFTER_WAKE_UP].count + thread->times[AFTER_PREEMPTION].count);
 	bpf_map_update_elem(&queued, &tid, empty, UPDATE_ANY);
@@ -92,27 +92,27 @@ static ALWAYS_INLINE void is_queued(struct task_struct *task, u64 now_ns)
 	if (!thread)
 		return;
 	if (thread->since_ns) {
-		/* Preempted on its way to sleep, it is woken on the queue, and waits on. */
+		/* Preempted while going to sleep, it is woken on the run queue and continues to wait. */
 		if (thread->after == AFTER_PREEMPTION && thread->state)
 			return;
-		/* Nobody else is woken that waits already: it has run since. Some kernels show no switch
-		 * while certain tasks run, a hypervisor's agent for one. */
+		/* A thread that waits already is not woken: so it has run since. Some kernels show no switch
+		 * while certain tasks run, for example a hypervisor's agent. */
 		thread->unseen++;
 	}
 	thread->since_ns = now_ns;
 	thread->after = AFTER_WAKE_UP;
 }
 
-/* It leaves its CPU, and can run on or can't: a signal may have ended its sleep by now. What woke it
- * while it ran was none. */
+/* It leaves its CPU, and is ready or not: a signal may have ended its sleep already. A waking while
+ * it ran does not count. */
 static ALWAYS_INLINE void leaves_cpu(struct task_struct *task, u64 preempted, u64 now_ns)
 {
 	if (!run_queue)
 		return;
 	u64 state = task->__state;
 	int ready = preempted & 1 || !state;
-	/* Throttled, or done with its job: it is on no queue until its next period, and nothing tells
-	 * when it is again. */
+	/* Throttled, or done with its job: it is on no run queue until its next period, and no event
+	 * shows when it is ready again. */
 	if (task->policy == DEADLINE_POLICY && (task->dl.runtime <= 0 || !(preempted & 1)))
 		ready = 0;
 	u32 tid = task->pid;

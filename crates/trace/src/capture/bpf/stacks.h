@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Stacks of what is in the way of a target, and what the recorder writes of them.
+/* Stacks of what delays a target, and what the recorder writes about them.
  *
- * capture/stacks.rs reads what is written here. */
+ * capture/stacks.rs decodes them. */
 #pragma once
 
 #include "kernel.h"
 #include "ring.h"
 
-enum { STACK = 21, LEFT = 23 }; /* of enum kind */
+enum { STACK = 21, LEFT = 23 }; /* in enum kind */
 
 #define FRAMES 32
 #define STACKS 64
@@ -46,7 +46,7 @@ static ALWAYS_INLINE u64 switches_from(struct task_struct *task)
 	return task->nvcsw + task->nivcsw;
 }
 
-/* Nobody is waited for. */
+/* No thread is waited for any more. */
 static ALWAYS_INLINE void forget_who_left(struct lane *lane)
 {
 	if (!lane->waiting)
@@ -56,9 +56,9 @@ static ALWAYS_INLINE void forget_who_left(struct lane *lane)
 		lane->left[at].tid = 0;
 }
 
-/* A target comes late, and a thread lets go for it that could run on: what the thread did is
- * looked up when it comes back, for the target is not to wait for that. Until then others may let
- * go as well: our own collector, or the next process in the way. */
+/* A target is late, and a runnable thread releases the CPU for it: its stack is taken when it runs
+ * again, because the target must not wait for that. Until then other threads may release the CPU
+ * as well: the collector, or the next process that delays the target. */
 static ALWAYS_INLINE void note_who_left(struct lane *lane, u64 now_ns, struct task_struct *from, u64 runs_on, u64 since_ns)
 {
 	u64 worth_ns = lane->worth_ns;
@@ -73,7 +73,7 @@ static ALWAYS_INLINE void note_who_left(struct lane *lane, u64 now_ns, struct ta
 		for (u32 at = 0; at < LEFTS; at++)
 			if (lane->left[at].tid == tid || (free == LEFTS && !lane->left[at].tid))
 				free = at;
-	/* Some never come back: they ended, or another CPU took them over. */
+	/* Some never run again: they ended, or another CPU took them over. */
 	if (free == LEFTS)
 		free = lane->turns++;
 	struct left *left = &lane->left[free % LEFTS];
@@ -89,8 +89,8 @@ enum { STACK_MOST_NS = 50000 };
 /* The code segment of programs of 64 bits: __USER_CS in asm/segment.h. */
 enum { USER_CODE_64 = 0x33 };
 
-/* The thread comes back. Its stack is as it was, unless it has run elsewhere meanwhile. Where the
- * target is due again too soon for a stack, the thread's system call is told alone, within 0.5 us. */
+/* The thread runs again. Its stack is as it was, unless it has run elsewhere meanwhile. If the
+ * target is due again too soon for a stack, only the thread's system call is recorded, within 0.5 us. */
 static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu, struct task_struct *task, struct left *left)
 {
 	left->tid = 0;
@@ -99,8 +99,8 @@ static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu
 		return;
 	s32 call = -1;
 	struct pt_regs *regs = bpf_task_pt_regs(task);
-	/* A program that an interrupt came upon has -1, a thread of the kernel no program, and one of
-	 * 32 bits numbers of its own. */
+	/* A program that was interrupted has -1, a kernel thread no registers of a program, and a program of
+	 * 32 bits has other numbers. */
 	if (regs && (u16)regs->cs == USER_CODE_64)
 		call = regs->orig_ax;
 	u32 index = 0;
@@ -126,7 +126,7 @@ static ALWAYS_INLINE void take_stack_left(struct lane *lane, u64 now_ns, u32 cpu
 	done(slot, turn);
 }
 
-/* A thread comes to run: one of those that are waited for, perhaps. */
+/* A thread begins to run: it may be one of those in left. */
 static ALWAYS_INLINE void look_who_is_back(struct lane *lane, u64 now_ns, u32 cpu, struct task_struct *task)
 {
 	if (!lane->waiting)

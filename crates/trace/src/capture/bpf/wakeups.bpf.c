@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* The wake-ups of every real-time thread of the machine: counted where they happen, by length,
- * and the worst of each CPU kept with who was woken and who was in the way. Nothing leaves the
- * kernel but when somebody looks, so that it can stay on.
+/* The wake-ups of every real-time thread of the machine: counted in the kernel, by length,
+ * and the worst of each CPU kept with the woken thread and the one that delayed it. Data leaves the
+ * kernel only when user space reads it, so that the watch can stay on.
  *
- * trace/watch/wakeups.rs reads what is written here. */
+ * trace/watch/wakeups.rs reads these maps. */
 #include "kernel.h"
 #include "lengths.h"
 #include "runqueue.h"
@@ -11,9 +11,9 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Set before the program is loaded. */
-const volatile u64 deadline_ns = 0; /* later is late; 0: nothing is */
+const volatile u64 deadline_ns = 0; /* longer is late; 0: none is */
 
-/* Lengths are told apart to 1 in 64: the 6 bits below the highest. */
+/* Lengths have a resolution of 1 in 64: the 6 bits below the highest. */
 #define PART_BITS 6
 #define LENGTHS PLACES(PART_BITS)
 #define WORST 16
@@ -21,7 +21,7 @@ const volatile u64 deadline_ns = 0; /* later is late; 0: nothing is */
 
 struct task {
 	u32 tid;
-	u32 priority; /* the kernel's own, without what locks lend */
+	u32 priority; /* the kernel's priority, without priority inheritance */
 	u64 policy;
 	char name[16];
 };
@@ -33,22 +33,22 @@ struct worst {
 	struct task woken, before;
 };
 
-/* Who ran last, each from when on: who came just before a wake-up's end need not be who was in
- * its way. */
+/* The threads that ran last, each with when it began: the last one before the end of a wake-up need
+ * not be the one that delayed it. */
 struct ran {
 	u64 since_ns;
 	struct task task;
 };
 
-/* What is kept for each CPU. */
+/* State of each CPU. */
 struct cpu {
-	u64 callback_due_ns; /* of the timer whose callback runs; 0: none does */
+	u64 callback_due_ns; /* of the timer whose callback runs; 0: none runs */
 	u64 count, sum_ns, least_ns, most_ns, late;
-	/* The most since the last look: whoever looks goes over to the other and clears this. */
+	/* The maximum since the last read: a reader switches to the other one and clears this one. */
 	u64 turn;
 	u64 turn_most_ns[2], turn_late[2];
-	u64 threshold_ns; /* what is longer joins the worst */
-	u64 lost;         /* wakings that found no room */
+	u64 threshold_ns; /* a longer one joins the worst */
+	u64 lost;         /* wakings that exceeded the map's size */
 	struct worst worst[WORST];
 	u64 switches;
 	struct ran ran[RAN];
@@ -63,7 +63,7 @@ struct {
 	MAP_TYPE(value, struct cpu);
 } by_cpu SEC(".maps");
 
-/* Threads that somebody began to wake, until they run. */
+/* Threads from the start of their waking until they run. */
 struct waking {
 	u64 from_ns;
 	u64 by_timer;
@@ -107,11 +107,11 @@ ON(hrtimer_expire_exit)
 ON(sched_waking)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
-	/* Whom a lock lends its priority is none of ours. */
+	/* A priority that was only inherited through a lock does not count. */
 	if (task->normal_prio >= FIRST_ORDINARY_PRIORITY)
 		return 0;
 	u32 number, tid = task->pid;
-	/* It runs: it had not yet gone to sleep. */
+	/* It runs: it had not gone to sleep yet. */
 	if ((u32)bpf_get_current_pid_tgid() == tid)
 		return 0;
 	struct cpu *cpu = here(&number);
@@ -135,7 +135,7 @@ static ALWAYS_INLINE void describe(struct task *to, struct task_struct *task)
 	__builtin_memcpy(to->name, task->comm, sizeof(to->name));
 }
 
-/* Takes the place of the least of the worst. */
+/* Replaces the smallest of the worst. */
 static NOINLINE void keep(struct cpu *cpu, struct worst *new)
 {
 	u32 least = 0;
@@ -155,7 +155,7 @@ static NOINLINE void keep(struct cpu *cpu, struct worst *new)
 	cpu->threshold_ns = new->latency_ns < next_ns ? new->latency_ns : next_ns;
 }
 
-/* Who had the CPU longest, of those that ran before the last to come. */
+/* The thread that had the CPU longest, of those that ran before the last switch. */
 static NOINLINE void find_in_the_way(struct cpu *cpu, struct worst *worst)
 {
 	u64 from_ns = worst->at_ns - worst->latency_ns, end_ns = worst->at_ns;
@@ -181,7 +181,7 @@ static NOINLINE void find_in_the_way(struct cpu *cpu, struct worst *worst)
 
 static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to)
 {
-	/* Who leaves and does not sleep was not woken, whatever somebody began. */
+	/* A thread that leaves and does not sleep was not woken, even if a waking began. */
 	if (from->normal_prio < FIRST_ORDINARY_PRIORITY && (preempted & 1 || !from->__state)) {
 		u32 left = from->pid;
 		struct waking *begun = bpf_map_lookup_elem(&wakings, &left);
@@ -193,12 +193,12 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	if (!cpu)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
-	/* Of every thread, if anybody asked, but the idle ones. */
+	/* For every thread except the idle ones, on request. */
 	if (from->pid)
 		leaves_cpu(from, preempted, now_ns);
 	if (to->pid)
 		takes_cpu(to, now_ns);
-	/* Who rose while it ran was in the way as what it rose to. */
+	/* If the priority of a thread rose while it ran, it delayed others with the higher one. */
 	struct ran *was = &cpu->ran[(cpu->switches - 1) & (RAN - 1)];
 	if (was->task.tid == from->pid && (s32)from->normal_prio < (s32)was->task.priority)
 		describe(&was->task, from);
@@ -244,7 +244,7 @@ ON(sched_switch)
 	return switched(args[0], (struct task_struct *)args[1], (struct task_struct *)args[2]);
 }
 
-/* Attached where run queues are looked at. */
+/* Attached if run queues are measured. */
 ON(sched_wakeup)
 {
 	is_queued((struct task_struct *)args[0], bpf_ktime_get_ns());

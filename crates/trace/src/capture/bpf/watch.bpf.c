@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What the threads of one program go through: counted for each thread where it happens, so
- * that no count is ever lost; each wake-up in a ring besides.
+/* The threads of one program: each thread's events are counted in the kernel, so
+ * that no count is lost; each wake-up goes into a ring as well.
  *
- * trace/watch/kernel.rs reads what is written here. */
+ * trace/watch/kernel.rs reads them. */
 #include "watched.h"
 #include "programs.h"
 #include "away.h"
@@ -18,21 +18,21 @@ enum stop {
 	BY_FREEZER,
 };
 
-/* Of a stop that had begun before the watch: when it began is not known. */
+/* For a stop that had begun before the watch: its start is not known. */
 enum { BEFORE_THE_WATCH = 1 };
 enum { CALL_YIELD = 24, CALL_FUTEX = 202 };
-/* No system call: a page fault or an interrupt was where the thread went to sleep. */
+/* No system call: the thread went to sleep in a page fault or an interrupt. */
 #define NO_CALL 0xffff
-/* Of a wake-up's call: its timer was armed for a length of time, not for an instant. */
+/* In a wake-up's call: its timer was armed for a length of time, not for an instant. */
 #define FOR_A_LENGTH (1U << 31)
-/* A mode of a timer: it counts from the moment at which it is armed. */
+/* A mode of a timer: relative to the moment at which it is armed. */
 enum { MODE_RELATIVE = 1 };
-/* What a sleep arms lies on the stack of the thread that sleeps; at least this large. */
+/* The timer of a sleep is on the stack of the sleeping thread; the stack is at least this large. */
 enum { STACK_BYTES = 16384 };
-/* That a slot can tell of. */
+/* The greatest number that fits into a slot. */
 enum { MOST_UNSEEN = 0xffff };
 
-/* What a thread slept in. */
+/* The system call that a thread slept in. */
 struct call_key {
 	u32 tid;
 	u32 call; /* its number, and for futexes the operation above it */
@@ -43,7 +43,7 @@ struct call {
 	u64 worst_ns;
 	u64 worst_at_ns;  /* when the worst one ended */
 	u64 by_timer;     /* ended by a timer */
-	u64 inversions;   /* a holder of lower priority than the thread; without one, a waker */
+	u64 inversions;   /* ended by, or waited for, a thread of lower priority: a holder, or else a waker */
 	u64 other, other_priority; /* the holder or waker of the worst */
 	char other_name[16];
 	u64 held;         /* whether that was a holder */
@@ -73,8 +73,8 @@ static ALWAYS_INLINE void wake_up(struct watched *thread, struct lane *lane, u64
 	done(slot, turn);
 }
 
-/* A stop that is over, when the thread was made ready. It comes in the order of the wake-ups, and
- * like them counts as one that must arrive. */
+/* A stop that has ended, when the thread was made ready. It is written in the order of the wake-ups, and
+ * like them is counted as one that must arrive. */
 static ALWAYS_INLINE void was_stopped(struct watched *thread, struct lane *lane, u64 now_ns, u32 cpu, u32 tid)
 {
 	thread->wake_ups++;
@@ -94,7 +94,7 @@ static ALWAYS_INLINE u64 stop_of(struct task_struct *task, u64 state)
 	return 0;
 }
 
-/* Some kernels show nothing while certain tasks run, a hypervisor's agent for one: neither the
+/* Some kernels show nothing while certain tasks run, for example a hypervisor's agent: neither the
  * interrupt that wakes a thread nor the switch from that task to it. */
 static ALWAYS_INLINE void unseen(struct watched *thread)
 {
@@ -116,7 +116,7 @@ static ALWAYS_INLINE u64 call_of(struct task_struct *task)
 	return number;
 }
 
-/* Whose the lock is that a thread waits for, where it is one that lends priority. */
+/* The holder of the lock that a thread waits for, if the lock has priority inheritance. */
 static ALWAYS_INLINE void find_holder(struct watched *thread, struct task_struct *task)
 {
 	thread->holder = 0;
@@ -188,14 +188,14 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 	if (task->policy == SCHED_DEADLINE)
 		budget_used(thread, task);
 	if (stop)
-		forget_job(thread); /* a job that is stopped is neither late nor in time */
+		forget_job(thread); /* a stopped job is neither late nor in time */
 	else if (task->policy == SCHED_DEADLINE && (sleeps || yields))
 		job_ends(thread, task, lane, now_ns, cpu);
 	else if (task->policy == SCHED_DEADLINE && task->dl.runtime <= 0)
 		throttled(thread, now_ns);
 	if (!(state & STATE_DEAD))
 		goes_away(ctx, thread, why_away(thread, sleeps, state, stop, yields), now_ns);
-	/* It leaves again, and was not seen to come back: to sleep, preempted or ended. */
+	/* It leaves again, and the switch to it was not recorded: to sleep, preempted or ended. */
 	if (thread->left_ns) {
 		unseen(thread);
 		thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
@@ -206,13 +206,13 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 	}
 	if (!sleeps) {
 		thread->preempted++;
-		/* Awake: what woke it before this is done with. About to sleep, its timer may expire
+		/* Awake: the waking before this one is settled. If it is about to sleep, its timer may expire
 		 * before it runs again. */
 		if (!state)
 			thread->waking_ns = thread->due_ns = 0;
 		return;
 	}
-	/* Its timer expired on another CPU before it slept, and it went on. */
+	/* Its timer expired on another CPU before it slept, and it continued to run. */
 	if (thread->waking_ns && thread->due_ns)
 		unseen(thread);
 	thread->waking_ns = thread->due_ns = 0;
@@ -227,7 +227,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 	if (!is_watched(task))
 		return;
 	if (!is_counted(task)) {
-		/* It may have been before: what it was at then is no more. */
+		/* It may have been watched before: the state of that time is stale. */
 		struct watched *before = find(task);
 		if (before)
 			forget_stay(before);
@@ -257,7 +257,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 		thread->call = call_of(task);
 		wake_up(thread, lane, now_ns, cpu, tid, UNSLEPT);
 	} else if (thread->left_ns) {
-		/* It runs again, and nothing was seen to wake it. */
+		/* It runs again, and no waking was recorded. */
 		unseen(thread);
 	}
 	if (thread->left_ns)
@@ -271,7 +271,7 @@ static ALWAYS_INLINE void came(struct task_struct *task, struct lane *lane, u64 
 
 static ALWAYS_INLINE int switched(u64 *ctx, u64 preempted, struct task_struct *from, struct task_struct *to, u64 state)
 {
-	/* Nearly all switches are between others. */
+	/* Nearly all switches are between other threads. */
 	if (!is_watched(from) && !is_watched(to))
 		return 0;
 	HERE;
@@ -289,14 +289,14 @@ SEC("tp_btf/sched_switch") int on_sched_switch(u64 *args)
 	return switched(args, args[0], (struct task_struct *)args[1], (struct task_struct *)args[2], args[3]);
 }
 
-/* Kernels before 5.18 don't tell the state. */
+/* Kernels before 5.18 don't pass the state. */
 SEC("tp_btf/sched_switch") int on_sched_switch_of_old(u64 *args)
 {
 	struct task_struct *from = (struct task_struct *)args[1];
 	return switched(args, args[0], from, (struct task_struct *)args[2], from->__state);
 }
 
-/* Which timer's callback this CPU is in, and when that was due: of use if it wakes a thread. */
+/* The timer whose callback this CPU runs, and when it was due: used if it wakes a thread. */
 ON(hrtimer_expire_entry)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -318,13 +318,13 @@ ON(hrtimer_expire_exit)
 	return 0;
 }
 
-/* A thread arms a timer: what it waits for, if it then sleeps. */
+/* A thread arms a timer: that is what it waits for if it then sleeps. */
 ON(hrtimer_start)
 {
 	if (!is_watched(bpf_get_current_task_btf()))
 		return 0;
 	HERE;
-	/* Not the tick, nor another that an interrupt arms anew. */
+	/* Neither the tick nor another timer that an interrupt re-arms. */
 	if (lane->due_ns)
 		return 0;
 	u32 tid = (u32)bpf_get_current_pid_tgid();
@@ -333,8 +333,8 @@ ON(hrtimer_start)
 		thread->timer = args[0];
 		thread->armed_ns = now_ns;
 		thread->armed_relative = args[1] & MODE_RELATIVE;
-		/* Its own sleep; the scheduler may arm others after it. Read back, it is a number: the
-		 * verifier of 6.1 takes no sums of pointers. */
+		/* Its own sleep; the scheduler may arm others after it. The pointer is read back as a number: the
+		 * verifier of 6.1 allows no arithmetic on it. */
 		struct hrtimer *timer = (struct hrtimer *)args[0];
 		u64 address = *(volatile u64 *)&thread->timer;
 		if (address - (u64)bpf_get_current_task_btf()->stack < STACK_BYTES)
@@ -343,8 +343,8 @@ ON(hrtimer_start)
 	return 0;
 }
 
-/* Since 6.1 a freezer leaves a thread asleep, and takes its wake-ups: what its timer was to wake
- * it for, it missed frozen. */
+/* Since 6.1 a freezer leaves a thread asleep and defers its wake-ups: the wake-up that its timer was
+ * armed for fell into the freeze. */
 static ALWAYS_INLINE void thawed(struct watched *thread, struct task_struct *task, u64 now_ns)
 {
 	if (!thread->left_ns || thread->stopped || !(task->__state & STATE_FROZEN))
@@ -356,7 +356,7 @@ static ALWAYS_INLINE void thawed(struct watched *thread, struct task_struct *tas
 	is_held(thread, task->pid, thread->sleep_due_ns);
 }
 
-/* A thread that was stopped before it was seen first. */
+/* A thread that was stopped before it was first seen. */
 static ALWAYS_INLINE struct watched *meet_stopped(struct task_struct *task)
 {
 	u64 stop = stop_of(task, task->__state & (STATE_STOPPED | STATE_TRACED | STATE_FROZEN));
@@ -389,7 +389,7 @@ ON(sched_waking)
 	thread->due_ns = lane->due_ns;
 	int armed = lane->due_ns && lane->caught_ns == thread->timer;
 	thread->armed_for_wake_ns = armed ? thread->armed_ns : 0;
-	/* One that isn't on its stack is an object that it may wait for in any call. */
+	/* A timer that isn't on its stack is an object that it may wait for in any call. */
 	thread->pace = lane->caught_ns - (u64)task->stack < STACK_BYTES ? 0 : (u32)(lane->caught_ns >> 3) | 1;
 	if (armed && thread->armed_relative)
 		thread->pace |= (u64)FOR_A_LENGTH << 32;
@@ -397,7 +397,7 @@ ON(sched_waking)
 	thread->waker = waker->pid;
 	thread->waker_priority = (u64)waker->policy << 32 | (u32)waker->normal_prio;
 	__builtin_memcpy(thread->waker_name, waker->comm, sizeof(thread->waker_name));
-	/* An interrupt over the thread itself: it had not yet gone to sleep, and won't. */
+	/* An interrupt over the thread itself: it had not gone to sleep yet, and won't. */
 	if (waker->pid == task->pid && thread->due_ns && is_counted(task)) {
 		thread->call = call_of(task);
 		wake_up(thread, lane, now_ns, cpu, task->pid, UNSLEPT);
@@ -407,7 +407,7 @@ ON(sched_waking)
 	return 0;
 }
 
-/* Attached where run queues are looked at. */
+/* Attached if run queues are measured. */
 ON(sched_wakeup)
 {
 	struct task_struct *task = (struct task_struct *)args[0];

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What is kept of each thread that is watched, and what is told of it in the ring.
+/* State of each watched thread, and what the ring says about it.
  *
- * trace/watch/kernel.rs reads what is written here. */
+ * trace/watch/kernel.rs reads them. */
 #pragma once
 
 #include "kernel.h"
 #include "ring.h"
 #include "program.h"
 
-/* A wake-up in the ring. */
+/* An entry of the ring. */
 enum kind {
 	WOKEN = 1, /* it slept, was woken, and runs */
 	UNSLEPT,   /* its timer expired before it had gone to sleep */
 	STOPPED,   /* it was stopped, and runs: `enum stop`, from when, until when */
-	JOB,       /* of SCHED_DEADLINE, it ended: what it used, of what */
+	JOB,       /* a job of SCHED_DEADLINE ended: what it used, of what */
 };
 
 enum {
@@ -22,34 +22,34 @@ enum {
 	STATE_DEAD = 0x80,
 };
 
-/* A thread: what is counted, then what it is at. */
+/* A thread: its counts, then its current state. */
 struct watched {
-	u64 started_ns; /* by this it is told from a later one of the same number */
-	u64 priority;   /* policy << 32 | the kernel's own priority, without what locks lend */
+	u64 started_ns; /* distinguishes it from a later one with the same number */
+	u64 priority;   /* policy << 32 | the kernel's priority, without priority inheritance */
 	char name[16];
 	u64 cpu;        /* where it ran last */
 	u64 ended;
-	u64 wake_ups;   /* what went into the ring */
+	u64 wake_ups;   /* wake-ups that were written to the ring */
 	u64 switches;   /* to it */
 	u64 preempted;  /* from it, involuntary */
 	u64 migrations;
 	u64 faults[2];      /* minor, major, in its life */
-	u64 first_faults[2];/* when it was seen first */
+	u64 first_faults[2];/* when it was first seen */
 	u64 jobs, late_jobs, worst_job_ns, postponed; /* of SCHED_DEADLINE */
-	u64 beyond;     /* sleeps that found no room among the calls */
-	u64 unseen;     /* sleeps whose end, or what woke the thread, went unseen */
-	u64 unseen_before; /* those since the last that went into the ring */
+	u64 beyond;     /* sleeps that exceeded the map of calls */
+	u64 unseen;     /* sleeps whose end or waking was not recorded */
+	u64 unseen_before; /* those since the last that was written to the ring */
 
 	u64 left_ns;    /* when it went to sleep; 0: it didn't */
 	u64 call;
-	u64 waking_ns;  /* when somebody began to wake it; 0: nobody did */
-	u64 due_ns;     /* the instant that its timer was to expire; 0: no timer wakes it */
+	u64 waking_ns;  /* when its waking began; 0: it wasn't woken */
+	u64 due_ns;     /* when its timer was to expire; 0: no timer wakes it */
 	u64 waking_cpu;
-	u64 timer;      /* what it armed last */
-	u64 armed_ns;   /* and when */
-	u64 armed_relative; /* and whether for a length of time */
+	u64 timer;      /* the timer that it armed last */
+	u64 armed_ns;   /* when it armed it */
+	u64 armed_relative; /* whether for a length of time */
 	u64 armed_for_wake_ns;
-	u64 pace;       /* FOR_A_LENGTH << 32, where that is known, and which timer; 0: its own sleep */
+	u64 pace;       /* FOR_A_LENGTH << 32, if that is known, and which timer; 0: its own sleep */
 	u64 waker, waker_priority;
 	char waker_name[16];
 	u64 holder, holder_priority; /* of the lock that it waits for */
@@ -57,16 +57,16 @@ struct watched {
 	u64 job_deadline; /* on the scheduler's clock; 0: no job runs */
 	u64 stopped;      /* `enum stop`: it left stopped, at left_ns */
 	u64 sleep_due_ns; /* until when it sleeps; 0: it armed no timer for that since it woke */
-	u64 program;      /* whose it is */
-	u64 turn;         /* of that program, where several are watched */
-	u64 ran_ns;       /* its CPU time when it last came or left under SCHED_DEADLINE; 0: it didn't */
+	u64 program;      /* the program that it belongs to */
+	u64 turn;         /* of that program, if several are watched */
+	u64 ran_ns;       /* its CPU time at its last switch under SCHED_DEADLINE; 0: there was none */
 	s64 budget_left;  /* what was left of its budget then */
 	u64 budget_until; /* and its deadline */
 	u64 used_ns;      /* of its budget, by the job that runs */
 	u64 job_throttles;
 	u64 throttled_ns; /* since when it is throttled; 0: it isn't */
 	u64 throttles, throttles_ns, worst_throttle_ns;
-	u64 away_ns;      /* when it left its CPU; 0: it didn't, or nobody asked where */
+	u64 away_ns;      /* when it left its CPU; 0: it didn't, or this is not recorded */
 	u64 away_why;     /* `enum why` */
 	s64 away_kernel, away_user; /* its stacks then; below 0: none */
 };
@@ -78,7 +78,7 @@ struct {
 	MAP_TYPE(value, struct watched);
 } threads SEC(".maps");
 
-/* Only to make a new one from: it is too large for the stack. */
+/* Only a template for new entries: it is too large for the stack. */
 struct {
 	MAP_UINT(type, MAP_ARRAY);
 	MAP_UINT(max_entries, 1);
@@ -86,7 +86,7 @@ struct {
 	MAP_TYPE(value, struct watched);
 } blank SEC(".maps");
 
-/* Switches of threads that found no room: nothing is known of these. */
+/* Switches of threads that exceeded the map's size: nothing else is known of these. */
 struct {
 	MAP_UINT(type, MAP_ARRAY);
 	MAP_UINT(max_entries, 1);
@@ -105,7 +105,7 @@ static ALWAYS_INLINE void forget_job(struct watched *thread)
 	thread->job_deadline = thread->used_ns = thread->job_throttles = thread->throttled_ns = 0;
 }
 
-/* What it was at when its program was watched before is no more. */
+/* The state of the time when its program was watched before is stale. */
 static ALWAYS_INLINE void forget_stay(struct watched *thread)
 {
 	thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;

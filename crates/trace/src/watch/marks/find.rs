@@ -1,5 +1,5 @@
-//! Where the marks of a program that runs lie: in its own file, or in a library that it has
-//! loaded.
+//! Finds the places of the marks of a running program: in its own file, or in a library that it
+//! has loaded.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,32 +13,32 @@ use super::image::{Function, Image};
 use super::spec::{Place, Shape, Spec, What};
 use super::{Mark, Role, Site};
 
-/// Places of one mark, at most: a probe may stand in many.
+/// Places of one mark, at most: a USDT probe may be at many.
 const MOST_SITES: usize = 64;
 
 /// Why a mark's places are not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotFound {
-    /// It is not there.
+    /// The place does not exist.
     Wrong(String),
-    /// The program can't be looked at.
+    /// The program can't be read.
     Unread(String),
 }
 
-/// A file that a program runs code of.
+/// A file whose code a program has mapped.
 struct Loaded {
-    /// As the program knows it.
+    /// As the program sees it.
     path: String,
-    /// By which it is reached from here, whatever became of its name.
+    /// The path by which we reach it, even if it was renamed or deleted.
     reached: PathBuf,
-    /// What it says, once it was wanted.
+    /// Its contents, read on first use.
     image: Option<Image>,
 }
 
 /// Finds the places of all marks.
 ///
 /// # Errors
-/// In one line: what isn't there, with names that are near.
+/// In one line: what does not exist, with similar names.
 pub fn find(pid: u32, specs: &[Spec]) -> Result<Vec<Mark>, NotFound> {
     if specs.is_empty() {
         return Ok(Vec::new());
@@ -83,7 +83,7 @@ impl Loaded {
     }
 }
 
-/// The files of a program, each read once it is wanted.
+/// The files of a program, each read on first use.
 struct Files {
     loaded: Vec<Loaded>,
 }
@@ -187,7 +187,7 @@ impl Files {
         Ok(vec![site(Role::Call), site(Role::Return)])
     }
 
-    /// Which file has this code, and where.
+    /// The file that contains this code, and the place in it.
     fn code(&mut self, file: Option<&str>, offset: u64) -> Result<(usize, u64), NotFound> {
         let index = self.which(file)?;
         if self.image(index)?.is_code(offset) {
@@ -199,13 +199,13 @@ impl Files {
         )))
     }
 
-    /// Which file has this function, and where a mark of its begin belongs.
+    /// The file that has this function, and the place for a mark of its start.
     fn function(&mut self, file: Option<&str>, wanted: &str) -> Result<(usize, u64), NotFound> {
         let index = self.which(file)?;
         match function(self.image(index)?, wanted) {
             Ok(offset) => {
-                // The mark of an indirect call's target does nothing here, and the kernel can't
-                // imitate it: a probe on it costs the program ten times as much as one behind it.
+                // The marker of an indirect call's target has no effect here, and the kernel can't
+                // emulate it: a probe on it costs the program ten times as much as one behind it.
                 let marked = begins_with(&self.loaded[index].reached, offset, &ENDBR64);
                 let behind = if marked { ENDBR64.len() as u64 } else { 0 };
                 Ok((index, offset + behind))
@@ -218,7 +218,7 @@ impl Files {
         }
     }
 
-    /// Says it where another of the files has that function.
+    /// A hint if another of the files has that function.
     fn elsewhere(&mut self, but: usize, wanted: &str) -> Option<String> {
         for index in (0..self.loaded.len()).filter(|index| *index != but) {
             let has = |image: &Image| function(image, wanted).is_ok();
@@ -238,7 +238,7 @@ impl Files {
         let mut known: Vec<String> = Vec::new();
         for index in 0..self.loaded.len() {
             let reached = self.loaded[index].reached.clone();
-            // One that can't be read is no reason to refuse what another has.
+            // A file that can't be read is no reason to reject what another one has.
             let Ok(image) = self.image(index) else {
                 continue;
             };
@@ -321,23 +321,23 @@ fn function(image: &Image, wanted: &str) -> Result<u64, String> {
     }
 }
 
-/// What compilers put where an indirect call may end.
+/// What compilers put at targets of indirect calls.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
-/// Whether these bytes lie there.
+/// Whether these bytes are at that offset.
 fn begins_with(path: &Path, offset: u64, wanted: &[u8; 4]) -> bool {
     let mut found = [0; 4];
     let read = File::open(path).and_then(|file| file.read_exact_at(&mut found, offset));
     read.is_ok() && found == *wanted
 }
 
-/// The names that may be meant, the nearest first.
+/// Names that may be meant, the most similar first.
 fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = wanted.to_lowercase();
     let mut found: Vec<(usize, &str)> = names
         .filter_map(|name| {
             let all = name.to_lowercase();
-            // What a compiler made of a name has it within.
+            // A mangled name contains the original one.
             if wanted.len() >= 3 && all.contains(&lower) {
                 return Some((name.len() - wanted.len().min(name.len()), name));
             }
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_main_is_found_and_a_misspelt_one_has_a_near_name() {
+    fn our_own_main_is_found_and_a_misspelt_name_gets_a_suggestion() {
         let marks = found("it=main()").expect("main");
         assert_eq!(marks[0].sites.len(), 2);
         assert_eq!(marks[0].sites[0].offset, marks[0].sites[1].offset);

@@ -1,4 +1,4 @@
-//! What a program's file says of its places: functions, and the probes that its author put
+//! The places in a program's file: functions, and the probes that its author put
 //! there (USDT, `.note.stapsdt`).
 
 use std::error::Error;
@@ -13,47 +13,47 @@ use object::{
 
 /// Probes of a file, at most.
 const MOST_PROBES: usize = 1 << 16;
-/// The kind of the notes that are probes.
+/// The type of the notes that describe probes.
 const STAPSDT: u32 = 3;
 
-/// A file's places, as bytes from its beginning.
+/// A file's places, as offsets from its beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// In the order of their names.
+    /// Sorted by name.
     pub functions: Vec<Function>,
-    /// In the order of the file.
+    /// In the file's order.
     pub probes: Vec<Probe>,
-    /// Where its code lies.
+    /// Where its code is.
     pub code: Vec<Range<u64>>,
-    /// Whether it tells its functions: not where it was stripped.
+    /// Whether it has a symbol table: a stripped file has none.
     pub tells_functions: bool,
-    /// Whether its stacks move (Go): a return can't be caught there.
+    /// Whether its stacks move (Go): return probes don't work there.
     pub moves_stacks: bool,
 }
 
 /// A function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
-    /// As the linker knows it.
+    /// Its name for the linker.
     pub name: String,
     /// Its first instruction.
     pub offset: u64,
-    /// Its length; 0 where the file doesn't tell.
+    /// Its length; 0 if the file doesn't have it.
     pub size: u64,
-    /// It chooses the function that is called in its place (IFUNC).
+    /// It selects the function that is called in its place (IFUNC).
     pub chooses: bool,
 }
 
-/// A probe that its author put there.
+/// A probe that the program's author put there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Whose.
+    /// The provider.
     pub provider: String,
-    /// Which.
+    /// The probe's name.
     pub name: String,
     /// Its instruction.
     pub offset: u64,
-    /// The count that must be above 0 for the program to come there; 0 for none.
+    /// The semaphore that must be above 0 for the program to reach the probe; 0 for none.
     pub semaphore: u32,
 }
 
@@ -98,7 +98,7 @@ struct Segment {
 struct Segments(Vec<Segment>);
 
 impl Segments {
-    /// Where an address lies in the file.
+    /// The file offset of an address.
     fn offset_of(&self, address: u64, is_code: bool) -> Option<u64> {
         let holds = |it: &&Segment| it.is_code == is_code && it.addresses.contains(&address);
         let segment = self.0.iter().find(holds)?;
@@ -135,7 +135,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Whether code lies there.
+    /// Whether there is code at an offset.
     #[must_use]
     pub fn is_code(&self, offset: u64) -> bool {
         self.code.iter().any(|range| range.contains(&offset))
@@ -155,7 +155,7 @@ impl Image {
             else {
                 continue;
             };
-            // What follows is a version.
+            // The part after the @ is a version.
             let name = name.split('@').next().unwrap_or_default();
             let chooses = matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. }
                 if st_info & 0xf == elf::STT_GNU_IFUNC);
@@ -179,7 +179,8 @@ impl Image {
         let Some(section) = file.section_by_name(".note.stapsdt") else {
             return;
         };
-        // What was prelinked lies elsewhere than its notes say, by as much as this moved.
+        // In a prelinked file, addresses differ from the notes' by the distance that this section
+        // moved.
         let base = file
             .section_by_name(".stapsdt.base")
             .map(|base| base.address());
@@ -210,7 +211,7 @@ impl Image {
                     .offset_of(address.wrapping_add(moved), false)
                     .and_then(|offset| u32::try_from(offset).ok()),
             };
-            // Without its count it would never be passed.
+            // Without its semaphore it would never be passed.
             let Some(semaphore) = semaphore else {
                 continue;
             };
@@ -230,7 +231,7 @@ fn segments<'data, R: ReadRef<'data>>(file: &File<'data, R>, length: u64) -> Seg
     let loaded = file.segments().filter_map(|segment| {
         let (offset, size) = segment.file_range();
         let begin = segment.address();
-        // What isn't in the file is no place in it.
+        // A place beyond the file's end is none.
         if offset.checked_add(size)? > length {
             return None;
         }
@@ -277,11 +278,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_program_is_said_and_a_cut_one_does_no_harm() {
+    fn a_file_that_is_no_program_is_reported_and_a_truncated_one_does_not_panic() {
         assert!(Image::read(&b""[..]).is_err());
         assert!(Image::read(&b"#!/bin/sh\n"[..]).is_err());
         let own = std::fs::read("/proc/self/exe").expect("ourselves");
-        // Its head says where all the rest is.
+        // Its header has the offsets of everything else.
         for cut in (0..4096).step_by(61) {
             let _ = Image::read(&own[..cut]);
         }

@@ -1,4 +1,4 @@
-//! The kernel's side: `bpf/marks.bpf.c`, loaded, tied to the places and read.
+//! The marks' kernel side: `bpf/marks.bpf.c`, loaded, attached to the places and read.
 
 use std::ffi::CString;
 use std::fs;
@@ -31,17 +31,17 @@ const LENGTH: u16 = 2;
 const PASSES_WORDS: usize = 8 + 8 * 7;
 type Counted = [u64; PASSES_WORDS];
 type OthersWords = [u64; 2];
-/// Above the mark's number in what a place is tied with.
+/// The role's position in a place's cookie: above the mark's number.
 const ROLE_SHIFT: u32 = 8;
-/// What the kernel calls probes in programs.
+/// The kernel's PMU for probes in programs.
 const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
 
-/// Marks that are seen. Dropped, all of it is gone from the kernel and from the program; so it
-/// is when this process is killed.
+/// Active marks. When they are dropped, or this process is killed, all of them are removed from the
+/// kernel and from the program.
 pub struct Marking {
     programs: Ebpf,
     rings: Rings,
-    /// Ties of places; they hold their events.
+    /// The links of places; they own their events.
     links: Vec<OwnedFd>,
     marks: Vec<Mark>,
     refused: Vec<Option<Unavailable>>,
@@ -51,9 +51,9 @@ pub struct Marking {
 }
 
 impl Marking {
-    /// Begins to see the marks of a program's threads, by its number here and the kernel's own;
-    /// `every`: of threads of ordinary priority too. A mark that the kernel refuses is left
-    /// out: see [`Marking::refused`].
+    /// Starts recording the marks of a program's threads, by its number here and the kernel's;
+    /// `every`: threads of ordinary priority too. A mark that the kernel refuses is
+    /// omitted: see [`Marking::refused`].
     ///
     /// # Errors
     /// What is missing here, and what to do.
@@ -109,16 +109,16 @@ impl Marking {
         Ok(marking)
     }
 
-    /// Why a mark is not seen, for each of them.
+    /// For each mark, why it is not recorded, if the kernel refused it.
     #[must_use]
     pub fn refused(&self) -> &[Option<Unavailable>] {
         &self.refused
     }
 
-    /// Its first thread is what the kernel knows the program by: a watch ends with that.
+    /// The kernel identifies the program by its first thread: the watch ends with that.
     fn tie(&mut self) {
         for (index, mark) in self.marks.iter().enumerate() {
-            // The end first: what ends without having begun is no length.
+            // The end first: an end without a start is not counted as a length.
             let sites = mark.sites.iter().rev();
             let links: Result<Vec<OwnedFd>, Unavailable> =
                 sites.map(|site| self.tie_site(index, site)).collect();
@@ -152,11 +152,11 @@ impl Marking {
         Some(program.fd().ok()?.as_fd())
     }
 
-    /// The passes that have come, in their order.
+    /// The recorded passes, in order.
     pub fn drain(&mut self) -> Vec<Passed> {
         let until_ns = punctual_rt::clock::now_ns();
         for index in 0..self.rings.count() {
-            // What is overwritten is missed by its thread's count.
+            // A thread's count shows what was overwritten.
             self.rings
                 .drain(index, |slot| self.fresh.push(passed(&slot)));
         }
@@ -188,7 +188,7 @@ impl Marking {
             .collect()
     }
 
-    /// Passes that are nowhere else, for each mark.
+    /// Passes that are counted nowhere else, for each mark.
     #[must_use]
     pub fn unseen(&self) -> Vec<Unseen> {
         let map = self.programs.map("others");
@@ -205,7 +205,7 @@ impl Marking {
             .collect()
     }
 
-    /// Makes room: the thread has ended, and its counts were read.
+    /// Removes a thread that has ended, and whose counts were read.
     pub fn forget(&mut self, passes: &Passes) {
         if let Some(map) = self.programs.map_mut("passes")
             && let Ok(mut map) = HashMap::<_, [u32; 2], Counted>::try_from(map)
@@ -215,9 +215,9 @@ impl Marking {
     }
 }
 
-/// What a refusal means here.
+/// The meaning of a refusal.
 fn not_placed(offset: u64, error: &io::Error) -> Unavailable {
-    /// The kernel's own number for what it doesn't do; no C library names it.
+    /// The kernel's own number for "not supported"; no C library names it.
     const NOT_SUPPORTED: i32 = 524;
     let (why, mend) = match error.raw_os_error() {
         Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | NOT_SUPPORTED) => (

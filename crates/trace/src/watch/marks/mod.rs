@@ -1,6 +1,6 @@
-//! Marks: places in a program that its threads pass, seen by probes that the kernel puts there
+//! Marks: places in a program that its threads pass, recorded by probes that the kernel puts there
 //! (uprobes). Each thread's passes are counted in the kernel; how long it took from one to the
-//! next, or from one place to another, comes out of a ring.
+//! next, or from one place to another, is read from a ring.
 
 use std::path::PathBuf;
 
@@ -20,12 +20,12 @@ pub use absent::Marking;
 
 #[cfg(not(feature = "kernel"))]
 mod absent {
-    //! A program that was built without tracing.
+    //! For a program that was built without tracing.
     #![allow(missing_docs, reason = "the functions of the module that traces")]
     use super::{Mark, Passed, Passes, Unseen};
     use crate::capture::Unavailable;
 
-    /// There is none.
+    /// It can't exist.
     pub enum Marking {}
 
     impl Marking {
@@ -53,11 +53,11 @@ mod absent {
 /// A mark whose places are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// What to call it.
+    /// Its name.
     pub name: String,
-    /// What is marked, as it was written.
+    /// The marked place as the user wrote it.
     pub text: String,
-    /// One place, measured from one time to the next; else from one place to another.
+    /// A single place, measured from one pass to the next; otherwise from one place to another.
     pub is_point: bool,
     /// Where it is, all of its places.
     pub sites: Vec<Site>,
@@ -66,43 +66,43 @@ pub struct Mark {
 /// One place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
-    /// The file, as it is reached from here.
+    /// The file, by the path through which we reach it.
     pub path: PathBuf,
-    /// Bytes from its beginning to the instruction.
+    /// Offset of the instruction in the file.
     pub offset: u64,
-    /// Bytes from its beginning to the count that must be above 0 meanwhile; 0: none.
+    /// Offset of the semaphore that must be above 0 meanwhile; 0: none.
     pub semaphore: u32,
-    /// What it is to the mark.
+    /// The place's role in the mark.
     pub role: Role,
 }
 
-/// What a place is to its mark: `enum role` in `bpf/marks.bpf.c`.
+/// The role of a place in its mark: `enum role` in `bpf/marks.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It is passed again and again.
+    /// Measured from one pass to the next.
     Point = 0,
-    /// What is measured begins there.
+    /// The measurement begins there.
     Begin = 1,
-    /// And ends there.
+    /// The measurement ends there.
     End = 2,
-    /// A function that is measured is entered.
+    /// The entry of a measured function.
     Call = 3,
-    /// And left.
+    /// The return of a measured function.
     Return = 4,
 }
 
 /// A thread has passed a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
-    /// Which, by its place among those that were asked for.
+    /// The index of the mark among the requested ones.
     pub mark: u32,
     /// The thread.
     pub tid: u32,
-    /// When that began to live.
+    /// When that thread was started.
     pub started_ns: u64,
     /// When it passed.
     pub at_ns: u64,
-    /// What is known of the time before; absent for the first pass of a point.
+    /// What is known of the time before; absent for the first pass of a single place.
     pub length: Option<Length>,
 }
 
@@ -111,7 +111,7 @@ pub struct Passed {
 pub struct Length {
     /// How long.
     pub ns: u64,
-    /// How much of it the thread was ready to run and had no CPU, where the kernel knows.
+    /// For how much of it the thread was ready and had no CPU, if the kernel knows.
     pub waited_ns: Option<u64>,
     /// How often it was preempted meanwhile.
     pub preempted: u32,
@@ -126,23 +126,23 @@ pub struct Length {
 pub struct Passes {
     /// Which mark.
     pub mark: u32,
-    /// The thread, as it passed last.
+    /// The thread at its last pass.
     pub task: Other,
-    /// When it began to live.
+    /// When it was started.
     pub started_ns: u64,
-    /// How often it passed; of a pair or a function, how often it came to its end.
+    /// How often it passed; for a pair or a function, how often it reached the end.
     pub count: u64,
     /// Begun, and begun again before the end.
     pub unfinished: u64,
-    /// Ended, and not begun.
+    /// Ended, but not begun.
     pub unmatched: u64,
 }
 
-/// Passes of one mark that are not kept apart.
+/// Passes of one mark that are not counted by thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unseen {
     /// By threads that aren't watched.
     pub unwatched: u64,
-    /// By threads that found no room.
+    /// By threads that exceeded the map's size.
     pub beyond: u64,
 }

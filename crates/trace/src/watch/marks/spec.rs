@@ -1,23 +1,23 @@
-//! How a mark is written: `[NAME=]PLACE`, `[NAME=]PLACE..PLACE` or `[NAME=][FILE:]FUNCTION()`.
+//! The syntax of a mark: `[NAME=]PLACE`, `[NAME=]PLACE..PLACE` or `[NAME=][FILE:]FUNCTION()`.
 
 use std::error::Error;
 use std::fmt;
 
 /// Marks of one watch, at most.
 pub const MOST: usize = 16;
-/// Bytes of a mark as it is written, at most.
+/// Bytes of a mark's text, at most.
 const LONGEST: usize = 512;
 
-/// What is accepted, for a message.
+/// The expected syntax, for a message.
 pub const ACCEPTED: &str = "[NAME=]PLACE, PLACE..PLACE or FUNCTION(), where PLACE is FUNCTION, \
                             FILE:FUNCTION, [FILE:]+OFFSET or usdt:PROVIDER:PROBE";
 
-/// A mark as it was asked for.
+/// A requested mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// What to call it.
+    /// Its name.
     pub name: String,
-    /// What is marked, as it was written.
+    /// The marked place as the user wrote it.
     pub text: String,
     /// What is marked.
     pub shape: Shape,
@@ -26,7 +26,7 @@ pub struct Spec {
 /// What is marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// A place that is passed again and again: from one time to the next.
+    /// A single place: from one pass to the next.
     Point(Place),
     /// From one place to another.
     Pair(Place, Place),
@@ -37,9 +37,9 @@ pub enum Shape {
 /// A place in the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file, as `libm.so.6` or by its path; absent for the program's own.
+    /// The file, as `libm.so.6` or by its path; absent for the program's own file.
     pub file: Option<String>,
-    /// What in it.
+    /// The place in it.
     pub what: What,
 }
 
@@ -48,13 +48,13 @@ pub struct Place {
 pub enum What {
     /// A function's first instruction.
     Function(String),
-    /// Bytes from the file's beginning.
+    /// Offset in the file.
     Offset(u64),
-    /// A probe that its author put there (USDT), in whichever file has it.
+    /// A probe that the program's author put there (USDT), in any of its files.
     Probe {
-        /// Whose.
+        /// The provider.
         provider: String,
-        /// Which.
+        /// The probe's name.
         name: String,
     },
 }
@@ -141,7 +141,7 @@ fn place(text: &str) -> Option<Place> {
     };
     let file = match file {
         None => None,
-        // Of a longer path only one that begins at the root says which file it is.
+        // A path with several parts identifies a file only if it is absolute.
         Some(file) if file.is_empty() || file.contains('/') && !file.starts_with('/') => {
             return None;
         }
@@ -154,19 +154,19 @@ fn place(text: &str) -> Option<Place> {
     Some(Place { file, what })
 }
 
-/// A name as compilers and probes have them.
+/// A name as compilers and USDT probes use it.
 fn word(text: &str) -> Option<String> {
     let plain = |letter: char| !letter.is_whitespace() && !":=/()+".contains(letter);
     (!text.is_empty() && text.chars().all(plain)).then(|| text.to_owned())
 }
 
-/// Digits alone: `4660` or `0x1234`.
+/// Only digits: `4660` or `0x1234`.
 fn number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x") {
         Some(digits) => (digits, 16),
         None => (text, 10),
     };
-    // The standard parser takes a sign too.
+    // The standard parser would accept a sign.
     let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     all.then(|| u64::from_str_radix(digits, radix).ok())?
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_writing_a_mark_is_read() {
+    fn each_form_of_a_mark_is_parsed() {
         let shape = |text| parse(text).expect(text).shape;
         assert_eq!(shape("tick"), Shape::Point(function(None, "tick")));
         assert_eq!(
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_refused_with_what_is_one() {
+    fn anything_else_is_refused_with_the_expected_form() {
         for text in [
             "",
             "=",

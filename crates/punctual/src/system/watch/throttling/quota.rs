@@ -1,21 +1,21 @@
-//! The CPU quota of a control group, and for how long it throttled threads during a run.
+//! The CPU quota of a control group, and how long it throttled threads during a run.
 
 use crate::system::cgroup::throttling;
 use crate::system::root::Root;
 use punctual_record::explanation::GroupThrottling;
 use punctual_record::{Event, Happening};
 
-/// What the kernel counted by the first look.
+/// The counters at the first look.
 #[derive(Debug)]
 pub(super) struct Quota {
     directory: String,
     first: GroupThrottling,
-    /// The event as it was told last.
+    /// The event as last reported.
     told: Option<Event>,
 }
 
 impl Quota {
-    /// Absent where the kernel doesn't count.
+    /// Absent if the kernel doesn't count.
     pub(super) fn begin(root: &Root, directory: &str) -> Option<Self> {
         Some(Self {
             directory: directory.to_owned(),
@@ -24,8 +24,8 @@ impl Quota {
         })
     }
 
-    /// Tells of it the first time, and then keeps that event up to date. It stays at the instant
-    /// at which it was noticed.
+    /// Reports it the first time, and then updates that event. Its instant remains
+    /// that of the first report.
     pub(super) fn look(&mut self, root: &Root, at_ns: u64, events: &mut Vec<Event>) {
         let Some(now) = throttling(root, &self.directory) else {
             return;

@@ -13,7 +13,7 @@ fn task(last_cpu: Option<usize>) -> Task {
     }
 }
 
-/// What is added to CPU 1 of a thread that ran for 200 ms and is on this CPU now.
+/// The time that is added to CPU 1 for a thread that ran for 200 ms and is on this CPU now.
 fn charged(task: &Task, now_on: usize) -> Part {
     let mut part = Part::default();
     task.charge(200 * MS, now_on, 1, 40, &mut part);
@@ -21,16 +21,16 @@ fn charged(task: &Task, now_on: usize) -> Part {
 }
 
 #[test]
-fn time_of_a_thread_that_moved_uses_up_no_budget() {
+fn the_time_of_a_migrated_thread_uses_up_no_budget() {
     let stayed = charged(&task(Some(1)), 1);
     assert_eq!((stayed.rt_ns, stayed.group_ns), (200 * MS, 200 * MS));
     assert_eq!(stayed.above_ns, 200 * MS);
-    // It may have run on either CPU: a wait may be for it on both.
+    // It may have run on either CPU: on both a probe may have waited for it.
     for moved in [charged(&task(Some(0)), 1), charged(&task(Some(1)), 0)] {
         assert_eq!((moved.rt_ns, moved.group_ns), (0, 0));
         assert_eq!(moved.above_ns, 200 * MS);
     }
     assert_eq!(charged(&task(Some(0)), 0), Part::default());
-    // Where it was before is not known: it counts where it is.
+    // Its previous CPU is not known: it counts on the current one.
     assert_eq!(charged(&task(None), 1).rt_ns, 200 * MS);
 }

@@ -1,9 +1,9 @@
-//! Whether a probe was throttled, by the looks of a window.
+//! Decides from the looks of a window whether a probe was throttled.
 //!
-//! A wait stands in the account of the look in which it ended, so it may have begun some looks
-//! before; and stolen time is accounted with the next tick. So the waits of a stretch of looks
-//! are set against what ran and what was stolen in that stretch, in the looks before it that
-//! they may reach into, and in the one behind it. What was stolen at another time of the window
+//! A wait is accounted in the look in which it ended, so it may have begun some looks
+//! earlier; and steal time is accounted with the next tick. So the waits of a stretch of looks
+//! are compared with what ran and what was stolen in that stretch, in the earlier looks that
+//! they may extend into, and in the next one. Time stolen elsewhere in the window
 //! explains none of them.
 
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use punctual_record::event::{RealTimeBound, Throttling};
 
 /// The accounts lag by a tick.
 const REACHED: f64 = 0.95;
-/// What a probe waits for nobody, before it is called throttling.
+/// The shortest wait for no other thread that counts as throttling.
 const WAITED_NS: u64 = 10_000_000;
-/// Stolen time is counted in ticks of this length.
+/// Steal time is counted in ticks of this length.
 const STOLEN_GRAIN_NS: u64 = 10_000_000;
 
 /// How much of each period real-time threads may run.
@@ -31,9 +31,9 @@ pub(super) struct Budget {
 pub(super) struct Part {
     /// Real-time threads ran.
     pub(super) rt_ns: u64,
-    /// Those of our group did.
+    /// Real-time threads of our group ran.
     pub(super) group_ns: u64,
-    /// Others at the probe's priority or above did.
+    /// Other threads at the probe's priority or above ran.
     pub(super) above_ns: u64,
     /// The host took the CPU.
     pub(super) stolen_ns: u64,
@@ -43,7 +43,7 @@ pub(super) struct Part {
     pub(super) real_time: bool,
 }
 
-/// A look, and the time since the one before.
+/// A look, and the time since the previous one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Look {
     pub(super) length_ns: u64,
@@ -51,14 +51,14 @@ pub(super) struct Look {
 }
 
 impl Part {
-    /// What a wait may have been for.
+    /// The time that a wait may be explained by.
     fn in_the_way_ns(&self) -> u64 {
         self.above_ns.saturating_add(self.stolen_ns)
     }
 }
 
-/// How many of the first looks are too old for a window of `keep_ns` with one look before it and
-/// one behind it.
+/// How many of the first looks are too old for a window of `keep_ns` plus one look before it and
+/// one after it.
 pub(super) fn ahead(looks: &[Look], keep_ns: u64) -> usize {
     let mut sum_ns: u64 = looks.iter().skip(1).map(|look| look.length_ns).sum();
     sum_ns -= looks
@@ -76,8 +76,8 @@ pub(super) fn ahead(looks: &[Look], keep_ns: u64) -> usize {
     ahead
 }
 
-/// Whether real-time threads used up a budget on a CPU within these looks but the first and the
-/// last, while the probe waited and none of its priority or above ran.
+/// Whether real-time threads used up a budget on a CPU within these looks (except the first and the
+/// last) while the probe waited and no thread at its priority or above ran.
 pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<Throttling> {
     let parts: Vec<Part> = looks
         .iter()
@@ -94,9 +94,9 @@ pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<T
     if !reached || !parts[within.clone()].iter().any(|part| part.real_time) {
         return None;
     }
-    let for_nobody_ns = for_nobody_ns(&parts, &lengths);
+    let unexplained_wait_ns = unexplained_wait_ns(&parts, &lengths);
     let rest_ns = budget.period_ns.saturating_sub(budget.runtime_ns);
-    if for_nobody_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
+    if unexplained_wait_ns < WAITED_NS.min(rest_ns / 2).max(1_000_000) {
         return None;
     }
     Some(Throttling::Accounts {
@@ -106,14 +106,14 @@ pub(super) fn throttled(looks: &[Look], budget: &Budget, cpu: usize) -> Option<T
         period_ns: budget.period_ns,
         ran_ns: used_ns,
         window_ns: lengths[within].iter().sum(),
-        ready_ns: for_nobody_ns,
+        ready_ns: unexplained_wait_ns,
     })
 }
 
-/// How long the threads of a CPU ran within some looks, from what the accounts say in each of
-/// them and its length. The account of a thread lags behind, and that of a new thread is first
-/// read some looks after its birth: what doesn't fit into a look belongs to those before it, and
-/// what doesn't fit into any of them was before the window.
+/// How long the threads of a CPU ran within some looks, from their accounts in each of
+/// them and its length. The account of a thread lags, and that of a new thread is first
+/// read some looks after its start: time that exceeds a look belongs to the looks before it, and
+/// time that exceeds all of them was before the window.
 fn used_ns(looks: impl DoubleEndedIterator<Item = (u64, u64)>) -> u64 {
     let (mut used_ns, mut earlier_ns) = (0_u64, 0_u64);
     for (accounted_ns, length_ns) in looks.rev() {
@@ -125,13 +125,13 @@ fn used_ns(looks: impl DoubleEndedIterator<Item = (u64, u64)>) -> u64 {
     used_ns
 }
 
-/// How long the probe waited at least while nothing was in its way: the most that a stretch of
-/// looks proves. The first look and the last are there for what lies across their bounds.
-fn for_nobody_ns(parts: &[Part], lengths: &[u64]) -> u64 {
+/// How long the probe waited, at least, while nothing ran before it: the most that a stretch of
+/// looks proves. The first look and the last are included for what crosses their bounds.
+fn unexplained_wait_ns(parts: &[Part], lengths: &[u64]) -> u64 {
     let mut most_ns = 0;
     for from in 1..parts.len().saturating_sub(1) {
         let (mut waited_ns, mut in_the_way_ns, mut passed_ns) = (0_u64, 0_u64, 0_u64);
-        // The longest part of a wait that may lie before the stretch.
+        // The longest part of a wait that may be before the stretch.
         let mut outside_ns = 0;
         let mut stolen = false;
         for at in from..parts.len() - 1 {
@@ -144,7 +144,7 @@ fn for_nobody_ns(parts: &[Part], lengths: &[u64]) -> u64 {
             let before = &parts[begin..from];
             let known_ns: u64 = before.iter().map(Part::in_the_way_ns).sum();
             let before_ns = known_ns.saturating_add(unknown_ns).min(outside_ns);
-            // What the last look's waits were for may be accounted in the next.
+            // What the last look's waits were for may be accounted in the next look.
             let late_ns = next.in_the_way_ns().min(part.waited_ns);
             stolen |= part.stolen_ns > 0;
             let in_ticks =
@@ -161,8 +161,8 @@ fn for_nobody_ns(parts: &[Part], lengths: &[u64]) -> u64 {
     most_ns
 }
 
-/// The first of these looks in which a wait of this length may have begun, that ended in the look
-/// behind them; and how much of it may lie before all of them.
+/// The first of these looks in which a wait of this length may have begun that ended in the look
+/// after them; and how much of it may be before all of them.
 fn reaches_back(lengths: &[u64], waited_ns: u64) -> (usize, u64) {
     let mut left_ns = waited_ns;
     let mut from = lengths.len();

@@ -26,7 +26,7 @@ fn figures_ms(seen: Option<Throttling>) -> [u64; 3] {
     }
 }
 
-/// Looks of a window, with a quiet one before and behind it.
+/// Looks of a window, with a quiet one before and after it.
 fn looks(parts: &[Part]) -> Vec<Look> {
     let look = |part: &Part| Look {
         length_ns: 250 * MS,
@@ -49,8 +49,8 @@ fn part(rt: u64, above: u64, stolen: u64, waited: u64) -> Part {
 }
 
 #[test]
-fn who_waits_for_nobody_while_the_budget_is_used_up_is_throttled() {
-    // A thread of lower priority takes it all, and 50 ms are for nobody of real time.
+fn a_probe_that_waits_for_no_thread_while_the_budget_is_used_up_is_throttled() {
+    // A thread of lower priority uses it all, and 50 ms were used by no real-time thread.
     let hog = [part(250, 0, 0, 0); 4];
     let mut parts = hog.to_vec();
     parts.push(part(200, 0, 0, 50));
@@ -60,19 +60,19 @@ fn who_waits_for_nobody_while_the_budget_is_used_up_is_throttled() {
 }
 
 #[test]
-fn interference_stolen_time_and_long_kernel_sections_are_not() {
-    // One of higher priority ran meanwhile.
+fn interference_steal_time_and_long_kernel_sections_are_not_throttling() {
+    // A thread of higher priority ran meanwhile.
     let parts = [part(238, 225, 0, 225); 5];
     assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
-    // The host had it.
+    // The host had the CPU.
     let mut parts = [part(250, 0, 0, 0); 5];
     parts[2] = part(100, 0, 150, 150);
     assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
-    // Half of the budget, and 40 ms without preemption.
+    // Half of the budget, and 40 ms with preemption disabled.
     let mut parts = [part(125, 0, 0, 0); 5];
     parts[2].waited_ns = 40 * MS;
     assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
-    // An ordinary thread gives way all the time.
+    // An ordinary thread releases the CPU all the time.
     let mut parts = [part(250, 0, 0, 50); 5];
     parts.iter_mut().for_each(|part| part.real_time = false);
     assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
@@ -95,39 +95,39 @@ fn a_group_may_have_a_budget_of_its_own() {
 }
 
 #[test]
-fn what_ran_in_a_window_is_no_more_than_the_window() {
+fn the_time_used_in_a_window_is_no_more_than_the_window() {
     let figures = |parts: &[Part]| figures_ms(throttled(&looks(parts), &budget(), 0));
-    // The account of a thread that was born before the window is read for the first time within.
+    // The account of a thread that started before the window is first read within it.
     let mut parts = vec![part(250, 0, 0, 0); 4];
     parts[0] = part(1200, 0, 0, 50);
     assert_eq!(figures(&parts)[..2], [1000, 1000]);
-    // An account that lags behind is one of the looks before it.
+    // An account that lags belongs to one of the previous looks.
     let mut parts = vec![part(0, 0, 0, 0); 4];
     parts[3] = part(960, 0, 0, 40);
     assert_eq!(figures(&parts)[..2], [960, 1000]);
-    // What ran before the window doesn't use up the budget within it.
+    // Time before the window doesn't use up the budget within it.
     let mut parts = vec![part(100, 0, 0, 50); 4];
     parts[0] = part(900, 0, 0, 50);
     assert_eq!(throttled(&looks(&parts), &budget(), 0), None);
 }
 
 #[test]
-fn stolen_time_of_another_look_explains_no_wait() {
-    // The host takes as much as the kernel keeps back, a look and more away from it.
+fn steal_time_of_another_look_explains_no_wait() {
+    // The host takes as much time as the kernel withholds, a look or more away from it.
     let hog = [part(250, 0, 0, 0); 5];
     let mut parts = hog;
     parts[0] = part(190, 0, 60, 0);
     parts[3] = part(200, 0, 0, 50);
     let [_, _, ready_ms] = figures_ms(throttled(&looks(&parts), &budget(), 0));
     assert_eq!(ready_ms, 50);
-    // Right beside it, it may be what the probe waited for.
+    // Right next to it, the probe may have waited for it.
     for beside in [2, 3, 4] {
         let mut parts = hog;
         parts[3].waited_ns = 50 * MS;
         parts[beside].stolen_ns = 60 * MS;
         assert_eq!(throttled(&looks(&parts), &budget(), 0), None, "{beside}");
     }
-    // Where it is less than the wait, the rest of it was for nobody.
+    // If it is less than the wait, the rest of the wait is unexplained.
     let mut parts = hog;
     parts[3] = part(180, 0, 20, 70);
     let [_, _, ready_ms] = figures_ms(throttled(&looks(&parts), &budget(), 0));
@@ -136,7 +136,7 @@ fn stolen_time_of_another_look_explains_no_wait() {
 
 #[test]
 fn a_wait_that_began_before_the_window_is_explained_by_what_was_before() {
-    // It stands in the look in which it ended: the host had the CPU in the two before that.
+    // It is accounted in the look in which it ended: the host had the CPU in the two before that.
     let hog = part(250, 0, 0, 0);
     let stolen = [
         part(100, 0, 150, 0),
@@ -155,21 +155,21 @@ fn a_wait_that_began_before_the_window_is_explained_by_what_was_before() {
     }
 }
 
-/// Who has the CPU in a millisecond.
+/// The owner of the CPU in a millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// The probe if it is due, else a thread of lower priority.
+    /// The probe if it is due, otherwise a thread of lower priority.
     Free,
     /// A thread of higher priority.
     Above,
-    /// No thread of real time: it is throttled.
+    /// No real-time thread: they are throttled.
     Nobody,
     /// The host.
     Host,
 }
 
-/// What the kernel's accounts say of a time whose truth is known: a wait is added when it ends,
-/// stolen time with the next tick, and in whole ticks of 10 ms.
+/// The kernel's accounts of a time whose truth is known: a wait is added when it ends,
+/// steal time with the next tick, and in whole ticks of 10 ms.
 fn accounts(owners: &[Owner]) -> Vec<Look> {
     let mut all = Vec::new();
     let (mut now, mut waiting, mut stolen, mut read) = (part(0, 0, 0, 0), None, 0_u64, 0);
@@ -178,7 +178,7 @@ fn accounts(owners: &[Owner]) -> Vec<Look> {
         if *owner == Owner::Host {
             stolen += MS;
         } else {
-            // A timer is served when the CPU is there again.
+            // A timer is served when the CPU is available again.
             if waiting.is_none() && at % 5 == 0 {
                 waiting = Some(at);
             }
@@ -212,7 +212,7 @@ fn accounts(owners: &[Owner]) -> Vec<Look> {
     all
 }
 
-/// Whether a run with these looks is called throttled.
+/// Whether a run with these looks is reported as throttled.
 fn found(looks: &[Look]) -> bool {
     (1..=looks.len()).any(|count| {
         let ahead = ahead(&looks[..count], 1250 * MS);
@@ -220,7 +220,7 @@ fn found(looks: &[Look]) -> bool {
     })
 }
 
-/// When the host takes the CPU in 12 s, and for how many ms.
+/// When the host takes the CPU within 12 s, and for how many ms.
 fn stolen(
     times: std::ops::Range<usize>,
     most_ms: usize,
@@ -228,7 +228,7 @@ fn stolen(
     prop::collection::vec((0..12_000_usize, 1..=most_ms), times)
 }
 
-/// Every second begins with `first` for a part of it; then the host takes what it takes.
+/// Every second begins with `first` for a part of it; the host takes its time after that.
 fn owners(
     (first, length_ms, phase_ms): (Owner, usize, usize),
     stolen: &[(usize, usize)],
@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn stolen_time_and_interference_alone_are_never_called_throttling(
+    fn steal_time_and_interference_alone_are_never_reported_as_throttling(
         above_ms in 0..=900_usize,
         phase_ms in 0..1000_usize,
         rare in stolen(0..30, 600),
@@ -264,9 +264,9 @@ proptest! {
     }
 
     #[test]
-    fn throttling_beside_stolen_time_is_found(
+    fn throttling_together_with_steal_time_is_found(
         phase_ms in 0..1000_usize,
-        // In all as much as is kept back, within the same windows.
+        // In total as much as is withheld, within the same windows.
         stolen in stolen(0..12, 100),
     ) {
         let owners = owners((Owner::Nobody, 50, phase_ms), &stolen);
