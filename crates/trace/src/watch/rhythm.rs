@@ -5,7 +5,7 @@
 //!
 //! - their differences repeat to the nanosecond, because it adds a period to an instant;
 //! - they stay near a grid, while the moments at which the waits begin do not: the thread
-//! computes the remainder of its period from the clock, as a JVM and `sleep_until` do.
+//!   computes the remainder of its period from the clock, as a JVM and `sleep_until` do.
 //!
 //! A thread that sleeps for a length of time after its work has no such grid: its instants follow
 //! the moments at which it goes to sleep. It has no period, whatever the mean of the differences
