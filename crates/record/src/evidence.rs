@@ -9,6 +9,7 @@ use punctual_stats::miss::MissRows;
 use punctual_stats::peaks::Peaks;
 
 use super::condition::{Condition, Demand, FoundScheduling, Scheduling, Standing};
+use super::field::Field;
 use super::run::{Run, Thread};
 use super::stops::Stops;
 use super::watch::{Subject, WatchedMark, WatchedThread};
@@ -118,7 +119,7 @@ fn unseen(run: &Run, index: usize) -> u64 {
 fn interval_ns(run: &Run, index: usize) -> Option<u64> {
     match &run.watch {
         Some(watch) => watch.threads.get(index).and_then(|thread| thread.period_ns),
-        None if run.gaps.is_some() || !run.knows("interval") => None,
+        None if run.gaps.is_some() || !run.knows(Field::Interval) => None,
         None => Some(run.request.interval.nominal_ns()),
     }
 }
@@ -155,7 +156,7 @@ fn halves(run: &Run, threads: &[ThreadParts]) -> Result<Option<[Half; 2]>, Decod
 /// without is part of it, so that nobody quotes the one without the other.
 fn load(run: &Run) -> Option<String> {
     let label = run.request.load.as_str();
-    let loaded = !matches!(label, "none" | "no load") && run.knows("load");
+    let loaded = !matches!(label, "none" | "no load") && run.knows(Field::Load);
     let undone: Vec<String> = run
         .demands
         .iter()

@@ -15,6 +15,7 @@ use super::conditions::{Role, differences};
 use super::event::{Ending, Event, Happening, State};
 use super::evidence::{analyse_record, missed_late};
 use super::explanation::Ledger;
+use super::field::Field;
 use super::gaps::Gaps;
 use super::run::{Beginning, FORMAT, Imported, Merged, OwnCost, Run, VERSION};
 use super::stops::Stops;
@@ -186,7 +187,7 @@ impl Merger {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
                 Some(place) => *place,
-                None if run.knows("cpus") => thread.cpu,
+                None if run.knows(Field::Cpus) => thread.cpu,
                 None => index,
             };
             let late = late(run, thread, histogram, limit_ns);

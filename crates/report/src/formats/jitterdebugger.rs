@@ -1,5 +1,6 @@
 //! The `results.json` of jitterdebugger, version 3.
 
+use punctual_record::Field;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -145,7 +146,7 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
     }
     let results = Results {
         version: Some(VERSION),
-        sysinfo: run.knows("system").then(|| SysInfo {
+        sysinfo: run.knows(Field::System).then(|| SysInfo {
             sysname: "Linux".to_owned(),
             nodename: run.system.hostname.clone(),
             release: run.system.kernel.release.clone(),

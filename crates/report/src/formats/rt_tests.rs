@@ -1,5 +1,6 @@
 //! What `cyclictest --json` writes (rt-tests' `file_version` 1).
 
+use punctual_record::Field;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -180,7 +181,7 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
                 max: known.max_ns.unwrap_or(0) / UNIT_NS,
                 avg: known.mean_in_hundredths(UNIT_NS),
                 cpu: run
-                    .knows("cpus")
+                    .knows(Field::Cpus)
                     .then(|| number(thread.cpu))
                     .flatten()
                     .or(Some(-1)),
@@ -191,7 +192,7 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
     let dated = run.laboratory.is_none();
     let begun = time::parse_rfc3339(&run.started).filter(|_| dated);
     let measured = run
-        .knows("measured-time")
+        .knows(Field::MeasuredTime)
         .then(|| Duration::from_nanos(run.measured_ns));
     let ended = begun.zip(measured);
     let ended = ended.and_then(|(at, measured)| at.checked_add(measured));
@@ -202,7 +203,7 @@ pub(super) fn write(run: &Run) -> Result<String, String> {
         start_time: begun.map(time::rfc2822).unwrap_or_default(),
         end_time: ended.map(time::rfc2822).unwrap_or_default(),
         return_code: return_code(run),
-        sysinfo: run.knows("system").then(|| SysInfo {
+        sysinfo: run.knows(Field::System).then(|| SysInfo {
             sysname: "Linux".to_owned(),
             nodename: run.system.hostname.clone(),
             release: run.system.kernel.release.clone(),
