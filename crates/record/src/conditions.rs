@@ -5,6 +5,7 @@ use punctual_stats::format::duration;
 use serde::Serialize;
 
 use super::cpus::cpu_list;
+use super::field::Field;
 use super::gaps::{Gaps, Method, Subject};
 use super::run::{Interval, Run};
 
@@ -36,7 +37,7 @@ pub struct Difference {
 /// `None`: not known of this run, so it can't differ.
 type Value = Option<String>;
 
-fn known(run: &Run, fact: &str, value: impl FnOnce() -> String) -> Value {
+fn known(run: &Run, fact: Field, value: impl FnOnce() -> String) -> Value {
     run.knows(fact).then(value)
 }
 
@@ -100,12 +101,12 @@ fn method(run: &Run) -> Vec<(&'static str, Value)> {
         ("source", stated(&request.source)),
         (
             "interval",
-            known(run, "interval", || interval(&request.interval)),
+            known(run, Field::Interval, || interval(&request.interval)),
         ),
         ("policy", stated(&request.policy)),
         (
             "priority",
-            known(run, "priority", || request.priority.to_string()),
+            known(run, Field::Priority, || request.priority.to_string()),
         ),
         ("load", stated(&request.load)),
         ("load class", stated(&request.load_class)),
@@ -147,7 +148,10 @@ fn detail(run: &Run) -> Vec<(&'static str, Value)> {
         names.join(", ")
     };
     vec![
-        ("CPUs", known(run, "cpus", || cpu_list(&run.request.cpus))),
+        (
+            "CPUs",
+            known(run, Field::Cpus, || cpu_list(&run.request.cpus)),
+        ),
         (
             "command line of the kernel",
             stated(&system.kernel.command_line),

@@ -5,6 +5,7 @@ use punctual_stats::histogram::{DecodeError, Histogram};
 use punctual_stats::miss::MissRows;
 use punctual_stats::peaks::Peaks;
 
+use super::field::Field;
 use super::run::{Run, Thread};
 use super::watch::WatchedThread;
 
@@ -108,7 +109,7 @@ fn unseen(run: &Run, index: usize) -> u64 {
 fn interval_ns(run: &Run, index: usize) -> Option<u64> {
     match &run.watch {
         Some(watch) => watch.threads.get(index).and_then(|thread| thread.period_ns),
-        None if run.gaps.is_some() || !run.knows("interval") => None,
+        None if run.gaps.is_some() || !run.knows(Field::Interval) => None,
         None => Some(run.request.interval.nominal_ns()),
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::Demand;
 use super::evidence::Evidence;
+use super::field::Field;
 use super::invalid::{InvalidReason, invalid_reasons, not_in_force};
 use super::run::Run;
 use super::watch::WatchedMark;
@@ -51,7 +52,7 @@ impl Judgement {
         let faults = verdict.invalid.iter().copied();
         reasons.extend(faults.map(|fault| InvalidReason::Evidence { fault }));
         let label = run.request.load.as_str();
-        let loaded = !matches!(label, "none" | "no load") && run.knows("load");
+        let loaded = !matches!(label, "none" | "no load") && run.knows(Field::Load);
         let without = not_in_force(run).filter(|_| run.request.best_effort);
         Self {
             verdict,

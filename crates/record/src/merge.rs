@@ -14,6 +14,7 @@ use super::condition::Demand;
 use super::conditions::{Role, differences};
 use super::event::{Ending, Event, Happening, State};
 use super::evidence::missed_late;
+use super::field::Field;
 use super::gaps::Gaps;
 use super::judgement::analyse_record;
 use super::ledger::Ledger;
@@ -187,7 +188,7 @@ impl Merger {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
                 Some(place) => *place,
-                None if run.knows("cpus") => thread.cpu,
+                None if run.knows(Field::Cpus) => thread.cpu,
                 None => index,
             };
             let late = late(run, thread, histogram, limit_ns);

@@ -18,6 +18,7 @@ use super::condition::Demand;
 use super::cross::CrossCheck;
 use super::event::{Event, State};
 use super::explanation::Explanation;
+use super::field::Field;
 use super::gaps::Gaps;
 use super::laboratory::{GuestTime, Laboratory};
 use super::load::WorkCheck;
@@ -155,17 +156,18 @@ impl Run {
             .map_or(1, |imported| imported.resolution_ns.max(1))
     }
 
-    /// Whether a fact about the run is known; `name` is one of [`Imported::unknown`].
+    /// Whether a fact about the run is known.
     #[must_use]
-    pub fn knows(&self, name: &str) -> bool {
+    pub fn knows(&self, field: Field) -> bool {
         // What is watched has its own: each thread another.
-        const OF_THREADS: [&str; 4] = ["interval", "policy", "priority", "load"];
-        if self.watch.is_some() && OF_THREADS.contains(&name) {
+        const OF_THREADS: [Field; 4] =
+            [Field::Interval, Field::Policy, Field::Priority, Field::Load];
+        if self.watch.is_some() && OF_THREADS.contains(&field) {
             return false;
         }
         self.imported
             .as_ref()
-            .is_none_or(|imported| !imported.unknown.iter().any(|n| n == name))
+            .is_none_or(|imported| !imported.unknown.contains(&field))
     }
 
     /// What is known of a thread that was watched.
@@ -182,7 +184,7 @@ impl Run {
             return format!("{}/{}", thread.task.name, thread.task.tid);
         }
         match self.threads.get(index) {
-            Some(thread) if self.knows("cpus") => format!("CPU {}", thread.cpu),
+            Some(thread) if self.knows(Field::Cpus) => format!("CPU {}", thread.cpu),
             _ => format!("thread {index}"),
         }
     }
@@ -196,10 +198,8 @@ pub struct Imported {
     pub format: String,
     /// Latencies were rounded down to multiples of this.
     pub resolution_ns: u64,
-    /// What the tool doesn't state; the fields of [`Run`] then hold a zero or
-    /// `unknown`: `cpus`, `interval`, `priority`, `policy`, `measured-time`,
-    /// `resolution`, `system`, `started`.
-    pub unknown: Vec<String>,
+    /// What the tool doesn't state.
+    pub unknown: Vec<Field>,
     /// What the tool itself states of each thread, in the order of `threads`.
     pub threads: Vec<ImportedThread>,
     /// Where a latency of any thread was not kept: all that lie below this were. Nothing is

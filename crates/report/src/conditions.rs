@@ -6,7 +6,7 @@ use super::{facts, terms, verdict, watch, words};
 use punctual_record::laboratory::{GuestTime, Laboratory};
 use punctual_record::system::WatchedLatency;
 use punctual_record::watch::Subject;
-use punctual_record::{Condition, Interval, Load, Run, Standing};
+use punctual_record::{Condition, Field, Interval, Load, Run, Standing};
 
 /// How the run measured: source, intervals, CPUs, policy.
 #[must_use]
@@ -43,14 +43,14 @@ pub fn method(run: &Run) -> String {
     let cpus = format!("CPUs {}", words::cpu_list(&request.cpus));
     // What another tool did not state is left out, not made up.
     let parts = [
-        ("source", request.source.clone()),
-        ("interval", interval),
-        ("policy", policy),
-        ("cpus", cpus),
+        (Field::Source, request.source.clone()),
+        (Field::Interval, interval),
+        (Field::Policy, policy),
+        (Field::Cpus, cpus),
     ];
     let known: Vec<String> = parts
         .into_iter()
-        .filter(|(name, text)| run.knows(name) && !text.is_empty())
+        .filter(|(field, text)| run.knows(*field) && !text.is_empty())
         .map(|part| part.1)
         .collect();
     known.join(", ")
@@ -429,8 +429,9 @@ pub(super) fn origin(run: &Run) -> Vec<Fact> {
                 words::duration(imported.resolution_ns)
             );
         }
-        if !imported.unknown.is_empty() {
-            text += &format!("; it does not state: {}", imported.unknown.join(", "));
+        let not_stated: Vec<&str> = imported.unknown.iter().map(|it| it.name()).collect();
+        if !not_stated.is_empty() {
+            text += &format!("; it does not state: {}", not_stated.join(", "));
         }
         facts.push(fact("Imported", text));
     }

@@ -4,6 +4,7 @@
 //! Histograms are read one at a time and reduced at once, so that a record of
 //! 256 CPUs costs no more memory than one of two.
 
+use punctual_record::Field;
 use std::collections::BTreeMap;
 
 use punctual_stats::histogram::{Histogram, HistogramRecord, LadderRung, MIN_SAMPLES_BEYOND};
@@ -250,7 +251,7 @@ fn row(run: &Run, index: usize, thread: &Thread, all: &mut Histogram) -> Row {
         .filter(|other| other.cpu == thread.cpu)
         .count()
         > 1;
-    let (label, name) = match (run.knows("cpus"), shared) {
+    let (label, name) = match (run.knows(Field::Cpus), shared) {
         _ if run.watched(index).is_some() => {
             let name = super::words::label(&run.thread_label(index));
             (name.clone(), name)

@@ -1,5 +1,6 @@
 //! What is said of a run in words, once for the terminal and the page.
 
+use punctual_record::Field;
 use punctual_stats::analysis::Tail;
 use punctual_stats::miss::MissBound;
 use punctual_stats::shares::Shares;
@@ -56,7 +57,7 @@ pub fn headline(run: &Run) -> Headline {
         .map(|t| t.latency.max_ns)
         .chain(stated)
         .max();
-    let within = if run.knows("measured-time") {
+    let within = if run.knows(Field::MeasuredTime) {
         format!(" in {}", words::duration(run.measured_ns))
     } else {
         String::new()

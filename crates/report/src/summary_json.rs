@@ -1,6 +1,7 @@
 //! The summary of a run as JSON, for `--json`: the record without what is large, and its verdict in
 //! words.
 
+use punctual_record::Field;
 use serde_json::{Value, json};
 
 use super::facts;
@@ -108,35 +109,39 @@ fn imported(value: &mut Value, run: &Run) {
     };
     let mut rows: Vec<Value> = figures.rows.iter().map(row).collect();
     for (row, thread) in rows.iter_mut().zip(&run.threads) {
-        row["cpu"] = json!(run.knows("cpus").then_some(thread.cpu));
+        row["cpu"] = json!(run.knows(Field::Cpus).then_some(thread.cpu));
     }
     let mut absent = vec![
         "own_cost", "timeline", "analysis", "demands", "loads", "blocks",
     ];
-    absent.extend(
-        ["measured-time", "started"]
-            .into_iter()
-            .filter(|name| !run.knows(name)),
-    );
+    for (field, name) in [
+        (Field::MeasuredTime, "measured_ns"),
+        (Field::Started, "started"),
+    ] {
+        if !run.knows(field) {
+            absent.push(name);
+        }
+    }
     let Some(record) = value.as_object_mut() else {
         return;
     };
     for name in absent {
-        let name = if name == "measured-time" {
-            "measured_ns"
-        } else {
-            name
-        };
         record.insert(name.to_owned(), Value::Null);
     }
-    let asked = |name: &str, value: &Value| {
-        let known = run.knows(name).then(|| value.clone());
+    let asked = |field: Field, value: &Value| {
+        let known = run.knows(field).then(|| value.clone());
         known.unwrap_or(Value::Null)
     };
     let request = record.get("request").cloned().unwrap_or(Value::Null);
-    let stated: serde_json::Map<String, Value> = ["interval", "cpus", "policy", "priority"]
+    let fields = [Field::Interval, Field::Cpus, Field::Policy, Field::Priority];
+    let stated: serde_json::Map<String, Value> = fields
         .into_iter()
-        .map(|name| (name.to_owned(), asked(name, &request[name])))
+        .map(|field| {
+            (
+                field.name().to_owned(),
+                asked(field, &request[field.name()]),
+            )
+        })
         .collect();
     record.insert("request".to_owned(), Value::Object(stated));
     let kernel = &run.system.kernel;

@@ -1,6 +1,7 @@
 //! The summary of a run for a terminal: what an engineer wants to see who has
 //! logged in over ssh and waits for one answer.
 
+use punctual_record::Field;
 use punctual_stats::verdict::Outcome;
 
 mod brief;
@@ -97,7 +98,7 @@ fn conditions(run: &Run) -> Vec<Fact> {
         let some: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         some.join(between)
     };
-    let measured = if run.knows("measured-time") {
+    let measured = if run.knows(Field::MeasuredTime) {
         words::duration(run.measured_ns)
     } else {
         String::new()
@@ -120,7 +121,7 @@ fn conditions(run: &Run) -> Vec<Fact> {
     ];
     facts.retain(|(_, text)| !text.is_empty());
     facts.extend(placement(run).map(|text| fact("CPUs", text)));
-    if run.watch.is_none() && run.knows("load") {
+    if run.watch.is_none() && run.knows(Field::Load) {
         facts.push(fact("Load", conditions::load(run)));
     }
     facts.extend(conditions::origin(run));

@@ -355,9 +355,9 @@ pub(super) fn merge_import(sum: &mut Option<Imported>, imported: &Imported) {
         threads: Vec::new(),
         ..imported.clone()
     });
-    for name in &imported.unknown {
-        if !sum.unknown.contains(name) {
-            sum.unknown.push(name.clone());
+    for field in &imported.unknown {
+        if !sum.unknown.contains(field) {
+            sum.unknown.push(*field);
         }
     }
     sum.resolution_ns = sum.resolution_ns.max(imported.resolution_ns);

@@ -1,5 +1,6 @@
 //! The CPUs of one run compared: they were measured at the same time.
 
+use punctual_record::Field;
 use punctual_stats::compare::{Members, Untested, members};
 use serde::Serialize;
 
@@ -72,7 +73,7 @@ pub fn compare_cpus(run: &Run, confidence: Option<f64>) -> Result<Cpus, CompareE
     };
     Ok(Cpus {
         started: run.started.clone(),
-        measured_ns: run.knows("measured-time").then_some(run.measured_ns),
+        measured_ns: run.knows(Field::MeasuredTime).then_some(run.measured_ns),
         cpus,
         statistics,
     })

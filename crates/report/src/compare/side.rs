@@ -1,5 +1,6 @@
 //! One side of a comparison: a run, or several.
 
+use punctual_record::Field;
 use punctual_stats::verdict::Outcome;
 use serde::Serialize;
 
@@ -85,7 +86,7 @@ pub(super) fn of(runs: &[Run]) -> Side {
     let mean_known = samples > 0 && summaries.iter().all(|of| of.mean_known);
     let sum_ns: f64 = summaries.iter().map(|of| of.sum_ns).sum();
     let threads = || runs.iter().flat_map(|run| &run.threads);
-    let known = |name: &str, value: u64| runs.iter().all(|run| run.knows(name)).then_some(value);
+    let known = |field: Field, value: u64| runs.iter().all(|run| run.knows(field)).then_some(value);
     let distinct = |of: &dyn Fn(&Run) -> String| {
         let mut all: Vec<String> = Vec::new();
         for text in runs.iter().map(of) {
@@ -102,7 +103,7 @@ pub(super) fn of(runs: &[Run]) -> Side {
         hosts: distinct(&|run| run.system.hostname.clone()),
         kernels: distinct(&|run| run.system.kernel.release.clone()),
         measured_ns: known(
-            "measured-time",
+            Field::MeasuredTime,
             runs.iter()
                 .fold(0, |sum, run| sum.saturating_add(run.measured_ns)),
         ),
@@ -110,7 +111,7 @@ pub(super) fn of(runs: &[Run]) -> Side {
         samples,
         lost: threads().fold(0, |sum, thread| sum.saturating_add(thread.lost)),
         missed: known(
-            "missed",
+            Field::Missed,
             threads().fold(0, |sum, thread| sum.saturating_add(thread.missed)),
         ),
         min_ns: summaries.iter().filter_map(|of| of.min_ns).min(),

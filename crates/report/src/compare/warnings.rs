@@ -1,5 +1,6 @@
 //! Why a comparison is not fair, or says less than it seems to.
 
+use punctual_record::Field;
 use serde::Serialize;
 
 use crate::verdict;
@@ -93,7 +94,7 @@ pub(super) fn of(first: &[Run], second: &[Run], differences: &[Difference]) -> V
         }
     }
     let measured = |runs: &[Run]| {
-        let known = runs.iter().all(|run| run.knows("measured-time"));
+        let known = runs.iter().all(|run| run.knows(Field::MeasuredTime));
         let longest = runs.iter().map(|run| run.measured_ns).max();
         longest.filter(|_| known)
     };
@@ -147,7 +148,7 @@ fn of_run(run: &Run, named: Named, warnings: &mut Vec<Warning>) {
     if run.state == State::Unfinished {
         warnings.push(Warning::Unfinished { run: named });
     }
-    if !run.knows("load") {
+    if !run.knows(Field::Load) {
         warnings.push(Warning::LoadUnknown { run: named });
     }
 }

@@ -1,5 +1,6 @@
 //! The histogram as comma-separated values, one row for each bucket in use.
 
+use punctual_record::Field;
 use std::fmt::Write;
 
 use super::{WriteError, rows};
@@ -14,7 +15,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     let mut out = HEADER.to_owned();
     for (index, thread) in run.threads.iter().enumerate() {
         let known = rows::known(run, index)?;
-        let cpu = if run.knows("cpus") {
+        let cpu = if run.knows(Field::Cpus) {
             thread.cpu.to_string()
         } else {
             String::new()

@@ -6,8 +6,8 @@ use std::path::Path;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use punctual_record::{
-    Condition, Demand, Ending, Event, Happening, Imported, ImportedThread, Interval, RecordError,
-    Request, Run, State, SystemState, Thread, Tool,
+    Condition, Demand, Ending, Event, Field, Happening, Imported, ImportedThread, Interval,
+    RecordError, Request, Run, State, SystemState, Thread, Tool,
 };
 
 /// A thread as another tool states it, in that tool's unit.
@@ -160,24 +160,24 @@ impl Foreign {
         Ok(run)
     }
 
-    fn unknown(&self) -> Vec<String> {
+    fn unknown(&self) -> Vec<Field> {
         let cpus_known = self.threads.iter().all(|thread| thread.cpu.is_some());
         [
-            ("cpus", !cpus_known),
-            ("interval", self.interval_ns.is_none()),
-            ("priority", self.priority.is_none()),
-            ("policy", self.policy.is_none()),
-            ("measured-time", self.measured_ns.is_none()),
-            ("resolution", !self.unit_known),
-            ("system", self.system.is_none()),
-            ("started", self.started.is_none()),
-            ("load", true),
-            ("missed", true),
-            ("source", true),
+            (Field::Cpus, !cpus_known),
+            (Field::Interval, self.interval_ns.is_none()),
+            (Field::Priority, self.priority.is_none()),
+            (Field::Policy, self.policy.is_none()),
+            (Field::MeasuredTime, self.measured_ns.is_none()),
+            (Field::Resolution, !self.unit_known),
+            (Field::System, self.system.is_none()),
+            (Field::Started, self.started.is_none()),
+            (Field::Load, true),
+            (Field::Missed, true),
+            (Field::Source, true),
         ]
         .into_iter()
         .filter(|(_, unknown)| *unknown)
-        .map(|(name, _)| name.to_owned())
+        .map(|(field, _)| field)
         .collect()
     }
 }

@@ -3,6 +3,7 @@
 //! `FAIL`, INCONCLUSIVE a failure of type `INCONCLUSIVE` (what was to be shown was
 //! not shown), INVALID an error of type `INVALID`.
 
+use punctual_record::Field;
 use punctual_stats::lengths::LengthResult;
 use punctual_stats::verdict::{Outcome, RequirementResult};
 
@@ -26,7 +27,7 @@ pub(super) fn write(run: &Run) -> String {
         .iter()
         .filter(|case| matches!(case.result, Found::Skipped(..)))
         .count();
-    let time = if run.knows("measured-time") {
+    let time = if run.knows(Field::MeasuredTime) {
         format!("{:.3}", run.measured_ns as f64 / 1e9)
     } else {
         String::new()

@@ -3,6 +3,7 @@
 //! family of a type that it does not know (`info`, `stateset`) costs it the whole file.
 //! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
 
+use punctual_record::Field;
 use std::fmt::Write;
 
 use punctual_stats::verdict::Outcome;
@@ -77,7 +78,7 @@ fn thread_labels(run: &Run, index: usize) -> String {
     if run.watched(index).is_some() {
         return format!("host={host},thread={}", quoted(&run.thread_label(index)));
     }
-    if run.knows("cpus") {
+    if run.knows(Field::Cpus) {
         format!("host={host},cpu=\"{}\"", run.threads[index].cpu)
     } else {
         format!("host={host},thread=\"{index}\"")
@@ -223,7 +224,7 @@ fn counters(out: &mut Page, run: &Run, labels: &[String]) {
 fn about(out: &mut Page, run: &Run) {
     let host = quoted(&run.system.hostname);
     let name = "punctual_measured_seconds";
-    if run.knows("measured-time") {
+    if run.knows(Field::MeasuredTime) {
         out.family(name, "gauge", "seconds", "Time measured, warm-up excluded.");
         out.put(format_args!(
             "{name}{{host={host}}} {}\n",

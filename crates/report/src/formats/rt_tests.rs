@@ -1,5 +1,6 @@
 //! What `cyclictest --json` writes (rt-tests' `file_version` 1).
 
+use punctual_record::Field;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -160,7 +161,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
                 max: of.max,
                 avg: of.mean,
                 cpu: run
-                    .knows("cpus")
+                    .knows(Field::Cpus)
                     .then(|| number(thread.cpu))
                     .flatten()
                     .or(Some(-1)),
@@ -171,7 +172,7 @@ pub(super) fn write(run: &Run) -> Result<String, WriteError> {
     let dated = run.laboratory.is_none();
     let begun = time::parse_rfc3339(&run.started).filter(|_| dated);
     let measured = run
-        .knows("measured-time")
+        .knows(Field::MeasuredTime)
         .then(|| Duration::from_nanos(run.measured_ns));
     let ended = begun.zip(measured);
     let ended = ended.and_then(|(at, measured)| at.checked_add(measured));

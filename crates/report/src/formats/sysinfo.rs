@@ -27,7 +27,7 @@ pub(super) struct SysInfo {
 impl SysInfo {
     /// The machine of a run, where it is known.
     pub fn of(run: &Run) -> Option<Self> {
-        run.knows("system").then(|| Self {
+        run.knows(punctual_record::Field::System).then(|| Self {
             sysname: "Linux".to_owned(),
             nodename: run.system.hostname.clone(),
             release: run.system.kernel.release.clone(),

@@ -1,5 +1,6 @@
 //! The page as a whole: head, banner, order of the sections.
 
+use punctual_record::Field;
 use punctual_stats::verdict::Outcome;
 
 use super::parts::Html;
@@ -119,7 +120,7 @@ fn tiles(html: &mut Html, run: &Run, figures: &Figures) {
     let dash = || "—".to_owned();
     // A maximum never stands without its sample size and duration.
     let mut sample = format!("of {}", words::count(all.count));
-    if run.knows("measured-time") {
+    if run.knows(Field::MeasuredTime) {
         sample += &format!(" in {}", words::duration(run.measured_ns));
     }
     let mut tiles = vec![(

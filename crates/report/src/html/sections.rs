@@ -5,6 +5,7 @@ use crate::chart::{self, Form, Marks};
 use crate::figures::Figures;
 use crate::terms::Terms;
 use crate::{conditions, facts, statements, words};
+use punctual_record::Field;
 use punctual_record::{Run, Standing};
 
 /// Events that are listed.
@@ -158,7 +159,7 @@ pub(super) fn validity(html: &mut Html, run: &Run) {
 }
 
 pub(super) fn load(html: &mut Html, run: &Run) {
-    if !run.knows("load") && run.imported.is_some() {
+    if !run.knows(Field::Load) && run.imported.is_some() {
         return;
     }
     html.heading("load", "Load and its work");
@@ -303,7 +304,7 @@ pub(super) fn provenance(html: &mut Html, run: &Run) {
     if run.imported.is_some() {
         // What the other tool does not state; and there is no run.json.
         facts.retain(|(name, text)| !text.is_empty() && name != "Own cost");
-        facts.retain(|(name, _)| name != "Measured" || run.knows("measured-time"));
+        facts.retain(|(name, _)| name != "Measured" || run.knows(Field::MeasuredTime));
         html.facts("As far as it is stated", &facts);
         return;
     }

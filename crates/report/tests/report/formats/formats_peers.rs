@@ -6,6 +6,7 @@
 #![allow(clippy::print_stderr, reason = "a test that can't run says why")]
 
 use crate::support as record_support;
+use punctual_record::Field;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -101,7 +102,7 @@ fn cyclictest_json_just_written() {
     assert!(samples(&run) > threads * 1000, "{}", samples(&run));
     assert_eq!(run.tool.name, "cyclictest");
     assert_eq!(run.request.priority, 80);
-    assert!(run.knows("cpus"));
+    assert!(run.knows(Field::Cpus));
 
     // Every key of theirs stands in ours, with a value of the same type.
     let theirs: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -135,7 +136,7 @@ fn jitterdebugger_just_written() {
     // Its directory, as a person would name it.
     let run = detect_and_read(&out).unwrap();
     assert_eq!(samples(&run), run.threads.len() as u64 * 2000);
-    assert!(!run.knows("cpus") && run.knows("resolution"));
+    assert!(!run.knows(Field::Cpus) && run.knows(Field::Resolution));
     let theirs = std::fs::read(out.join("results.json")).unwrap();
     let ours = write(Format::Jitterdebugger, &record_support::run(1)).unwrap();
     same_shape(

@@ -1,6 +1,7 @@
 //! What other tools wrote, read: golden files from Debian's cyclictest 2.4 and
 //! jitterdebugger 0.3.1.
 
+use punctual_record::Field;
 use std::path::{Path, PathBuf};
 
 use punctual_record::{RecordError, Run, State};
@@ -46,14 +47,14 @@ fn cyclictest_histogram_with_one_sample_beyond() {
     assert_eq!(imported.resolution_ns, 1000);
     assert_eq!(imported.threads[1].mean_ns, Some(11_000.0));
     for unknown in [
-        "cpus",
-        "interval",
-        "priority",
-        "measured-time",
-        "resolution",
-        "load",
+        Field::Cpus,
+        Field::Interval,
+        Field::Priority,
+        Field::MeasuredTime,
+        Field::Resolution,
+        Field::Load,
     ] {
-        assert!(!run.knows(unknown), "{unknown}");
+        assert!(!run.knows(unknown), "{unknown:?}");
     }
     assert_eq!(run.thread_label(1), "thread 1");
     assert_eq!(run.system.power.cpu_dma_latency_held_us, Some(0));
@@ -104,7 +105,7 @@ fn rt_tests_json_states_more() {
     assert_eq!(run.request.cpus, [0, 1]);
     assert_eq!(run.thread_label(1), "CPU 1");
     assert_eq!(run.system.kernel.release, "6.18.44");
-    assert!(run.knows("resolution") && !run.knows("policy") && !run.knows("load"));
+    assert!(run.knows(Field::Resolution) && !run.knows(Field::Policy) && !run.knows(Field::Load));
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn jitterdebugger_counts_what_it_dropped() {
     assert_eq!(run.threads[0].latency.max_ns, 8_308_000);
     assert!(run.threads[0].lost > 0);
     assert_eq!(run.threads[0].latency.count + run.threads[0].lost, 3992);
-    assert!(!run.knows("cpus"));
+    assert!(!run.knows(Field::Cpus));
 
     let ns = read("jitterdebugger-ns.json");
     assert_eq!(ns.imported.as_ref().unwrap().resolution_ns, 1);

@@ -2,6 +2,7 @@
 //! the end of its histogram, and everything that it is silent about.
 
 use crate::support as record_support;
+use punctual_record::Field;
 
 use std::path::Path;
 
@@ -207,25 +208,33 @@ fn nothing_is_said_that_no_file_states() {
                 );
             }
         }
-        if !run.knows("measured-time") {
+        if !run.knows(Field::MeasuredTime) {
             let (_, terminal) = &renderings[0];
             assert!(!terminal.contains("0 ns"), "{name}: {terminal}");
         }
         let json: Value = serde_json::from_str(&summary_json::summary(&run)).unwrap();
-        assert_eq!(json["measured_ns"].is_null(), !run.knows("measured-time"));
-        assert_eq!(json["started"].is_null(), !run.knows("started"), "{name}");
+        assert_eq!(
+            json["measured_ns"].is_null(),
+            !run.knows(Field::MeasuredTime)
+        );
+        assert_eq!(
+            json["started"].is_null(),
+            !run.knows(Field::Started),
+            "{name}"
+        );
         for place in ["own_cost", "timeline", "demands", "loads", "analysis"] {
             assert!(json[place].is_null(), "{name}: {place}");
         }
         let request = json["request"].as_object().unwrap();
         for (fact, value) in request {
-            assert_eq!(value.is_null(), !run.knows(fact), "{name}: {fact}");
+            let field: Field = serde_json::from_value(fact.as_str().into()).unwrap();
+            assert_eq!(value.is_null(), !run.knows(field), "{name}: {fact}");
         }
         for thread in json["threads"].as_array().unwrap() {
             for fact in ["missed", "late", "lost", "early", "tid", "measured_ns"] {
                 assert!(thread.get(fact).is_none(), "{name}: {fact}");
             }
-            assert_eq!(thread["cpu"].is_null(), !run.knows("cpus"));
+            assert_eq!(thread["cpu"].is_null(), !run.knows(Field::Cpus));
         }
     }
 }
