@@ -1,6 +1,5 @@
 //! The `results.json` of jitterdebugger, version 3.
 
-use punctual_record::Field;
 use std::collections::BTreeMap;
 use std::path::Path;
 
