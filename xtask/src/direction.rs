@@ -35,8 +35,17 @@ const ROOMS: &[Room] = &[
         &["punctual_record", "punctual_stats", "punctual_rt"],
     ),
     Room::plain("launch", &[], &["punctual_rt"]),
-    Room::plain("conduct", &["probe", "system"], EVERYTHING),
+    Room::plain("conduct", &["probe", "system"], CONDUCTED),
     Room::plain("cli", &["probe", "system", "conduct", "launch"], EVERYTHING),
+];
+/// It prints nothing, and has no words and pictures made.
+const CONDUCTED: &[&str] = &[
+    "punctual_stats",
+    "punctual_rt",
+    "punctual_record",
+    "punctual_load",
+    "punctual_trace",
+    "punctual_lab",
 ];
 const EVERYTHING: &[&str] = &[
     "punctual_stats",
@@ -320,6 +329,12 @@ mod tests {
                 "crates/punctual/src/conduct/mod.rs",
                 "fn f() { super::cli::main() }",
                 "crates/punctual/src/conduct/mod.rs:1: conduct may not use crate::cli::main",
+            ),
+            (
+                "crates/punctual/src/conduct/run/view.rs",
+                "use punctual_report::live;",
+                "crates/punctual/src/conduct/run/view.rs:1: conduct may not use \
+                 punctual_report::live",
             ),
             (
                 "crates/punctual/src/probe/tally.rs",

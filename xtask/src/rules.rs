@@ -165,7 +165,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/punctual/src/system/processor.rs", "sysconf"),
     ("crates/punctual/src/system/stolen.rs", "sysconf"),
     (
-        "crates/punctual/src/system/watch/snapshot.rs",
+        "crates/punctual/src/system/monitor/snapshot.rs",
         "two clocks read together",
     ),
     (

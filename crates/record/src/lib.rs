@@ -13,6 +13,7 @@ pub mod explanation;
 pub mod files;
 mod gaps;
 pub mod lab;
+pub mod live;
 mod load;
 pub mod merge;
 mod peaks;

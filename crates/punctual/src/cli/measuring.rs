@@ -11,7 +11,7 @@ use super::flags::{BreachFlags, RunFlags};
 use super::out;
 use super::screen::Screen;
 use crate::conduct::breach::broke;
-use crate::conduct::{self, ConductError, Plan};
+use crate::conduct::{self, ConductError, RunPlan};
 use punctual_record::{Demand, RecordError, Run, RunDirectory};
 use punctual_report::refusal::refusal;
 use punctual_report::{summary_json, terminal};
@@ -20,7 +20,7 @@ use punctual_report::{summary_json, terminal};
 ///
 /// # Errors
 /// Wrong usage, or what could not be set up.
-pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
+pub fn run(plan: &RunPlan, flags: &RunFlags) -> Result<ExitCode, Failure> {
     let directory = make_directory(plan.output.as_deref(), &plan.verb)?;
     let mut screen = Screen::new(
         flags.quiet || flags.json,
@@ -28,7 +28,7 @@ pub fn run(plan: &Plan, flags: &RunFlags) -> Result<ExitCode, Failure> {
         flags.verbose,
         flags.nanoseconds,
     );
-    let outcome = conduct::conduct(plan, &directory, &mut screen);
+    let outcome = conduct::run(plan, &directory, &mut screen);
     let run = settled(outcome, &mut screen, &directory)?;
     tell_breach(&run);
     show(&run, flags.json, flags.quiet, flags.verbose, &directory);

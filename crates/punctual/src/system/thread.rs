@@ -165,6 +165,14 @@ pub fn tracer(tid: i32) -> Option<i32> {
     (pid > 0).then_some(pid)
 }
 
+/// The CPU that a thread runs on, or ran on last.
+#[must_use]
+pub fn last_cpu(root: &super::Root, tid: u32) -> Option<u32> {
+    let line = root.text(&format!("/proc/{tid}/stat")).ok()?;
+    let cpu = super::stat::Stat::parse(&line)?.count(39)?;
+    u32::try_from(cpu).ok()
+}
+
 /// Reads a thread's scheduling back from the kernel; `tid` is that of any thread
 /// of this machine.
 ///

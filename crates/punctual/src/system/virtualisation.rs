@@ -4,7 +4,7 @@ use super::cgroup::Cgroups;
 use super::root::Reader;
 use punctual_record::system::{Kernel, Virtualisation};
 
-/// Reads hypervisor and container. Stolen time is the watch's to fill.
+/// Reads hypervisor and container. Stolen time is the monitor's to fill.
 pub(super) fn read(reader: &mut Reader<'_>, kernel: &Kernel, cgroups: &Cgroups) -> Virtualisation {
     Virtualisation {
         hypervisor: hypervisor(reader, kernel),

@@ -74,7 +74,7 @@ impl Controller {
     fn start(spec: &str, word: &str) -> Self {
         let scratch = tempfile::tempdir().expect("a directory");
         let mut process = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "controller", "--nocapture"])
+            .args(["--exact", "cleanup::controller", "--nocapture"])
             .env(SPEC, spec)
             .env(SCRATCH, scratch.path())
             .stdout(Stdio::piped())

@@ -101,7 +101,12 @@ fn a_program_is_watched_in_a_container() {
     let done = Command::new("unshare")
         .args(CONTAINERS[0])
         .arg(own)
-        .args(["--exact", "child_watches", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "containers::child_watches",
+            "--ignored",
+            "--nocapture",
+        ])
         .output()
         .expect("unshare runs");
     let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);

@@ -4,75 +4,7 @@ use super::progress;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
-
-/// A watch as it stands, filled by whoever drives it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveWatch {
-    /// What is watched, e.g. `watch controller (4711)`.
-    pub title: String,
-    /// Time watched so far.
-    pub elapsed_ns: u64,
-    /// Time asked for, where it is known.
-    pub total_ns: Option<u64>,
-    /// The deadline, where there is one.
-    pub deadline_ns: Option<u64>,
-    /// What the first column is called: `thread`, or `CPU`.
-    pub rows_are: String,
-    /// One entry for each thread, or for each CPU of a system.
-    pub rows: Vec<LiveRow>,
-    /// One entry for each mark of a program.
-    pub marks: Vec<LiveMark>,
-    /// What a reader must know at once.
-    pub notes: Vec<String>,
-}
-
-/// A mark as it stands, all threads together.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveMark {
-    /// What it is called.
-    pub name: String,
-    /// Passes, or lengths that came to their end.
-    pub count: u64,
-    /// Whether it isn't seen.
-    pub refused: bool,
-    /// From one pass to the next; else from one place to another.
-    pub point: bool,
-    /// Mean length in ns; 0 without any.
-    pub avg_ns: f64,
-    /// p99 in ns, where there are enough for it.
-    pub p99_ns: Option<u64>,
-    /// The longest in ns.
-    pub max_ns: Option<u64>,
-}
-
-/// A thread as it stands. Latencies are in ns; without wake-ups they are 0.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LiveRow {
-    /// What to call it.
-    pub label: String,
-    /// Wake-ups so far.
-    pub count: u64,
-    /// Its period, where it has one.
-    pub period_ns: Option<u64>,
-    /// Mean.
-    pub avg_ns: f64,
-    /// p99.9, where the wake-ups support it.
-    pub p999_ns: Option<u64>,
-    /// Highest.
-    pub max_ns: u64,
-    /// Wake-ups later than the deadline.
-    pub late: u64,
-    /// Missed periods, and jobs after their deadline.
-    pub missed: u64,
-    /// Involuntary switches away from it.
-    pub preempted: u64,
-    /// Page faults.
-    pub faults: u64,
-    /// Switches to another CPU.
-    pub migrations: u64,
-    /// What stands out: the longest sleep that no timer ended, the worst wake-up's culprit.
-    pub words: String,
-}
+use punctual_record::live::{LiveRow, LiveWatch};
 
 /// The block that is redrawn on a terminal.
 #[must_use]
@@ -271,6 +203,8 @@ pub fn watch_plain_line(view: &LiveWatch) -> String {
 
 #[cfg(test)]
 mod tests {
+    use punctual_record::live::LiveMark;
+
     use super::*;
 
     fn view(rows: usize) -> LiveWatch {

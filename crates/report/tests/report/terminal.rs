@@ -6,7 +6,8 @@ use super::fixtures as report_fixtures;
 
 use std::path::Path;
 
-use punctual_report::live::{self, LiveLoad, LiveThread, LiveView};
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, SPARK_BUCKETS};
+use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::terminal;
 
@@ -119,7 +120,7 @@ fn colour_changes_no_character() {
 /// A run under way on 4 CPUs, one of them late.
 pub fn view(cpus: usize) -> LiveView {
     let thread = |cpu: usize| {
-        let mut spark = [0u64; live::SPARK_BUCKETS];
+        let mut spark = [0u64; SPARK_BUCKETS];
         for (i, count) in [120, 8_000, 15_200, 9_800, 2_100, 410, 55, 6, 1]
             .into_iter()
             .enumerate()

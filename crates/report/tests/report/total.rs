@@ -3,8 +3,9 @@
 use super::fixtures as report_fixtures;
 
 use proptest::prelude::*;
+use punctual_record::live::{LiveLoad, LiveThread, LiveView, SPARK_BUCKETS};
 use punctual_record::{Event, Interval, Load, Run, State, TimelineRow};
-use punctual_report::live::{self, LiveLoad, LiveThread, LiveView};
+use punctual_report::live;
 use punctual_report::style::Style;
 use punctual_report::{gnuplot, html, svg, terminal};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
@@ -172,7 +173,7 @@ proptest! {
         let thread = |(a, b, avg_ns, p999_ns): &(u64, u64, f64, Option<u64>)| LiveThread {
             cpu: *a as usize, tid: -1, priority: u32::MAX, interval_ns: *a, count: *b, min_ns: *a, act_ns: *b,
             avg_ns: *avg_ns, p999_ns: *p999_ns, max_ns: *b, late: *a, missed: *b, lost: *a,
-            spark: [*b; live::SPARK_BUCKETS],
+            spark: [*b; SPARK_BUCKETS],
         };
         let view = LiveView {
             verb: "qualify".into(), elapsed_ns, total_ns, deadline_ns, threads: threads.iter().map(thread).collect(),

@@ -8,23 +8,23 @@ use super::members::Members;
 use super::off_cpu::Aways;
 use super::queues::{Apart, Queues};
 use super::stopped::ProgramStops;
-use super::{Breached, Target, WatchPlan, Watched, compose};
+use super::{Breached, Length, Scope, Target, Watched, compose};
 use crate::conduct::blocks::Stretches;
-use crate::conduct::compose::{STOPPED, leave_out_stopped_seconds, stop_event};
+use crate::conduct::compose::{PEAKS, STOPPED, leave_out_stopped_seconds, stop_event};
 use crate::conduct::error::ConductError;
-use crate::conduct::explain::{Explaining, Feed, Wake, Wanted};
-use crate::conduct::session::PEAKS;
-use crate::conduct::setup::not_explained;
+use crate::conduct::explain::{Explaining, Feed, Wake};
 use crate::probe::collector::SampleSink as _;
 use crate::probe::tally::{Halves, Tally};
 use crate::probe::timeline;
+use crate::system::thread::last_cpu;
 use crate::system::{Root, dma_latency};
+use punctual_record::live::LiveWatch;
 use punctual_record::watch::Watch;
-use punctual_record::{Demand, RecordError, Run, RunDirectory, Standing, StopCause};
-use punctual_report::live::LiveWatch;
+use punctual_record::{Demand, Event, RecordError, Run, RunDirectory, Standing, StopCause};
 use punctual_trace::attribute::event::Window;
 use punctual_trace::capture::Place;
 use punctual_trace::capture::numbers::Numbers;
+use punctual_trace::watch::marks::Mark;
 use punctual_trace::watch::{Happened, Options, Sleeper, Watching};
 
 /// Wake-ups that each CPU's ring holds: more than a second of 10,000 a second.
@@ -35,7 +35,9 @@ const THREADS: usize = 256;
 const BEYOND: usize = 1 << 16;
 
 pub(super) struct Program<'a> {
-    plan: &'a WatchPlan,
+    length: Length,
+    /// Threads of ordinary priority too.
+    every: bool,
     target: &'a Target,
     members: Members<'a>,
     root: Root,
@@ -57,35 +59,40 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
+    /// Begins to count its wake-ups; its `marks` each have a limit, and what explains goes on
+    /// already. What can't be had of these is told in an event.
     pub(super) fn begin(
-        plan: &'a WatchPlan,
         target: &'a Target,
-        cpus: &[usize],
-        run: &mut Run,
+        scope: Scope,
+        length: Length,
+        (marks, limits): (&'a [Mark], &'a [Option<u64>]),
+        explaining: Option<(Explaining, Feed)>,
+        events: &mut Vec<Event>,
     ) -> Result<Self, ConductError> {
-        // Its programs are to see each event before ours, so that what ends a wake-up is in
-        // its window.
-        let (explaining, feed) = explain(plan, cpus, run).unzip();
+        let (explaining, feed) = explaining.unzip();
         let mut numbers = Numbers::of_proc().map_err(ConductError::Watch)?;
         let mut members = Members::new(target);
         let options = Options {
             programs: members.programs(&numbers),
-            every: plan.every,
-            off_cpu: plan.off_cpu,
-            run_queue: plan.run_queue,
+            every: scope.every,
+            off_cpu: scope.off_cpu,
+            run_queue: scope.run_queue,
             ring: RING,
         };
         let mut watching = Watching::start(&options).map_err(ConductError::Watch)?;
         members.begin(&mut watching, &mut numbers);
         let marked = target.program();
-        let marks = marked.and_then(|it| Marks::begin(plan, it.pid, &numbers, &mut run.events));
+        let numbers_of = |pid| (pid, numbers.kernels(pid));
+        let marks = marked
+            .and_then(|it| Marks::begin(marks, limits, numbers_of(it.pid), scope.every, events));
         let start_ns = punctual_rt::clock::now_ns();
         let symbols = explaining.as_ref().map(Explaining::symbols);
-        let aways = plan
+        let aways = scope
             .off_cpu
-            .then(|| Aways::new(symbols, watching.away_frames(), &mut run.events));
-        let mut program = Self {
-            plan,
+            .then(|| Aways::new(symbols, watching.away_frames(), events));
+        Ok(Self {
+            length,
+            every: scope.every,
             target,
             members,
             root: Root::live(),
@@ -99,12 +106,10 @@ impl<'a> Program<'a> {
             feed,
             breach: None,
             aways,
-            queues: plan.run_queue.then(|| Queues::new(Apart::Threads)),
+            queues: scope.run_queue.then(|| Queues::new(Apart::Threads)),
             stops: ProgramStops::new(start_ns),
             start_ns,
-        };
-        program.compose(run, 0);
-        Ok(program)
+        })
     }
 
     /// Whether the program bounds idle states itself: it may begin to at any time, and what was
@@ -131,14 +136,20 @@ impl<'a> Program<'a> {
             }
             return;
         }
-        self.numbers.meet(sleeper.task.tid);
-        let halves = match self.plan.duration_ns {
+        let tid = sleeper.task.tid;
+        self.numbers.meet(tid);
+        let in_proc = || last_cpu(&self.root, self.numbers.in_proc(tid)?);
+        // Without a CPU it has not run: it is met once it has.
+        let Some(met_on) = sleeper.cpu.or_else(in_proc) else {
+            return;
+        };
+        let halves = match self.length.duration_ns {
             Some(length_ns) => Halves::At((length_ns / 2).max(1)),
             None => Halves::Doubling(1_000_000_000),
         };
-        let deadline_ns = self.plan.deadline_ns().unwrap_or(u64::MAX);
+        let deadline_ns = self.length.deadline_ns.unwrap_or(u64::MAX);
         let tally = Tally::new(self.start_ns, deadline_ns, halves, PEAKS / 16);
-        self.threads.push(Followed::new(sleeper, tally));
+        self.threads.push(Followed::new(sleeper, met_on, tally));
     }
 
     /// Puts the stops into the record; one that goes on has lasted until now.
@@ -229,25 +240,6 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Begins to record what happens around wake-ups, where that was asked for.
-fn explain(plan: &WatchPlan, cpus: &[usize], run: &mut Run) -> Option<(Explaining, Feed)> {
-    if !plan.explain {
-        return None;
-    }
-    let wanted = Wanted {
-        cpus: cpus.to_vec(),
-        threads: Vec::new(),
-        above_ns: plan.explain_above_ns.or(plan.deadline_ns()),
-        stack_above_ns: plan.stack_above_ns,
-        polling: None,
-        housekeeping: None,
-    };
-    let begun = Explaining::begin(&wanted);
-    begun
-        .map_err(|why| run.events.push(not_explained(&why)))
-        .ok()
-}
-
 impl Watched for Program<'_> {
     const NAP: Duration = Duration::from_millis(50);
 
@@ -278,7 +270,7 @@ impl Watched for Program<'_> {
                 continue;
             };
             let latency_ns = wake.end_ns.saturating_sub(from_ns);
-            if self.breach.is_none() && self.plan.break_ns.is_some_and(|it| latency_ns > it) {
+            if self.breach.is_none() && self.length.break_ns.is_some_and(|it| latency_ns > it) {
                 self.breach = Some(Breached {
                     task: thread.sleeper.task.clone(),
                     cpu: wake.cpu,
@@ -326,7 +318,7 @@ impl Watched for Program<'_> {
     fn view(&self, run: &Run, elapsed_ns: u64) -> LiveWatch {
         let mut notes = Vec::new();
         if self.threads.is_empty() {
-            notes.push(if self.plan.every {
+            notes.push(if self.every {
                 "no thread has run yet".to_owned()
             } else {
                 "no real-time thread has run yet (--all watches all)".to_owned()
@@ -339,8 +331,8 @@ impl Watched for Program<'_> {
                 None => format!("watch {}", self.target.name()),
             },
             elapsed_ns,
-            total_ns: self.plan.duration_ns,
-            deadline_ns: self.plan.deadline_ns(),
+            total_ns: self.length.duration_ns,
+            deadline_ns: self.length.deadline_ns,
             rows_are: "thread".to_owned(),
             rows: self
                 .threads
@@ -353,7 +345,7 @@ impl Watched for Program<'_> {
     }
 
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {
-        self.members.look_beside(self.plan.every);
+        self.members.look_beside(self.every);
         let (children, ordinary) = self.members.beside();
         let threads = &self.threads;
         run.threads = threads
@@ -363,9 +355,7 @@ impl Watched for Program<'_> {
         run.timeline = timeline::merged(threads.iter().map(|it| it.tally.rows()), elapsed_ns);
         self.look_at_idle_states(run);
         run.watch = Some(Watch {
-            subject: self
-                .members
-                .subject(self.plan.every, self.watching.refused()),
+            subject: self.members.subject(self.every, self.watching.refused()),
             children,
             ordinary,
             threads: threads
@@ -393,8 +383,7 @@ impl Watched for Program<'_> {
         self.put_stops(run, elapsed_ns);
         run.blocks = self.stretches.blocks();
         if let Some(explaining) = &self.explaining {
-            run.explanation = Some(explaining.explanation());
-            run.own_cost.tracer = Some(explaining.cost());
+            explaining.put_into(run);
         }
     }
 
@@ -436,8 +425,12 @@ impl Watched for Program<'_> {
         Some(explaining.ring(tid, late.cpu as usize, late.from_ns, late.woken_ns))
     }
 
+    fn length(&self) -> Length {
+        self.length
+    }
+
     fn demand(&self, run: &Run) -> Demand {
-        let which = if self.plan.every {
+        let which = if self.every {
             "threads"
         } else {
             "real-time threads"
@@ -476,7 +469,7 @@ impl Watched for Program<'_> {
                     "`--children` watches its child processes too, and `--all` threads of \
                      ordinary priority"
                         .to_owned()
-                } else if self.plan.every {
+                } else if self.every {
                     "watch longer: -D".to_owned()
                 } else {
                     "`--all` watches its threads of ordinary priority too; `chrt -f -p 50 TID` \

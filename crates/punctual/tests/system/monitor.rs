@@ -1,7 +1,7 @@
 //! What differs between two scripted looks at the conditions.
 
 use punctual_record::run::Event;
-use punctual_tool::system::watch::{Offsets, ProbeSeen, Snapshot, Stolen, Watch};
+use punctual_tool::system::monitor::{Monitor, Offsets, ProbeSeen, Snapshot, Stolen};
 use punctual_tool::system::{Policy, ThreadScheduling};
 
 use crate::support::Machine;
@@ -279,12 +279,12 @@ fn the_event_of_a_quota_grows_with_the_run() {
         machine.write("/sys/fs/cgroup/jobs/cpu.stat", text);
     };
     account(7, 70_000);
-    let mut watch = Watch::start(&machine.root, &[]);
+    let mut monitor = Monitor::start(&machine.root, &[]);
     let mut events = Vec::new();
-    watch.poll_into(SECOND, &mut events);
+    monitor.poll_into(SECOND, &mut events);
     assert_eq!(events, []);
     account(8, 75_000);
-    watch.poll_into(2 * SECOND, &mut events);
+    monitor.poll_into(2 * SECOND, &mut events);
     let other = Event {
         at_ns: 2 * SECOND,
         kind: "samples".to_owned(),
@@ -297,7 +297,7 @@ fn the_event_of_a_quota_grows_with_the_run() {
     );
     events.push(other.clone());
     account(19, 744_000);
-    watch.poll_into(9 * SECOND, &mut events);
+    monitor.poll_into(9 * SECOND, &mut events);
     let quota = &events[0];
     assert_eq!((quota.at_ns, quota.kind.as_str()), (2 * SECOND, "quota"));
     assert!(quota.text.contains("/jobs throttled"), "{quota:?}");

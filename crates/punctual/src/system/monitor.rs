@@ -1,7 +1,7 @@
 //! Conditions while a run goes: what changed since the last look.
 //!
 //! [`Snapshot::take`] reads, [`Snapshot::changes`] compares and is pure,
-//! [`Watch`] puts the two together. A look costs a few small files and three
+//! [`Monitor`] puts the two together. A look costs a few small files and three
 //! system calls for each probe: once a second from an ordinary thread is meant.
 
 use std::collections::BTreeMap;
@@ -18,16 +18,16 @@ pub use snapshot::{Offsets, ProbeSeen, Snapshot};
 /// So many events of one kind are handed on; those that invalidate a run always are.
 pub const EVENTS_PER_KIND: usize = 100;
 
-/// A probe thread to be watched.
+/// A probe thread whose conditions are monitored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probe {
+pub struct Monitored {
     /// Its CPU.
     pub cpu: usize,
     /// Its thread id.
     pub tid: i32,
 }
 
-/// Time taken by the host of a virtual machine since the watch began.
+/// Time taken by the host of a virtual machine since the monitor started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stolen {
     /// On all probed CPUs together.
@@ -36,15 +36,15 @@ pub struct Stolen {
     pub share: f64,
 }
 
-/// Watches the conditions of a run.
+/// Monitors the conditions of a run.
 ///
 /// What changes and changes back between two looks goes unseen, but for a probe's
 /// CPU that was offline: a thread that wakes up meanwhile is moved, and stays with
 /// another affinity. A thread that has ended is no event: its maker knows.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Monitor {
     root: Root,
-    probes: Vec<Probe>,
+    probes: Vec<Monitored>,
     first: Snapshot,
     last: Snapshot,
     log: kernel_log::KernelLog,
@@ -52,11 +52,11 @@ pub struct Watch {
     counts: BTreeMap<String, usize>,
 }
 
-impl Watch {
+impl Monitor {
     /// Takes the first look. The probes' scheduling should be in force by now, and
-    /// time counts from here: `at_ns` of a later [`Watch::poll`] is relative to it.
+    /// time counts from here: `at_ns` of a later [`Monitor::poll`] is relative to it.
     #[must_use]
-    pub fn start(root: &Root, probes: &[Probe]) -> Self {
+    pub fn start(root: &Root, probes: &[Monitored]) -> Self {
         let first = Snapshot::take(root, probes, 0);
         Self {
             root: root.clone(),
@@ -91,12 +91,12 @@ impl Watch {
     }
 
     /// Looks at the accounts of real-time threads, and says where one was throttled: to be
-    /// called every [`Watch::throttling_every`], and while the probes still live.
+    /// called every [`Monitor::throttling_every`], and while the probes still live.
     pub fn poll_throttling(&mut self, at_ns: u64) -> Vec<Event> {
         self.throttling.look(at_ns)
     }
 
-    /// How often [`Watch::poll_throttling`] is to be called.
+    /// How often [`Monitor::poll_throttling`] is to be called.
     #[must_use]
     pub fn throttling_every(&self) -> std::time::Duration {
         self.throttling.every()

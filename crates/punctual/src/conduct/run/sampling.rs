@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 
-use super::error::ConductError;
+use crate::conduct::error::ConductError;
 use crate::probe::collector::SampleSink;
 use crate::probe::cycle;
 use punctual_record::RecordError;
