@@ -157,8 +157,29 @@ pub struct LiveRow {
     pub faults: u64,
     /// Switches to another CPU.
     pub migrations: u64,
-    /// What stands out: the longest sleep that no timer ended, the worst wake-up's culprit.
-    pub words: String,
+    /// What stands out.
+    pub notable: Option<Notable>,
+}
+
+/// What stands out of a row of a watch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notable {
+    /// The call with the longest sleep that no timer ended.
+    Sleep {
+        /// The system call's name.
+        call: String,
+        /// Sleeps in it.
+        count: u64,
+        /// The longest, in ns.
+        worst_ns: u64,
+    },
+    /// The worst wake-up.
+    WakeUp {
+        /// Who was woken.
+        woken: Option<String>,
+        /// Who ran before; absent for an idle CPU.
+        before: Option<String>,
+    },
 }
 
 #[cfg(test)]

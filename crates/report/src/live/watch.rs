@@ -4,7 +4,7 @@ use super::progress;
 use crate::style::{Style, Tone, cut, wrap};
 use crate::table::{self, Cell};
 use crate::words;
-use punctual_record::live::{LiveRow, LiveWatch};
+use punctual_record::live::{LiveRow, LiveWatch, Notable};
 
 /// The block that is redrawn on a terminal.
 #[must_use]
@@ -107,6 +107,19 @@ fn rows(view: &LiveWatch, style: &Style, free: usize, room: usize) -> Vec<String
     lines
 }
 
+/// `12 × futex, 3 ms`, or `rt-loop ‹ kworker/1:2`.
+fn notable(notable: &Notable) -> String {
+    let name = |task: &Option<String>| task.clone().unwrap_or_else(|| "idle".to_owned());
+    match notable {
+        Notable::Sleep {
+            call,
+            count,
+            worst_ns,
+        } => format!("{count} × {call}, {}", words::duration(*worst_ns)),
+        Notable::WakeUp { woken, before } => format!("{} ‹ {}", name(woken), name(before)),
+    }
+}
+
 fn row(view: &LiveWatch, row: &LiveRow, program: bool) -> Vec<Cell> {
     let none = || Cell::new("—");
     let figure = |ns: f64| {
@@ -153,7 +166,9 @@ fn row(view: &LiveWatch, row: &LiveRow, program: bool) -> Vec<Cell> {
             plain(row.migrations),
         ]);
     }
-    cells.push(Cell::new(row.words.clone()));
+    cells.push(Cell::new(
+        row.notable.as_ref().map_or_else(String::new, notable),
+    ));
     cells
 }
 
@@ -215,7 +230,11 @@ mod tests {
             avg_ns: 12_345.0,
             p999_ns: Some(40_000),
             max_ns: 50_000 + index as u64,
-            words: "read 12.3 ms".to_owned(),
+            notable: Some(Notable::Sleep {
+                call: "read".to_owned(),
+                count: 7,
+                worst_ns: 12_300_000,
+            }),
             ..LiveRow::default()
         };
         let mark = |index: usize| LiveMark {
@@ -254,6 +273,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_stands_out_is_said_in_a_few_words() {
+        let style = Style {
+            width: 200,
+            ..Style::plain()
+        };
+        let lines = watch_lines(&view(1), &style).join("\n");
+        assert!(lines.contains("7 × read, 12.3 ms"), "{lines}");
+        let late = |before: Option<&str>| {
+            notable(&Notable::WakeUp {
+                woken: Some("rt-loop".to_owned()),
+                before: before.map(str::to_owned),
+            })
+        };
+        assert_eq!(late(Some("kworker/1:2")), "rt-loop ‹ kworker/1:2");
+        assert_eq!(late(None), "rt-loop ‹ idle");
     }
 
     #[test]

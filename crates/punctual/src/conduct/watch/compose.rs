@@ -10,7 +10,7 @@ use crate::probe::tally::Tally;
 use crate::system::Policy;
 use crate::system::demands::{rt_throttling, stated_of_machine};
 use punctual_record::evidence::unwoken;
-use punctual_record::live::LiveRow;
+use punctual_record::live::{LiveRow, Notable};
 use punctual_record::watch::{Breach, Jobs, Watch, WatchedCall, WatchedTask, WatchedThread};
 use punctual_record::{Demand, Faults, Run, Thread};
 use punctual_trace::calls;
@@ -178,10 +178,10 @@ pub fn row(followed: &Followed, numbers: &Numbers) -> LiveRow {
         preempted: sleeper.preempted,
         faults: sleeper.minor_faults + sleeper.major_faults,
         migrations: sleeper.migrations,
-        words: worst.map_or_else(String::new, |call| {
-            let times = call.count;
-            let worst = duration(call.worst_ns);
-            format!("{times} × {}, {worst}", calls::name(call.call))
+        notable: worst.map(|call| Notable::Sleep {
+            call: calls::name(call.call).to_string(),
+            count: call.count,
+            worst_ns: call.worst_ns,
         }),
     }
 }

@@ -109,9 +109,6 @@ trait Watched {
         None
     }
 
-    /// How long it goes on.
-    fn length(&self) -> Length;
-
     /// What was asked of the watch, and what was got.
     fn demand(&self, run: &Run) -> Demand;
 }
@@ -193,6 +190,7 @@ fn measure<W: Watched>(
     let cpus = cpus.iter().map(|&cpu| Monitored { cpu, tid: 0 });
     let monitor = Monitor::start(&Root::live(), &cpus.collect::<Vec<_>>());
     let threads = Threads {
+        duration_ns: run.request.duration_ns,
         used_ns: clock_now(libc::CLOCK_THREAD_CPUTIME_ID),
         watched,
     };
@@ -206,6 +204,7 @@ fn measure<W: Watched>(
 
 /// What a watch measures: threads that run anyway.
 struct Threads<W> {
+    duration_ns: Option<u64>,
     /// Processor time that the setting up took.
     used_ns: u64,
     watched: W,
@@ -229,8 +228,8 @@ impl<W: Watched> Measured for Threads<W> {
     }
 
     fn is_complete(&self, elapsed_ns: u64) -> bool {
-        let length_ns = self.watched.length().duration_ns;
-        length_ns.is_some_and(|length_ns| elapsed_ns >= length_ns)
+        self.duration_ns
+            .is_some_and(|length_ns| elapsed_ns >= length_ns)
     }
 
     fn count(&mut self, elapsed_ns: u64) {

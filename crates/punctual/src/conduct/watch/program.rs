@@ -425,10 +425,6 @@ impl Watched for Program<'_> {
         Some(explaining.ring(tid, late.cpu as usize, late.from_ns, late.woken_ns))
     }
 
-    fn length(&self) -> Length {
-        self.length
-    }
-
     fn demand(&self, run: &Run) -> Demand {
         let which = if self.every {
             "threads"

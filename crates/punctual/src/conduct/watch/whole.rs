@@ -11,11 +11,11 @@ use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
 use crate::system::{self, Root};
-use punctual_record::live::{LiveRow, LiveWatch};
+use punctual_record::live::{LiveRow, LiveWatch, Notable};
 use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
 use punctual_record::{Demand, Run, Standing, Thread};
 use punctual_trace::capture::numbers::Numbers;
-use punctual_trace::watch::{CpuWakeUps, SystemWatching, SystemWorst};
+use punctual_trace::watch::{CpuWakeUps, Other, SystemWatching, SystemWorst};
 
 /// How often the run queues are read: they may be of thousands of threads.
 const QUEUES_EVERY_NS: u64 = 1_000_000_000;
@@ -176,7 +176,7 @@ impl Watched for Whole {
                 p999_ns: cpu.latency.supported_quantile(0.999),
                 max_ns: cpu.counts.most_ns,
                 late: cpu.counts.late,
-                words: own.map(|(_, one)| words(one)).unwrap_or_default(),
+                notable: own.map(|(_, one)| notable(one)),
                 ..LiveRow::default()
             }
         };
@@ -243,10 +243,6 @@ impl Watched for Whole {
         self.breach.as_ref()
     }
 
-    fn length(&self) -> Length {
-        self.length
-    }
-
     fn demand(&self, run: &Run) -> Demand {
         let count: u64 = run.threads.iter().map(|thread| thread.latency.count).sum();
         Demand {
@@ -262,13 +258,13 @@ impl Watched for Whole {
     }
 }
 
-/// `rt-loop 244 µs ‹ kworker/1:2`.
-fn words(one: &SystemWorst) -> String {
-    let name = |task: &Option<_>| match task {
-        Some(punctual_trace::watch::Other { name, .. }) => name.clone(),
-        None => "idle".to_owned(),
-    };
-    format!("{} ‹ {}", name(&one.woken), name(&one.before))
+/// Who the worst wake-up was of, and who ran before.
+fn notable(one: &SystemWorst) -> Notable {
+    let name = |task: &Option<Other>| task.as_ref().map(|task| task.name.clone());
+    Notable::WakeUp {
+        woken: name(&one.woken),
+        before: name(&one.before),
+    }
 }
 
 fn worst_of(cpu: usize, one: SystemWorst, numbers: &Numbers) -> Option<WorstWakeUp> {
